@@ -1,0 +1,259 @@
+"""Every setting, with its one default: what the model is, how it is trained, how it is searched.
+
+The defaults are the paper's. A configuration is frozen, checked when it is made, and is JSON on disk.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from transduce.errors import BadSetting, did_you_mean
+
+
+class Settings:
+    """What the three configurations share: checks, JSON, and changes by name."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Refuse values of the wrong type, then values that make no sense."""
+        hints = _hints(type(self))
+        for name, hint in hints.items():
+            value = getattr(self, name)
+            if hint is float and type(value) is int:
+                object.__setattr__(self, name, float(value))
+            elif not _fits(value, hint):
+                raise BadSetting(f"{name} = {value!r}: expected {_words(hint)}")
+        self.check()
+
+    def check(self) -> None:
+        """Refuse values that make no sense together."""
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some settings changed, all of them checked."""
+        known = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        for name in changes:
+            if name not in known:
+                raise BadSetting(f"there is no setting {name}.{did_you_mean(name, known)}")
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as a JSON object."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Make the settings of a JSON object."""
+        if not isinstance(value, dict):
+            raise BadSetting(f"expected an object of settings, found {type(value).__name__}")
+        known = list(_hints(cls))
+        for name in value:
+            if name not in known:
+                raise BadSetting(f"there is no setting {name}.{did_you_mean(name, known)}")
+        return cls(**value)
+
+    def _require(self, condition: bool, name: str, expected: str) -> None:  # noqa: FBT001
+        if not condition:
+            raise BadSetting(f"{name} = {getattr(self, name)!r}: expected {expected}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelConfig(Settings):
+    """The architecture columns of Table 3; the defaults are its base row."""
+
+    N: int = 6  # layers of the encoder, and of the decoder unless N_decoder says otherwise
+    N_decoder: int | None = None
+    d_model: int = 512
+    d_ff: int = 2048
+    h: int = 8
+    d_k: int = 64  # not d_model // h: rows (B) vary it alone
+    d_v: int = 64
+    P_drop: float = 0.1  # on every sub-layer's output and on the embedding sums (5.4)
+    attention_dropout: float = 0.0  # on attention weights; not in the paper
+    relu_dropout: float = 0.0  # inside the feed-forward layers; not in the paper
+    attention_bias: bool = False  # biases of the projections; not in the paper's equations
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # learned: row (E)
+    tie: Literal["all", "decoder", "none"] = "all"  # which of the three matrices are one (3.4)
+    max_len: int = 256  # subwords of a sentence; more are dropped in training, cut in translation
+    source_vocabulary: int = 37_000  # set from the subwords when a model is trained
+    target_vocabulary: int = 37_000
+
+    def check(self) -> None:
+        """Refuse what cannot be built."""
+        for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "source_vocabulary"):
+            self._require(getattr(self, name) >= 1, name, "at least 1")
+        self._require(self.depth_of_decoder >= 1, "N_decoder", "at least 1")
+        self._require(self.target_vocabulary >= 1, "target_vocabulary", "at least 1")
+        self._require(
+            self.d_model % 2 == 0, "d_model", "an even number, for positions are sine and cosine pairs"
+        )
+        for name in ("P_drop", "attention_dropout", "relu_dropout"):
+            self._require(0 <= getattr(self, name) < 1, name, "a number from 0 up to but not 1")
+        self._require(self.max_len >= 2, "max_len", "at least 2")
+        if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
+            raise BadSetting(
+                "tie = 'all' needs one joint vocabulary: with separate ones, tie 'decoder' or 'none'"
+            )
+
+    @property
+    def depth_of_decoder(self) -> int:
+        """The number of the decoder's layers."""
+        return self.N if self.N_decoder is None else self.N_decoder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig(Settings):
+    """How to train (paper 5); the defaults are those of the base model."""
+
+    # How long: whichever of these comes first ends the run.
+    steps: int | None = None
+    epochs: int | None = None
+    seconds: float | None = None
+    # What is learned from.
+    vocabulary: int | None = None  # None: from the size of the corpus
+    joint: bool = True  # one vocabulary for both languages (5.1)
+    subwords: Literal["bpe", "wordpiece"] = "bpe"
+    batch_tokens: int = 25_000  # on each side (5.1)
+    accumulate: int = 1  # batches summed into one update
+    max_skew: float = 4.0  # drop pairs where one side is this many times longer, and 10 more
+    # How.
+    eps_ls: float = 0.1
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    warmup: int = 4000
+    lr_scale: float = 1.0  # a factor on Eq. 3; 1 in the paper
+    cooldown: float = 0.0  # the last part of the run in which the rate falls to 0; not in the paper
+    clip: float = 0.0  # the largest norm of the gradient; 0: none, as in the paper
+    # What is kept and said.
+    save_every: int = 1000
+    keep: int = 5
+    average: int = 5  # checkpoints in the mean that translates (6.1)
+    select: Literal["average", "best"] = "average"
+    validate_every: int = 1000
+    validate_bleu: int = 200  # sentences of the validation set to translate for BLEU
+    patience: int = 0  # validations without a better loss before stopping; 0: never
+    log_every: int = 50
+    # On what.
+    seed: int = 1
+    threads: int | None = None  # None: all cores; another number gives other bits
+
+    POSITIVE: ClassVar[tuple[str, ...]] = (
+        *("batch_tokens", "accumulate", "warmup", "save_every", "keep", "average"),
+        *("validate_every", "log_every"),
+    )
+
+    def check(self) -> None:
+        """Refuse what cannot be run."""
+        for name in self.POSITIVE:
+            self._require(getattr(self, name) >= 1, name, "at least 1")
+        for name in ("steps", "epochs", "seconds", "vocabulary", "threads"):
+            value = getattr(self, name)
+            self._require(value is None or value > 0, name, "more than 0")
+        for name in ("eps_ls", "beta1", "beta2"):
+            self._require(0 <= getattr(self, name) < 1, name, "a number from 0 up to but not 1")
+        self._require(self.epsilon > 0, "epsilon", "more than 0")
+        self._require(self.lr_scale > 0, "lr_scale", "more than 0")
+        self._require(0 <= self.cooldown <= 1, "cooldown", "a part of the run, 0 to 1")
+        for name in ("clip", "validate_bleu", "patience", "seed"):
+            self._require(getattr(self, name) >= 0, name, "0 or more")
+        self._require(self.max_skew >= 1, "max_skew", "1 or more")
+        self._require(self.average <= self.keep, "average", f"at most keep, which is {self.keep}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchConfig(Settings):
+    """How to translate (paper 6.1)."""
+
+    beam: int = 4
+    alpha: float = 0.6
+    penalty: Literal["paper", "power"] = "paper"  # power: |Y|^alpha, for imported models
+    extra: int = 50  # the output may be this much longer than the input
+    nbest: int = 1
+    sample: bool = False  # draw from the model instead of searching
+    temperature: float = 1.0
+    top_k: int = 0  # 0: all words
+    top_p: float = 1.0
+    seed: int = 1  # of the draws
+
+    def check(self) -> None:
+        """Refuse what cannot be searched."""
+        self._require(self.beam >= 1, "beam", "at least 1")
+        self._require(self.alpha >= 0, "alpha", "0 or more")
+        self._require(self.extra >= 1, "extra", "at least 1")
+        self._require(self.nbest >= 1, "nbest", "at least 1")
+        if not self.sample:
+            self._require(self.nbest <= self.beam, "nbest", f"at most the beam, which is {self.beam}")
+        self._require(self.temperature > 0, "temperature", "more than 0")
+        self._require(self.top_k >= 0, "top_k", "0 or more")
+        self._require(0 < self.top_p <= 1, "top_p", "a number above 0, up to 1")
+        self._require(self.seed >= 0, "seed", "0 or more")
+
+
+def parse(text: str, hint: Any, name: str) -> Any:
+    """Read a setting's value as typed on the command line."""
+    wanted = _alternatives(hint)
+    if types.NoneType in wanted and text.lower() == "none":
+        return None
+    for kind in wanted:
+        try:
+            if kind is bool:
+                return {"true": True, "yes": True, "false": False, "no": False}[text.lower()]
+            if kind in (int, float):
+                return kind(text.replace("_", ""))
+        except (KeyError, ValueError):
+            continue
+        if isinstance(kind, str) and text == kind:
+            return text
+    raise BadSetting(f"{name} = {text!r}: expected {_words(hint)}")
+
+
+def apply(
+    pairs: Mapping[str, str], model: ModelConfig, train: TrainConfig
+) -> tuple[ModelConfig, TrainConfig]:
+    """Apply `--set name=value` to whichever configuration has that name."""
+    of_model, of_train = _hints(ModelConfig), _hints(TrainConfig)
+    for name, text in pairs.items():
+        if name in of_model:
+            model = model.replace(**{name: parse(text, of_model[name], name)})
+        elif name in of_train:
+            train = train.replace(**{name: parse(text, of_train[name], name)})
+        else:
+            known = [*of_model, *of_train]
+            raise BadSetting(
+                f"there is no setting {name}.{did_you_mean(name, known)} "
+                f"The settings are: {', '.join(known)}"
+            )
+    return model, train
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union, Literal):
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if typing.get_origin(hint) is Literal:
+        return value in typing.get_args(hint)
+    kinds = _alternatives(hint)
+    if isinstance(value, bool):  # a bool is an int to Python, not to us
+        return bool in kinds
+    if isinstance(value, float) and value != value:  # NaN would pass every check below  # noqa: PLR0124
+        return False
+    return isinstance(value, kinds) or (float in kinds and isinstance(value, int))
+
+
+def _words(hint: Any) -> str:
+    if typing.get_origin(hint) is Literal:
+        return " or ".join(map(repr, typing.get_args(hint)))
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return " or ".join(words.get(kind, "none") for kind in _alternatives(hint))

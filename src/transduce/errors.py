@@ -1,0 +1,44 @@
+"""The errors that users meet.
+
+TransduceError          one clear sentence for a person; the command line prints it and exits with 1
+├── BadInput            a text, a file or an argument that cannot be used as it is
+├── BadSetting          a setting or preset that does not exist or does not fit
+├── BadRun              a run folder, checkpoint or corpus that is missing, foreign or damaged
+└── MissingExtra        an optional library that is not installed
+
+A message says what was found, where, what was expected and what to do.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class TransduceError(Exception):
+    """Anything that a user can mend; the message is for people."""
+
+
+class BadInput(TransduceError):
+    """A text, a file or an argument cannot be used as it is."""
+
+
+class BadSetting(TransduceError):
+    """A setting or preset does not exist, or its value does not fit."""
+
+
+class BadRun(TransduceError):
+    """A run folder, a checkpoint or a corpus is missing, foreign or damaged."""
+
+
+class MissingExtra(TransduceError):
+    """An optional library is needed and not installed."""
+
+    def __init__(self, what: str, library: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {library}, which is not installed: pip install 'transduce[{extra}]'"
+        )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint such as " Did you mean d_model?", or nothing where no name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]}?" if near else ""

@@ -1,0 +1,85 @@
+"""Files that are whole or absent: written beside, flushed to the disk, then renamed."""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from transduce.errors import BadRun
+
+
+def sync(path: Path) -> None:
+    """Make sure that a file's bytes, or a folder's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path to write to; it takes the place of `path` only if all went well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
+    try:
+        yield beside
+        sync(beside)
+        beside.replace(path)
+        sync(path.parent)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder to fill; it becomes `path` only if all went well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir()
+    try:
+        yield beside
+        for file in beside.iterdir():
+            sync(file)
+        sync(beside)
+        if path.exists():  # a rename cannot replace a folder that holds files
+            old = path.with_name(f".{path.name}.old-{os.getpid()}")
+            path.replace(old)
+            beside.replace(path)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            beside.replace(path)
+        sync(path.parent)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as JSON for people and machines."""
+    with replacing(path) as beside:
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        beside.write_text(text + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object that we wrote, or say what is wrong with the file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadRun(f"{path} is missing") from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise BadRun(f"{path} is damaged: it is not valid JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise BadRun(f"{path} is damaged: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,121 @@
+"""What long work says to people: a live bar on a terminal, plain lines when piped, silence by default.
+
+Everything goes to stderr: stdout is for results.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import IO, Protocol
+
+PLAIN_EVERY = 10.0  # seconds between two plain lines
+
+Advance = Callable[[int], None]
+
+
+class Progress(Protocol):
+    """Where long work reports to."""
+
+    def say(self, text: str) -> None:
+        """Tell the user one thing."""
+
+    def track(
+        self, what: str, total: int | None, unit: str
+    ) -> contextlib.AbstractContextManager[Advance]:
+        """Follow work of `total` units; call what is yielded with the units just done."""
+
+
+class Silent:
+    """Says nothing: for use as a library."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    @contextlib.contextmanager
+    def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
+        """Follow nothing."""
+        yield lambda done: None
+
+
+class Plain:
+    """Lines of text, for pipes and logs."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self.stream = stream or sys.stderr
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        print(text, file=self.stream, flush=True)  # noqa: T201
+
+    @contextlib.contextmanager
+    def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
+        """Print a line every few seconds, and one at the end if any was printed."""
+        begin = last = time.monotonic()
+        done = 0
+
+        def line(now: float) -> str:
+            rate = done / max(now - begin, 1e-9)
+            share = f" of {total:,} ({done / total:.0%})" if total else ""
+            left = f", {duration((total - done) / rate)} left" if total and rate else ""
+            return f"{what}: {done:,}{share} {unit}, {rate:,.0f} {unit}/s{left}"
+
+        def advance(units: int) -> None:
+            nonlocal done, last
+            done += units
+            now = time.monotonic()
+            if now - last >= PLAIN_EVERY:
+                last = now
+                self.say(line(now))
+
+        yield advance
+        if last > begin:
+            self.say(f"{what}: {done:,} {unit} in {duration(time.monotonic() - begin)}")
+
+
+class Terminal:
+    """A bar with rate and time left, drawn by rich."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self.console = Console(stderr=True, highlight=False)
+
+    def say(self, text: str) -> None:
+        """Print one line above whatever is being drawn."""
+        self.console.print(text, markup=False)
+
+    @contextlib.contextmanager
+    def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
+        """Draw a bar that vanishes when the work is done."""
+        from rich import progress as bars
+
+        class Rate(bars.ProgressColumn):
+            def render(self, task: bars.Task) -> str:  # type: ignore[override]
+                return f"{task.finished_speed or task.speed or 0:,.0f} {unit}/s"
+
+        columns = [
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            Rate(),
+            bars.TimeRemainingColumn(),
+        ]
+        with bars.Progress(*columns, console=self.console, transient=True) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda units: bar.advance(task, units)
+
+
+def for_people() -> Progress:
+    """Return the terminal's progress where stderr is one, else plain lines."""
+    return Terminal() if sys.stderr.isatty() else Plain()
+
+
+def duration(seconds: float) -> str:
+    """Write a length of time as people do: 8s, 3m20s, 2h05m."""
+    seconds = max(0, round(seconds))
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
