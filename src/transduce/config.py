@@ -1,6 +1,6 @@
 """Every setting, with its one default: what the model is, how it is trained, how it is searched.
 
-The defaults are the paper's. A configuration is frozen, checked when it is made, and is JSON on disk.
+The defaults are the paper's. A configuration is frozen, checked when made, and JSON on disk.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ class Settings:
                 raise BadSetting(f"there is no setting {name}.{did_you_mean(name, known)}")
         return cls(**value)
 
-    def _require(self, condition: bool, name: str, expected: str) -> None:  # noqa: FBT001
+    def _require(self, condition: bool, name: str, expected: str) -> None:
         if not condition:
             raise BadSetting(f"{name} = {getattr(self, name)!r}: expected {expected}")
 
@@ -88,14 +88,16 @@ class ModelConfig(Settings):
         self._require(self.depth_of_decoder >= 1, "N_decoder", "at least 1")
         self._require(self.target_vocabulary >= 1, "target_vocabulary", "at least 1")
         self._require(
-            self.d_model % 2 == 0, "d_model", "an even number, for positions are sine and cosine pairs"
+            self.d_model % 2 == 0,
+            "d_model",
+            "an even number, for positions are sine and cosine pairs",
         )
         for name in ("P_drop", "attention_dropout", "relu_dropout"):
             self._require(0 <= getattr(self, name) < 1, name, "a number from 0 up to but not 1")
         self._require(self.max_len >= 2, "max_len", "at least 2")
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(
-                "tie = 'all' needs one joint vocabulary: with separate ones, tie 'decoder' or 'none'"
+                "tie = 'all' needs a joint vocabulary: with separate ones tie 'decoder' or 'none'"
             )
 
     @property
@@ -186,7 +188,9 @@ class SearchConfig(Settings):
         self._require(self.extra >= 1, "extra", "at least 1")
         self._require(self.nbest >= 1, "nbest", "at least 1")
         if not self.sample:
-            self._require(self.nbest <= self.beam, "nbest", f"at most the beam, which is {self.beam}")
+            self._require(
+                self.nbest <= self.beam, "nbest", f"at most the beam, which is {self.beam}"
+            )
         self._require(self.temperature > 0, "temperature", "more than 0")
         self._require(self.top_k >= 0, "top_k", "0 or more")
         self._require(0 < self.top_p <= 1, "top_p", "a number above 0, up to 1")

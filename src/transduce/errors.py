@@ -4,7 +4,9 @@ TransduceError          one clear sentence for a person; the command line prints
 ├── BadInput            a text, a file or an argument that cannot be used as it is
 ├── BadSetting          a setting or preset that does not exist or does not fit
 ├── BadRun              a run folder, checkpoint or corpus that is missing, foreign or damaged
-└── MissingExtra        an optional library that is not installed
+├── Diverged            training whose loss is no longer a number
+├── MissingExtra        an optional library that is not installed
+└── Interrupted         work that was stopped from outside, after saving; exits with 130
 
 A message says what was found, where, what was expected and what to do.
 """
@@ -27,6 +29,14 @@ class BadSetting(TransduceError):
 
 class BadRun(TransduceError):
     """A run folder, a checkpoint or a corpus is missing, foreign or damaged."""
+
+
+class Diverged(TransduceError):
+    """The loss is no longer a number."""
+
+
+class Interrupted(TransduceError):
+    """The work was stopped from outside, and what was done is saved."""
 
 
 class MissingExtra(TransduceError):

@@ -66,6 +66,33 @@ def write_json(path: Path, value: Any) -> None:
         beside.write_text(text + "\n", encoding="utf-8")
 
 
+def checksum(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of a JSON object, whatever the order of its names."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def write_sealed(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON object together with its checksum."""
+    write_json(path, {"sha256": checksum(content), **content})
+
+
+def read_sealed(path: Path, version: int, what: str) -> dict[str, Any]:
+    """Read a JSON object that `write_sealed` wrote, or say what is wrong with the file."""
+    content = read_json(path)
+    seal = content.pop("sha256", None)
+    if seal is None or "format" not in content:
+        raise BadRun(f"{path} is no file of {what}: it has no format or no checksum")
+    if content["format"] != version:
+        raise BadRun(
+            f"{path} has format {content['format']!r}: expected {version}; "
+            "it was written by another version of transduce"
+        )
+    if seal != checksum(content):
+        raise BadRun(f"{path} is damaged: its content does not agree with its checksum")
+    return content
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object that we wrote, or say what is wrong with the file."""
     try:

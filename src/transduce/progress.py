@@ -1,4 +1,4 @@
-"""What long work says to people: a live bar on a terminal, plain lines when piped, silence by default.
+"""What long work says: a live bar on a terminal, plain lines when piped, nothing by default.
 
 Everything goes to stderr: stdout is for results.
 """
@@ -12,6 +12,7 @@ from typing import IO, Protocol
 PLAIN_EVERY = 10.0  # seconds between two plain lines
 
 Advance = Callable[[int], None]
+Show = Callable[[float, str], None]
 
 
 class Progress(Protocol):
@@ -25,6 +26,9 @@ class Progress(Protocol):
     ) -> contextlib.AbstractContextManager[Advance]:
         """Follow work of `total` units; call what is yielded with the units just done."""
 
+    def watch(self, what: str) -> contextlib.AbstractContextManager["Show"]:
+        """Follow work with words of its own; call what is yielded with the part done and a note."""
+
 
 class Silent:
     """Says nothing: for use as a library."""
@@ -37,6 +41,11 @@ class Silent:
         """Follow nothing."""
         yield lambda done: None
 
+    @contextlib.contextmanager
+    def watch(self, what: str) -> Iterator[Show]:
+        """Follow nothing."""
+        yield lambda part, note: None
+
 
 class Plain:
     """Lines of text, for pipes and logs."""
@@ -46,7 +55,7 @@ class Plain:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        print(text, file=self.stream, flush=True)  # noqa: T201
+        print(text, file=self.stream, flush=True)
 
     @contextlib.contextmanager
     def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
@@ -72,6 +81,24 @@ class Plain:
         if last > begin:
             self.say(f"{what}: {done:,} {unit} in {duration(time.monotonic() - begin)}")
 
+    @contextlib.contextmanager
+    def watch(self, what: str) -> Iterator[Show]:
+        """Print a note every few seconds, and the last one."""
+        last = time.monotonic() - PLAIN_EVERY
+        unsaid = ""
+
+        def show(part: float, note: str) -> None:
+            nonlocal last, unsaid
+            unsaid = f"{what}: {part:.0%}, {note}"
+            if time.monotonic() - last >= PLAIN_EVERY:
+                last = time.monotonic()
+                self.say(unsaid)
+                unsaid = ""
+
+        yield show
+        if unsaid:
+            self.say(unsaid)
+
 
 class Terminal:
     """A bar with rate and time left, drawn by rich."""
@@ -91,7 +118,7 @@ class Terminal:
         from rich import progress as bars
 
         class Rate(bars.ProgressColumn):
-            def render(self, task: bars.Task) -> str:  # type: ignore[override]
+            def render(self, task: bars.Task) -> str:
                 return f"{task.finished_speed or task.speed or 0:,.0f} {unit}/s"
 
         columns = [
@@ -104,6 +131,21 @@ class Terminal:
         with bars.Progress(*columns, console=self.console, transient=True) as bar:
             task = bar.add_task(what, total=total)
             yield lambda units: bar.advance(task, units)
+
+    @contextlib.contextmanager
+    def watch(self, what: str) -> Iterator[Show]:
+        """Draw a bar and the note beside it; leave the last note on the screen."""
+        from rich import progress as bars
+
+        columns = [
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(bar_width=20),
+            bars.TaskProgressColumn(),
+            bars.TextColumn("{task.fields[note]}"),
+        ]
+        with bars.Progress(*columns, console=self.console) as bar:
+            task = bar.add_task(what, total=1.0, note="")
+            yield lambda part, note: bar.update(task, completed=part, note=note)
 
 
 def for_people() -> Progress:

@@ -1,0 +1,195 @@
+"""Attention (paper 3.2). B sentences, H heads, Q queries, K keys, C channels; T tokens of a run.
+
+Tokens of a sentence meet nowhere else: everything outside this module is position-wise.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transduce.batches import CrossGroup, CrossView, SelfView
+from transduce.config import ModelConfig
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    allowed: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Average the values, weighted by how well each key answers the query.
+
+    Paper: 3.2.1, Eq. 1, softmax(Q K^T / sqrt(d_k)) V, by torch's fused kernels; what is not
+    `allowed` has weight 0. (B, H, Q or K, C) -> (B, H, Q, C).
+    """
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=allowed, is_causal=causal, dropout_p=dropout
+    )
+
+
+def attention_weights(q: Tensor, k: Tensor, *, causal: bool = False) -> Tensor:
+    """Return the weights of Eq. 1 themselves, softmax(Q K^T / sqrt(d_k)). (B, H, Q, K)."""
+    scores = q @ k.mT / math.sqrt(q.size(-1))
+    if causal:  # 3.2.3: -inf before the softmax; every query sees at least itself
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(future, -math.inf)
+    return scores.softmax(dim=-1)
+
+
+@dataclass(slots=True)
+class KeysValues:
+    """What queries meet: keys and values in rows, a sentence or hypothesis each.
+
+    In decoding it is the cache: self-attention appends one key a step.
+    """
+
+    k: Tensor  # (B, H, K, C)
+    v: Tensor  # (B, H, K, C)
+    real: Tensor | None = None  # (B, 1, 1, K) which keys are no padding
+    length: int = 0  # keys in use, where rows grow
+
+    def append(self, k: Tensor, v: Tensor) -> None:
+        """Add one key and value to each row. (B, H, C)."""
+        if self.length == self.k.size(2):  # doubling keeps the copies rare
+            more = max(self.length, 16)
+            self.k = F.pad(self.k, (0, 0, 0, more))
+            self.v = F.pad(self.v, (0, 0, 0, more))
+        self.k[:, :, self.length] = k
+        self.v[:, :, self.length] = v
+        self.length += 1
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows, in this order."""
+        self.k = self.k.index_select(0, rows)
+        self.v = self.v.index_select(0, rows)
+        if self.real is not None:
+            self.real = self.real.index_select(0, rows)
+
+
+class SelfAttention(nn.Module):
+    """Multi-head attention of a sentence to itself (paper 3.2.2, 3.2.3)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.h, self.dropout = config.h, config.attention_dropout
+        self.sizes = [config.h * config.d_k, config.h * config.d_k, config.h * config.d_v]
+        self.W_QKV = nn.Linear(config.d_model, sum(self.sizes), bias=config.attention_bias)
+        self.W_O = nn.Linear(self.sizes[-1], config.d_model, bias=config.attention_bias)
+        initialise(self.W_QKV, self.sizes)
+        initialise(self.W_O, [config.d_model])
+
+    def forward(self, x: Tensor, own: SelfView | KeysValues, *, causal: bool) -> Tensor:
+        """Let each token of a run see its sentence, or each next token its cache."""
+        q, k, v = self._project(x)  # (T, H, C)
+        if isinstance(own, KeysValues):
+            own.append(k, v)
+            used = slice(own.length)
+            y = attention(q.unsqueeze(2), own.k[:, :, used], own.v[:, :, used])  # (T, H, 1, C)
+            return self.W_O(y.flatten(1))  # type: ignore[no-any-return]
+        dropout = self.dropout if self.training else 0.0
+        parts = []
+        for trio in zip(*(by_sentence(heads, own.groups) for heads in (q, k, v)), strict=True):
+            y = attention(*trio, causal=causal, dropout=dropout)  # (B, H, Q, C)
+            parts.append(y.transpose(1, 2).flatten(0, 1).flatten(1))  # (B * Q, H * C)
+        return self.W_O(torch.cat(parts))  # type: ignore[no-any-return]
+
+    def weights(self, x: Tensor, *, causal: bool) -> Tensor:
+        """Return the attention weights within one sentence. (T, d_model) -> (H, T, T)."""
+        q, k, _ = self._project(x)
+        return attention_weights(q.transpose(0, 1), k.transpose(0, 1), causal=causal)
+
+    def _project(self, x: Tensor) -> list[Tensor]:
+        parts = self.W_QKV(x).split(self.sizes, dim=-1)
+        return [part.unflatten(-1, (self.h, -1)) for part in parts]
+
+
+class CrossAttention(nn.Module):
+    """Multi-head attention of the decoder over the encoder's output (paper 3.2.2, 3.2.3)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.h, self.dropout = config.h, config.attention_dropout
+        self.sizes = [config.h * config.d_k, config.h * config.d_v]
+        self.W_Q = nn.Linear(config.d_model, self.sizes[0], bias=config.attention_bias)
+        self.W_KV = nn.Linear(config.d_model, sum(self.sizes), bias=config.attention_bias)
+        self.W_O = nn.Linear(self.sizes[1], config.d_model, bias=config.attention_bias)
+        initialise(self.W_Q, [self.sizes[0]])
+        initialise(self.W_KV, self.sizes)
+        initialise(self.W_O, [config.d_model])
+
+    def keys_values(self, memory: Tensor, view: CrossView) -> KeysValues:
+        """Project the encoder's output once for all queries that will meet it."""
+        run = self.W_KV(memory)
+        rows = _Rows.apply(run, view.index, view.place)  # type: ignore[no-untyped-call]  # (B, K, H * C)
+        k, v = (part.unflatten(-1, (self.h, -1)) for part in rows.split(self.sizes, dim=-1))
+        return KeysValues(k.transpose(1, 2), v.transpose(1, 2), view.real[:, None, None])
+
+    def forward(self, x: Tensor, source: KeysValues, groups: Sequence[CrossGroup]) -> Tensor:
+        """Let each token of a run, or each hypothesis of a sentence, see the whole source."""
+        q = self.W_Q(x).unflatten(-1, (self.h, -1))  # (T, H, C)
+        sentences = [group.sentences for group in groups]
+        assert source.real is not None
+        dropout = self.dropout if self.training else 0.0
+        parts = []
+        for group, q_, k, v, real in zip(
+            groups,
+            by_sentence(q, [(group.sentences, group.queries) for group in groups]),
+            source.k.split(sentences),
+            source.v.split(sentences),
+            source.real.split(sentences),
+            strict=True,
+        ):
+            used = slice(group.keys)
+            allowed = real[..., used] if group.padded else None
+            y = attention(q_, k[:, :, used], v[:, :, used], allowed=allowed, dropout=dropout)
+            parts.append(y.transpose(1, 2).flatten(0, 1).flatten(1))  # (B * Q, H * C)
+        return self.W_O(torch.cat(parts))  # type: ignore[no-any-return]
+
+    def weights(self, x: Tensor, memory: Tensor) -> Tensor:
+        """Return the attention weights between two sentences. (Q, d), (K, d) -> (H, Q, K)."""
+        q = self.W_Q(x).unflatten(-1, (self.h, -1)).transpose(0, 1)
+        k = self.W_KV(memory)[:, : self.sizes[0]].unflatten(-1, (self.h, -1)).transpose(0, 1)
+        return attention_weights(q, k)
+
+
+def by_sentence(run: Tensor, groups: Sequence[tuple[int, int]]) -> list[Tensor]:
+    """Cut a run (T, H, C) into its groups of equal sentences, each (B, H, Q, C), without a copy."""
+    parts: Sequence[Tensor] = run.split([sentences * length for sentences, length in groups])
+    return [
+        part.unflatten(0, group).transpose(1, 2) for part, group in zip(parts, groups, strict=True)
+    ]
+
+
+def initialise(linear: nn.Linear, sizes: Sequence[int]) -> None:
+    """Draw each of the matrices that share one by itself; biases begin at 0."""
+    with torch.no_grad():
+        for block in linear.weight.split(list(sizes)):
+            nn.init.xavier_uniform_(block)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+
+
+class _Rows(torch.autograd.Function):
+    """Lay a packed run out in padded rows.
+
+    Its gradient is a gather too, for each token stands in one place: much faster on the CPU than
+    the scatter-add that indexing would do.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, run: Tensor, index: Tensor, place: Tensor) -> Tensor:
+        ctx.save_for_backward(place)
+        return run.index_select(0, index.flatten()).view(*index.shape, -1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (place,) = ctx.saved_tensors
+        return gradient.flatten(0, 1).index_select(0, place), None, None

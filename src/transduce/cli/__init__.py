@@ -1,0 +1,90 @@
+"""The command line: one file a command, each thin.
+
+Output for people goes to stderr, results to stdout. Exit status 0, 1 (a clear error), 2 (usage),
+130 (interrupted, after saving). Commands import late, so that --help answers at once.
+"""
+
+import errno
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from transduce.cli import average, bench, demo, info, score, train, translate
+from transduce.errors import Interrupted, TransduceError
+
+app = typer.Typer(
+    name="transduce",
+    help="The Transformer of “Attention Is All You Need”: two text files in, a translator out.",
+    epilog="Begin with: transduce demo",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+for module in (demo, train, translate, score, average, info):
+    app.command(epilog=module.EXAMPLES)(getattr(module, module.__name__.rpartition(".")[2]))
+app.add_typer(bench.app, name="bench")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"transduce {version('transduce')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Read what stands before the command."""
+
+
+def main() -> None:
+    """Run the command line, and turn errors into one sentence and an exit status."""
+    debug = "--debug" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # wherever it stands
+    try:
+        app()
+    except (Interrupted, KeyboardInterrupt) as error:
+        _end(str(error) or "interrupted", 130, debug=debug)
+    except TransduceError as error:
+        _end(f"error: {error}", 1, debug=debug)
+    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _end(f"error: {_in_words(error)}", 1, debug=debug)
+    except MemoryError:
+        _end("error: out of memory: try a smaller batch_tokens or a smaller preset", 1, debug=debug)
+
+
+def _end(message: str, status: int, *, debug: bool) -> None:
+    if debug:
+        import traceback
+
+        traceback.print_exc()
+    print(message, file=sys.stderr)  # noqa: T201
+    sys.exit(status)
+
+
+def _in_words(error: OSError) -> str:
+    where = f" {error.filename}" if error.filename else ""
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"no space is left to write{where}: free some; the same command goes on"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return f"no permission to use{where}: change its permissions or choose another place"
+        case errno.ENOENT:
+            return f"there is no{where}"
+        case errno.ENOTDIR | errno.EEXIST:
+            return f"{where.strip()} is in the way: it is a file where a folder is needed"
+        case _:
+            return f"{error.strerror or error}{where and ':' + where}"

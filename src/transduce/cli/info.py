@@ -1,0 +1,90 @@
+"""`transduce info`."""
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce info runs/en-de
+
+transduce info runs/en-de --json
+"""
+
+
+def info(
+    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every setting.")] = False,
+) -> None:
+    """Show what a run folder holds: model, training, validation, checkpoints."""
+    facts = gather(run)
+    if json:
+        typer.echo(json_module.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    model, train = facts["model"], facts["train"]
+    last, valid = facts["last"], facts["validation"]
+    depth = model["N"] if model["N_decoder"] is None else f"{model['N']}+{model['N_decoder']}"
+    rows = {
+        "languages": " to ".join(facts["languages"]),
+        "preset": facts["preset"],
+        "model": f"N {depth}, d_model {model['d_model']}, d_ff {model['d_ff']}, h {model['h']}, "
+        f"d_k {model['d_k']}, d_v {model['d_v']}, P_drop {model['P_drop']}",
+        "parameters": f"{facts['parameters']:,}",
+        "vocabulary": f"{model['target_vocabulary']:,} {train['subwords']} subwords, "
+        f"{'joint' if train['joint'] else 'separate'}",
+        "training": "not begun"
+        if not last
+        else f"step {last['step']:,}, loss {last['loss']:.3f}, "
+        f"perplexity {last['perplexity']:.2f}, {last['target_tokens_per_second']:,.0f} tokens/s",
+        "validation": "none yet"
+        if not valid
+        else ", ".join(
+            f"{name.removeprefix('valid_')} {value:,.3f}" if name != "step" else f"step {value:,}"
+            for name, value in valid.items()
+        ),
+        "weights": facts["weights"],
+        "checkpoints": ", ".join(f"{step:,}" for step in facts["checkpoints"]) or "none",
+        "made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
+    }
+    for name, value in rows.items():
+        typer.echo(f"{name:12} {value}")
+
+
+def gather(run: Path) -> dict[str, Any]:
+    """Collect the facts of a run."""
+    from transduce.checkpoint import RunConfig, checkpoints, weights_of
+    from transduce.model import Transformer
+
+    config = RunConfig.load(run)
+    metrics = _metrics(run / "metrics.jsonl")
+    return {
+        "run": str(run),
+        "languages": list(config.languages),
+        "preset": config.preset,
+        "device": config.device,
+        "parameters": sum(p.numel() for p in weights_of(Transformer(config.model)).values()),
+        "weights": config.weights,
+        "checkpoints": [one.step for one in checkpoints(run)],
+        "last": next((one for one in reversed(metrics) if "loss" in one), None),
+        "validation": next((one for one in reversed(metrics) if "valid_loss" in one), None),
+        "versions": dict(config.versions),
+        "model": config.model.to_json(),
+        "train": config.train.to_json(),
+        "search": config.search.to_json(),
+    }
+
+
+def _metrics(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            found.append(json_module.loads(line))
+        except ValueError:  # a line that a kill cut short
+            continue
+    return found

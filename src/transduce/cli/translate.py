@@ -1,0 +1,130 @@
+"""`transduce translate`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transduce.errors import BadInput
+
+if TYPE_CHECKING:
+    from transduce.translator import Translator
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce translate runs/en-de test.en > out.de
+
+echo "Two dogs run." | transduce translate runs/en-de
+
+transduce translate runs/en-de test.en --beam 8 --nbest 3
+
+transduce translate runs/en-de test.en --given test.de
+"""
+
+
+def translate(
+    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
+    file: Annotated[
+        str, typer.Argument(help="Text to translate (plain, gz, xz, zst); - is stdin.")
+    ] = "-",
+    *,
+    beam: Annotated[
+        int | None, typer.Option(help="Width of the search; 1 is greedy. Default: 4.")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")] = None,
+    nbest: Annotated[
+        int | None,
+        typer.Option(help="Write the K best: line number, score and text between tabs."),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Sentences searched side by side.")] = 32,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw from the model instead.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="Of the draws. Default: 1.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw among the K likeliest words.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw among words that make up P.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the draws. Default: 1.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Words every translation begins with.")] = None,
+    given: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Score these translations: score and text between tabs."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Translate text line by line: line n of the output translates line n of the input.
+
+    The search is the paper's: beam 4, alpha 0.6, output at most 50 subwords longer than the input.
+    """
+    from transduce import text
+    from transduce.progress import for_people
+    from transduce.translator import Translator
+
+    settings: dict[str, Any] = {
+        name: value
+        for name, value in {
+            "beam": beam,
+            "alpha": alpha,
+            "nbest": nbest,
+            "sample": sample or None,
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "seed": seed,
+        }.items()
+        if value is not None
+    }
+    progress = for_people()
+    translator = Translator.load(run, device=device)
+    if not (run / "model.safetensors").exists():
+        progress.say(f"translating with {translator.weights}")
+    if given is not None:
+        _score(translator, file, given)
+        return
+    lines = text.open_lines(file)
+    cut = 0
+    with progress.track("translating", _count(file), "lines") as advance:
+        prefixes = None if prefix is None else _forever(prefix)
+        for number, translation in enumerate(
+            translator.stream(lines, prefixes=prefixes, batch=batch, **settings), start=1
+        ):
+            cut += translation.parts > 1
+            if nbest is None:
+                sys.stdout.write(translation.text + "\n")
+            else:
+                for candidate in translation.candidates:
+                    sys.stdout.write(f"{number}\t{candidate.score:.4f}\t{candidate.text}\n")
+            advance(1)
+    sys.stdout.flush()
+    if cut:
+        progress.say(
+            f"{cut:,} lines were longer than the model's {translator.config.model.max_len:,} "
+            "subwords: they were cut, translated in parts and joined"
+        )
+
+
+def _score(translator: "Translator", source: str, target: str) -> None:
+    from transduce import text
+
+    block: list[tuple[str, str]] = []
+    pairs = text.read_pairs(source, target)
+    while block := [pair for _, pair in zip(range(1000), pairs, strict=False)]:
+        for candidate in translator.score(block):
+            sys.stdout.write(f"{candidate.score:.4f}\t{candidate.text}\n")
+
+
+def _count(file: str) -> int | None:
+    """Count the lines of a file for the bar; a stream has no count."""
+    from transduce import text
+
+    if file == "-" or not Path(file).is_file():
+        return None
+    count = sum(1 for _ in text.open_lines(file))
+    if not count:
+        raise BadInput(f"{file} is empty: there is nothing to translate")
+    return count
+
+
+def _forever(prefix: str) -> Iterator[str]:
+    while True:
+        yield prefix

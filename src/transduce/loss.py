@@ -1,0 +1,73 @@
+"""Label smoothing (paper 5.4), without the whole logits in memory. T tokens, D = d_model, V words.
+
+Convention: of the target distribution, 1 - eps_ls goes to the right word and eps_ls is spread
+evenly over every word of the vocabulary but <pad>, the right word included. No token of a packed
+run is padding, so none has a loss that it should not have.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.subwords import PAD
+
+CHUNK = 2**21  # logits at a time: they stay in the processor's cache
+
+
+def loss(x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tensor, Tensor]:
+    """Return the sums over tokens of the smoothed loss and of the negative log-likelihood.
+
+    `x` (T, D) is the decoder's output, `matrix` (V, D) the one before the softmax. Only the first
+    has a gradient: the second is for people, its exponential per token being the perplexity.
+    """
+    smoothed, nll = _SmoothedLoss.apply(x, matrix, labels, eps_ls)  # type: ignore[no-untyped-call]
+    return smoothed, nll
+
+
+class _SmoothedLoss(torch.autograd.Function):
+    """Softmax, loss and gradient of a few tokens at a time.
+
+    With p the softmax, q the smoothed target and u = eps_ls / (V - 1) its even part, the loss of a
+    token is logsumexp(z) - sum(q z) and its gradient p - q. What is even over the words is taken
+    through the matrix's column sums, which saves passes over the logits.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float
+    ) -> tuple[Tensor, Tensor]:
+        wants_gradient = x.requires_grad or matrix.requires_grad
+        even = eps_ls / (len(matrix) - 1)
+        columns = matrix.sum(0) - matrix[PAD]  # (D,) what the even part is multiplied with
+        smoothed = x.new_zeros((), dtype=torch.float64)
+        nll = x.new_zeros((), dtype=torch.float64)
+        d_x, d_matrix = torch.empty_like(x), torch.zeros_like(matrix)
+        rows = max(1, CHUNK // len(matrix))
+        for part in range(0, len(x), rows):
+            some, right = x[part : part + rows], labels[part : part + rows, None]
+            z = some @ matrix.T  # (t, V)
+            z_right = z.gather(1, right)
+            p = z.softmax(-1)
+            log_p = z_right - z.logsumexp(-1, keepdim=True)
+            nll -= log_p.sum()
+            z_even = (some @ columns).sum()
+            smoothed += (z_right - log_p).sum() - (1 - eps_ls) * z_right.sum() - even * z_even
+            if wants_gradient:
+                p.scatter_add_(1, right, p.new_full(right.shape, eps_ls - 1))
+                torch.mm(p, matrix, out=d_x[part : part + rows])
+                d_matrix.addmm_(p.T, some)
+        if wants_gradient:
+            d_x -= even * columns
+            total = even * x.sum(0)
+            d_matrix -= total
+            d_matrix[PAD] += total
+            ctx.save_for_backward(d_x, d_matrix)
+        ctx.mark_non_differentiable(nll)
+        return smoothed, nll
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        d_x, d_matrix = ctx.saved_tensors
+        factor = gradient.to(d_x.dtype)
+        return d_x * factor, d_matrix * factor, None, None

@@ -1,0 +1,96 @@
+"""The machine that the work runs on: its cores and devices, its signals, its locks."""
+
+import contextlib
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transduce.errors import BadRun, BadSetting
+
+if TYPE_CHECKING:
+    import torch
+
+
+def choose_device(name: str) -> "torch.device":
+    """Return the device by its name; auto is the GPU where there is one."""
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise BadSetting(f"device = {name!r}: expected auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise BadSetting("device = 'cuda': this machine or this build of torch has no CUDA device")
+    return torch.device(name)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def interruptions() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C or SIGTERM into a question for between steps; a second ends at once."""
+    asked = False
+
+    def ask(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = {}
+    with contextlib.suppress(ValueError):  # only the main thread may handle signals
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C while the text is prepared: nothing half-made stays."""
+
+    def raise_it(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = None
+    with contextlib.suppress(ValueError):
+        before = signal.signal(signal.SIGTERM, raise_it)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def locked(run: Path) -> Iterator[None]:
+    """Hold a run folder for this process alone; the system lets go when the process ends."""
+    if run.exists() and not run.is_dir():
+        raise BadRun(f"{run} is a file: expected a folder for the run")
+    if run.is_dir() and not (run / "config.json").exists():
+        foreign = [
+            p.name
+            for p in run.iterdir()
+            if p.name not in ("corpus", ".lock") and not p.name.startswith(".")
+        ]
+        if foreign:
+            raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")
+    run.mkdir(parents=True, exist_ok=True)
+    with (run / ".lock").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            raise BadRun(f"{run} is in use by process {file.read().strip()}") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield

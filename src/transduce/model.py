@@ -1,0 +1,270 @@
+"""The Transformer (paper 3). T tokens of a packed run, S sentences, H heads."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transduce.attention import CrossAttention, KeysValues, SelfAttention, initialise
+from transduce.batches import Batch, CrossGroup, CrossView, Run, SelfView
+from transduce.config import ModelConfig
+
+LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """Return the positional encodings. (length, d_model).
+
+    Paper: 3.5, PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
+    """
+    pos = torch.arange(length, dtype=torch.float64)[:, None]
+    angle = pos / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+
+
+class Embedding(nn.Module):
+    """Tokens and positions to vectors: both stacks begin with their sum (paper 3.4, 3.5, 5.4)."""
+
+    def __init__(self, matrix: nn.Parameter, config: ModelConfig) -> None:
+        super().__init__()
+        self.matrix = matrix
+        self.scale = math.sqrt(config.d_model)
+        self.P_drop = config.P_drop
+        self.positions: Tensor
+        if config.positions == "learned":
+            learned = torch.empty(config.max_len + LONGER, config.d_model)
+            self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
+        else:
+            table = sinusoids(config.max_len + LONGER, config.d_model)
+            self.register_buffer("positions", table, persistent=False)
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Return the scaled embeddings plus the positions. (T,) -> (T, d_model)."""
+        x = F.embedding(tokens, self.matrix) * self.scale + F.embedding(positions, self.positions)
+        return x * dropped(x, self.P_drop) if self.training and self.P_drop else x
+
+
+class FeedForward(nn.Module):
+    """Eq. 2, max(0, x W1 + b1) W2 + b2, at each position by itself (paper 3.3)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.W_1 = nn.Linear(config.d_model, config.d_ff)
+        self.W_2 = nn.Linear(config.d_ff, config.d_model)
+        self.relu_dropout = config.relu_dropout
+        initialise(self.W_1, [config.d_ff])
+        initialise(self.W_2, [config.d_model])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Transform each token. (T, d_model) -> (T, d_model)."""
+        inner = F.relu(self.W_1(x), inplace=True)
+        if self.training and self.relu_dropout:
+            inner = inner * dropped(inner, self.relu_dropout)
+        return self.W_2(inner)  # type: ignore[no-any-return]
+
+
+class Residual(nn.Module):
+    """What stands around every sub-layer: LayerNorm(x + Dropout(Sublayer(x))) (paper 3.1, 5.4)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model)
+        self.P_drop = config.P_drop
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """Add a sub-layer's output `y` to its input `x`. (T, d_model)."""
+        if self.training and self.P_drop:
+            return self.norm(torch.addcmul(x, y, dropped(y, self.P_drop)))  # type: ignore[no-any-return]
+        return self.norm(x + y)  # type: ignore[no-any-return]
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then a feed-forward network (paper 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(config)
+        self.feed_forward = FeedForward(config)
+        self.after_self = Residual(config)
+        self.after_feed = Residual(config)
+
+    def forward(self, x: Tensor, view: SelfView) -> Tensor:
+        """Transform a run. (T, d_model) -> (T, d_model)."""
+        x = self.after_self(x, self.self_attention(x, view, causal=False))
+        return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention over the source, a feed-forward network (paper 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(config)
+        self.cross_attention = CrossAttention(config)
+        self.feed_forward = FeedForward(config)
+        self.after_self = Residual(config)
+        self.after_cross = Residual(config)
+        self.after_feed = Residual(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        own: SelfView | KeysValues,
+        source: KeysValues,
+        groups: tuple[CrossGroup, ...],
+    ) -> Tensor:
+        """Transform a run, or the next tokens of a cache. (T, d_model) -> (T, d_model)."""
+        x = self.after_self(x, self.self_attention(x, own, causal=True))
+        x = self.after_cross(x, self.cross_attention(x, source, groups))
+        return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]
+
+
+class Stack(nn.ModuleList, Generic[Layer]):
+    """A list of layers that knows what they are."""
+
+    def __iter__(self) -> Iterator[Layer]:
+        """Pass over the layers, the lowest first."""
+        return cast("Iterator[Layer]", super().__iter__())
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The attention weights of every layer and head for one pair of sentences."""
+
+    encoder: Tensor  # (N, H, source, source)
+    decoder: Tensor  # (N, H, target, target)
+    cross: Tensor  # (N, H, target, source)
+
+
+@dataclass(slots=True)
+class State:
+    """What decoding remembers between two tokens."""
+
+    own: list[KeysValues]  # a layer each; a row for each hypothesis, a sentence's side by side
+    source: list[KeysValues]  # a layer each; a row for each sentence
+    hypotheses: int  # of each sentence
+    padded: bool  # whether sources differ in length
+
+    @property
+    def length(self) -> int:
+        """The number of tokens decoded so far."""
+        return self.own[0].length
+
+    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
+        """Keep these hypotheses, in this order, and (unless all stay) these sentences."""
+        for own in self.own:
+            own.select(hypotheses)
+        if sentences is not None:
+            for source in self.source:
+                source.select(sentences)
+
+
+class Transformer(nn.Module):
+    """The model of the paper's Figure 1, on packed runs of tokens."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        target = _matrix(config.target_vocabulary, config.d_model)
+        source = (
+            target if config.tie == "all" else _matrix(config.source_vocabulary, config.d_model)
+        )
+        self.source_embedding = Embedding(source, config)
+        self.target_embedding = Embedding(target, config)
+        self.output = (
+            target if config.tie != "none" else _matrix(config.target_vocabulary, config.d_model)
+        )
+        self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
+        self.decoder: Stack[DecoderLayer] = Stack(
+            DecoderLayer(config) for _ in range(config.depth_of_decoder)
+        )
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the decoder's output before the softmax matrix. -> (T, d_model)."""
+        return self.decode(batch.target, self.encode(batch.source), batch.cross)
+
+    def encode(self, source: Run) -> Tensor:
+        """Transform a run of source sentences. -> (T, d_model)."""
+        x = self.source_embedding(source.tokens, source.positions)
+        for layer in self.encoder:
+            x = layer(x, source.view)
+        return x  # type: ignore[no-any-return]
+
+    def decode(self, target: Run, memory: Tensor, cross: CrossView) -> Tensor:
+        """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
+        x = self.target_embedding(target.tokens, target.positions)
+        for layer in self.decoder:
+            source = layer.cross_attention.keys_values(memory, cross)
+            x = layer(x, target.view, source, cross.groups)
+        return x  # type: ignore[no-any-return]
+
+    def begin(self, source: Run, cross: CrossView, hypotheses: int) -> "State":
+        """Encode sentences, and make ready to decode so many hypotheses of each token by token."""
+        memory = self.encode(source)
+        over_source = [layer.cross_attention.keys_values(memory, cross) for layer in self.decoder]
+        sentences = len(cross.index)
+        empty = (sentences * hypotheses, self.config.h, 0)
+        own = [
+            KeysValues(
+                memory.new_empty(*empty, self.config.d_k), memory.new_empty(*empty, self.config.d_v)
+            )
+            for _ in self.decoder
+        ]
+        padded = any(group.padded for group in cross.groups) or len(cross.groups) > 1
+        return State(own, over_source, hypotheses, padded)
+
+    def step(self, tokens: Tensor, state: "State") -> Tensor:
+        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+        positions = torch.full_like(tokens, state.length)
+        x = self.target_embedding(tokens, positions)
+        sentences, _, keys, _ = state.source[0].k.shape
+        groups = (CrossGroup(sentences, state.hypotheses, keys, state.padded),)
+        for layer, own, source in zip(self.decoder, state.own, state.source, strict=True):
+            x = layer(x, own, source, groups)
+        return self.logits(x)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Return the scores of all words. (T, d_model) -> (T, V)."""
+        return F.linear(x, self.output)
+
+    def weights(self, batch: Batch) -> Weights:
+        """Return the attention weights of every layer and head for the one pair of a batch."""
+        assert len(batch.order) == 1
+        encoder, decoder, cross = [], [], []
+        x = self.source_embedding(batch.source.tokens, batch.source.positions)
+        for layer in self.encoder:
+            encoder.append(layer.self_attention.weights(x, causal=False))
+            x = layer(x, batch.source.view)
+        memory = x
+        x = self.target_embedding(batch.target.tokens, batch.target.positions)
+        for layer in self.decoder:
+            decoder.append(layer.self_attention.weights(x, causal=True))
+            after = layer.after_self(x, layer.self_attention(x, batch.target.view, causal=True))
+            cross.append(layer.cross_attention.weights(after, memory))
+            source = layer.cross_attention.keys_values(memory, batch.cross)
+            x = layer(x, batch.target.view, source, batch.cross.groups)
+        return Weights(torch.stack(encoder), torch.stack(decoder), torch.stack(cross))
+
+
+def dropped(x: Tensor, P_drop: float) -> Tensor:
+    """Return a factor for each element of `x`: 0 with probability P_drop, else 1 / (1 - P_drop).
+
+    Differs: on the CPU each choice takes 16 random bits, so P_drop is met to 1 in 65,536 (and the
+    factor is that of the rounded one); torch's own Bernoulli draws cost five times as much there.
+    """
+    if x.device.type != "cpu":
+        return F.dropout(torch.ones_like(x), P_drop)
+    threshold = round(P_drop * 65_536)
+    bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    chosen = bits.view(torch.int16)[: x.numel()].view(x.shape) >= threshold - 32_768
+    return chosen.to(x.dtype).mul_(65_536 / (65_536 - threshold))
+
+
+def _matrix(vocabulary: int, d_model: int) -> nn.Parameter:
+    """Draw an embedding matrix; multiplied by sqrt(d_model) its rows have unit variance."""
+    return nn.Parameter(nn.init.normal_(torch.empty(vocabulary, d_model), std=d_model**-0.5))

@@ -1,0 +1,509 @@
+"""Drawing phrases and clauses by chance, so that they make sense."""
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from transduce.pocket.clauses import Clause, Tense
+from transduce.pocket.phrases import (
+    BARE,
+    COUNTS,
+    EVERY,
+    MANY,
+    MY,
+    NO,
+    OF_NAMES,
+    OUR,
+    PEOPLE,
+    POSSESSIVES,
+    PRONOUNS,
+    SOME,
+    THE,
+    THIS,
+    YOUR,
+    A,
+    Determiner,
+    Pair,
+    Phrase,
+    at,
+    both,
+    noun_phrase,
+    prepositional,
+)
+from transduce.pocket.words import (
+    ACCUSATIVE,
+    ADVERBS,
+    CITIES,
+    DATIVE,
+    MODALS,
+    NUMBERS,
+    PLURAL,
+    VERBS,
+    Adjective,
+    Adverb,
+    Noun,
+    Verb,
+    nouns_that_are,
+)
+
+T = TypeVar("T")
+
+
+class Dice:
+    """Chance from a seed; it uses `random()` alone, which is the same on every Python."""
+
+    def __init__(self, seed: str) -> None:
+        self.random = random.Random(seed).random
+
+    def pick(self, options: Sequence[T]) -> T:
+        """Pick one, all being equally likely."""
+        return options[int(self.random() * len(options))]
+
+    def chance(self, share: float) -> bool:
+        """Say yes in this share of cases."""
+        return self.random() < share
+
+
+def weighted(weights: dict[T, int]) -> tuple[T, ...]:
+    """Write weights as repetitions, to be picked from."""
+    return tuple(option for option, weight in weights.items() for _ in range(weight))
+
+
+# Phrases ------------------------------------------------------------------------------------------
+
+OWN, NAMED, COUNTED = "own", "named", "counted"
+Choice = Determiner | str
+SUBJECT_ONE = weighted({THE: 48, A: 22, THIS: 7, OWN: 15, NAMED: 3, EVERY: 3, NO: 2})
+SUBJECT_MANY = weighted({THE: 40, COUNTED: 24, MANY: 10, SOME: 10, THIS: 6, OWN: 10})
+OBJECT_ONE = weighted({THE: 42, A: 30, THIS: 6, OWN: 18, NAMED: 4})
+OBJECT_MANY = weighted({THE: 30, COUNTED: 22, BARE: 22, MANY: 8, SOME: 8, THIS: 4, OWN: 6})
+KNOWN_ONE = weighted({THE: 66, THIS: 10, OWN: 20, NAMED: 4})
+KNOWN_MANY = weighted({THE: 70, THIS: 12, OWN: 18})
+KIN = weighted({OWN: 85, NAMED: 15})
+MASS = (THE, THE, BARE, BARE, BARE)
+MENUS: dict[str, tuple[tuple[Choice, ...], tuple[Choice, ...], tuple[Choice, ...]]] = {
+    "subject": (SUBJECT_ONE, SUBJECT_MANY, (THE,)),
+    "object": (OBJECT_ONE, OBJECT_MANY, MASS),
+    "known": (KNOWN_ONE, KNOWN_MANY, (THE,)),
+    "head": ((THE, THE, THE, A), (THE, THE, COUNTED, MANY), (THE,)),  # of a relative clause
+}
+SMALL_COUNTS = COUNTS[:11]
+
+
+def count(dice: Dice) -> Determiner:
+    """Draw a number, mostly a small one."""
+    return dice.pick(SMALL_COUNTS if dice.chance(0.75) else COUNTS)
+
+
+def possessive(dice: Dice, subject: Phrase | None) -> Determiner:
+    """Draw a possessive; in an object it points to the subject or to one of us."""
+    if subject is None:
+        return dice.pick(POSSESSIVES)
+    if subject.owner is not None and dice.chance(0.75):
+        return POSSESSIVES[subject.owner]
+    return POSSESSIVES[dice.pick((MY, YOUR, OUR))]
+
+
+def describe(
+    dice: Dice, noun: Noun, role: str, subject: Phrase | None = None, adjective: float = 0.26
+) -> Phrase:
+    """Give a noun a number, a determiner and perhaps an adjective."""
+    plural = noun.numbers == "plural" or (noun.numbers == "both" and dice.chance(0.25))
+    if noun.numbers == "mass":
+        choice = dice.pick(MENUS[role][2])
+    elif "kin" in noun.tags:
+        choice = dice.pick(KIN)
+    else:
+        choice = dice.pick(MENUS[role][plural])
+    if choice == OWN and not {"own", "kin"} & noun.tags:
+        choice = THE
+    if choice == NAMED and (plural or (subject is not None and subject.fixed)):
+        choice = OWN if "kin" in noun.tags else THE
+    which = determine(dice, choice, subject)
+    chosen: Adjective | None = None
+    if noun.adjectives and dice.chance(adjective):
+        chosen = dice.pick(noun.adjectives)
+    return noun_phrase(which, noun, chosen, plural=plural)
+
+
+def determine(dice: Dice, choice: Choice, subject: Phrase | None) -> Determiner:
+    """Turn a choice of the menus into a determiner."""
+    if choice == OWN:
+        return possessive(dice, subject)
+    if choice == NAMED:
+        return dice.pick(OF_NAMES)
+    if choice == COUNTED:
+        return count(dice)
+    assert isinstance(choice, Determiner)
+    return choice
+
+
+def person(dice: Dice) -> Phrase | None:
+    """Draw a pronoun or a name for a subject, or leave it to a noun."""
+    roll = dice.random()
+    if roll < 0.28:
+        return dice.pick(PRONOUNS)
+    if roll < 0.42:
+        return dice.pick(PEOPLE)
+    if roll < 0.45:
+        one, other = dice.pick(PEOPLE), dice.pick(PEOPLE)
+        return both(one, other) if one is not other else one
+    return None
+
+
+def subject_of(dice: Dice, verb: Verb, role: str = "subject") -> Phrase:
+    """Draw somebody or something that can do it."""
+    somebody = person(dice) if verb.personal else None
+    return somebody or describe(dice, dice.pick(verb.subjects), role)
+
+
+def other_person(dice: Dice, nouns: Sequence[Noun], subject: Phrase, role: str) -> Phrase:
+    """Draw an object among people: a pronoun, a name or a noun, and not the subject itself."""
+    roll = dice.random()
+    if roll < 0.2:
+        pronoun = dice.pick(PRONOUNS)
+        if not clash(subject, pronoun):
+            return pronoun
+    elif roll < 0.32:
+        name = dice.pick(PEOPLE)
+        if name is not subject:
+            return name
+    return thing(dice, nouns, subject, role)
+
+
+def clash(subject: Phrase, pronoun: Phrase) -> bool:
+    """Whether the pair would need myself or ourselves."""
+    first = {0, 3}
+    if subject.person in first:
+        return pronoun.person in first
+    return subject.person == 1 and pronoun.person == 1
+
+
+def thing(dice: Dice, nouns: Sequence[Noun], subject: Phrase, role: str) -> Phrase:
+    """Draw an object that is a noun, and not the subject's own."""
+    noun = dice.pick(nouns)
+    while noun is subject.noun and len(nouns) > 1:
+        noun = dice.pick(nouns)
+    return describe(dice, noun, role, subject)
+
+
+def object_of(dice: Dice, verb: Verb, subject: Phrase, role: str = "object") -> Phrase:
+    """Draw what the verb can be done to."""
+    if "person" in verb.objects[0].tags and len(verb.objects) > 20:
+        return other_person(dice, verb.objects, subject, role)
+    return thing(dice, verb.objects, subject, role)
+
+
+# Places -------------------------------------------------------------------------------------------
+
+SOMEBODY = nouns_that_are("person")
+SPOTS = nouns_that_are("place")
+GOALS = nouns_that_are("goal")
+HOMES = nouns_that_are("house castle hotel village city island")
+SURFACES = nouns_that_are("surface")
+HOLLOWS = nouns_that_are("hollow")
+LANDMARKS = nouns_that_are("landmark")
+NEAR = (("behind", "hinter"), ("in front of", "vor"), ("next to", "neben"))
+AT_HOME, HOME = Pair("at home", "zu Hause"), Pair("home", "nach Hause")
+Place = tuple[Pair, list[Phrase]]
+
+
+def known(dice: Dice, nouns: Sequence[Noun], subject: Phrase | None = None) -> Phrase:
+    """Draw a definite phrase, rarely with an adjective."""
+    noun = dice.pick(nouns)
+    plural_free = MENUS["known"][0]
+    choice = dice.pick(plural_free)
+    if choice in (OWN, NAMED) and (choice == NAMED or "own" not in noun.tags):
+        choice = THE
+    adjective = dice.pick(noun.adjectives) if noun.adjectives and dice.chance(0.15) else None
+    return noun_phrase(determine(dice, choice, subject), noun, adjective)
+
+
+def spot(dice: Dice, subject: Phrase | None = None, nouns: Sequence[Noun] = SPOTS) -> Place:
+    """Draw a place where one can be."""
+    phrase = known(dice, nouns, subject)
+    assert phrase.noun
+    return at(phrase.noun, phrase), [phrase]
+
+
+def beside(dice: Dice) -> Place:
+    """Draw a place beside something large."""
+    phrase = known(dice, LANDMARKS)
+    en, de = dice.pick(NEAR)
+    return prepositional(en, de, DATIVE, phrase), [phrase]
+
+
+def on_or_in(dice: Dice, case: int) -> Place:
+    """Draw a place for a thing: where it is, in the dative; where it is put, in the accusative."""
+    if dice.chance(0.6):
+        phrase, words = known(dice, SURFACES), ("on", "auf")
+        if dice.chance(0.25):
+            words = ("under", "unter")
+    else:
+        phrase, words = known(dice, HOLLOWS), ("in", "in") if case == DATIVE else ("into", "in")
+    return prepositional(*words, case, phrase), [phrase]
+
+
+def location(dice: Dice, verb: Verb, subject: Phrase) -> Place:
+    """Draw where somebody or something is."""
+    if not subject.human and "animal" not in (subject.noun.tags if subject.noun else ()):
+        return on_or_in(dice, DATIVE)
+    if verb.base == "live":
+        if dice.chance(0.5):
+            en, de = dice.pick(CITIES)
+            return Pair(f"in {en}", f"in {de}"), []
+        return spot(dice, None, HOMES)
+    if verb.base in ("be", "stay") and subject.human and dice.chance(0.2):
+        return AT_HOME, []
+    if verb.base in ("sit", "lie") and dice.chance(0.4):
+        phrase = known(dice, SURFACES)
+        return prepositional("on", "auf", DATIVE, phrase), [phrase]
+    return beside(dice) if dice.chance(0.25) else spot(dice, subject)
+
+
+def goal(dice: Dice, verb: Verb) -> Place:
+    """Draw where somebody goes."""
+    kinds = [kind for kind in ("goal", "goal", "goal", "home", "city") if kind in verb.uses]
+    kind = dice.pick(kinds)
+    if kind == "home":
+        return HOME, []
+    if kind == "city":
+        en, de = dice.pick(CITIES)
+        return Pair(f"to {en}", f"nach {de}"), []
+    phrase = known(dice, GOALS)
+    return prepositional("to", "zu", DATIVE, phrase), [phrase]
+
+
+# Time ---------------------------------------------------------------------------------------------
+
+CLOCK = tuple(
+    Adverb(f"at {en} o'clock", f"um {de} Uhr", False, frozenset(["not"]))  # noqa: FBT003
+    for en, de in NUMBERS[:11]
+)
+YET = Adverb("yet", "noch", False, frozenset(["not"]))  # noqa: FBT003
+TIMES = ("present", "later", "future", "past", "habit", "perfect")
+BY_TIME = {time: tuple(one for one in ADVERBS if time in one.uses) for time in TIMES}
+FRONTS = {time: tuple(one for one in BY_TIME[time] if "front" in one.uses) for time in TIMES}
+DENIED = {time: tuple(one for one in BY_TIME[time] if "not" in one.uses) for time in TIMES}
+MODALS_NOW = tuple(one for one in MODALS if one.adverbs != "past")
+MODALS_PAST = tuple(one for one in MODALS if one.adverbs == "past")
+FUTURE = MODALS[-1]
+
+Tenses = tuple[Tense, ...]
+ANY: Tenses = weighted(
+    {"present": 30, "habit": 17, "past": 26, "perfect": 6, "modal": 24, "like": 5}
+)
+
+
+def when(clause: Clause) -> str:
+    """Name the adverbs that go with the clause's tense."""
+    if clause.tense == "modal":
+        assert clause.modal
+        return clause.modal.adverbs
+    return {"passive": "past", "like": "present"}.get(clause.tense, clause.tense)
+
+
+def fit(dice: Dice, verb: Verb, tenses: Tenses) -> Tense:
+    """Draw a tense that suits the verb: nobody is knowing a man, or is often finding a key."""
+    if verb.aspect == "state":
+        return "present"
+    tense = dice.pick(tenses)
+    if verb.aspect == "event" and tense in ("present", "habit", "like"):
+        return "past"
+    if verb.aspect == "simple" and tense == "like":
+        return "present"
+    return tense
+
+
+def add_time(dice: Dice, clause: Clause) -> None:
+    """Add an adverb of time where the tense asks for one, and sometimes elsewhere."""
+    if clause.tense == "perfect":
+        clause.time = YET if clause.negated else dice.pick(BY_TIME["perfect"])
+    elif clause.tense == "habit":
+        if not clause.negated:
+            clause.time = dice.pick(BY_TIME["habit"])
+    elif clause.tense != "like" and clause.verb.aspect != "state" and dice.chance(0.36):
+        use = when(clause)
+        if use != "present" and dice.chance(0.1):
+            clause.time = dice.pick(CLOCK)
+        else:
+            clause.time = dice.pick((DENIED if clause.negated else BY_TIME)[use])
+
+
+# Clauses ------------------------------------------------------------------------------------------
+
+FRAMES = weighted(
+    {
+        "transitive": 46,
+        "intransitive": 16,
+        "dative": 9,
+        "ditransitive": 10,
+        "prepositional": 9,
+        "motion": 8,
+        "posture": 7,
+    }
+)
+BY_FRAME = {frame: tuple(verb for verb in VERBS if verb.frame == frame) for frame in set(FRAMES)}
+BE_VERB = next(verb for verb in VERBS if verb.base == "be")
+
+
+def draw_verb(dice: Dice) -> Verb:
+    """Draw a verb of any frame."""
+    return dice.pick(BY_FRAME[dice.pick(FRAMES)])
+
+
+def draw_active(dice: Dice) -> Verb:
+    """Draw a verb that knows all tenses and that people do."""
+    verb = draw_verb(dice)
+    while verb.aspect != "activity" or not verb.personal:
+        verb = draw_verb(dice)
+    return verb
+
+
+def draw(
+    dice: Dice,
+    verb: Verb | None = None,
+    subject: Phrase | None = None,
+    tenses: Tenses = ANY,
+    *,
+    denial: float = 0.16,
+    timed: bool = True,
+    placed: bool = True,
+    role: str = "object",
+) -> Clause:
+    """Draw a whole clause."""
+    verb = verb or draw_verb(dice)
+    subject = subject or subject_of(dice, verb)
+    clause = Clause(verb, subject, fit(dice, verb, tenses), phrases=[subject])
+    if clause.tense == "modal":
+        clause.modal = dice.pick(MODALS)
+    complete(dice, clause, role)
+    if deniable(clause) and dice.chance(denial):
+        clause.negated = True
+    if timed:
+        add_time(dice, clause)
+    if placed:
+        add_place(dice, clause)
+    return clause
+
+
+def complete(dice: Dice, clause: Clause, role: str = "object") -> None:
+    """Add what the verb asks for."""
+    verb, subject = clause.verb, clause.subject
+    if verb.frame == "transitive":
+        clause.accusative = object_of(dice, verb, subject, role)
+        clause.phrases.append(clause.accusative)
+        add_person(dice, clause)
+    elif verb.frame == "dative":
+        clause.dative = object_of(dice, verb, subject, role)
+        clause.phrases.append(clause.dative)
+    elif verb.frame == "ditransitive":
+        clause.dative = other_person(dice, SOMEBODY, subject, "known")
+        clause.accusative = thing(dice, verb.objects, subject, "given")
+        clause.phrases += [clause.dative, clause.accusative]
+    elif verb.preposition:
+        phrase = object_of(dice, verb, subject, "known")
+        clause.close = prepositional(*verb.preposition, phrase)
+        clause.phrases.append(phrase)
+    elif verb.frame in ("motion", "posture"):
+        put_somewhere(dice, clause)
+
+
+def put_somewhere(dice: Dice, clause: Clause) -> None:
+    """Add the goal or the place that the verb asks for."""
+    verb, subject = clause.verb, clause.subject
+    if verb.objects:
+        clause.accusative = thing(dice, verb.objects, subject, "object")
+        clause.phrases.append(clause.accusative)
+        clause.close, phrases = on_or_in(dice, ACCUSATIVE)
+    elif verb.frame == "motion":
+        clause.close, phrases = goal(dice, verb)
+    else:
+        clause.close, phrases = location(dice, verb, subject)
+    clause.phrases += phrases
+
+
+def add_person(dice: Dice, clause: Clause) -> None:
+    """Add for whom or from whom, now and then."""
+    uses = clause.verb.uses
+    if "for" in uses and dice.chance(0.15):
+        phrase = other_person(dice, SOMEBODY, clause.subject, "known")
+        clause.close = prepositional("for", "für", ACCUSATIVE, phrase)
+        clause.phrases.append(phrase)
+    elif "from" in uses and dice.chance(0.5):
+        phrase = other_person(dice, SOMEBODY, clause.subject, "known")
+        clause.close = prepositional("from", "von", DATIVE, phrase)
+        clause.phrases.append(phrase)
+
+
+def add_place(dice: Dice, clause: Clause) -> None:
+    """Add where or with whom, now and then."""
+    uses = clause.verb.uses
+    if "with" in uses and dice.chance(0.25):
+        phrase = other_person(dice, SOMEBODY, clause.subject, "known")
+        clause.manner = prepositional("with", "mit", DATIVE, phrase)
+        clause.phrases.append(phrase)
+    elif "place" in uses and dice.chance(0.35):
+        clause.place, phrases = spot(dice, clause.subject)
+        clause.phrases += phrases
+
+
+def deniable(clause: Clause) -> bool:
+    """Whether "not" has one place in both languages and means one thing."""
+    which = clause.subject.determiner
+    if clause.subject.kind == "indefinite" or which is EVERY or clause.tense == "passive":
+        return False
+    if clause.verb.frame == "transitive" and clause.close:
+        return False
+    return all(one is None or one.negatable for one in (clause.accusative, clause.dative))
+
+
+MENUS["given"] = (
+    weighted({THE: 46, A: 34, THIS: 6, OWN: 14}),
+    weighted({THE: 50, COUNTED: 40, THIS: 10}),
+    (THE,),
+)
+
+
+# States -------------------------------------------------------------------------------------------
+
+UNGRADED = frozenset(
+    ["broken", "empty", "red", "blue", "green", "yellow", "white", "black", "brown", "wild"]
+)
+FEELINGS = frozenset(
+    [
+        "happy",
+        "sad",
+        "tired",
+        "hungry",
+        "thirsty",
+        "sick",
+        "angry",
+        "nervous",
+        "curious",
+        "brave",
+        "polite",
+        "lazy",
+    ]
+)
+SOMEBODY_FEELS = tuple(one for one in SOMEBODY[0].adjectives if one.en in FEELINGS)
+
+
+def state(dice: Dice, subject: Phrase, tense: Tense = "present", denial: float = 0.15) -> Clause:
+    """Draw how somebody or something is: is tired, war müde."""
+    if subject.noun is None:
+        adjective = dice.pick(SOMEBODY_FEELS)
+    else:
+        adjective = dice.pick(subject.noun.adjectives)
+    clause = Clause(BE_VERB, subject, tense, phrases=[subject], predicate=adjective)
+    clause.close = Pair(adjective.en, adjective.alone)
+    if deniable(clause) and dice.chance(denial):
+        clause.negated = True
+    elif adjective.en not in UNGRADED and dice.chance(0.2):
+        clause.close = Pair(f"very {adjective.en}", f"sehr {adjective.alone}")
+    return clause
+
+
+def is_plural(phrase: Phrase) -> bool:
+    """Whether the phrase is a plural."""
+    return phrase.gender == PLURAL

@@ -1,0 +1,93 @@
+"""The paper's models as rows of one table, and small ones for small machines.
+
+A row of Table 3 names only what it changes: a blank repeats the base model.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.config import ModelConfig, TrainConfig
+from transduce.errors import BadSetting, did_you_mean
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preset:
+    """A model and the training that goes with it."""
+
+    model: ModelConfig
+    train: TrainConfig
+
+
+def row(*, steps: int = 100_000, eps_ls: float = 0.1, average: int = 5, **model: Any) -> Preset:
+    """Return the base model with some of its columns changed."""
+    train = TrainConfig(steps=steps, eps_ls=eps_ls, average=average, keep=average)
+    return Preset(model=ModelConfig(**model), train=train)
+
+
+def small(*, model: ModelConfig, **train: Any) -> Preset:
+    """Return a preset for a CPU and a short run.
+
+    Differs: the rate falls to 0 at the end (`cooldown`), which short runs need, and the warm-up is
+    shorter; see docs/log.md for what that is worth.
+    """
+    return Preset(model=model, train=TrainConfig(**train))
+
+
+TABLE_3 = {
+    "base": row(),
+    "A-h1": row(h=1, d_k=512, d_v=512),
+    "A-h4": row(h=4, d_k=128, d_v=128),
+    "A-h16": row(h=16, d_k=32, d_v=32),
+    "A-h32": row(h=32, d_k=16, d_v=16),
+    "B-dk16": row(d_k=16),
+    "B-dk32": row(d_k=32),
+    "C-N2": row(N=2),
+    "C-N4": row(N=4),
+    "C-N8": row(N=8),
+    "C-d256": row(d_model=256, d_k=32, d_v=32),
+    "C-d1024": row(d_model=1024, d_k=128, d_v=128),
+    "C-ff1024": row(d_ff=1024),
+    "C-ff4096": row(d_ff=4096),
+    "D-drop0": row(P_drop=0.0),
+    "D-drop0.2": row(P_drop=0.2),
+    "D-ls0": row(eps_ls=0.0),
+    "D-ls0.2": row(eps_ls=0.2),
+    "E-learned": row(positions="learned"),
+    "big": row(d_model=1024, d_ff=4096, h=16, P_drop=0.3, steps=300_000, average=20),
+}
+
+SMALL = {
+    "tiny": small(
+        model=ModelConfig(N=2, d_model=128, d_ff=512, h=4, d_k=32, d_v=32),
+        batch_tokens=2_000,
+        steps=8_000,
+        warmup=400,
+        lr_scale=1.0,
+        cooldown=0.5,
+        save_every=200,
+        validate_every=500,
+    ),
+    "small": small(
+        model=ModelConfig(N=3, d_model=256, d_ff=1024, h=4, d_k=64, d_v=64, P_drop=0.2),
+        batch_tokens=4_000,
+        steps=12_000,
+        warmup=800,
+        lr_scale=1.0,
+        cooldown=0.5,
+        save_every=500,
+        validate_every=500,
+    ),
+}
+
+PRESETS = SMALL | TABLE_3
+
+
+def preset(name: str) -> Preset:
+    """Look a preset up by its name."""
+    try:
+        return PRESETS[name]
+    except KeyError:
+        raise BadSetting(
+            f"there is no preset {name}.{did_you_mean(name, PRESETS)} "
+            f"The presets are: {', '.join(PRESETS)}"
+        ) from None

@@ -1,0 +1,30 @@
+"""Adam and the learning rate (paper 5.3)."""
+
+import torch
+from torch import nn
+
+from transduce.config import TrainConfig
+
+
+def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.0) -> float:
+    """Return the rate of an update; the first is step 1.
+
+    Paper: 5.3, Eq. 3, d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
+    Differs: `cooldown` > 0 takes the rate in a straight line to 0 over that last part of the run,
+    which short runs need; `done` is the part of the run that lies behind this update.
+    """
+    rate = float(d_model) ** -0.5 * min(step**-0.5, step * config.warmup**-1.5) * config.lr_scale
+    if config.cooldown:
+        rate *= min(1.0, (1.0 - done) / config.cooldown)
+    return rate
+
+
+def adam(model: nn.Module, config: TrainConfig) -> torch.optim.Adam:
+    """Return the paper's optimizer; its rate is set at every step."""
+    return torch.optim.Adam(
+        model.parameters(),
+        lr=0.0,
+        betas=(config.beta1, config.beta2),
+        eps=config.epsilon,
+        fused=True,
+    )

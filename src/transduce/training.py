@@ -1,0 +1,498 @@
+"""From two text files to a translator: step, validate, save, resume (paper 5)."""
+
+import math
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce import config as configuration
+from transduce import corpus as corpora
+from transduce import loss as losses
+from transduce import score, text
+from transduce.batches import Batch, Batches, Place, in_order
+from transduce.checkpoint import (
+    RunConfig,
+    average_checkpoints,
+    last_checkpoint,
+    load_tensors,
+    load_weights,
+    prune,
+    save_checkpoint,
+    save_tensors,
+    weights_of,
+)
+from transduce.config import SearchConfig, TrainConfig
+from transduce.corpus import Corpus
+from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
+from transduce.machine import choose_device, cores, interruptions, locked, terminated_as_interrupted
+from transduce.metrics import Metrics
+from transduce.model import Transformer
+from transduce.presets import preset as find_preset
+from transduce.progress import Progress, Show, Silent, duration
+from transduce.schedule import adam, learning_rate
+from transduce.search import search
+
+# What may change when a run goes on; anything else would make another model of it.
+MAY_CHANGE = frozenset(
+    {"steps", "epochs", "seconds", "keep", "average", "select", "patience", "log_every", "threads"}
+)
+GREEDY = SearchConfig(beam=1)
+
+
+def train(
+    source: str | Path,
+    target: str | Path | None = None,
+    *,
+    out: str | Path,
+    valid: tuple[str | Path, str | Path | None] | None = None,
+    languages: str | None = None,
+    preset: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    device: str = "auto",
+    tensorboard: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Train a translator from `source` to `target`, two files line by line (or one TSV).
+
+    Everything is kept in the folder `out`, which `Translator.load` and every command understand.
+    Called again with the same arguments it goes on where it was stopped. `settings` are names and
+    values as for `--set` on the command line; what is not set is chosen from the size of the data
+    and the machine.
+    """
+    progress = progress or Silent()
+    run, settings = Path(out), dict(settings or {})
+    on = choose_device(device)
+    with locked(run), terminated_as_interrupted():
+        if (run / "config.json").exists():
+            config = continued(run, preset, settings, progress)
+            corpus = prepare(source, target, run, valid, languages, config, progress)
+        else:
+            chosen = find_preset(preset or "base")
+            model, recipe = configuration.apply(settings, chosen.model, chosen.train)
+            config = RunConfig(model=model, train=recipe)
+            corpus = prepare(source, target, run, valid, languages, config, progress)
+            config = begun(corpus, preset, settings, on, progress)
+            corpus.codec.save(run / "subwords.json")
+            config.save(run)  # last, for it makes the folder a run
+        Trainer(run, config, corpus, on, progress, tensorboard=tensorboard).run_to_end()
+    return run
+
+
+def prepare(
+    source: str | Path,
+    target: str | Path | None,
+    run: Path,
+    valid: tuple[str | Path, str | Path | None] | None,
+    languages: str | None,
+    config: RunConfig,
+    progress: Progress,
+) -> Corpus:
+    """Make token files of the text, or open those that were made of it before."""
+    return corpora.prepare(
+        source,
+        target,
+        run / "corpus",
+        valid=valid,
+        languages=text.languages(source, target, languages),
+        train=config.train,
+        max_len=config.model.max_len,
+        progress=progress,
+    )
+
+
+def begun(
+    corpus: Corpus,
+    preset: str | None,
+    settings: Mapping[str, str],
+    device: torch.device,
+    progress: Progress,
+) -> RunConfig:
+    """Choose what was not set from the data and the machine, and say what was chosen."""
+    name = preset or choose_preset(len(corpus.train), device)
+    chosen = find_preset(name)
+    model, recipe = configuration.apply(settings, chosen.model, chosen.train)
+    tie = model.tie if corpus.codec.joint or "tie" in settings else "decoder"
+    model = model.replace(
+        tie=tie,
+        source_vocabulary=len(corpus.codec.source),
+        target_vocabulary=len(corpus.codec.target),
+    )
+    if {"epochs", "seconds"} & settings.keys() and "steps" not in settings:
+        recipe = recipe.replace(steps=None)
+    recipe = recipe.replace(threads=recipe.threads or cores())
+    parameters = sum(p.numel() for p in weights_of(Transformer(model)).values())
+    progress.say(
+        f"preset {name}{'' if preset else f', for {len(corpus.train):,} pairs on {device.type}'}: "
+        f"N {model.N}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}, "
+        f"{parameters / 1e6:.1f}M parameters, vocabulary {model.target_vocabulary:,}"
+    )
+    progress.say(
+        f"batches of {recipe.batch_tokens * recipe.accumulate:,} tokens a side, {_length(recipe)}, "
+        f"warm-up {recipe.warmup:,} steps, seed {recipe.seed}, {recipe.threads} threads"
+    )
+    return RunConfig(
+        model=model,
+        train=recipe,
+        languages=corpus.languages,
+        preset=name,
+        device=device.type,
+        versions={
+            "transduce": metadata.version("transduce"),
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+    )
+
+
+def continued(
+    run: Path, preset: str | None, settings: Mapping[str, str], progress: Progress
+) -> RunConfig:
+    """Return the settings of a run that goes on, with the changes that it can bear."""
+    config = RunConfig.load(run)
+    if preset and preset != config.preset:
+        find_preset(preset)
+        raise BadSetting(
+            f"{run} was begun with the preset {config.preset}, not {preset}: "
+            "go on with the same settings, or choose another folder"
+        )
+    model, recipe = configuration.apply(settings, config.model, config.train)
+    before = config.model.to_json() | config.train.to_json()
+    for name, value in (model.to_json() | recipe.to_json()).items():
+        if value != before[name] and name not in MAY_CHANGE:
+            raise BadSetting(
+                f"{run} was begun with {name} = {before[name]}, not {value}: "
+                "go on with the same settings, or choose another folder"
+            )
+    if recipe.threads != config.train.threads:
+        progress.say(
+            f"{recipe.threads} threads instead of {config.train.threads}: "
+            "the run goes on, but not bit for bit as it would have"
+        )
+    config = RunConfig(**{**{f: getattr(config, f) for f in config.__slots__}, "train": recipe})
+    config.save(run)
+    return config
+
+
+def choose_preset(pairs: int, device: torch.device) -> str:
+    """Choose a model that so much text can teach and this machine can train."""
+    if device.type == "cuda":
+        return "base" if pairs >= 200_000 else "small"
+    return "small" if pairs >= 200_000 else "tiny"
+
+
+@dataclass(slots=True)
+class Window:
+    """Sums since the last logged step."""
+
+    tokens: int = 0
+    smoothed: float = 0.0
+    nll: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class State:
+    """Where a run stands, apart from its weights and its optimizer."""
+
+    step: int = 0
+    seconds: float = 0.0
+    place: Place = field(default_factory=Place)
+    window: Window = field(default_factory=Window)
+    best_loss: float = math.inf
+    best_step: int = 0
+    worse: int = 0  # validations since the best
+    validated: int = 0  # the step of the last validation
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as a JSON object."""
+        value = asdict(self)
+        value["place"] = self.place.to_json()
+        value["best_loss"] = None if math.isinf(self.best_loss) else self.best_loss
+        return value
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "State":
+        """Read a state."""
+        try:
+            best = value["best_loss"]
+            return cls(
+                step=value["step"],
+                seconds=value["seconds"],
+                place=Place.from_json(value["place"]),
+                window=Window(**value["window"]),
+                best_loss=math.inf if best is None else best,
+                best_step=value["best_step"],
+                worse=value["worse"],
+                validated=value["validated"],
+            )
+        except (KeyError, TypeError) as error:
+            raise BadRun(f"the training state of a checkpoint is damaged: {error}") from None
+
+
+class Trainer:
+    """One run, from where it stands to its end."""
+
+    def __init__(
+        self,
+        run: Path,
+        config: RunConfig,
+        corpus: Corpus,
+        device: torch.device,
+        progress: Progress,
+        *,
+        tensorboard: bool = False,
+    ) -> None:
+        self.run, self.config, self.recipe = run, config, config.train
+        self.corpus, self.device, self.progress = corpus, device, progress
+        torch.set_num_threads(self.recipe.threads or cores())
+        torch.manual_seed(self.recipe.seed)
+        self.model = Transformer(config.model).to(device)
+        self.optimizer = adam(self.model, self.recipe)
+        self.state = State()
+        self.resume()
+        self.batches = Batches(
+            corpus.train,
+            batch_tokens=self.recipe.batch_tokens,
+            seed=self.recipe.seed,
+            place=self.state.place,
+        )
+        self.metrics = Metrics(run, self.state.step, tensorboard=tensorboard)
+
+    def run_to_end(self) -> None:
+        """Train until the steps, epochs or seconds are used up, then average."""
+        state, recipe = self.state, self.recipe
+        began = time.monotonic() - state.seconds
+        saved = state.step
+        with interruptions() as interrupted, self.progress.watch("training") as show:
+            while self.part_done() < 1 and not self.out_of_patience():
+                self.update()
+                state.seconds = time.monotonic() - began
+                if state.step % recipe.log_every == 0:
+                    self.log(show)
+                if state.step % recipe.validate_every == 0:
+                    self.validate()
+                if state.step % recipe.save_every == 0:
+                    self.save(scheduled=True)
+                    saved = state.step
+                if interrupted():
+                    if saved != state.step:
+                        self.save(scheduled=False)
+                    raise Interrupted(
+                        f"stopped after step {state.step:,}; everything is saved in {self.run}: "
+                        "the same command goes on from here"
+                    )
+                state.seconds = time.monotonic() - began
+        if state.validated != state.step:
+            self.validate()
+        if saved != state.step:
+            self.save(scheduled=True)
+        self.metrics.close()
+        self.finish()
+
+    def update(self) -> None:
+        """Make one step: one update of the weights from `accumulate` batches."""
+        state, recipe = self.state, self.recipe
+        rate = learning_rate(state.step + 1, self.config.model.d_model, recipe, self.part_done())
+        batches = [next(self.batches).to(self.device) for _ in range(recipe.accumulate)]
+        tokens = sum(batch.target_tokens for batch in batches)
+        self.model.train()
+        for batch in batches:
+            smoothed, nll = self.loss(batch)
+            (smoothed / tokens).backward()
+            state.window.smoothed += smoothed.item()
+            state.window.nll += nll.item()
+        if recipe.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        state.step += 1
+        state.place = self.batches.place
+        state.window.tokens += tokens
+
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the sums of the smoothed loss and of the negative log-likelihood."""
+        return losses.loss(self.model(batch), self.model.output, batch.labels, self.recipe.eps_ls)
+
+    def part_done(self) -> float:
+        """Return how much of the run is behind us, 0 to 1."""
+        state, recipe = self.state, self.recipe
+        parts = [0.0]
+        if recipe.steps is not None:
+            parts.append(state.step / recipe.steps)
+        if recipe.seconds is not None:
+            parts.append(state.seconds / recipe.seconds)
+        if recipe.epochs is not None:
+            within = (
+                state.place.batch / self.batches.batches_per_epoch() if state.place.batch else 0
+            )
+            parts.append((state.place.epoch + within) / recipe.epochs)
+        return min(1.0, max(parts))
+
+    def out_of_patience(self) -> bool:
+        """Tell whether the validation loss has stopped falling."""
+        return 0 < self.recipe.patience <= self.state.worse
+
+    def log(self, show: Show) -> None:
+        """Record the means since the last logged step."""
+        state, window = self.state, self.state.window
+        seconds = max(state.seconds - window.seconds, 1e-9)
+        loss, nll = window.smoothed / window.tokens, window.nll / window.tokens
+        if not math.isfinite(loss):
+            raise Diverged(
+                f"the loss at step {state.step:,} is no longer a number: "
+                "lower lr_scale or lengthen warmup, and begin anew in another folder"
+            )
+        rate = self.optimizer.param_groups[0]["lr"]
+        speed = window.tokens / seconds
+        perplexity = math.exp(min(nll, 100))
+        self.metrics.add(
+            state.step,
+            epoch=state.place.epoch,
+            loss=loss,
+            nll=nll,
+            perplexity=perplexity,
+            learning_rate=rate,
+            target_tokens_per_second=round(speed, 1),
+            seconds=round(state.seconds, 3),
+        )
+        part = self.part_done()
+        left = duration(state.seconds * (1 - part) / part) if part else "?"
+        show(
+            part,
+            f"step {state.step:,}, epoch {state.place.epoch + 1}, loss {loss:.3f}, "
+            f"ppl {perplexity:.2f}, lr {rate:.2e}, {speed:,.0f} tok/s, {left} left",
+        )
+        state.window = Window(seconds=state.seconds)
+
+    @torch.inference_mode()
+    def validate(self) -> None:
+        """Measure loss, perplexity and BLEU (greedy) on the validation set."""
+        state, part = self.state, self.corpus.valid
+        self.model.eval()
+        smoothed = nll = tokens = 0.0
+        for batch in in_order(part, self.recipe.batch_tokens):
+            one, other = self.loss(batch.to(self.device))
+            smoothed, nll = smoothed + one.item(), nll + other.item()
+            tokens += batch.target_tokens
+        loss, perplexity = smoothed / tokens, math.exp(min(nll / tokens, 100))
+        bleu = self.bleu() if self.recipe.validate_bleu else None
+        state.validated = state.step
+        better = loss < state.best_loss
+        if better:
+            state.best_loss, state.best_step, state.worse = loss, state.step, 0
+            save_tensors(self.run / "best.safetensors", weights_of(self.model))
+        else:
+            state.worse += 1
+        self.metrics.add(
+            state.step,
+            valid_loss=loss,
+            valid_nll=nll / tokens,
+            valid_perplexity=perplexity,
+            **({} if bleu is None else {"valid_bleu": round(bleu, 2)}),
+        )
+        said = "" if bleu is None else f", BLEU {bleu:.1f} (greedy)"
+        best = ", the best so far" if better else ""
+        self.progress.say(
+            f"step {state.step:,}: validation loss {loss:.3f}, ppl {perplexity:.2f}{said}{best}"
+        )
+
+    def bleu(self) -> float:
+        """Translate the first sentences of the validation set greedily and score them."""
+        part, codec = self.corpus.valid, self.corpus.codec
+        count = min(self.recipe.validate_bleu, len(part))
+        pairs = [part.pair(i) for i in range(count)]
+        found = search(
+            self.model, [source for source, _ in pairs], GREEDY, forbidden=codec.target.forbidden()
+        )
+        outputs = [codec.target.decode(one[0].tokens) for one in found]
+        references = [codec.target.decode(target.tolist()) for _, target in pairs]
+        return score.bleu(outputs, references, self.config.languages[1])
+
+    def save(self, *, scheduled: bool) -> None:
+        """Write a checkpoint from which the run goes on exactly."""
+        self.metrics.flush()
+        names = {id(p): name for name, p in weights_of(self.model).items()}
+        moments: dict[str, torch.Tensor] = {"random": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            moments["random.cuda"] = torch.cuda.get_rng_state()
+        for parameter, values in self.optimizer.state.items():
+            for key, value in values.items():
+                moments[f"{key}.{names[id(parameter)]}"] = value
+        save_checkpoint(
+            self.run,
+            self.state.step,
+            scheduled=scheduled,
+            weights=weights_of(self.model),
+            optimizer=moments,
+            state=self.state.to_json(),
+        )
+        prune(self.run, self.recipe.keep)
+
+    def resume(self) -> None:
+        """Take up the newest checkpoint, if there is one."""
+        newest = last_checkpoint(self.run)
+        if newest is None:
+            return
+        try:
+            self.state = State.from_json(newest.state())
+            path = newest.path / "weights.safetensors"
+            load_weights(self.model, load_tensors(path), path)
+            self._load_optimizer(newest.path / "optimizer.safetensors")
+        except BadRun as error:
+            raise BadRun(f"{error}; delete {newest.path} to go on from the one before") from None
+        self.progress.say(f"going on from step {self.state.step:,} of {self.run}")
+
+    def _load_optimizer(self, path: Path) -> None:
+        moments = load_tensors(path)
+        torch.set_rng_state(moments.pop("random"))
+        if "random.cuda" in moments:
+            cuda = moments.pop("random.cuda")
+            if self.device.type == "cuda":
+                torch.cuda.set_rng_state(cuda)
+        own = weights_of(self.model)
+        for key, value in moments.items():
+            kind, _, name = key.partition(".")
+            if name not in own:
+                raise BadRun(f"{path} does not fit the model: it has an unknown tensor {key}")
+            on = "cpu" if kind == "step" and self.device.type == "cpu" else self.device
+            self.optimizer.state[own[name]][kind] = value.to(on)
+
+    def finish(self) -> None:
+        """Write the weights that translate: the mean of the last checkpoints, or the best."""
+        recipe = self.recipe
+        if recipe.select == "best":
+            tensors = load_tensors(self.run / "best.safetensors")
+            words = f"best validation loss, at step {self.state.best_step:,}"
+        else:
+            tensors, words = average_checkpoints(self.run, recipe.average)
+        save_model(self.run, self.config, tensors, words)
+        self.progress.say(
+            f"trained {self.state.step:,} steps in {duration(self.state.seconds)}; "
+            f"{self.run / 'model.safetensors'} is the {words}"
+        )
+
+
+def save_model(
+    run: Path, config: RunConfig, tensors: Mapping[str, torch.Tensor], words: str
+) -> None:
+    """Make these the weights that translate."""
+    save_tensors(run / "model.safetensors", tensors)
+    values = {name: getattr(config, name) for name in config.__slots__}
+    RunConfig(**(values | {"weights": words})).save(run)
+
+
+def _length(recipe: TrainConfig) -> str:
+    ends = [
+        f"{recipe.steps:,} steps" if recipe.steps else "",
+        f"{recipe.epochs:,} epochs" if recipe.epochs else "",
+        duration(recipe.seconds) if recipe.seconds else "",
+    ]
+    return " or ".join(end for end in ends if end) or "no end set"
