@@ -220,18 +220,19 @@ def apply(
 ) -> tuple[ModelConfig, TrainConfig]:
     """Apply `--set name=value` to whichever configuration has that name."""
     of_model, of_train = _hints(ModelConfig), _hints(TrainConfig)
-    for name, text in pairs.items():
-        if name in of_model:
-            model = model.replace(**{name: parse(text, of_model[name], name)})
-        elif name in of_train:
-            train = train.replace(**{name: parse(text, of_train[name], name)})
-        else:
-            known = [*of_model, *of_train]
+    hints = of_model | of_train
+    for name in pairs:
+        if name not in hints:
             raise BadSetting(
-                f"there is no setting {name}.{did_you_mean(name, known)} "
-                f"The settings are: {', '.join(known)}"
+                f"there is no setting {name}.{did_you_mean(name, hints)} "
+                f"The settings are: {', '.join(hints)}"
             )
-    return model, train
+    values = {name: parse(text, hints[name], name) for name, text in pairs.items()}
+    # All at once: some settings fit only together.
+    return (
+        model.replace(**{name: value for name, value in values.items() if name in of_model}),
+        train.replace(**{name: value for name, value in values.items() if name in of_train}),
+    )
 
 
 def _hints(kind: type) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from transduce.errors import MissingExtra
 from transduce.files import replacing
@@ -32,8 +32,10 @@ class Metrics:
         self.file.flush()
         os.fsync(self.file.fileno())
 
-    def close(self) -> None:
-        """End the files."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.file.close()
         if self.board is not None:
             self.board.close()

@@ -236,16 +236,15 @@ class Transformer(nn.Module):
         """Return the attention weights of every layer and head for the one pair of a batch."""
         assert len(batch.order) == 1
         encoder, decoder, cross = [], [], []
-        x = self.source_embedding(batch.source.tokens, batch.source.positions)
-        for layer in self.encoder:
-            encoder.append(layer.self_attention.weights(x, causal=False))
-            x = layer(x, batch.source.view)
-        memory = x
+        memory = self.source_embedding(batch.source.tokens, batch.source.positions)
+        for below in self.encoder:
+            encoder.append(below.self_attention.weights(memory, causal=False))
+            memory = below(memory, batch.source.view)
         x = self.target_embedding(batch.target.tokens, batch.target.positions)
         for layer in self.decoder:
             decoder.append(layer.self_attention.weights(x, causal=True))
-            after = layer.after_self(x, layer.self_attention(x, batch.target.view, causal=True))
-            cross.append(layer.cross_attention.weights(after, memory))
+            seen = layer.after_self(x, layer.self_attention(x, batch.target.view, causal=True))
+            cross.append(layer.cross_attention.weights(seen, memory))
             source = layer.cross_attention.keys_values(memory, batch.cross)
             x = layer(x, batch.target.view, source, batch.cross.groups)
         return Weights(torch.stack(encoder), torch.stack(decoder), torch.stack(cross))

@@ -13,7 +13,7 @@ def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.
     Differs: `cooldown` > 0 takes the rate in a straight line to 0 over that last part of the run,
     which short runs need; `done` is the part of the run that lies behind this update.
     """
-    rate = float(d_model) ** -0.5 * min(step**-0.5, step * config.warmup**-1.5) * config.lr_scale
+    rate: float = d_model**-0.5 * min(step**-0.5, step * config.warmup**-1.5) * config.lr_scale
     if config.cooldown:
         rate *= min(1.0, (1.0 - done) / config.cooldown)
     return rate

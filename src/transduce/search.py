@@ -169,8 +169,7 @@ def _beam(
         free = free - ends.sum(1, keepdim=True)
         totals = totals.masked_fill(ends, -math.inf)
         outputs = torch.cat([outputs, word[..., None]], dim=-1)
-        # A total only falls from here, and is divided at most by the penalty of the longest output.
-        going_on = totals.amax(1) / bound > needed
+        going_on = best_possible(totals.amax(1), bound) > needed
         rows = parent + torch.arange(len(parent), device=device)[:, None] * k
         if bool(going_on.all()):
             state.select(rows.flatten(), None)
@@ -181,6 +180,14 @@ def _beam(
             free, bound, needed = free[going_on], bound[going_on], needed[going_on]
         tokens = word.flatten()
     return [sorted(one, key=lambda h: -h.score)[: config.nbest] for one in ended]
+
+
+def best_possible(totals: Tensor, longest: Tensor) -> Tensor:
+    """Return the best score that a living hypothesis could still reach.
+
+    Its log-probability only falls from here, and is divided at most by the longest output's penalty.
+    """
+    return totals / longest
 
 
 def _sample(

@@ -15,7 +15,7 @@ import functools
 import json
 import math
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, cast
@@ -30,12 +30,14 @@ SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # in the order of their ids
 FORMAT = 1
 
 Kind = Literal["bpe", "wordpiece"]
+KINDS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "wordpiece"}  # by the library's names
 
 # Where a piece can never reach across: GPT-2's rule, but marks stay with the letter they belong to,
 # or the words of Hindi, Thai and pointed Arabic would fall apart.
 WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 INSIDE = "‿"  # marks WordPiece's pieces inside a word; no symbol of a byte looks like it
 LONGEST_WORD = 128  # bytes; WordPiece takes time with the square of a word's length
+LEARNED_LINE = 1_000  # characters; the trainers take time with the square of a word's length too
 CACHE = 100_000  # words whose pieces are remembered; a fifth faster than the library's 10,000
 
 
@@ -105,7 +107,7 @@ class Subwords:
                 continuing_subword_prefix=INSIDE,
                 show_progress=False,
             )
-        tokenizer.train_from_iterator(lines, trainer)
+        tokenizer.train_from_iterator(_slices(lines), trainer)
         learned = json.loads(tokenizer.to_str())["model"]
         tokenizer = _tokenizer(kind, _model(kind, learned))
         tokenizer.add_special_tokens(list(SPECIAL))
@@ -169,18 +171,19 @@ class Subwords:
         return cast("dict[str, Any]", json.loads(self._tokenizer.to_str()))
 
     @classmethod
-    def from_json(cls, value: dict[str, Any], kind: Kind) -> Self:
+    def from_json(cls, value: dict[str, Any]) -> Self:
         """Make the subwords of what `to_json` returned; ValueError if it is something else."""
         try:
             tokenizer = Tokenizer.from_str(json.dumps(value))
+            kind = KINDS[value["model"]["type"]]
             tokenizer.model = _model(kind, value["model"])
             return cls(tokenizer, kind)
         except Exception as error:  # `tokenizers` raises bare Exceptions
-            raise ValueError(f"it holds no {kind} subwords ({error})") from None
+            raise ValueError(f"it holds no subwords of ours ({error})") from None
 
-    def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any], Kind]]:
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
         # The library's own copies forget encode_special_tokens.
-        return type(self).from_json, (self.to_json(), self.kind)
+        return type(self).from_json, (self.to_json(),)
 
 
 @dataclass(frozen=True)
@@ -214,10 +217,9 @@ class Codec:
         """Read what `save` wrote, or say what is wrong with the file."""
         content = read_sealed(path, FORMAT, "subwords")
         try:
-            kind = content["kind"]
-            source = Subwords.from_json(content["source"], kind)
+            source = Subwords.from_json(content["source"])
             joint = "target" not in content
-            return cls(source, source if joint else Subwords.from_json(content["target"], kind))
+            return cls(source, source if joint else Subwords.from_json(content["target"]))
         except (KeyError, ValueError) as error:
             raise BadRun(f"{path} is no file of subwords: {error}") from None
 
@@ -241,6 +243,13 @@ def _tokenizer(kind: Kind, model: models.Model) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(before)
     tokenizer.decoder = decoders.Sequence(after)
     return tokenizer
+
+
+def _slices(lines: Iterable[str]) -> Iterator[str]:
+    """Cut long lines to learn from: one of them may be one endless word."""
+    for line in lines:
+        for begin in range(0, len(line), LEARNED_LINE):
+            yield line[begin : begin + LEARNED_LINE]
 
 
 def _model(kind: Kind, stored: dict[str, Any]) -> models.Model:

@@ -84,7 +84,7 @@ def languages(
             )
         return codes[0], codes[1]
     codes = _ending(source).split("-") if target is None else [_ending(source), _ending(target)]
-    if len(codes) == 2 and codes[0] != codes[1] and all(map(CODE.fullmatch, codes)):
+    if len(codes) == 2 and all(map(CODE.fullmatch, codes)):
         return codes[0], codes[1]
     return "src", "tgt"
 

@@ -269,7 +269,8 @@ class Trainer:
         state, recipe = self.state, self.recipe
         began = time.monotonic() - state.seconds
         saved = state.step
-        with interruptions() as interrupted, self.progress.watch("training") as show:
+        watch = self.progress.watch("training")
+        with self.metrics, interruptions() as interrupted, watch as show:
             while self.part_done() < 1 and not self.out_of_patience():
                 self.update()
                 state.seconds = time.monotonic() - began
@@ -288,11 +289,10 @@ class Trainer:
                         "the same command goes on from here"
                     )
                 state.seconds = time.monotonic() - began
-        if state.validated != state.step:
-            self.validate()
-        if saved != state.step:
-            self.save(scheduled=True)
-        self.metrics.close()
+            if state.validated != state.step:
+                self.validate()
+            if saved != state.step:
+                self.save(scheduled=True)
         self.finish()
 
     def update(self) -> None:

@@ -101,8 +101,8 @@ bed              | Bett Betten n            | goods furniture surface
 lamp             | Lampe Lampen f           | goods furniture device stand
 clock            | Uhr Uhren f              | goods furniture
 mirror           | Spiegel Spiegel m        | goods furniture
-door             | Tür Türen f              | door
-window           | Fenster Fenster n        | door
+door             | Tür Türen f              | opening
+window           | Fenster Fenster n        | opening
 key              | Schlüssel Schlüssel m    | small lay
 bag              | Tasche Taschen f         | goods small load hollow
 suitcase         | Koffer Koffer m          | goods load hollow
@@ -177,11 +177,11 @@ secret           | Geheimnis Geheimnisse n  | told
 # The last column begins with how one is there: the English and the German preposition.
 PLACES = """
 garden           | Garten Gärten m              | in:in outside own
-kitchen          | Küche Küchen f               | in:in room own
-bathroom         | Badezimmer Badezimmer n      | in:in room own
-room             | Zimmer Zimmer n              | in:in room own
-basement         | Keller Keller m              | in:in room own
-office           | Büro Büros n                 | in:in room own
+kitchen          | Küche Küchen f               | in:in chamber own
+bathroom         | Badezimmer Badezimmer n      | in:in chamber own
+room             | Zimmer Zimmer n              | in:in chamber own
+basement         | Keller Keller m              | in:in chamber own
+office           | Büro Büros n                 | in:in chamber own
 house            | Haus Häuser n                | in:in building landmark property own
 school           | Schule Schulen f             | at:in building landmark goal
 church churches  | Kirche Kirchen f             | in:in building landmark goal
@@ -211,10 +211,10 @@ bridge           | Brücke Brücken f             | on:auf landmark goal sight
 
 # English | German before an ending (and alone) | the nouns it goes with | comparatives
 ADJECTIVES = """
-old            | alt              | grown kin text goods vehicle building sight town | older älter
+old            | alt              | grown text goods vehicle building sight town | older älter
 young          | jung             | grown pet farm beast                       | younger jünger
-small          | klein            | child pet prey goods room building town sight | smaller kleiner
-big            | groß             | pet farm beast furniture load room building town sight | bigger größer
+small          | klein            | child pet prey goods chamber building town sight | smaller kleiner
+big            | groß             | pet farm beast furniture load chamber building town sight | bigger größer
 new            | neu              | goods vehicle clothes device dishes building friend
 beautiful      | schön            | clothes plant view sight town outside song | more_beautiful schöner
 expensive      | teur teuer       | goods clothes device vehicle               | more_expensive teurer
@@ -245,16 +245,16 @@ wild           | wild             | beast prey
 interesting    | interessant      | text show view museum matter
 boring         | langweilig       | text show museum
 exciting       | spannend         | text show
-long           | lang             | text show clothes bridge river             | longer länger
-short          | kurz             | text show clothes                          | shorter kürzer
+long           | lang             | text show coat dress skirt bridge river    | longer länger
+short          | kurz             | text show coat dress skirt                 | shorter kürzer
 funny          | lustig           | told show view
-important      | wichtig          | matter mail report
-difficult      | schwierig        | matter
+important      | wichtig          | question answer problem plan rule mail report
+difficult      | schwierig        | question problem
 strange        | seltsam          | told matter
-good           | gut              | text show friend teacher doctor lawyer waiter food drink matter
+good           | gut              | text show friend teacher doctor lawyer waiter food drink question answer plan
 heavy          | schwer           | load furniture                             | heavier schwerer
-dirty          | schmutzig        | clothes vehicle dishes room door
-clean          | sauber           | clothes dishes room
+dirty          | schmutzig        | clothes vehicle dishes chamber opening
+clean          | sauber           | clothes dishes chamber
 broken         | kaputt           | device vehicle frail chair clock
 empty          | leer             | hollow bottle glass cup
 fresh          | frisch           | fruit baked fodder milk
@@ -262,7 +262,7 @@ delicious      | lecker           | food
 hot            | heiß             | served cooked
 cold           | kalt             | drink cooked
 sweet          | süß              | fruit baked
-dark           | dunkl dunkel     | room forest
+dark           | dunkl dunkel     | chamber forest
 quiet          | ruhig            | outside town library
 red            | rot              | clothes vehicle dishes rose furniture
 blue           | blau             | clothes vehicle dishes toy
@@ -303,38 +303,38 @@ London  | London
 # s where the perfect takes sein | who does it | to what | how it is used
 #   state: simple present alone; simple: no progressive; event: no present at all
 #   place: may say where; with: may say with whom; passive: may be passive; aim: what one goes for
-#   for, from: may take such an addition
+#   for, from: may take such an addition; gern: may be liked; happens: is not done on purpose
 INTRANSITIVE = """
-sleep slept slept sleeping      | schlafen schläft geschlafen        | person pet farm | | place
-work                            | arbeiten arbeitet gearbeitet       | adult | | place with
+sleep slept slept sleeping      | schlafen schläft geschlafen        | person pet farm | | place gern
+work                            | arbeiten arbeitet gearbeitet       | adult | | place with gern
 laugh                           | lachen lacht gelacht               | person | |
-cry                             | weinen weint geweint               | person | |
+cry                             | weinen weint geweint               | person | | happens
 smile                           | lächeln lächelt gelächelt          | person | |
-dance                           | tanzen tanzt getanzt               | person | | place with
-swim swam swum swimming         | schwimmen schwimmt geschwommen s   | person | | with aim
+dance                           | tanzen tanzt getanzt               | person | | place with gern
+swim swam swum swimming         | schwimmen schwimmt geschwommen s   | person | | with gern
 play                            | spielen spielt gespielt            | child pet | | place
-bark                            | bellen bellt gebellt               | dog | |
+bark                            | bellen bellt gebellt               | dog | | happens
 wait                            | warten wartet gewartet             | person | | place with
 run ran run running             | rennen rennt gerannt s             | person pet | | place
-shop shopped shopped shopping   | ein~kaufen kauft eingekauft        | adult | | with aim
+shop shopped shopped shopping   | ein~kaufen kauft eingekauft        | adult | | with aim gern
 get~up got gotten getting       | auf~stehen steht aufgestanden s    | person | |
-wake~up woke woken waking       | auf~wachen wacht aufgewacht s      | person | |
-fall~asleep fell fallen falling | ein~schlafen schläft eingeschlafen s | person | |
+wake~up woke woken waking       | auf~wachen wacht aufgewacht s      | person | | happens
+fall~asleep fell fallen falling | ein~schlafen schläft eingeschlafen s | person | | happens
 come~back came come coming      | zurück~kommen kommt zurückgekommen s | person | |
-go~out went gone going          | aus~gehen geht ausgegangen s       | adult | | with
-arrive                          | an~kommen kommt angekommen s       | person transport | |
-depart                          | ab~fahren fährt abgefahren s       | transport | |
+go~out went gone going          | aus~gehen geht ausgegangen s       | adult | | with gern
+arrive                          | an~kommen kommt angekommen s       | person transport | | happens
+depart                          | ab~fahren fährt abgefahren s       | transport | | happens
 """
 
 TRANSITIVE = """
-read read read reading          | lesen liest gelesen             | person | text | place passive aim
-write wrote written writing     | schreiben schreibt geschrieben  | person | written | place passive
+read read read reading          | lesen liest gelesen             | person | text | place passive gern
+write wrote written writing     | schreiben schreibt geschrieben  | person | written | place passive gern
 buy bought bought buying        | kaufen kauft gekauft            | adult | goods food drink property | passive aim for
 sell sold sold selling          | verkaufen verkauft verkauft     | adult | goods property farm | passive aim
 see saw seen seeing             | sehen sieht gesehen             | person | person animal vehicle sight movie | simple
 hear heard heard hearing        | hören hört gehört               | person | song animal person | simple
-watch                           | beobachten beobachtet beobachtet | person | animal person | place
-visit                           | besuchen besucht besucht        | person | person sight museum | aim
+watch                           | beobachten beobachtet beobachtet | person | animal person | place gern
+visit                           | besuchen besucht besucht        | person | person sight museum | aim gern
 know knew known knowing         | kennen kennt gekannt            | person | person song sight rule | state
 love                            | lieben liebt geliebt            | person | person pet show | state
 like                            | mögen mag gemocht               | person | person animal food drink show | state
@@ -349,41 +349,41 @@ steal stole stolen stealing     | stehlen stiehlt gestohlen       | adult | smal
 hide hid hidden hiding          | verstecken versteckt versteckt  | person | small money | passive
 repair                          | reparieren repariert repariert  | adult | vehicle device chair clock | passive
 wash                            | waschen wäscht gewaschen        | person | clothes vehicle dishes | passive
-clean                           | putzen putzt geputzt            | person | room shoe door | passive
-close                           | schließen schließt geschlossen  | person | door hollow | passive
-open                            | öffnen öffnet geöffnet          | person | door hollow mail bottle | passive
+clean                           | putzen putzt geputzt            | person | chamber shoe window | passive
+close                           | schließen schließt geschlossen  | person | opening hollow | passive
+open                            | öffnen öffnet geöffnet          | person | opening hollow mail bottle | passive
 lock                            | ab~schließen schließt abgeschlossen | person | door house car office | passive
-tidy~up                         | auf~räumen räumt aufgeräumt     | person | room |
+tidy~up                         | auf~räumen räumt aufgeräumt     | person | chamber |
 turn~on                         | ein~schalten schaltet eingeschaltet | person | device |
 turn~off                        | aus~schalten schaltet ausgeschaltet | person | device |
 put~on put put putting          | an~ziehen zieht angezogen       | person | clothes |
-try~on                          | an~probieren probiert anprobiert | person | clothes | aim
-wear wore worn wearing          | tragen trägt getragen           | person | clothes |
+try~on                          | an~probieren probiert anprobiert | person | clothes |
+wear wore worn wearing          | tragen trägt getragen           | person | clothes | gern
 carry                           | tragen trägt getragen           | person | load |
 throw~away threw thrown throwing | weg~werfen wirft weggeworfen   | person | text clothes food | passive
-give~back gave given giving     | zurück~geben gibt zurückgegeben | person | small money | aim
+give~back gave given giving     | zurück~geben gibt zurückgegeben | person | small money |
 bring~along brought brought bringing | mit~bringen bringt mitgebracht | person | food gift toy |
-look+at                         | an~sehen sieht angesehen        | person | view sight building | aim
-eat ate eaten eating            | essen isst gegessen             | person | food | place aim
+look+at                         | an~sehen sieht angesehen        | person | view sight building | aim gern
+eat ate eaten eating            | essen isst gegessen             | person | food | place aim gern
 eat ate eaten eating            | fressen frisst gefressen        | pet farm | fodder |
-drink drank drunk drinking      | trinken trinkt getrunken        | person | drink | place aim
-cook                            | kochen kocht gekocht            | adult | cooked | passive for
-bake                            | backen backt gebacken           | adult | baked | passive for
+drink drank drunk drinking      | trinken trinkt getrunken        | person | drink | place aim gern
+cook                            | kochen kocht gekocht            | adult | cooked | passive for gern
+bake                            | backen backt gebacken           | adult | baked | passive for gern
 order                           | bestellen bestellt bestellt     | adult | food drink goods | passive for
 cut cut cut cutting             | schneiden schneidet geschnitten | person | bread cheese meat cake sausage |
-feed fed fed feeding            | füttern füttert gefüttert       | person | pet farm | passive aim
+feed fed fed feeding            | füttern füttert gefüttert       | person | pet farm | passive gern
 catch caught caught catching    | fangen fängt gefangen           | person pet | prey ball |
 chase                           | jagen jagt gejagt               | pet beast | prey pet farm |
 bite bit bitten biting          | beißen beißt gebissen           | dog | person | event passive
-paint                           | malen malt gemalt               | person | picture animal plant sight | passive
-draw drew drawn drawing         | zeichnen zeichnet gezeichnet    | person | animal plant building | passive
-photograph                      | fotografieren fotografiert fotografiert | person | person animal sight building | aim
+paint                           | malen malt gemalt               | person | picture animal plant sight | passive gern
+draw drew drawn drawing         | zeichnen zeichnet gezeichnet    | person | animal plant building | passive gern
+photograph                      | fotografieren fotografiert fotografiert | person | person animal sight building | aim gern
 build built built building      | bauen baut gebaut               | adult | building property boat made bridge | passive
 plant                           | pflanzen pflanzt gepflanzt      | adult | plant | passive
-rent                            | mieten mietet gemietet          | adult | property boat car room | aim
+rent                            | mieten mietet gemietet          | adult | house boat car room office |
 solve                           | lösen löst gelöst               | person | problem | passive
 understand understood understood understanding | verstehen versteht verstanden | person | text matter joke | simple
-call                            | an~rufen ruft angerufen         | person | person | aim
+call                            | an~rufen ruft angerufen         | person | person |
 invite                          | ein~laden lädt eingeladen       | person | person | passive
 pick~up                         | ab~holen holt abgeholt          | adult | person mail | passive aim
 meet met met meeting            | treffen trifft getroffen        | person | person | place aim
@@ -394,7 +394,7 @@ admire                          | bewundern bewundert bewundert   | person | per
 """
 
 DATIVE = """
-help                            | helfen hilft geholfen           | person | person | place aim
+help                            | helfen hilft geholfen           | person | person | place aim gern
 thank                           | danken dankt gedankt            | person | person |
 answer                          | antworten antwortet geantwortet | person | person |
 follow                          | folgen folgt gefolgt s          | person pet | person animal |
@@ -407,10 +407,10 @@ belong+to                       | gehören gehört gehört           | goods sma
 # One gives somebody something; those marked "to" say in English: something to somebody.
 DITRANSITIVE = """
 give gave given giving          | geben gibt gegeben              | person | goods small snack served money |
-show showed shown showing       | zeigen zeigt gezeigt            | person | goods view room clothes pet |
+show showed shown showing       | zeigen zeigt gezeigt            | person | goods view chamber clothes pet |
 send sent sent sending          | schicken schickt geschickt      | person | mail gift money photo flower |
 bring brought brought bringing  | bringen bringt gebracht         | person | food drink dishes chair |
-lend lent lent lending          | leihen leiht geliehen           | person | small car bicycle clothes money |
+lend lent lent lending          | leihen leiht geliehen           | person | book bag umbrella camera hat car bicycle coat jacket money |
 tell told told telling          | erzählen erzählt erzählt        | person | told |
 explain                         | erklären erklärt erklärt        | person | matter joke | to
 recommend                       | empfehlen empfiehlt empfohlen   | adult | novel movie restaurant hotel museum | to
@@ -434,13 +434,13 @@ go went gone going              | gehen geht gegangen s           | person | | g
 drive drove driven driving      | fahren fährt gefahren s         | adult | | goal home city
 run ran run running             | rennen rennt gerannt s          | person | | goal home
 come came come coming           | kommen kommt gekommen s         | person | | goal home
-travel                          | reisen reist gereist s          | adult | | city
-fly flew flown flying           | fliegen fliegt geflogen s       | adult | | city
+travel                          | reisen reist gereist s          | adult | | city gern
+fly flew flown flying           | fliegen fliegt geflogen s       | adult | | city gern
 """
 
 # Those who are somewhere; put is legen or stellen, as the thing lies or stands.
 POSTURE = """
-be                              | sein ist gewesen s              | person small lay stand pet | | simple
+be was been being               | sein ist gewesen s              | person small lay stand pet | | simple
 live                            | wohnen wohnt gewohnt            | person | | state
 stay                            | bleiben bleibt geblieben s      | person | |
 sit sat sat sitting             | sitzen sitzt gesessen           | person pet | |
@@ -458,12 +458,12 @@ say said said saying            | sagen sagt gesagt               | person | tha
 hope                            | hoffen hofft gehofft            | person | that to | state
 ask                             | fragen fragt gefragt            | person | whether |
 try                             | versuchen versucht versucht     | person | to |
-begin began begun beginning     | beginnen beginnt begonnen       | person | to | event
+decide                          | beschließen beschließt beschlossen | person | to | event
 forget forgot forgotten forgetting | vergessen vergisst vergessen | person | to | event
 promise                         | versprechen verspricht versprochen | person | to | event
 rain                            | regnen regnet geregnet          | weather | |
 snow                            | schneien schneit geschneit      | weather | |
-cost                            | kosten kostet gekostet          | goods | price | state
+cost cost cost costing          | kosten kostet gekostet          | goods | price | state
 """
 
 # English | German | where it stands in English | the tenses it goes with

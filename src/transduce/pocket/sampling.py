@@ -77,14 +77,18 @@ SUBJECT_ONE = weighted({THE: 48, A: 22, THIS: 7, OWN: 15, NAMED: 3, EVERY: 3, NO
 SUBJECT_MANY = weighted({THE: 40, COUNTED: 24, MANY: 10, SOME: 10, THIS: 6, OWN: 10})
 OBJECT_ONE = weighted({THE: 42, A: 30, THIS: 6, OWN: 18, NAMED: 4})
 OBJECT_MANY = weighted({THE: 30, COUNTED: 22, BARE: 22, MANY: 8, SOME: 8, THIS: 4, OWN: 6})
-KNOWN_ONE = weighted({THE: 66, THIS: 10, OWN: 20, NAMED: 4})
+KNOWN_ONE = weighted({THE: 70, THIS: 6, OWN: 20, NAMED: 4})
 KNOWN_MANY = weighted({THE: 70, THIS: 12, OWN: 18})
+GIVEN_ONE = weighted({THE: 46, A: 34, THIS: 6, OWN: 14})
+GIVEN_MANY = weighted({THE: 50, COUNTED: 40, THIS: 10})
 KIN = weighted({OWN: 85, NAMED: 15})
 MASS = (THE, THE, BARE, BARE, BARE)
 MENUS: dict[str, tuple[tuple[Choice, ...], tuple[Choice, ...], tuple[Choice, ...]]] = {
     "subject": (SUBJECT_ONE, SUBJECT_MANY, (THE,)),
     "object": (OBJECT_ONE, OBJECT_MANY, MASS),
     "known": (KNOWN_ONE, KNOWN_MANY, (THE,)),
+    "given": (GIVEN_ONE, GIVEN_MANY, (THE,)),
+    "generic": ((), (BARE,), (BARE,)),
     "head": ((THE, THE, THE, A), (THE, THE, COUNTED, MANY), (THE,)),  # of a relative clause
 }
 SMALL_COUNTS = COUNTS[:11]
@@ -108,17 +112,21 @@ def describe(
     dice: Dice, noun: Noun, role: str, subject: Phrase | None = None, adjective: float = 0.26
 ) -> Phrase:
     """Give a noun a number, a determiner and perhaps an adjective."""
-    plural = noun.numbers == "plural" or (noun.numbers == "both" and dice.chance(0.25))
+    plural = noun.numbers == "plural" or (
+        noun.numbers == "both" and (role == "generic" or dice.chance(0.25))
+    )
     if noun.numbers == "mass":
         choice = dice.pick(MENUS[role][2])
     elif "kin" in noun.tags:
         choice = dice.pick(KIN)
     else:
         choice = dice.pick(MENUS[role][plural])
-    if choice == OWN and not {"own", "kin"} & noun.tags:
+    if choice in (OWN, NAMED) and not {"own", "kin"} & noun.tags:
         choice = THE
     if choice == NAMED and (plural or (subject is not None and subject.fixed)):
         choice = OWN if "kin" in noun.tags else THE
+    if choice is BARE and "person" in noun.tags:
+        choice = THE
     which = determine(dice, choice, subject)
     chosen: Adjective | None = None
     if noun.adjectives and dice.chance(adjective):
@@ -290,9 +298,7 @@ MODALS_PAST = tuple(one for one in MODALS if one.adverbs == "past")
 FUTURE = MODALS[-1]
 
 Tenses = tuple[Tense, ...]
-ANY: Tenses = weighted(
-    {"present": 30, "habit": 17, "past": 26, "perfect": 6, "modal": 24, "like": 5}
-)
+ANY: Tenses = weighted({"present": 31, "habit": 18, "past": 27, "perfect": 6, "modal": 24})
 
 
 def when(clause: Clause) -> str:
@@ -308,11 +314,7 @@ def fit(dice: Dice, verb: Verb, tenses: Tenses) -> Tense:
     if verb.aspect == "state":
         return "present"
     tense = dice.pick(tenses)
-    if verb.aspect == "event" and tense in ("present", "habit", "like"):
-        return "past"
-    if verb.aspect == "simple" and tense == "like":
-        return "present"
-    return tense
+    return "past" if verb.aspect == "event" and tense in ("present", "habit") else tense
 
 
 def add_time(dice: Dice, clause: Clause) -> None:
@@ -322,12 +324,19 @@ def add_time(dice: Dice, clause: Clause) -> None:
     elif clause.tense == "habit":
         if not clause.negated:
             clause.time = dice.pick(BY_TIME["habit"])
-    elif clause.tense != "like" and clause.verb.aspect != "state" and dice.chance(0.36):
+    elif clause.tense != "like" and not crowded(clause) and dice.chance(0.36):
         use = when(clause)
         if use != "present" and dice.chance(0.1):
             clause.time = dice.pick(CLOCK)
         else:
             clause.time = dice.pick((DENIED if clause.negated else BY_TIME)[use])
+
+
+def crowded(clause: Clause) -> bool:
+    """Whether an adverb would be out of place: after two definite objects, or with a state."""
+    given = clause.accusative
+    both_known = clause.verb.frame == "ditransitive" and given and given.kind == "definite"
+    return clause.verb.aspect == "state" or bool(both_known)
 
 
 # Clauses ------------------------------------------------------------------------------------------
@@ -343,7 +352,7 @@ FRAMES = weighted(
         "posture": 7,
     }
 )
-BY_FRAME = {frame: tuple(verb for verb in VERBS if verb.frame == frame) for frame in set(FRAMES)}
+BY_FRAME = {frame: tuple(verb for verb in VERBS if verb.frame == frame) for frame in dict.fromkeys(FRAMES)}
 BE_VERB = next(verb for verb in VERBS if verb.base == "be")
 
 
@@ -376,7 +385,7 @@ def draw(
     subject = subject or subject_of(dice, verb)
     clause = Clause(verb, subject, fit(dice, verb, tenses), phrases=[subject])
     if clause.tense == "modal":
-        clause.modal = dice.pick(MODALS)
+        clause.modal = FUTURE if verb.aspect == "event" else dice.pick(MODALS)
     complete(dice, clause, role)
     if deniable(clause) and dice.chance(denial):
         clause.negated = True
@@ -456,13 +465,6 @@ def deniable(clause: Clause) -> bool:
     if clause.verb.frame == "transitive" and clause.close:
         return False
     return all(one is None or one.negatable for one in (clause.accusative, clause.dative))
-
-
-MENUS["given"] = (
-    weighted({THE: 46, A: 34, THIS: 6, OWN: 14}),
-    weighted({THE: 50, COUNTED: 40, THIS: 10}),
-    (THE,),
-)
 
 
 # States -------------------------------------------------------------------------------------------

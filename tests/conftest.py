@@ -1,0 +1,212 @@
+"""What tests share: tiny texts, a tiny run that was trained on them, and the command line."""
+
+import hashlib
+import io
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+hypothesis_settings.register_profile("house", deadline=None, max_examples=50)
+hypothesis_settings.load_profile("house")
+
+# The smallest model that is still a Transformer, trained for a fraction of a second.
+TINY = {
+    "N": "1",
+    "d_model": "32",
+    "d_ff": "64",
+    "h": "2",
+    "d_k": "16",
+    "d_v": "16",
+    "vocabulary": "300",
+    "batch_tokens": "400",
+    "steps": "20",
+    "save_every": "5",
+    "validate_every": "10",
+    "log_every": "5",
+    "threads": "1",
+}
+
+COMMAND = [sys.executable, "-c", "from transduce.cli import main; main()"]
+
+ARTICLES = [("a", "ein"), ("the", "der"), ("one", "jener"), ("every", "jeder")]
+NOUNS = [("dog", "Hund"), ("man", "Mann"), ("tree", "Baum"), ("bird", "Vogel"), ("fish", "Fisch")]
+VERBS = [("sees", "sieht"), ("likes", "mag"), ("finds", "findet"), ("paints", "malt")]
+ENDS = [(".", "."), ("!", "!"), (" today.", " heute.")]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a command."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def error(self) -> str:
+        """The sentence of a clear error: the only line that begins so, and no traceback."""
+        assert "Traceback" not in self.stderr, self.stderr
+        errors = [line for line in self.stderr.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1, self.stderr
+        assert self.stderr.splitlines()[-1] == errors[0], self.stderr
+        assert self.status == 1, self
+        return errors[0].removeprefix("error: ")
+
+
+class CommandLine(Protocol):
+    """The command line, called with its arguments."""
+
+    def __call__(
+        self,
+        *args: str | Path,
+        input: str | bytes | None = None,  # noqa: A002
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Run one command to its end."""
+
+
+def options(settings: Mapping[str, str]) -> list[str]:
+    """Write settings as the command line takes them."""
+    return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+
+
+def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a command in a process of its own."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **(env or {})}
+
+
+def tiny_pairs(count: int, seed: int = 1) -> list[tuple[str, str]]:
+    """Make short sentences of something like English, and of something like German."""
+    draw = random.Random(seed)
+
+    def clause() -> tuple[str, str]:
+        words = [draw.choice(kind) for kind in (ARTICLES, NOUNS, VERBS, ARTICLES, NOUNS)]
+        return " ".join(left for left, _ in words), " ".join(right for _, right in words)
+
+    pairs = []
+    for _ in range(count):
+        clauses = [clause() for _ in range(draw.randint(1, 3))]
+        end = draw.choice(ENDS)
+        left = " and ".join(left for left, _ in clauses) + end[0]
+        right = " und ".join(right for _, right in clauses) + end[1]
+        pairs.append((left, right))
+    return pairs
+
+
+def write_pairs(folder: Path, stem: str, pairs: list[tuple[str, str]]) -> tuple[Path, Path]:
+    """Write pairs as two files of lines."""
+    paths = folder / f"{stem}.en", folder / f"{stem}.de"
+    for side, path in enumerate(paths):
+        path.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    return paths
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    """Return the hash of every file of a folder, but for the lock, which tells who came last."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.fixture(scope="session")
+def tiny_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A source and a target text of 300 lines, tiny.en and tiny.de."""
+    return write_pairs(tmp_path_factory.mktemp("texts"), "tiny", tiny_pairs(300))
+
+
+@pytest.fixture(scope="session")
+def tiny_run(
+    tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """The folder of a finished run, for looking at only: `own_run` is a copy to change."""
+    import torch
+
+    from transduce.training import train
+
+    threads = torch.get_num_threads()
+    run = tmp_path_factory.mktemp("runs") / "tiny"
+    train(*tiny_files, out=run, settings=TINY, preset="tiny", device="cpu")
+    torch.set_num_threads(threads)
+    before = snapshot(run)
+    yield run
+    assert snapshot(run) == before, "a test has changed the run that all tests share"
+
+
+@pytest.fixture
+def own_run(tiny_run: Path, tmp_path: Path) -> Path:
+    """A finished run to change."""
+    return Path(shutil.copytree(tiny_run, tmp_path / "own_run"))
+
+
+@pytest.fixture
+def run_cli() -> CommandLine:
+    """The real command line, in a process of its own."""
+
+    def run(
+        *args: str | Path,
+        input: str | bytes | None = None,  # noqa: A002
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        data = input.encode() if isinstance(input, str) else input
+        done = subprocess.run(
+            [*COMMAND, *map(str, args)],
+            input=data or b"",
+            capture_output=True,
+            env=environment(env),
+            check=False,
+            timeout=120,
+        )
+        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
+    """The command line within this process: the same but for signals and the cost of starting."""
+
+    def run(
+        *args: str | Path,
+        input: str | bytes | None = None,  # noqa: A002
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        from transduce.cli import main
+
+        data = input.encode() if isinstance(input, str) else input
+        out, err = _stream(), _stream()
+        status: str | int | None = None
+        with monkeypatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.setattr(sys, "argv", ["transduce", *map(str, args)])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data or b""), "utf-8"))
+            for name, value in {"COLUMNS": "200", **(env or {})}.items():
+                patch.setenv(name, value)
+            with pytest.raises(SystemExit) as end:
+                main()
+            status = end.value.code
+        assert status is None or isinstance(status, int)
+        return Result(status or 0, _written(out), _written(err))
+
+    with _threads_kept():
+        yield run
+
+
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True)
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode()

@@ -1,0 +1,134 @@
+"""Same weights, same input, same output as Hugging Face's MarianMTModel.
+
+Marian lays sines and cosines out in two halves where the paper interleaves them, so our channels
+are given to it in that order: evens, then odds. Its attention has biases; they are 0 here.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models import logits_by_sentence, pairs_of, small_model
+from transduce.batches import make_batch
+from transduce.config import SearchConfig
+from transduce.model import Transformer
+from transduce.search import search
+from transduce.subwords import BOS, EOS, PAD, UNK
+
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.filterwarnings("ignore")  # the library's own, not ours
+
+
+def marian_of(model: Transformer) -> Any:
+    config = model.config
+    theirs = transformers.MarianMTModel(
+        transformers.MarianConfig(
+            vocab_size=config.target_vocabulary,
+            d_model=config.d_model,
+            encoder_layers=config.N,
+            decoder_layers=config.depth_of_decoder,
+            encoder_attention_heads=config.h,
+            decoder_attention_heads=config.h,
+            encoder_ffn_dim=config.d_ff,
+            decoder_ffn_dim=config.d_ff,
+            activation_function="relu",
+            scale_embedding=True,
+            max_position_embeddings=64,
+            pad_token_id=PAD,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=None,
+        )
+    ).eval()
+    order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
+    with torch.no_grad():
+        theirs.model.shared.weight.copy_(model.output[:, order])
+        for ours, other in zip(model.encoder, theirs.model.encoder.layers, strict=True):
+            attend(
+                other.self_attn,
+                *ours.self_attention.W_QKV.weight.chunk(3),
+                ours.self_attention.W_O,
+                order,
+            )
+            feed(ours, other, order)
+            norm(ours.after_self.norm, other.self_attn_layer_norm, order)
+        for layer, other in zip(model.decoder, theirs.model.decoder.layers, strict=True):
+            own, cross = layer.self_attention, layer.cross_attention
+            attend(other.self_attn, *own.W_QKV.weight.chunk(3), own.W_O, order)
+            attend(
+                other.encoder_attn, cross.W_Q.weight, *cross.W_KV.weight.chunk(2), cross.W_O, order
+            )
+            feed(layer, other, order)
+            norm(layer.after_self.norm, other.self_attn_layer_norm, order)
+            norm(layer.after_cross.norm, other.encoder_attn_layer_norm, order)
+    return theirs
+
+
+def attend(
+    other: Any, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: nn.Linear, order: Tensor
+) -> None:
+    for linear, weight in ((other.q_proj, W_Q), (other.k_proj, W_K), (other.v_proj, W_V)):
+        linear.weight.copy_(weight[:, order])
+        linear.bias.zero_()
+    other.out_proj.weight.copy_(W_O.weight[order])
+    other.out_proj.bias.zero_()
+
+
+def feed(ours: Any, other: Any, order: Tensor) -> None:
+    nn.init.normal_(ours.feed_forward.W_1.bias)
+    nn.init.normal_(ours.feed_forward.W_2.bias)
+    other.fc1.weight.copy_(ours.feed_forward.W_1.weight[:, order])
+    other.fc1.bias.copy_(ours.feed_forward.W_1.bias)
+    other.fc2.weight.copy_(ours.feed_forward.W_2.weight[order])
+    other.fc2.bias.copy_(ours.feed_forward.W_2.bias[order])
+    norm(ours.after_feed.norm, other.final_layer_norm, order)
+
+
+def norm(ours: nn.LayerNorm, other: nn.LayerNorm, order: Tensor) -> None:
+    nn.init.normal_(ours.weight, 1.0, 0.1)
+    other.weight.copy_(ours.weight[order])
+    other.bias.copy_(ours.bias[order])
+
+
+def test_logits_are_those_of_marian_on_padded_batches() -> None:
+    model = small_model()
+    theirs = marian_of(model)
+    pairs = pairs_of([(5, 8), (9, 3), (2, 6)])
+    ours = logits_by_sentence(model, make_batch(pairs))
+    source = torch.zeros(3, 9, dtype=torch.long)
+    target = torch.zeros(3, 8, dtype=torch.long)
+    for row, (left, right) in enumerate(pairs):
+        source[row, : len(left)] = torch.from_numpy(left)
+        target[row, : len(right)] = torch.from_numpy(np.append(BOS, right[:-1]))
+    mask = torch.arange(9)[None] < torch.tensor([len(left) for left, _ in pairs])[:, None]
+    with torch.inference_mode():
+        logits = theirs(
+            input_ids=source, attention_mask=mask.long(), decoder_input_ids=target
+        ).logits
+    for row, mine in enumerate(ours):
+        torch.testing.assert_close(logits[row, : len(mine)], mine, rtol=1e-4, atol=1e-4)
+
+
+def test_greedy_output_is_that_of_marians_generate() -> None:
+    model = small_model(4, source_vocabulary=30, target_vocabulary=30)
+    theirs = marian_of(model)
+    for seed, (source, _) in enumerate(pairs_of([(5, 1), (9, 1), (3, 1)])):
+        source = source % 26 + 4
+        source[-1] = EOS
+        with torch.inference_mode():
+            output = theirs.generate(
+                input_ids=torch.from_numpy(source)[None],
+                num_beams=1,
+                do_sample=False,
+                max_new_tokens=len(source) + 10,
+                bad_words_ids=[[PAD], [BOS], [UNK]],
+            )[0].tolist()[1:]
+        (found,) = search(
+            model, [source], SearchConfig(beam=1, extra=10), forbidden=[PAD, BOS, UNK]
+        )
+        theirs_ = output[: output.index(EOS)] if EOS in output else output[: len(source) + 9]
+        assert found[0].tokens == theirs_, seed

@@ -1,0 +1,197 @@
+"""The model is the paper's, and a sentence never sees its neighbours."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from models import batch_of, logits_by_sentence, pairs_of, sentence, small_model
+from transduce.batches import CrossView, make_batch, pack
+from transduce.config import ModelConfig
+from transduce.model import Embedding, Transformer, dropped, sinusoids
+from transduce.subwords import BOS
+
+
+def test_positions_follow_the_formula_from_0() -> None:
+    """Paper 3.5, element by element: interleaved, no offset, no zeroed row."""
+    table = sinusoids(50, 12)
+    for pos in (0, 1, 7, 49):
+        for i in range(6):
+            angle = pos / 10_000 ** (2 * i / 12)
+            assert table[pos, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
+            assert table[pos, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_embeddings_are_scaled_on_the_way_in_and_not_on_the_way_out() -> None:
+    model = small_model()
+    tokens = torch.tensor([5, 9])
+    x = model.source_embedding(tokens, torch.tensor([0, 1]))
+    expected = model.output[tokens] * math.sqrt(32) + sinusoids(2, 32)
+    torch.testing.assert_close(x, expected)
+    torch.testing.assert_close(model.logits(x), x @ model.output.T)
+
+
+def test_the_three_tied_matrices_are_one_tensor() -> None:
+    model = small_model()
+    assert model.source_embedding.matrix is model.target_embedding.matrix is model.output
+    assert sum(p.shape == (50, 32) for p in model.parameters()) == 1
+
+
+@pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("decoder", 2), ("none", 3)])
+def test_matrices_are_tied_as_set(tie: str, matrices: int) -> None:
+    model = small_model(tie=tie)
+    assert sum(p.shape == (50, 32) for p in model.parameters()) == matrices
+
+
+def test_embeddings_begin_with_deviation_of_one_over_root_d_model() -> None:
+    torch.manual_seed(0)
+    model = Transformer(ModelConfig(N=1, source_vocabulary=5000, target_vocabulary=5000))
+    assert model.output.std().item() == pytest.approx(512**-0.5, rel=0.01)
+
+
+def test_norms_stand_after_each_sublayer_and_nowhere_else() -> None:
+    model = small_model()
+    norms = [name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)]
+    assert len(norms) == 2 * 2 + 2 * 3  # two layers of each stack, two and three sub-layers
+    out = model(batch_of((5, 6)))
+    # Post-norm: what leaves the last layer has just been normalised, with no further norm.
+    torch.testing.assert_close(out.mean(-1), torch.zeros(6), atol=1e-5, rtol=0)
+
+
+def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were() -> None:
+    model = small_model()
+    (source, target), *rest = pairs_of([(7, 9), (4, 9), (9, 3)])
+    changed = target.copy()
+    changed[5] = (changed[5] - 4 + 1) % 46 + 4  # an input from position 6 on
+    before = logits_by_sentence(model, make_batch([(source, target), *rest]))[0]
+    after = logits_by_sentence(model, make_batch([(source, changed), *rest]))[0]
+    assert torch.equal(before[:6], after[:6])
+    assert not torch.allclose(before[6:], after[6:])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=9))
+def test_a_sentence_alone_and_beside_others_has_the_same_outputs(
+    lengths: list[tuple[int, int]],
+) -> None:
+    model = small_model()
+    pairs = pairs_of(lengths)
+    together = logits_by_sentence(model, make_batch(pairs))
+    for pair, logits in zip(pairs, together, strict=True):
+        (alone,) = logits_by_sentence(model, make_batch([pair]))
+        torch.testing.assert_close(logits, alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("changes", [{}, {"d_k": 4}, {"positions": "learned"}, {"N_decoder": 1}])
+def test_decoding_step_by_step_gives_the_teacher_forced_logits(changes: dict[str, int]) -> None:
+    model = small_model(**changes)
+    pairs = pairs_of([(3, 10), (5, 10), (9, 10)])
+    forced = logits_by_sentence(model, make_batch(pairs))
+    lengths = np.array([3, 5, 9])
+    with torch.inference_mode():
+        view = CrossView.of(queries=np.ones(3, dtype=int), keys=lengths, rows=np.arange(3))
+        state = model.begin(pack([source for source, _ in pairs]), view, hypotheses=1)
+        tokens = torch.full((3,), BOS)
+        for step in range(10):
+            logits = model.step(tokens, state)
+            for row in range(3):
+                torch.testing.assert_close(logits[row], forced[row][step], rtol=1e-4, atol=1e-5)
+            tokens = torch.tensor([int(target[step]) for _, target in pairs])
+
+
+def test_attention_weights_come_from_every_layer_and_head() -> None:
+    model = small_model(N_decoder=3)
+    weights = model.weights(batch_of((5, 7)))
+    assert weights.encoder.shape == (2, 4, 5, 5)
+    assert weights.decoder.shape == (3, 4, 7, 7)
+    assert weights.cross.shape == (3, 4, 7, 5)
+    for part in (weights.encoder, weights.decoder, weights.cross):
+        torch.testing.assert_close(part.sum(-1), torch.ones(part.shape[:-1]))
+    assert weights.decoder.triu(1).abs().max() == 0
+
+
+def test_dropout_is_off_in_evaluation_and_on_in_training() -> None:
+    model, batch = small_model(P_drop=0.5), batch_of((5, 6))
+    assert torch.equal(model(batch), model(batch))
+    model.train()
+    assert not torch.equal(model(batch), model(batch))
+
+
+def test_dropout_is_on_the_embedding_sum_and_on_every_sublayer() -> None:
+    """As many places as 5.4 names: one a sub-layer, and the embeddings of both stacks."""
+    model, batch = small_model(P_drop=0.5).train(), batch_of((5, 6))
+    calls = []
+
+    def counted(x: torch.Tensor, P_drop: float) -> torch.Tensor:
+        calls.append(P_drop)
+        return torch.ones_like(x)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("transduce.model.dropped", counted)
+        model(batch)
+    assert calls == [0.5] * (2 + 2 * 2 + 2 * 3)
+    assert model.encoder[0].self_attention.dropout == 0.0  # on weights and in ReLU only if asked
+
+
+def test_relu_and_attention_dropout_act_when_asked() -> None:
+    batch = batch_of((5, 6))
+    for setting in ("relu_dropout", "attention_dropout"):
+        model = small_model(P_drop=0.0, **{setting: 0.5}).train()
+        assert not torch.equal(model(batch), model(batch))
+        model.eval()
+        assert torch.equal(model(batch), model(batch))
+
+
+def test_dropped_has_the_right_mean_and_values() -> None:
+    torch.manual_seed(0)
+    for P_drop in (0.1, 0.3):
+        factors = dropped(torch.empty(1000, 999), P_drop)
+        assert factors.unique().tolist() == pytest.approx([0.0, 1 / (1 - P_drop)], rel=1e-4)
+        assert factors.mean().item() == pytest.approx(1.0, abs=0.002)
+        assert (factors == 0).float().mean().item() == pytest.approx(P_drop, abs=0.002)
+
+
+def test_dropped_does_not_repeat_itself() -> None:
+    torch.manual_seed(0)
+    first, second = dropped(torch.empty(64, 64), 0.5), dropped(torch.empty(64, 64), 0.5)
+    agreement = (first == second).float().mean().item()
+    assert agreement == pytest.approx(0.5, abs=0.05)
+
+
+def test_learned_positions_are_weights_of_both_stacks() -> None:
+    model = small_model(positions="learned", max_len=20)
+    names = dict(model.named_parameters())
+    assert names["source_embedding.positions"].shape == names["target_embedding.positions"].shape
+    assert isinstance(model.source_embedding, Embedding)
+    model(batch_of((5, 6))).sum().backward()
+    gradient = names["source_embedding.positions"].grad
+    assert gradient is not None
+    assert gradient[:5].abs().sum() > 0
+
+
+def test_the_longest_and_the_shortest_sentence_pass() -> None:
+    model = small_model(max_len=30)
+    for lengths in ((1, 1), (30, 30), (1, 30), (30, 1)):
+        assert torch.isfinite(model(batch_of(lengths))).all()
+
+
+def test_the_loss_of_a_fixed_seed_does_not_move() -> None:
+    """Every refactoring of the model keeps this number."""
+    from transduce.loss import loss
+
+    model, batch = small_model(P_drop=0.1).train(), batch_of((5, 6), (7, 3), (2, 9))
+    torch.manual_seed(3)
+    smoothed, nll = loss(model(batch), model.output, batch.labels, 0.1)
+    assert smoothed.item() == pytest.approx(PINNED[0], rel=1e-5)
+    assert nll.item() == pytest.approx(PINNED[1], rel=1e-5)
+
+
+PINNED = (76.34848, 75.81398)
+
+
+def test_sentence_helper_ends_in_the_end_token() -> None:
+    assert sentence(4, 0)[-1] == 2

@@ -1,0 +1,292 @@
+"""Training is the paper's, and goes on exactly where it was stopped."""
+
+import json
+import math
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from transduce import training
+from transduce.checkpoint import (
+    RunConfig,
+    average,
+    checkpoints,
+    load_tensors,
+)
+from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
+from transduce.training import Trainer, train
+
+SETTINGS = {
+    "N": "1",
+    "d_model": "16",
+    "d_ff": "32",
+    "h": "2",
+    "d_k": "8",
+    "d_v": "8",
+    "vocabulary": "300",
+    "batch_tokens": "150",
+    "steps": "24",
+    "save_every": "6",
+    "validate_every": "8",
+    "validate_bleu": "4",
+    "log_every": "5",
+    "keep": "3",
+    "average": "2",
+    "warmup": "10",
+    "threads": "1",
+}
+
+
+class Killed(Exception):
+    """Stands for kill -9: nothing is saved or cleaned up after it."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("text")
+    words = ["ein", "zwei", "drei", "Hund", "Katze", "läuft", "schläft", "groß"]
+    lines = [
+        " ".join(words[(i * k) % 8] for k in range(1, 2 + i % 6)) + f" {i % 13}."
+        for i in range(160)
+    ]
+    source, target = folder / "train.de", folder / "train.up"
+    source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    target.write_text("\n".join(lines).upper() + "\n", encoding="utf-8")
+    return source, target
+
+
+def run(files: tuple[Path, Path], out: Path, **changes: str) -> Path:
+    return train(*files, out=out, preset="tiny", settings=SETTINGS | changes, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def whole(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(files, tmp_path_factory.mktemp("whole") / "run")
+
+
+def killing(at: int, where: str = "update") -> Callable[[Trainer], None]:
+    """Return a stand-in for a method of Trainer that dies after step `at`."""
+    original = getattr(Trainer, where)
+
+    def dying(self: Trainer, *args: object, **named: object) -> None:
+        if self.state.step >= at:
+            raise Killed
+        original(self, *args, **named)
+
+    return dying
+
+
+@pytest.mark.parametrize("at", range(1, 24, 3))
+def test_killed_at_any_step_and_resumed_it_ends_with_the_same_bits(
+    at: int,
+    files: tuple[Path, Path],
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", killing(at))
+        with pytest.raises(Killed):
+            run(files, tmp_path / "run")
+    run(files, tmp_path / "run")
+    for name in ("model.safetensors", "best.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
+    assert without_speed(tmp_path / "run") == without_speed(whole)
+
+
+@pytest.mark.parametrize("where", ["save", "validate", "log", "finish"])
+def test_killed_while_saving_or_validating_it_ends_with_the_same_bits(
+    where: str,
+    files: tuple[Path, Path],
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, where, killing(12, where))
+        with pytest.raises(Killed):
+            run(files, tmp_path / "run")
+    run(files, tmp_path / "run")
+    assert load_all(tmp_path / "run") == load_all(whole)
+
+
+def without_speed(run: Path) -> list[dict[str, float]]:
+    timed = ("seconds", "target_tokens_per_second")
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k not in timed} for line in lines]
+
+
+def load_all(run: Path) -> dict[str, list[float]]:
+    return {k: v.flatten().tolist() for k, v in load_tensors(run / "model.safetensors").items()}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_saves_and_the_same_command_goes_on(
+    number: signal.Signals,
+    files: tuple[Path, Path],
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = Trainer.update
+
+    def interrupted(self: Trainer) -> None:
+        original(self)
+        if self.state.step == 10:
+            signal.raise_signal(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", interrupted)
+        with pytest.raises(Interrupted, match="step 10.*the same command goes on"):
+            run(files, tmp_path / "run")
+    assert [(one.step, one.scheduled) for one in checkpoints(tmp_path / "run")] == [
+        (6, True),
+        (10, False),
+    ]
+    run(files, tmp_path / "run")
+    assert load_all(tmp_path / "run") == load_all(whole)
+    assert all(one.scheduled for one in checkpoints(tmp_path / "run"))
+
+
+def test_the_model_is_the_mean_of_the_last_scheduled_checkpoints(whole: Path) -> None:
+    kept = checkpoints(whole)
+    assert [one.step for one in kept] == [12, 18, 24]
+    mean = average([load_tensors(one.path / "weights.safetensors") for one in kept[-2:]])
+    for name, tensor in load_tensors(whole / "model.safetensors").items():
+        assert torch.equal(tensor, mean[name])
+    assert RunConfig.load(whole).weights == "mean of the checkpoints at steps 18, 24"
+
+
+def test_the_best_is_chosen_if_asked(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = run(files, tmp_path / "run", select="best")
+    assert (out / "model.safetensors").read_bytes() == (out / "best.safetensors").read_bytes()
+    assert "best validation loss" in RunConfig.load(out).weights
+
+
+def test_training_learns(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = run(files, tmp_path / "run", steps="150", validate_every="50", lr_scale="2", warmup="60")
+    losses = [line["valid_loss"] for line in without_speed(out) if "valid_loss" in line]
+    assert losses[-1] < losses[0] - 0.5
+
+
+def test_accumulated_batches_make_one_update_with_one_rate(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = run(files, tmp_path / "run", accumulate="3", steps="4", log_every="1")
+    rates = [line["learning_rate"] for line in without_speed(out) if "learning_rate" in line]
+    assert len(rates) == 4
+    assert rates[0] == pytest.approx(16**-0.5 * 10**-1.5)
+
+
+def test_patience_and_the_best_survive_resuming(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a rate of almost nothing no validation is better than the first by much."""
+    changes = {"patience": "2", "validate_every": "2", "save_every": "2", "lr_scale": "1e-30"}
+    out = run(files, tmp_path / "a", **changes)
+    ended = checkpoints(out)[-1].step
+    assert ended < 24
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", killing(ended - 1))
+        with pytest.raises(Killed):
+            run(files, tmp_path / "b", **changes)
+    again = run(files, tmp_path / "b", **changes)
+    assert checkpoints(again)[-1].step == ended
+    assert without_speed(again) == without_speed(out)
+
+
+def test_a_finished_run_is_left_as_it_is(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = run(files, tmp_path / "run")
+    before = load_all(out), without_speed(out), [one.step for one in checkpoints(out)]
+    run(files, out)
+    assert before == (load_all(out), without_speed(out), [one.step for one in checkpoints(out)])
+
+
+def test_a_finished_run_can_be_trained_further(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = run(files, tmp_path / "run")
+    run(files, out, steps="30")
+    assert checkpoints(out)[-1].step == 30
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [({"epochs": "2"}, "epoch"), ({"seconds": "1.5"}, "seconds")],
+)
+def test_epochs_and_time_end_a_run(
+    changes: dict[str, str], expected: str, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    settings = {k: v for k, v in SETTINGS.items() if k != "steps"} | changes
+    out = train(*files, out=tmp_path / "run", preset="tiny", settings=settings, device="cpu")
+    assert RunConfig.load(out).train.steps is None
+    state = checkpoints(out)[-1].state()
+    if expected == "epoch":
+        assert (state["place"]["epoch"], state["place"]["batch"]) == (2, 0)
+    else:
+        assert 1.5 <= state["seconds"] < 6
+
+
+def test_other_settings_or_another_text_are_refused(
+    files: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
+    before = load_all(whole)
+    with pytest.raises(BadSetting, match="begun with d_ff = 32, not 64"):
+        run(files, whole, d_ff="64")
+    with pytest.raises(BadSetting, match="preset tiny, not base"):
+        train(*files, out=whole, preset="base")
+    other = tmp_path / "other.de"
+    other.write_text("Etwas anderes.\n" * 20, encoding="utf-8")
+    with pytest.raises(BadRun, match="other text"):
+        train(other, other, out=whole, preset="tiny", settings=SETTINGS, device="cpu")
+    assert load_all(whole) == before
+
+
+def test_a_folder_of_something_else_is_left_alone(files: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("mine")
+    with pytest.raises(BadRun, match="holds something else"):
+        run(files, tmp_path / "letters")
+    assert [path.name for path in (tmp_path / "letters").iterdir()] == ["dear.txt"]
+
+
+def test_a_loss_that_is_no_number_ends_the_run(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Trainer, batch: object) -> tuple[torch.Tensor, torch.Tensor]:
+        loss = self.model.output.sum() * math.nan
+        return loss, loss.detach()
+
+    monkeypatch.setattr(Trainer, "loss", broken)
+    with pytest.raises(Diverged, match="no longer a number"):
+        run(files, tmp_path / "run")
+    assert not checkpoints(tmp_path / "run")
+
+
+def test_separate_vocabularies_and_wordpiece_train(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = run(files, tmp_path / "run", joint="false", subwords="wordpiece", vocabulary="600")
+    assert RunConfig.load(out).model.tie == "decoder"
+
+
+def test_tensorboard_is_written_if_asked(files: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    out = train(
+        *files,
+        out=tmp_path / "run",
+        preset="tiny",
+        settings=SETTINGS | {"steps": "6"},
+        device="cpu",
+        tensorboard=True,
+    )
+    assert list((out / "tensorboard").glob("events.*"))
+
+
+def test_presets_are_chosen_by_data_and_machine() -> None:
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    assert training.choose_preset(29_000, cpu) == "tiny"
+    assert training.choose_preset(500_000, cpu) == "small"
+    assert training.choose_preset(29_000, cuda) == "small"
+    assert training.choose_preset(4_500_000, cuda) == "base"
