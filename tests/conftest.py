@@ -7,8 +7,8 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -36,7 +36,7 @@ TINY = {
     "threads": "1",
 }
 
-COMMAND = [sys.executable, "-c", "from transduce.cli import main; main()"]
+COMMAND = [sys.executable, "-m", "transduce"]
 
 ARTICLES = [("a", "ein"), ("the", "der"), ("one", "jener"), ("every", "jeder")]
 NOUNS = [("dog", "Hund"), ("man", "Mann"), ("tree", "Baum"), ("bird", "Vogel"), ("fish", "Fisch")]
@@ -120,6 +120,16 @@ def snapshot(folder: Path) -> dict[str, str]:
     }
 
 
+@contextmanager
+def threads_kept() -> Iterator[None]:
+    """Give torch back the threads that it had: commands set their own number."""
+    import torch
+
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def tiny_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A source and a target text of 300 lines, tiny.en and tiny.de."""
@@ -131,14 +141,11 @@ def tiny_run(
     tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """The folder of a finished run, for looking at only: `own_run` is a copy to change."""
-    import torch
-
     from transduce.training import train
 
-    threads = torch.get_num_threads()
     run = tmp_path_factory.mktemp("runs") / "tiny"
-    train(*tiny_files, out=run, settings=TINY, preset="tiny", device="cpu")
-    torch.set_num_threads(threads)
+    with threads_kept():
+        train(*tiny_files, out=run, settings=TINY, preset="tiny", device="cpu")
     before = snapshot(run)
     yield run
     assert snapshot(run) == before, "a test has changed the run that all tests share"
@@ -198,7 +205,7 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
         assert status is None or isinstance(status, int)
         return Result(status or 0, _written(out), _written(err))
 
-    with _threads_kept():
+    with threads_kept():
         yield run
 
 

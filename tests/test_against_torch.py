@@ -1,5 +1,7 @@
 """Same weights, same input, same output as torch.nn.Transformer."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -24,6 +26,7 @@ def torch_transformer(model: Transformer) -> nn.Transformer:
     ).eval()
     theirs.encoder.norm = theirs.decoder.norm = None
     with torch.no_grad():
+        other: Any
         for ours, other in zip(model.encoder, theirs.encoder.layers, strict=True):
             copy_layer(ours, other)
         for layer, other in zip(model.decoder, theirs.decoder.layers, strict=True):
@@ -33,7 +36,7 @@ def torch_transformer(model: Transformer) -> nn.Transformer:
     return theirs
 
 
-def copy_layer(ours: EncoderLayer | DecoderLayer, other: nn.Module) -> None:
+def copy_layer(ours: EncoderLayer | DecoderLayer, other: Any) -> None:
     copy_self(ours.self_attention, other.self_attn)
     copy_norm(ours.after_self.norm, other.norm1)
     copy_norm(ours.after_feed.norm, other.norm3 if isinstance(ours, DecoderLayer) else other.norm2)

@@ -415,6 +415,10 @@ def test_the_same_text_and_settings_are_not_prepared_again(tmp_path: Path) -> No
     same_size = text.read_bytes().replace(b"Hund", b"Bund")
     text.write_bytes(same_size)
     assert not kept()
+    then = text.stat().st_mtime_ns
+    write_tsv(text, some_pairs(28))
+    os.utime(text, ns=(then, then))  # the same time, another text
+    assert not kept()
     for change in (
         {"train": TRAIN.replace(vocabulary=300)},
         {"train": TRAIN.replace(max_skew=5)},
@@ -425,7 +429,7 @@ def test_the_same_text_and_settings_are_not_prepared_again(tmp_path: Path) -> No
     ):
         assert not kept(**change)
         assert kept(**change)
-    assert kept(train=TRAIN.replace(joint=True)) is False
+        assert not kept()
     assert kept(train=TRAIN.replace(steps=5, batch_tokens=77)), "has no part in the corpus"
 
 
@@ -461,6 +465,9 @@ def test_a_damaged_file_is_named_and_refused(own: Path, name: str, damage: str) 
     else:
         assert str(path) in str(caught.value)
         assert str(caught.value).endswith(f"delete {own} to prepare it anew")
+    if damage in ("cut", "more") and name != module.MANIFEST:
+        size = len(data) + {"cut": 3, "more": -1}[damage]
+        assert f"it has {len(data):,} bytes, expected {size:,}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -533,6 +540,10 @@ def test_a_folder_of_something_else_is_never_replaced(own: Path, tmp_path: Path)
         make(text, own)
     assert text.exists()
     assert (own / "thesis.txt").read_text() == "mine"
+    (own / "thesis.txt").unlink()
+    (own / module.MANIFEST).unlink()
+    with pytest.raises(BadInput, match="is no part of a corpus"):
+        make(text, own)
     (tmp_path / "empty").mkdir()
     assert len(make(text, tmp_path / "empty").train) == 29
 
@@ -590,7 +601,7 @@ def test_a_text_that_changes_meanwhile_is_refused(tmp_path: Path, when: str) -> 
         @contextlib.contextmanager
         def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
             if what == when:
-                write_tsv(text, some_pairs(31))
+                write_tsv(text, some_pairs(30, seed=4))
             yield lambda units: None
 
     with pytest.raises(BadInput, match="changed while it was being read"):

@@ -134,13 +134,18 @@ def test_dropout_is_on_the_embedding_sum_and_on_every_sublayer() -> None:
         patch.setattr("transduce.model.dropped", counted)
         model(batch)
     assert calls == [0.5] * (2 + 2 * 2 + 2 * 3)
-    assert model.encoder[0].self_attention.dropout == 0.0  # on weights and in ReLU only if asked
+    first = next(iter(model.encoder))
+    assert first.self_attention.dropout == 0.0  # on weights and in ReLU only if asked
+    assert first.feed_forward.relu_dropout == 0.0
 
 
 def test_relu_and_attention_dropout_act_when_asked() -> None:
     batch = batch_of((5, 6))
-    for setting in ("relu_dropout", "attention_dropout"):
-        model = small_model(P_drop=0.0, **{setting: 0.5}).train()
+    for model in (
+        small_model(P_drop=0, relu_dropout=0.5),
+        small_model(P_drop=0, attention_dropout=0.5),
+    ):
+        model.train()
         assert not torch.equal(model(batch), model(batch))
         model.eval()
         assert torch.equal(model(batch), model(batch))

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from random import Random
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def toy_model(seed: int, vocabulary: int = 7) -> Transformer:
     """A model with few words and clear preferences."""
     model = small_model(seed, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
     with torch.no_grad():
-        model.output *= 4
+        model.output.mul_(4)
     return model
 
 
@@ -89,14 +90,14 @@ def test_beam_1_is_greedy(seed: int) -> None:
     st.randoms(use_true_random=False),
 )
 def test_a_batch_of_any_size_and_order_gives_the_same_translations(
-    lengths: list[int], beam: int, random: "np.random.Generator"
+    lengths: list[int], beam: int, random: Random
 ) -> None:
     model = toy_model(1, 20)
     sources = [sentence(length, number, 20) for number, length in enumerate(lengths)]
     config = SearchConfig(beam=beam, nbest=beam, extra=8)
     alone = [search(model, [source], config, forbidden=FORBIDDEN)[0] for source in sources]
     order = list(range(len(sources)))
-    random.shuffle(order)  # type: ignore[arg-type]
+    random.shuffle(order)
     together = search(model, [sources[i] for i in order], config, forbidden=FORBIDDEN)
     for place, i in enumerate(order):
         assert [one.tokens for one in together[place]] == [one.tokens for one in alone[i]]

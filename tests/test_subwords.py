@@ -183,6 +183,13 @@ def test_the_vocabulary_is_as_large_as_asked_or_as_the_text_allows(kind: Kind) -
     assert len(Subwords.learn([], 5000, kind)) == least
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_endless_word_is_learned_in_parts(kind: Kind) -> None:
+    """The trainers take time with the square of a word's length: whole, this would last minutes."""
+    subwords = Subwords.learn(["x" * 500_000], 2000, kind)
+    assert max(map(len, subwords._bytes)) <= 1001
+
+
 def test_learning_is_the_same_in_every_process() -> None:
     code = (
         "import random; from transduce.subwords import Codec, Subwords\n"

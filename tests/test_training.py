@@ -140,7 +140,7 @@ def test_an_interruption_saves_and_the_same_command_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "update", interrupted)
-        with pytest.raises(Interrupted, match="step 10.*the same command goes on"):
+        with pytest.raises(Interrupted, match=r"step 10.*the same command goes on"):
             run(files, tmp_path / "run")
     assert [(one.step, one.scheduled) for one in checkpoints(tmp_path / "run")] == [
         (6, True),

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from transduce.training import train
     from transduce.translator import Candidate, Translation, Translator
 
+__version__ = "0.1.0"
+
 __all__ = ["Candidate", "Translation", "Translator", "train"]
 
 

@@ -185,7 +185,7 @@ def _beam(
 def best_possible(totals: Tensor, longest: Tensor) -> Tensor:
     """Return the best score that a living hypothesis could still reach.
 
-    Its log-probability only falls from here, and is divided at most by the longest output's penalty.
+    Its log-probability only falls, and is divided at most by the longest output's penalty.
     """
     return totals / longest
 

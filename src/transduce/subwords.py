@@ -44,11 +44,11 @@ CACHE = 100_000  # words whose pieces are remembered; a fifth faster than the li
 def default_vocabulary(characters: int) -> int:
     """Choose the size of a vocabulary for a text of so many characters.
 
-    The paper's 37,000 fit its 4.5 million pairs, about 1.2 billion characters of both languages.
-    On less text most of so many pieces would be too rare to be learned: people who tuned it came to
-    8,000 or so for 30,000 short sentences and to 16,000 to 32,000 for half a million long ones. The
-    fourth root of the size passes through all three (Multi30k 8,768, half a million pairs of
-    Europarl 23,168, WMT 37,000), and a multiple of 8 suits matrix units.
+    The paper's 37,000 served 4.5 million pairs, some 1.2 billion characters of both languages. On
+    less text most of so many pieces would be too rare to be learned: usual sizes are about 8,000
+    for 30,000 short sentences and 16,000 to 32,000 for half a million long ones. The fourth root of
+    the size passes through all three (Multi30k 8,840, 560,000 pairs of Europarl 23,176, the paper's
+    37,000), and a multiple of 8 suits matrix units.
     """
     return min(37_000, max(1_024, 8 * round(25 * math.sqrt(math.sqrt(characters)))))
 

@@ -5,16 +5,15 @@ import platform
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from transduce import __version__, score, text
 from transduce import config as configuration
 from transduce import corpus as corpora
 from transduce import loss as losses
-from transduce import score, text
 from transduce.batches import Batch, Batches, Place, in_order
 from transduce.checkpoint import (
     RunConfig,
@@ -143,7 +142,7 @@ def begun(
         preset=name,
         device=device.type,
         versions={
-            "transduce": metadata.version("transduce"),
+            "transduce": __version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },

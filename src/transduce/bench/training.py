@@ -28,6 +28,7 @@ from transduce.training import Trainer, begun
 
 OURS = "transduce"
 PEERS = (huggingface.NAME, "none")
+NOISY = 1.25  # the fastest round by the slowest, beyond which the numbers say little
 PRECISION = "float32"  # the trainer's, and so the peer's
 
 
@@ -109,8 +110,7 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        """Return a table for people, and what it was measured on."""
-        model, recipe, machine = self.config.model, self.config.train, self.machine
+        """Return a table for people, and under it what was measured on what."""
         rows = [["", "target tokens/s", "lowest to highest", "ms/step", "padding", "parameters"]]
         for side in (self.ours, self.peer):
             if side is not None:
@@ -128,19 +128,24 @@ class Comparison:
         if self.ratio and self.ratios:
             lowest, highest = min(self.ratios), max(self.ratios)
             rows.append(["ratio", f"{self.ratio:.2f}", f"{lowest:.2f} to {highest:.2f}", *[""] * 3])
-        chips = " and ".join(name for name in (machine["gpu"], machine["processor"]) if name)
-        lines = (
-            "",
-            f"medians over {len(self.ours.rounds)} rounds of {self.steps} steps, the sides by "
-            f"turns, {WARM_UP} steps before each round to warm up",
-            f"preset {self.config.preset}: N {model.N}, d_model {model.d_model}, d_ff {model.d_ff}, "
-            f"h {model.h}, P_drop {model.P_drop}, vocabulary {model.target_vocabulary:,}",
-            f"at most {recipe.batch_tokens * recipe.accumulate:,} tokens a side in a step, the same "
-            f"sentences for all, {PRECISION}",
-            f"{machine['device']}, {machine['threads']} threads, {chips}",
-            ", ".join(f"{name} {version}" for name, version in machine["versions"].items()),
-        )
-        return "\n".join([*_aligned(rows), *lines])
+        notes = (f"{name:12} {value}" for name, value in self._circumstances().items())
+        return "\n".join([*_aligned(rows), "", *notes])
+
+    def _circumstances(self) -> dict[str, str]:
+        model, recipe, machine = self.config.model, self.config.train, self.machine
+        threads = machine["threads"]
+        return {
+            "rounds": f"median of {len(self.ours.rounds)}, of {self.steps} steps each; "
+            f"{WARM_UP} steps before each to warm up",
+            "batches": f"at most {recipe.batch_tokens * recipe.accumulate:,} tokens a side; "
+            "all sides get the same sentences",
+            "model": f"{self.config.preset}: N {model.N}, d_model {model.d_model}, "
+            f"d_ff {model.d_ff}, h {model.h}, P_drop {model.P_drop}, "
+            f"vocabulary {model.target_vocabulary:,}, {PRECISION}",
+            "machine": f"{machine['device']}, {threads} thread{'' if threads == 1 else 's'}, "
+            + " and ".join(name for name in (machine["gpu"], machine["processor"]) if name),
+            "versions": ", ".join(f"{name} {which}" for name, which in machine["versions"].items()),
+        }
 
 
 class Ours:
@@ -214,6 +219,11 @@ def compare(
         [one.target_tokens for one in other.rounds] == [one.target_tokens for one in ours.rounds]
         for other in others
     )
+    if any(max(side.speeds) > NOISY * min(side.speeds) for side in (ours, *others)):
+        progress.say(
+            f"rounds of one side differ by more than {NOISY - 1:.0%}: something else uses this "
+            "machine, or the steps are too few; measure again"
+        )
     assert config.train.threads is not None
     libraries = ("transduce", "torch", *(["transformers"] if others else []))
     return Comparison(
@@ -244,11 +254,13 @@ def _by_turns(
     names = " and ".join(worker.name for worker in workers)
     progress.say(f"measuring {names}: {rounds} rounds of {steps} steps each, by turns")
     found: list[list[Round]] = [[] for _ in workers]
-    with progress.track("measuring", rounds * len(workers), "rounds") as advance:
-        for _ in range(rounds):
+    with progress.watch("measuring") as show:
+        for number in range(1, rounds + 1):
             for worker, own in zip(workers, found, strict=True):
                 own.append(worker.measure(steps))
-                advance(1)
+                part = sum(map(len, found)) / (rounds * len(workers))
+                speed = own[-1].target_tokens_per_second
+                show(part, f"round {number}, {worker.name}: {speed:,.0f} target tokens/s")
     return [
         Measured(worker.name, size, tuple(own))
         for worker, size, own in zip(workers, parameters, found, strict=True)

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from transduce import __version__
 from transduce.cli import average, bench, demo, info, score, train, translate
 from transduce.errors import Interrupted, TransduceError
 
@@ -30,9 +31,7 @@ app.add_typer(bench.app, name="bench")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"transduce {version('transduce')}")
+        typer.echo(f"transduce {__version__}")
         raise typer.Exit
 
 

@@ -2,8 +2,9 @@
 
 German puts the finite verb second, first or last and everything else of the verb at the end:
 "Sie ruft ihren Bruder an", "Ruft sie ihren Bruder an?", "weil sie ihren Bruder anruft". Between
-them stand, in this order: pronouns, what is known, the time, nicht, the manner, the place, what is
-new, and what belongs closely to the verb (a goal, a predicate, an object with a preposition).
+them stand, in this order: pronouns, the time, what is known, how often, nicht, the manner, the
+place, what is new, and what belongs closely to the verb (a goal, a predicate, an object with a
+preposition). Before nicht the time gives way to what is known: "Sie ruft ihn heute nicht an".
 """
 
 from dataclasses import dataclass, field
@@ -173,19 +174,24 @@ class Clause:
     def _german_field(self) -> list[str]:
         """List what stands between the two parts of the verb."""
         objects = [(self.dative, DATIVE), (self.accusative, ACCUSATIVE)]
+        pronouns: list[str] = []
         known: list[str] = []
         new: list[str] = []
         denied = self.negated
-        for kind, row in (("pronoun", known), ("definite", known), ("indefinite", new)):
+        for kind, row in (("pronoun", pronouns), ("definite", known), ("indefinite", new)):
             for phrase, case in objects:
                 if phrase is not None and phrase.kind == kind:
                     kein = self._takes_kein(phrase)
                     row.append(phrase.german(case, negated=kein))
                     denied = denied and not kein
         liking = "gern" if self.tense == "like" else ""
+        time = self.time.de if self.time else ""
+        early = self.time is not None and self.time.setting and not denied
         return [
+            *pronouns,
+            time if early else "",
             *known,
-            self.time.de if self.time else "",
+            "" if early else time,
             "nicht" if denied else "",
             liking,
             self.manner.de if self.manner else "",
@@ -199,9 +205,14 @@ class Clause:
         return self.negated and phrase.kind == "indefinite" and self.tense != "like"
 
 
+USUALLY_WITH_E = ("danken", "folgen", "malen", "lösen", "pflanzen", "beschreiben")
+
+
 def imperative(verb: Verb) -> str:
     """Form the imperative for du: lies, warte, ruf, fahr, füttere."""
     third, infinitive = verb.present[2], verb.infinitive
+    if infinitive in USUALLY_WITH_E:
+        return verb.present[0]
     stem = infinitive.removesuffix("n").removesuffix("e")
     if "i" in third and "i" not in infinitive:  # lesen, liest: lies
         return third.removesuffix("t")

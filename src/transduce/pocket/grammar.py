@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from transduce.pocket.clauses import Clause
+from transduce.pocket import lexicon
+from transduce.pocket.clauses import Clause, Tense
 from transduce.pocket.phrases import (
     COUNTS,
     ES,
@@ -30,19 +31,24 @@ from transduce.pocket.phrases import (
 from transduce.pocket.sampling import (
     BE_VERB,
     BY_FRAME,
+    BY_TIME,
     FRONTS,
     FUTURE,
     MODALS_NOW,
     MODALS_PAST,
     SOMEBODY,
+    SOMEBODY_FEELS,
     Dice,
     Tenses,
     add_time,
     complete,
+    deniable,
     describe,
     draw,
     draw_active,
+    draw_moment,
     draw_verb,
+    fit,
     other_person,
     spot,
     state,
@@ -60,9 +66,11 @@ from transduce.pocket.words import (
     NUMBERS,
     PLURAL,
     VERBS,
+    Adjective,
     Noun,
     Verb,
     nouns_that_are,
+    rows,
 )
 
 
@@ -152,22 +160,33 @@ LIKED = tuple(verb for verb in VERBS if "gern" in verb.uses)
 
 
 def described(dice: Dice) -> Sentence:
-    """Say how somebody or something is."""
-    noun = dice.pick(DESCRIBABLE)
-    subject = dice.pick(PRONOUNS) if dice.chance(0.1) else describe(dice, noun, "known", None, 0)
-    clause = state(dice, subject, dice.pick(("present", "present", "past")))
-    if clause.tense == "past" and not clause.negated:
+    """Say or ask how somebody or something is."""
+    adjective = dice.pick(ADJECTIVES)
+    noun = dice.pick(SO[adjective.en])
+    feels = adjective in SOMEBODY_FEELS and dice.chance(0.3)
+    subject = dice.pick(PRONOUNS) if feels else describe(dice, noun, "known", None, 0)
+    tense: Tense = dice.pick(("present", "present", "past"))
+    clause = state(dice, subject, tense, adjectives=[adjective])
+    if tense == "past" and not clause.negated and adjective in SOMEBODY_FEELS:
         add_time(dice, clause)
-    asked = dice.chance(0.15) and not clause.negated
-    if asked:
-        return Sentence(
-            [clause],
-            lambda: finished(clause.english(question=True), clause.german("first"), "?"),
-        )
+    return question(clause) if not clause.negated and dice.chance(0.15) else plain(clause)
+
+
+SO = {
+    one.en: tuple(noun for noun in nouns_that_are(" ".join(sorted(one.tags)))) for one in ADJECTIVES
+}
+
+
+def plain(clause: Clause) -> Sentence:
+    """Say a clause by itself."""
     return Sentence([clause], lambda: finished(clause.english(), clause.german()))
 
 
-DESCRIBABLE = tuple(noun for noun in nouns_that_are("person animal thing place") if noun.adjectives)
+def question(clause: Clause) -> Sentence:
+    """Ask whether a clause is so."""
+    return Sentence(
+        [clause], lambda: finished(clause.english(question=True), clause.german("first"), "?")
+    )
 
 
 def compared(dice: Dice) -> Sentence:
@@ -185,7 +204,20 @@ def compared(dice: Dice) -> Sentence:
 
 
 COMPARABLE = tuple(one for one in ADJECTIVES if one.more)
-COMPARED = ["grown", "person", "pet", "farm", "beast", "text", "show", "goods", "clothes", "building", "town", "load"]
+COMPARED = [
+    "grown",
+    "person",
+    "pet",
+    "farm",
+    "beast",
+    "text",
+    "show",
+    "goods",
+    "clothes",
+    "building",
+    "town",
+    "load",
+]
 BY_KIND = {tag: nouns_that_are(tag) for tag in COMPARED}
 
 
@@ -228,7 +260,8 @@ def there_is(dice: Dice) -> Sentence:
     return Sentence(
         [marked(clause, "es gibt")],
         lambda: finished(
-            f"there {verb} {phrase.en} {where.en}", f"{where.de} gibt es {phrase.german(ACCUSATIVE)}"
+            f"there {verb} {phrase.en} {where.en}",
+            f"{where.de} gibt es {phrase.german(ACCUSATIVE)}",
         ),
     )
 
@@ -246,7 +279,9 @@ def passive(dice: Dice) -> Sentence:
         agent = describe(dice, dice.pick(verb.subjects), "object", subject)
         clause.close = prepositional("by", "von", DATIVE, agent)
         clause.phrases.append(agent)
-    add_time(dice, clause)
+        add_time(dice, clause)
+    else:
+        clause.time = dice.pick(BY_TIME["past"])
     return Sentence([clause], lambda: finished(clause.english(), clause.german()))
 
 
@@ -256,11 +291,11 @@ PASSIVES = tuple(verb for verb in VERBS if "passive" in verb.uses)
 def request(dice: Dice) -> Sentence:
     """Ask a friend to do something."""
     verb = draw_active(dice)
-    while verb.frame not in WITH_OBJECT:
+    while verb.frame not in WITH_OBJECT or verb.uses & {"happens", "lasts"}:
         verb = draw_active(dice)
     clause = Clause(verb, PRONOUNS[1], "habit")
     complete(dice, clause, "known")
-    clause.negated = dice.chance(0.2)
+    clause.negated = deniable(clause) and dice.chance(0.2)
     start = "please do not" if clause.negated else "please"
     return Sentence(
         [marked(clause, "bitte")],
@@ -289,21 +324,27 @@ ASKED: Tenses = weighted({"present": 40, "past": 40, "modal": 20})
 def what_or_whom(dice: Dice) -> Sentence:
     """Ask for the object: was, wen or wem, as the verb has it."""
     verb = dice.pick(ASKABLE)
-    clause = draw(dice, verb, tenses=ASKED, denial=0, placed=False)
+    clause = draw(dice, verb, asked(dice, verb), ASKED, denial=0, placed=False)
     found = clause.accusative if verb.frame == "transitive" else clause.dative
     assert found
     word = WHO if "person" in verb.objects[0].tags else WHAT
     case = ACCUSATIVE if verb.frame == "transitive" else DATIVE
-    if word is WHAT and found.noun and dice.chance(0.5):
+    if word is WHAT and found.noun and found.noun.numbers == "both" and dice.chance(0.5):
         return what_kind(dice, clause, found.noun)
     return ask_for(clause, Pair(word.en, word.german(case)))
 
 
+def asked(dice: Dice, verb: Verb) -> Phrase:
+    """Draw whom a question is about: somebody known, and not the one who asks."""
+    subject = subject_of(dice, verb, "known")
+    while subject.person == 0:
+        subject = subject_of(dice, verb, "known")
+    return subject
+
+
 def what_kind(dice: Dice, clause: Clause, noun: Noun) -> Sentence:
     """Ask for one or for a number of a kind: which book, how many books."""
-    many = noun.numbers == "both" and dice.chance(0.5)
-    if noun.numbers == "mass":
-        many = False
+    many = dice.chance(0.5)
     phrase = noun_phrase(HOW_MANY if many else WHICH, noun, None, plural=many)
     sentence = ask_for(clause, Pair(phrase.en, phrase.german(ACCUSATIVE)))
     clause.accusative = gap(phrase)
@@ -339,7 +380,7 @@ ASKABLE = tuple(
 def where_to(dice: Dice) -> Sentence:
     """Ask for a place: wo somebody is, wohin somebody goes."""
     verb = dice.pick(WHERE)
-    subject = subject_of(dice, verb, "known")
+    subject = asked(dice, verb)
     clause = draw(dice, verb, subject, ASKED, denial=0, timed=verb.base != "be", placed=False)
     word = Pair("where", "wohin" if verb.frame == "motion" else "wo")
     if verb.frame not in ("motion", "posture"):
@@ -362,9 +403,8 @@ WHERE = (
 def when_or_why(dice: Dice) -> Sentence:
     """Ask for the time or the reason."""
     why = dice.chance(0.5)
-    subject = None
     verb = draw_active(dice)
-    clause = draw(dice, verb, subject, ASKED, denial=0.2 if why else 0, timed=why)
+    clause = draw(dice, verb, asked(dice, verb), ASKED, denial=0.2 if why else 0, timed=why)
     word = Pair("why", "warum") if why else Pair("when", "wann")
     return Sentence(
         [clause],
@@ -397,11 +437,19 @@ class Relative(NamedTuple):
     write: Callable[[], Pair]
 
 
-def relative(dice: Dice, head: Phrase) -> Relative:
-    """Draw a relative clause about the head: in it the pronoun agrees, outside it the noun."""
+def relative(dice: Dice, head: Phrase, main: Verb) -> Relative:
+    """Draw a relative clause about the head, with another verb than the main clause."""
+    made = relative_of_any_kind(dice, head)
+    while made.clause.verb.key == main.key:
+        made = relative_of_any_kind(dice, head)
+    return made
+
+
+def relative_of_any_kind(dice: Dice, head: Phrase) -> Relative:
+    """Draw a relative clause: its pronoun has the head's gender and number, and its own case."""
     assert head.noun
     roll = dice.random()
-    if roll < 0.4:
+    if roll < (0.4 if head.noun.tags & {"person", "animal"} else 0.08):
         made = relative_subject(dice, head)
     elif roll < 0.75:
         made = relative_object(dice, head)
@@ -504,18 +552,22 @@ CONCERNS = by_noun(BY_FRAME["prepositional"], subjects=False)
 OWNED = nouns_that_are("brother sister son daughter dog cat friend uncle aunt")
 WHOSE_HE = Determiner(("whose ", "whose "), ("dessen ",) * 12, THE.endings, "definite")
 WHOSE_SHE = Determiner(("whose ", "whose "), ("deren ",) * 12, THE.endings, "definite")
-HEADS = tuple(noun for noun in nouns_that_are("person animal thing") if "kin" not in noun.tags)
+HEADS = tuple(
+    noun
+    for noun in nouns_that_are("person animal thing place")
+    if "kin" not in noun.tags and noun.adjectives and len(UNDERGOES.get(noun.key, ())) > 1
+)
 
 
 def with_relative_subject(dice: Dice) -> Sentence:
     """Draw: the man who is working is calling his son."""
     noun = dice.pick(HEADS)
     head = describe(dice, noun, "head", None, 0.12)
-    about = relative(dice, head)
-    if noun.key in DOES and dice.chance(0.6):
+    if noun.key in DOES and dice.chance(0.6 if noun.tags & {"person", "animal"} else 0.15):
         clause = draw(dice, dice.pick(DOES[noun.key]), head)
     else:
         clause = state(dice, head, dice.pick(("present", "past")))
+    about = relative(dice, head, clause.verb)
 
     def write() -> Pair:
         en, de = about.write()
@@ -530,7 +582,7 @@ def with_relative_subject(dice: Dice) -> Sentence:
 def with_relative_object(dice: Dice) -> Sentence:
     """Draw: she knows the man who is working; the German relative clause waits for the verb."""
     verb = dice.pick(RELATABLE)
-    nouns = [noun for noun in verb.objects if "kin" not in noun.tags]
+    nouns = [noun for noun in verb.objects if noun in HEADS]
     subject = subject_of(dice, verb)
     noun = dice.pick(nouns)
     head = describe(dice, noun, "head", None, 0.12)
@@ -546,7 +598,7 @@ def with_relative_object(dice: Dice) -> Sentence:
     else:
         assert verb.preposition
         clause.close = prepositional(*verb.preposition, head)
-    about = relative(dice, head)
+    about = relative(dice, head, verb)
 
     def write() -> Pair:
         en, de = about.write()
@@ -559,7 +611,7 @@ RELATABLE = tuple(
     verb
     for frame in ("transitive", "dative", "prepositional")
     for verb in BY_FRAME[frame]
-    if verb.objects[0].tags & {"person", "animal", "thing"}
+    if any(noun in HEADS for noun in verb.objects)
 )
 
 
@@ -591,9 +643,12 @@ def weather(dice: Dice) -> Clause:
     return Clause(dice.pick(WEATHER), ES)
 
 
-def background(dice: Dice, about: Phrase, tense: str) -> Clause:
+def background(dice: Dice, main: Clause, tense: str) -> Clause:
     """Draw a state that may explain what somebody does, now or in the past."""
+    about = main.subject
     subject = back_to(about) if dice.chance(0.75) else None
+    if not about.human and len(main.phrases) > 1:  # which of them is "it"?
+        subject = None
     if subject is None:
         roll = dice.random()
         if roll < 0.2 and tense == "present":
@@ -605,7 +660,9 @@ def background(dice: Dice, about: Phrase, tense: str) -> Clause:
         return animal_state(dice, subject, noun, tense)
     roll = dice.random()
     if roll < 0.45:
-        return state(dice, subject, "past" if tense == "past" else "present")
+        return state(
+            dice, subject, "past" if tense == "past" else "present", adjectives=SOMEBODY_FEELS
+        )
     if roll < 0.75 and tense == "present":
         return draw(dice, dice.pick(STATES), subject, ("present",), timed=False)
     clause = draw(dice, draw_active(dice), subject, ("modal",), timed=False, placed=False)
@@ -622,7 +679,9 @@ def animal_state(dice: Dice, pronoun: Phrase, noun: Noun, tense: str) -> Clause:
     return clause
 
 
-CREATURELY = frozenset(["hungry", "thirsty", "tired", "sick", "young", "old", "big", "small", "strong"])
+CREATURELY = frozenset(
+    ["hungry", "thirsty", "tired", "sick", "young", "old", "big", "small", "strong"]
+)
 WEATHER = tuple(verb for verb in VERBS if verb.base in ("rain", "snow"))
 STATES = tuple(
     verb
@@ -642,83 +701,110 @@ def because_or_although(dice: Dice) -> Sentence:
     main = draw(dice, verb, tenses=tenses, denial=0.2)
     if main.modal and main.modal.adverbs == "past":
         past = True
-    sub = background(dice, main.subject, "past" if past else "present")
+    sub = background(dice, main, "past" if past else "present")
     en, de = dice.pick((("because", "weil"), ("because", "weil"), ("although", "obwohl")))
     return joined(main, sub, en, de, first=en == "although" and dice.chance(0.5))
 
 
 def because_it(dice: Dice) -> Sentence:
     """Point back to a thing: it is er, sie or es, as the noun has it."""
-    verb = dice.pick(ON_THINGS)
-    tense = dice.pick(("present", "past"))
-    main = draw(dice, verb, tenses=(tense,), timed=False, placed=False)  # type: ignore[arg-type]
-    main.close = None
-    found = main.accusative
-    assert found
-    noun = found.noun
-    assert noun
-    if found.kind == "indefinite" and main.negated:
-        main.negated = False
-    main.phrases = [main.subject, found]
+    reason = dice.pick(REASONS)
+    although = bool(reason.despite) and dice.chance(0.35)
+    found, adjective = qualified(dice, reason, "object", despite=although)
+    main = done_to(dice, reason.verb, found, dice.pick((("present",), ("past",))))
     sub = Clause(BE_VERB, IT[found.gender], "past" if main.tense == "past" else "present")
-    adjective = dice.pick([one for one in noun.adjectives if one is not found.adjective])
     sub.close, sub.predicate = Pair(adjective.en, adjective.alone), adjective
     sub.phrases = [gap(found)]
-    en, de = dice.pick((("because", "weil"), ("because", "weil"), ("although", "obwohl")))
+    en, de = ("although", "obwohl") if although else ("because", "weil")
     return joined(main, sub, en, de, first=False)
-
-
-ON_THINGS = tuple(
-    verb
-    for verb in BY_FRAME["transitive"]
-    if verb.personal
-    and only(verb, "thing")
-    and all(len(noun.adjectives) > 1 for noun in verb.objects)
-)
 
 
 def if_it(dice: Dice) -> Sentence:
     """Point back to a thing in the main clause: wenn die Suppe kalt ist, isst sie sie nicht."""
-    verb = dice.pick(ON_THINGS)
-    noun = dice.pick(verb.objects)
-    found = describe(dice, noun, "known", None, 0)
-    sub = state(dice, found, "present")
-    main = draw(dice, verb, subject_of(dice, verb), ("modal",), timed=False, placed=False)
-    if main.tense == "modal":
-        main.modal = dice.pick(MODALS_NOW)
-    main.accusative, main.close = IT[found.gender], None
-    main.negated = main.subject.kind != "indefinite" and dice.chance(0.3)
-    main.phrases = [main.subject, gap(found)]
+    reason = dice.pick(PLANS)
+    denied = bool(reason.despite) and dice.chance(0.4)
+    found, adjective = qualified(dice, reason, "known", despite=denied)
+    sub = state(dice, found, "present", 0, [adjective])
+    main = done_to(dice, reason.verb, IT[found.gender], ("modal",))
+    main.modal = dice.pick(MODALS_NOW)
+    main.negated = denied and main.subject.kind != "indefinite"
+    main.phrases[1:] = [gap(found)]
     return joined(main, sub, "if", "wenn", first=True)
+
+
+class Reason(NamedTuple):
+    """What one does to things that are so, or in spite of it."""
+
+    verb: Verb
+    because: tuple[tuple[Noun, Adjective], ...]
+    despite: tuple[tuple[Noun, Adjective], ...]
+
+
+def read_reasons() -> tuple[Reason, ...]:
+    """Match the verbs of the table with the nouns and adjectives that go together."""
+    verbs = {f"{verb.base}~{verb.particle}".strip("~"): verb for verb in PEOPLE_DO}
+    return tuple(
+        Reason(verbs[key], qualities(verbs[key], because), qualities(verbs[key], despite))
+        for key, because, despite in rows(lexicon.REASONS)
+    )
+
+
+def qualities(verb: Verb, adjectives: str) -> tuple[tuple[Noun, Adjective], ...]:
+    """List the things that the verb is done to with those of the adjectives they can have."""
+    wanted = adjectives.split()
+    things = [noun for noun in verb.objects if noun.tags & {"thing", "place"}]
+    return tuple((noun, one) for noun in things for one in noun.adjectives if one.en in wanted)
+
+
+def qualified(dice: Dice, reason: Reason, role: str, *, despite: bool) -> tuple[Phrase, Adjective]:
+    """Draw a thing and how it is."""
+    noun, adjective = dice.pick(reason.despite if despite else reason.because)
+    return describe(dice, noun, role, None, 0), adjective
+
+
+def done_to(dice: Dice, verb: Verb, found: Phrase, tenses: Tenses) -> Clause:
+    """Draw who does something to a thing."""
+    subject = subject_of(dice, verb)
+    clause = Clause(verb, subject, fit(dice, verb, tenses), accusative=found)
+    clause.phrases = [subject, found]
+    return clause
+
+
+PEOPLE_DO = tuple(verb for verb in BY_FRAME["transitive"] if verb.personal)
+REASONS = read_reasons()
+PLANS = tuple(reason for reason in REASONS if reason.verb.aspect == "activity")
 
 
 def if_or_when(dice: Dice) -> Sentence:
     """Give a condition; when in the present is wenn as well."""
-    verb = draw_active(dice)
+    verb = draw_active(dice, "ask")  # "asks when" would be another sentence
     habit = dice.chance(0.4)
-    main = draw(
-        dice, verb, tenses=("habit",) if habit else ("modal",), timed=False, denial=0.25
-    )
+    tenses: Tenses = ("habit",) if habit else ("modal",)
+    main = draw(dice, verb, tenses=tenses, timed=False, denial=0.25)
     if main.tense == "modal":
         main.modal = dice.pick(MODALS_NOW) if dice.chance(0.5) else FUTURE
-    roll = dice.random()
-    subject = back_to(main.subject)
-    if roll < 0.3:
-        sub = Clause(dice.pick(WEATHER), ES, "habit")
-        if dice.chance(0.4) and not habit:
-            sub.time = TOMORROW
-    elif roll < 0.65 and subject is not None:
-        sub = state(dice, subject) if subject.human else weather_habit(dice)
-    else:
-        active = draw_active(dice)
-        sub = draw(dice, active, subject if dice.chance(0.4) else None, ("habit",), timed=False)
-    en = dice.pick(("if", "when")) if habit else "if"
+    sub = condition(dice, back_to(main.subject))
+    if sub.subject is ES and not habit and dice.chance(0.4):
+        sub.time = TOMORROW
+    en = "when" if habit and present(main) and present(sub) and dice.chance(0.5) else "if"
     return joined(main, sub, en, "wenn", first=dice.chance(0.6))
 
 
-def weather_habit(dice: Dice) -> Clause:
-    """Draw: if it rains."""
-    return Clause(dice.pick(WEATHER), ES, "habit")
+def condition(dice: Dice, subject: Phrase | None) -> Clause:
+    """Draw a condition, in the present without an adverb."""
+    roll = dice.random()
+    if roll < 0.3 or (subject is not None and not subject.human):
+        return Clause(dice.pick(WEATHER), ES, "habit")
+    if roll < 0.65 and subject is not None:
+        return state(dice, subject, adjectives=SOMEBODY_FEELS)
+    verb = draw_active(dice)
+    return draw(dice, verb, subject if dice.chance(0.4) else None, ("habit",), timed=False)
+
+
+def present(clause: Clause) -> bool:
+    """Whether the English verb shows that it is not in the past, as "they read" does not."""
+    same = clause.verb.base == clause.verb.past
+    return not same or clause.negated or clause.subject.person == 2
 
 
 TOMORROW = next(one for one in ADVERBS if one.en == "tomorrow")
@@ -726,8 +812,8 @@ TOMORROW = next(one for one in ADVERBS if one.en == "tomorrow")
 
 def when_it_happened(dice: Dice) -> Sentence:
     """Say when something happened: when in the past is als."""
-    main = draw(dice, draw_active(dice), tenses=("past",), timed=False)
-    sub = draw(dice, draw_active(dice), tenses=("past",), timed=False, denial=0)
+    main = draw(dice, draw_active(dice, "ask"), tenses=("past",), timed=False)
+    sub = draw(dice, draw_moment(dice), tenses=("past",), timed=False, denial=0)
     return joined(main, sub, "when", "als", first=dice.chance(0.6))
 
 
@@ -742,7 +828,7 @@ def while_or_before(dice: Dice) -> Sentence:
     subject = back_to(main.subject)
     if subject is not None and not subject.human:
         subject = None
-    sub = draw(dice, draw_active(dice), subject, ("habit",), timed=False, denial=0)
+    sub = draw(dice, draw_active(dice, "lasts"), subject, ("habit",), timed=False, denial=0)
     return joined(main, sub, "before", "bevor", first=dice.chance(0.4))
 
 
@@ -811,7 +897,8 @@ def whether(dice: Dice) -> Sentence:
     if roll < 0.4:
         if verb is KNOW and mark == "." and not main.negated:
             main.negated = True
-        return joined_object(main, draw(dice, tenses=EMBEDDED), Pair("whether", "ob"), mark)
+        sub = draw(dice, tenses=EMBEDDED, denial=0)
+        return joined_object(main, sub, Pair("whether", "ob"), mark)
     if roll < 0.6:
         sub = draw(dice, draw_active(dice), tenses=ASKED, denial=0, timed=False)
         return joined_object(main, sub, Pair("when", "wann"), mark)
@@ -833,7 +920,7 @@ def to_do(dice: Dice) -> Sentence:
     if verb.aspect == "event":
         main.tense = "past"
     active = draw_active(dice)
-    while active.frame not in WITH_OBJECT and (active.frame != "intransitive" or "happens" in active.uses):
+    while not intended(active) or (active.frame == "intransitive" and verb.base == "forget"):
         active = draw_active(dice)
     inner = draw(dice, active, subject, ("habit",), timed=False, placed=False, denial=0)
     marked(inner, "zu")
@@ -843,6 +930,11 @@ def to_do(dice: Dice) -> Sentence:
             f"{main.english()} to {inner.infinitive()}", f"{main.german()}, {inner.german_zu()}"
         ),
     )
+
+
+def intended(verb: Verb) -> bool:
+    """Whether somebody can plan to do it."""
+    return verb.frame in (*WITH_OBJECT, "intransitive") and "happens" not in verb.uses
 
 
 def in_order_to(dice: Dice) -> Sentence:
@@ -888,7 +980,7 @@ CONSTRUCTIONS: dict[str, tuple[Construction, int]] = {
     "fronted": (fronted, 80),
     "yes_or_no": (yes_or_no, 60),
     "liking": (liking, 25),
-    "described": (described, 40),
+    "described": (described, 55),
     "compared": (compared, 20),
     "numbered": (numbered, 25),
     "there_is": (there_is, 20),

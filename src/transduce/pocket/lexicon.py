@@ -118,7 +118,7 @@ shirt            | Hemd Hemden n            | clothes goods lay
 dress dresses    | Kleid Kleider n          | clothes goods
 skirt            | Rock Röcke m             | clothes goods
 hat              | Hut Hüte m               | clothes goods small
-shoe             | Schuh Schuhe m           | clothes goods
+shoes            | Schuhe = m               | clothes goods
 phone            | Telefon Telefone n       | goods device
 computer         | Computer Computer m      | goods device
 radio            | Radio Radios n           | goods device
@@ -211,15 +211,15 @@ bridge           | Brücke Brücken f             | on:auf landmark goal sight
 
 # English | German before an ending (and alone) | the nouns it goes with | comparatives
 ADJECTIVES = """
-old            | alt              | grown text goods vehicle building sight town | older älter
+old            | alt              | grown text goods vehicle building sight town key transport opening tree market joke secret | older älter
 young          | jung             | grown pet farm beast                       | younger jünger
-small          | klein            | child pet prey goods chamber building town sight | smaller kleiner
-big            | groß             | pet farm beast furniture load chamber building town sight | bigger größer
-new            | neu              | goods vehicle clothes device dishes building friend
-beautiful      | schön            | clothes plant view sight town outside song | more_beautiful schöner
+small          | klein            | child pet prey goods chamber building town sight key mistake garden park market | smaller kleiner
+big            | groß             | pet farm beast furniture load chamber building town sight opening tree garden park market mistake | bigger größer
+new            | neu              | goods vehicle clothes device dishes building friend key transport opening rule plan
+beautiful      | schön            | clothes plant view sight town outside song dream | more_beautiful schöner
 expensive      | teur teuer       | goods clothes device vehicle               | more_expensive teurer
 cheap          | billig           | goods clothes device                       | cheaper billiger
-modern         | modern           | device furniture building
+modern         | modern           | device furniture building transport
 friendly       | freundlich       | person
 nice           | nett             | person
 famous         | berühmt          | grown show text
@@ -240,37 +240,37 @@ thirsty        | durstig          | person pet farm
 sick           | krank            | person pet farm
 angry          | wütend           | person
 nervous        | nervös           | person
-dangerous      | gefährlich       | beast
+dangerous      | gefährlich       | beast dog mountain bridge river
 wild           | wild             | beast prey
 interesting    | interessant      | text show view museum matter
 boring         | langweilig       | text show museum
 exciting       | spannend         | text show
-long           | lang             | text show coat dress skirt bridge river    | longer länger
-short          | kurz             | text show coat dress skirt                 | shorter kürzer
+long           | lang             | written show coat dress skirt bridge river train dream | longer länger
+short          | kurz             | written show coat dress skirt                 | shorter kürzer
 funny          | lustig           | told show view
-important      | wichtig          | question answer problem plan rule mail report
-difficult      | schwierig        | question problem
+important      | wichtig          | question answer problem plan rule mail report secret
+difficult      | schwierig        | question problem rule book novel poem
 strange        | seltsam          | told matter
-good           | gut              | text show friend teacher doctor lawyer waiter food drink question answer plan
+good           | gut              | text show friend teacher doctor lawyer waiter food drink question answer plan joke
 heavy          | schwer           | load furniture                             | heavier schwerer
 dirty          | schmutzig        | clothes vehicle dishes chamber opening
 clean          | sauber           | clothes dishes chamber
 broken         | kaputt           | device vehicle frail chair clock
-empty          | leer             | hollow bottle glass cup
+empty          | leer             | hollow bottle glass cup transport
 fresh          | frisch           | fruit baked fodder milk
-delicious      | lecker           | food
+delicious      | lecker           | food coffee tea juice wine
 hot            | heiß             | served cooked
 cold           | kalt             | drink cooked
-sweet          | süß              | fruit baked
+sweet          | süß              | fruit cake cookie
 dark           | dunkl dunkel     | chamber forest
 quiet          | ruhig            | outside town library
 red            | rot              | clothes vehicle dishes rose furniture
 blue           | blau             | clothes vehicle dishes toy
 green          | grün             | clothes vehicle dishes load
 yellow         | gelb             | clothes vehicle flower toy
-white          | weiß             | clothes plant pet
+white          | weiß             | clothes rose flower pet
 black          | schwarz          | clothes vehicle pet farm
-brown          | braun            | pet farm load
+brown          | braun            | pet farm load opening tree
 """
 
 NAMES = """
@@ -303,7 +303,8 @@ London  | London
 # s where the perfect takes sein | who does it | to what | how it is used
 #   state: simple present alone; simple: no progressive; event: no present at all
 #   place: may say where; with: may say with whom; passive: may be passive; aim: what one goes for
-#   for, from: may take such an addition; gern: may be liked; happens: is not done on purpose
+#   for, from: may take such an addition; gern: may be liked; happens: is not done on purpose;
+#   lasts, moment: has no moment of its own, has nothing else
 INTRANSITIVE = """
 sleep slept slept sleeping      | schlafen schläft geschlafen        | person pet farm | | place gern
 work                            | arbeiten arbeitet gearbeitet       | adult | | place with gern
@@ -315,15 +316,15 @@ swim swam swum swimming         | schwimmen schwimmt geschwommen s   | person | 
 play                            | spielen spielt gespielt            | child pet | | place
 bark                            | bellen bellt gebellt               | dog | | happens
 wait                            | warten wartet gewartet             | person | | place with
-run ran run running             | rennen rennt gerannt s             | person pet | | place
+run ran run running             | rennen rennt gerannt s             | person pet | |
 shop shopped shopped shopping   | ein~kaufen kauft eingekauft        | adult | | with aim gern
-get~up got gotten getting       | auf~stehen steht aufgestanden s    | person | |
-wake~up woke woken waking       | auf~wachen wacht aufgewacht s      | person | | happens
-fall~asleep fell fallen falling | ein~schlafen schläft eingeschlafen s | person | | happens
-come~back came come coming      | zurück~kommen kommt zurückgekommen s | person | |
-go~out went gone going          | aus~gehen geht ausgegangen s       | adult | | with gern
-arrive                          | an~kommen kommt angekommen s       | person transport | | happens
-depart                          | ab~fahren fährt abgefahren s       | transport | | happens
+get~up got gotten getting       | auf~stehen steht aufgestanden s    | person | | moment
+wake~up woke woken waking       | auf~wachen wacht aufgewacht s      | person | | happens moment
+fall~asleep fell fallen falling | ein~schlafen schläft eingeschlafen s | person | | happens moment
+come~back came come coming      | zurück~kommen kommt zurückgekommen s | person | | moment
+go~out went gone going          | aus~gehen geht ausgegangen s       | adult | | with gern moment
+arrive                          | an~kommen kommt angekommen s       | person transport | | happens moment
+depart                          | ab~fahren fährt abgefahren s       | transport | | happens moment
 """
 
 TRANSITIVE = """
@@ -331,39 +332,39 @@ read read read reading          | lesen liest gelesen             | person | tex
 write wrote written writing     | schreiben schreibt geschrieben  | person | written | place passive gern
 buy bought bought buying        | kaufen kauft gekauft            | adult | goods food drink property | passive aim for
 sell sold sold selling          | verkaufen verkauft verkauft     | adult | goods property farm | passive aim
-see saw seen seeing             | sehen sieht gesehen             | person | person animal vehicle sight movie | simple
-hear heard heard hearing        | hören hört gehört               | person | song animal person | simple
+see saw seen seeing             | sehen sieht gesehen             | person | person animal vehicle sight movie | simple moment
+hear heard heard hearing        | hören hört gehört               | person | song animal person | simple moment
 watch                           | beobachten beobachtet beobachtet | person | animal person | place gern
-visit                           | besuchen besucht besucht        | person | person sight museum | aim gern
-know knew known knowing         | kennen kennt gekannt            | person | person song sight rule | state
+visit                           | besuchen besucht besucht        | person | person sight museum | aim gern moment
+know knew known knowing         | kennen kennt gekannt            | person | person song sight outside rule secret | state
 love                            | lieben liebt geliebt            | person | person pet show | state
-like                            | mögen mag gemocht               | person | person animal food drink show | state
+like                            | mögen mag gemocht               | person | person animal food drink show outside | state
 need                            | brauchen braucht gebraucht      | person | goods dishes small money | state
 have had had having             | haben hat gehabt                | person | goods pet matter money | state
 look+for                        | suchen sucht gesucht            | person | small person pet clothes | aim
-find found found finding        | finden findet gefunden          | person | small pet clothes money | event
-lose lost lost losing           | verlieren verliert verloren     | person | small money | event
-forget forgot forgotten forgetting | vergessen vergisst vergessen | person | small clothes | event
-receive                         | bekommen bekommt bekommen       | person | mail gift answer money | event from
+find found found finding        | finden findet gefunden          | person | small pet clothes money | event moment
+lose lost lost losing           | verlieren verliert verloren     | person | small money | event moment
+forget forgot forgotten forgetting | vergessen vergisst vergessen | person | small clothes rule answer plan | event
+receive                         | bekommen bekommt bekommen       | person | mail gift answer money | event from moment
 steal stole stolen stealing     | stehlen stiehlt gestohlen       | adult | small money vehicle | event passive
 hide hid hidden hiding          | verstecken versteckt versteckt  | person | small money | passive
 repair                          | reparieren repariert repariert  | adult | vehicle device chair clock | passive
 wash                            | waschen wäscht gewaschen        | person | clothes vehicle dishes | passive
-clean                           | putzen putzt geputzt            | person | chamber shoe window | passive
-close                           | schließen schließt geschlossen  | person | opening hollow | passive
-open                            | öffnen öffnet geöffnet          | person | opening hollow mail bottle | passive
+clean                           | putzen putzt geputzt            | person | chamber shoes window | passive
+close                           | schließen schließt geschlossen  | person | opening hollow | passive moment
+open                            | öffnen öffnet geöffnet          | person | opening hollow mail bottle | passive moment
 lock                            | ab~schließen schließt abgeschlossen | person | door house car office | passive
 tidy~up                         | auf~räumen räumt aufgeräumt     | person | chamber |
-turn~on                         | ein~schalten schaltet eingeschaltet | person | device |
-turn~off                        | aus~schalten schaltet ausgeschaltet | person | device |
+turn~on                         | ein~schalten schaltet eingeschaltet | person | device | moment
+turn~off                        | aus~schalten schaltet ausgeschaltet | person | device | moment
 put~on put put putting          | an~ziehen zieht angezogen       | person | clothes |
 try~on                          | an~probieren probiert anprobiert | person | clothes |
-wear wore worn wearing          | tragen trägt getragen           | person | clothes | gern
+wear wore worn wearing          | tragen trägt getragen           | person | clothes | gern lasts
 carry                           | tragen trägt getragen           | person | load |
 throw~away threw thrown throwing | weg~werfen wirft weggeworfen   | person | text clothes food | passive
 give~back gave given giving     | zurück~geben gibt zurückgegeben | person | small money |
 bring~along brought brought bringing | mit~bringen bringt mitgebracht | person | food gift toy |
-look+at                         | an~sehen sieht angesehen        | person | view sight building | aim gern
+look+at                         | an~sehen sieht angesehen        | person | view sight building outside | aim gern
 eat ate eaten eating            | essen isst gegessen             | person | food | place aim gern
 eat ate eaten eating            | fressen frisst gefressen        | pet farm | fodder |
 drink drank drunk drinking      | trinken trinkt getrunken        | person | drink | place aim gern
@@ -374,19 +375,21 @@ cut cut cut cutting             | schneiden schneidet geschnitten | person | bre
 feed fed fed feeding            | füttern füttert gefüttert       | person | pet farm | passive gern
 catch caught caught catching    | fangen fängt gefangen           | person pet | prey ball |
 chase                           | jagen jagt gejagt               | pet beast | prey pet farm |
-bite bit bitten biting          | beißen beißt gebissen           | dog | person | event passive
-paint                           | malen malt gemalt               | person | picture animal plant sight | passive gern
-draw drew drawn drawing         | zeichnen zeichnet gezeichnet    | person | animal plant building | passive gern
-photograph                      | fotografieren fotografiert fotografiert | person | person animal sight building | aim gern
+bite bit bitten biting          | beißen beißt gebissen           | dog | person | event passive moment
+paint                           | malen malt gemalt               | person | picture animal plant sight outside | passive gern
+draw drew drawn drawing         | zeichnen zeichnet gezeichnet    | person | animal plant building | gern
+photograph                      | fotografieren fotografiert fotografiert | person | person animal sight building outside | aim gern
 build built built building      | bauen baut gebaut               | adult | building property boat made bridge | passive
 plant                           | pflanzen pflanzt gepflanzt      | adult | plant | passive
 rent                            | mieten mietet gemietet          | adult | house boat car room office |
 solve                           | lösen löst gelöst               | person | problem | passive
+discuss                         | besprechen bespricht besprochen | adult | matter report | passive
+answer                          | beantworten beantwortet beantwortet | person | question mail | passive
 understand understood understood understanding | verstehen versteht verstanden | person | text matter joke | simple
-call                            | an~rufen ruft angerufen         | person | person |
+call                            | an~rufen ruft angerufen         | person | person | moment
 invite                          | ein~laden lädt eingeladen       | person | person | passive
 pick~up                         | ab~holen holt abgeholt          | adult | person mail | passive aim
-meet met met meeting            | treffen trifft getroffen        | person | person | place aim
+meet met met meeting            | treffen trifft getroffen        | person | person | place aim moment
 greet                           | grüßen grüßt gegrüßt            | person | person |
 kiss                            | küssen küsst geküsst            | person | kin child prince princess |
 ask                             | fragen fragt gefragt            | person | person |
@@ -421,19 +424,19 @@ read read read reading          | vor~lesen liest vorgelesen      | person | tex
 # The fourth column begins with the two prepositions and the German case.
 PREPOSITIONAL = """
 wait                            | warten wartet gewartet          | person | for auf acc person transport mail answer |
-talk                            | sprechen spricht gesprochen     | person | about über acc person show topic text |
+talk                            | sprechen spricht gesprochen     | person | about über acc person show matter told text |
 talk                            | sprechen spricht gesprochen     | person | to mit dat person | aim
-think thought thought thinking  | denken denkt gedacht            | person | of an acc person pet topic |
-dream                           | träumen träumt geträumt         | person | of von dat pet farm castle island car house |
+think thought thought thinking  | denken denkt gedacht            | person | of an acc person pet matter told | happens
+dream                           | träumen träumt geträumt         | person | of von dat pet farm castle island car house | happens
 play                            | spielen spielt gespielt         | child | with mit dat pet toy child |
-laugh                           | lachen lacht gelacht            | person | about über acc joke mistake story |
+laugh                           | lachen lacht gelacht            | person | about über acc joke mistake story | happens
 """
 
 MOTION = """
-go went gone going              | gehen geht gegangen s           | person | | goal home
+go went gone going              | gehen geht gegangen s           | person | | goal home moment
 drive drove driven driving      | fahren fährt gefahren s         | adult | | goal home city
 run ran run running             | rennen rennt gerannt s          | person | | goal home
-come came come coming           | kommen kommt gekommen s         | person | | goal home
+come came come coming           | kommen kommt gekommen s         | person | | goal home moment
 travel                          | reisen reist gereist s          | adult | | city gern
 fly flew flown flying           | fliegen fliegt geflogen s       | adult | | city gern
 """
@@ -441,11 +444,11 @@ fly flew flown flying           | fliegen fliegt geflogen s       | adult | | ci
 # Those who are somewhere; put is legen or stellen, as the thing lies or stands.
 POSTURE = """
 be was been being               | sein ist gewesen s              | person small lay stand pet | | simple
-live                            | wohnen wohnt gewohnt            | person | | state
-stay                            | bleiben bleibt geblieben s      | person | |
-sit sat sat sitting             | sitzen sitzt gesessen           | person pet | |
-stand stood stood standing      | stehen steht gestanden          | person stand | |
-lie lay lain lying              | liegen liegt gelegen            | lay pet | |
+live                            | wohnen wohnt gewohnt            | person | | state lasts
+stay                            | bleiben bleibt geblieben s      | person | | lasts
+sit sat sat sitting             | sitzen sitzt gesessen           | person pet | | lasts
+stand stood stood standing      | stehen steht gestanden          | person stand | | lasts
+lie lay lain lying              | liegen liegt gelegen            | lay pet | | lasts
 put put put putting             | legen legt gelegt               | person | lay |
 put put put putting             | stellen stellt gestellt         | person | stand |
 """
@@ -463,10 +466,11 @@ forget forgot forgotten forgetting | vergessen vergisst vergessen | person | to 
 promise                         | versprechen verspricht versprochen | person | to | event
 rain                            | regnen regnet geregnet          | weather | |
 snow                            | schneien schneit geschneit      | weather | |
-cost cost cost costing          | kosten kostet gekostet          | goods | price | state
+cost cost cost costing          | kosten kostet gekostet          | clothes dishes plant load toy book novel lamp clock | price | state
 """
 
-# English | German | where it stands in English | the tenses it goes with
+# English | German | where it stands: at the end in English and early in German (late: in neither
+# early), or mid: before the verb in English | the tenses it goes with
 #   front: may begin the sentence; not: may stand beside a negation
 ADVERBS = """
 now                  | jetzt           | end | present later front not
@@ -485,7 +489,7 @@ on Sunday            | am Sonntag      | end | past later future front not
 tomorrow             | morgen          | end | later future front not
 next week            | nächste Woche   | end | later future front not
 soon                 | bald            | end | future
-again                | wieder          | end | present past
+again                | wieder          | late | present past
 every day            | jeden Tag       | end | habit front
 every morning        | jeden Morgen    | end | habit front
 every evening        | jeden Abend     | end | habit front
@@ -522,4 +526,29 @@ sixteen sechzehn, seventeen siebzehn, eighteen achtzehn, nineteen neunzehn
 TENS = """
 twenty zwanzig, thirty dreißig, forty vierzig, fifty fünfzig, sixty sechzig, seventy siebzig,
 eighty achtzig, ninety neunzig
+"""
+
+# Verb | adjectives for which one does it to a thing | adjectives in spite of which
+REASONS = """
+buy            | cheap new beautiful good fresh delicious interesting | expensive old
+order          | cheap new beautiful good delicious | expensive
+sell           | old big expensive | new beautiful cheap
+wash           | dirty | clean new
+clean          | dirty | clean
+tidy~up        | dirty | clean
+repair         | broken old | cheap old
+throw~away     | old dirty boring | new good beautiful
+read           | interesting exciting short funny good | long boring
+write          | important | short long
+put~on         | new beautiful clean | old dirty
+try~on         | new beautiful cheap | expensive
+wear           | new beautiful red blue green | old dirty
+eat            | delicious fresh sweet good | cold
+drink          | good fresh hot | cold
+cut            | fresh good | old
+turn~off       | old broken | new expensive
+bring~along    | good fresh delicious new | expensive old
+hide           | expensive new beautiful | cheap old
+steal          | expensive new beautiful | old cheap
+lose           | small | expensive new
 """

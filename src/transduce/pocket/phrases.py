@@ -160,7 +160,14 @@ def noun_phrase(
 
 
 def fixed_phrase(
-    en: str, german: str, person: int, gender: int, owner: int | None, *, kind: Kind = "pronoun"
+    en: str,
+    german: str,
+    person: int,
+    gender: int,
+    owner: int | None,
+    *,
+    kind: Kind = "pronoun",
+    human: bool = False,
 ) -> Phrase:
     """Build a pronoun: English subject and object, German nominative, accusative, dative."""
     subject, _, object_ = en.partition(" ")
@@ -171,7 +178,7 @@ def fixed_phrase(
         person=person,
         gender=gender,
         kind=kind,
-        human=owner is not None,
+        human=human or owner is not None,
         owner=owner,
         fixed=(nominative, accusative, dative),
     )
@@ -192,7 +199,7 @@ IT = (
     fixed_phrase("they them", "sie sie ihnen", 4, PLURAL, None),
 )
 ES = IT[NEUTER]  # it is raining
-WHO = fixed_phrase("who", "wer wen wem", 2, MASCULINE, None)
+WHO = fixed_phrase("who", "wer wen wem", 2, MASCULINE, None, human=True)
 WHAT = fixed_phrase("what", "was was was", 2, NEUTER, None)
 PEOPLE = tuple(
     fixed_phrase(
@@ -238,6 +245,8 @@ def gap(phrase: Phrase) -> Phrase:
 
 def back_to(phrase: Phrase) -> Phrase | None:
     """Return the pronoun that points back to a phrase, if both languages agree on one."""
+    if phrase.determiner is NO:
+        return None
     if phrase.owner is not None:
         return PRONOUNS[phrase.owner]
     if phrase.human:  # das Mädchen: es or sie

@@ -1,7 +1,7 @@
 """Drawing phrases and clauses by chance, so that they make sense."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from transduce.pocket.clauses import Clause, Tense
@@ -64,7 +64,7 @@ class Dice:
         return self.random() < share
 
 
-def weighted(weights: dict[T, int]) -> tuple[T, ...]:
+def weighted(weights: Mapping[T, int]) -> tuple[T, ...]:
     """Write weights as repetitions, to be picked from."""
     return tuple(option for option, weight in weights.items() for _ in range(weight))
 
@@ -73,21 +73,24 @@ def weighted(weights: dict[T, int]) -> tuple[T, ...]:
 
 OWN, NAMED, COUNTED = "own", "named", "counted"
 Choice = Determiner | str
-SUBJECT_ONE = weighted({THE: 48, A: 22, THIS: 7, OWN: 15, NAMED: 3, EVERY: 3, NO: 2})
-SUBJECT_MANY = weighted({THE: 40, COUNTED: 24, MANY: 10, SOME: 10, THIS: 6, OWN: 10})
-OBJECT_ONE = weighted({THE: 42, A: 30, THIS: 6, OWN: 18, NAMED: 4})
-OBJECT_MANY = weighted({THE: 30, COUNTED: 22, BARE: 22, MANY: 8, SOME: 8, THIS: 4, OWN: 6})
-KNOWN_ONE = weighted({THE: 70, THIS: 6, OWN: 20, NAMED: 4})
-KNOWN_MANY = weighted({THE: 70, THIS: 12, OWN: 18})
-GIVEN_ONE = weighted({THE: 46, A: 34, THIS: 6, OWN: 14})
-GIVEN_MANY = weighted({THE: 50, COUNTED: 40, THIS: 10})
-KIN = weighted({OWN: 85, NAMED: 15})
-MASS = (THE, THE, BARE, BARE, BARE)
-MENUS: dict[str, tuple[tuple[Choice, ...], tuple[Choice, ...], tuple[Choice, ...]]] = {
+Menu = tuple[Choice, ...]
+SUBJECT_ONE: Menu = weighted({THE: 48, A: 22, THIS: 7, OWN: 15, NAMED: 3, EVERY: 3, NO: 2})
+SUBJECT_MANY: Menu = weighted({THE: 40, COUNTED: 24, MANY: 10, SOME: 10, THIS: 6, OWN: 10})
+OBJECT_ONE: Menu = weighted({THE: 42, A: 30, THIS: 6, OWN: 18, NAMED: 4})
+OBJECT_MANY: Menu = weighted({THE: 30, COUNTED: 22, BARE: 22, MANY: 8, SOME: 8, THIS: 4, OWN: 6})
+KNOWN_ONE: Menu = weighted({THE: 70, THIS: 6, OWN: 20, NAMED: 4})
+KNOWN_MANY: Menu = weighted({THE: 70, THIS: 12, OWN: 18})
+GIVEN_ONE: Menu = weighted({THE: 46, A: 34, THIS: 6, OWN: 14})
+GIVEN_MANY: Menu = weighted({THE: 50, COUNTED: 40, THIS: 10})
+KIN: Menu = weighted({OWN: 85, NAMED: 15})
+MASS: Menu = (THE, THE, BARE, BARE, BARE)
+MENUS: dict[str, tuple[Menu, Menu, Menu]] = {
     "subject": (SUBJECT_ONE, SUBJECT_MANY, (THE,)),
     "object": (OBJECT_ONE, OBJECT_MANY, MASS),
     "known": (KNOWN_ONE, KNOWN_MANY, (THE,)),
     "given": (GIVEN_ONE, GIVEN_MANY, (THE,)),
+    "had": ((A,), (COUNTED, BARE, MANY), (BARE,)),
+    "plain": ((THE, THE, THIS), (THE, THE, THIS), (THE,)),
     "generic": ((), (BARE,), (BARE,)),
     "head": ((THE, THE, THE, A), (THE, THE, COUNTED, MANY), (THE,)),  # of a relative clause
 }
@@ -96,7 +99,7 @@ SMALL_COUNTS = COUNTS[:11]
 
 def count(dice: Dice) -> Determiner:
     """Draw a number, mostly a small one."""
-    return dice.pick(SMALL_COUNTS if dice.chance(0.75) else COUNTS)
+    return dice.pick(SMALL_COUNTS if dice.chance(0.88) else COUNTS)
 
 
 def possessive(dice: Dice, subject: Phrase | None) -> Determiner:
@@ -121,11 +124,13 @@ def describe(
         choice = dice.pick(KIN)
     else:
         choice = dice.pick(MENUS[role][plural])
-    if choice in (OWN, NAMED) and not {"own", "kin"} & noun.tags:
+    if choice in (OWN, NAMED) and (
+        "transport" in noun.tags or not noun.tags & {"own", "kin"}
+    ):
         choice = THE
     if choice == NAMED and (plural or (subject is not None and subject.fixed)):
         choice = OWN if "kin" in noun.tags else THE
-    if choice is BARE and "person" in noun.tags:
+    if choice is BARE and role != "generic" and noun.tags & {"person", "place"}:
         choice = THE
     which = determine(dice, choice, subject)
     chosen: Adjective | None = None
@@ -162,6 +167,8 @@ def person(dice: Dice) -> Phrase | None:
 def subject_of(dice: Dice, verb: Verb, role: str = "subject") -> Phrase:
     """Draw somebody or something that can do it."""
     somebody = person(dice) if verb.personal else None
+    if verb.base == "belong":
+        role = "plain"  # hers does not belong to him
     return somebody or describe(dice, dice.pick(verb.subjects), role)
 
 
@@ -285,10 +292,11 @@ def goal(dice: Dice, verb: Verb) -> Place:
 # Time ---------------------------------------------------------------------------------------------
 
 CLOCK = tuple(
-    Adverb(f"at {en} o'clock", f"um {de} Uhr", False, frozenset(["not"]))  # noqa: FBT003
+    Adverb(f"at {en} o'clock", f"um {de} Uhr", mid=False, setting=True, uses=frozenset(["not"]))
     for en, de in NUMBERS[:11]
 )
-YET = Adverb("yet", "noch", False, frozenset(["not"]))  # noqa: FBT003
+YET = Adverb("yet", "noch", mid=False, setting=False, uses=frozenset(["not"]))
+ALREADY = next(one for one in ADVERBS if one.en == "already")
 TIMES = ("present", "later", "future", "past", "habit", "perfect")
 BY_TIME = {time: tuple(one for one in ADVERBS if time in one.uses) for time in TIMES}
 FRONTS = {time: tuple(one for one in BY_TIME[time] if "front" in one.uses) for time in TIMES}
@@ -321,22 +329,18 @@ def add_time(dice: Dice, clause: Clause) -> None:
     """Add an adverb of time where the tense asks for one, and sometimes elsewhere."""
     if clause.tense == "perfect":
         clause.time = YET if clause.negated else dice.pick(BY_TIME["perfect"])
+        if clause.subject.determiner in (NO, EVERY):
+            clause.time = ALREADY
     elif clause.tense == "habit":
         if not clause.negated:
-            clause.time = dice.pick(BY_TIME["habit"])
-    elif clause.tense != "like" and not crowded(clause) and dice.chance(0.36):
+            counted = clause.subject.determiner in (NO, EVERY)  # no "no man never"
+            clause.time = dice.pick(FRONTS["habit"] if counted else BY_TIME["habit"])
+    elif clause.verb.aspect != "state" and dice.chance(0.36):
         use = when(clause)
         if use != "present" and dice.chance(0.1):
             clause.time = dice.pick(CLOCK)
         else:
             clause.time = dice.pick((DENIED if clause.negated else BY_TIME)[use])
-
-
-def crowded(clause: Clause) -> bool:
-    """Whether an adverb would be out of place: after two definite objects, or with a state."""
-    given = clause.accusative
-    both_known = clause.verb.frame == "ditransitive" and given and given.kind == "definite"
-    return clause.verb.aspect == "state" or bool(both_known)
 
 
 # Clauses ------------------------------------------------------------------------------------------
@@ -352,7 +356,10 @@ FRAMES = weighted(
         "posture": 7,
     }
 )
-BY_FRAME = {frame: tuple(verb for verb in VERBS if verb.frame == frame) for frame in dict.fromkeys(FRAMES)}
+BY_FRAME = {
+    frame: tuple(verb for verb in VERBS if verb.frame == frame) for frame in dict.fromkeys(FRAMES)
+}
+MOMENTS = tuple(verb for verb in VERBS if "moment" in verb.uses)
 BE_VERB = next(verb for verb in VERBS if verb.base == "be")
 
 
@@ -361,12 +368,19 @@ def draw_verb(dice: Dice) -> Verb:
     return dice.pick(BY_FRAME[dice.pick(FRAMES)])
 
 
-def draw_active(dice: Dice) -> Verb:
-    """Draw a verb that knows all tenses and that people do."""
+def draw_active(dice: Dice, unless: str = "-") -> Verb:
+    """Draw a verb that knows all tenses and that people do, but for one base or use."""
     verb = draw_verb(dice)
-    while verb.aspect != "activity" or not verb.personal:
+    while (
+        verb.aspect != "activity" or not verb.personal or verb.base == unless or unless in verb.uses
+    ):
         verb = draw_verb(dice)
     return verb
+
+
+def draw_moment(dice: Dice) -> Verb:
+    """Draw a verb for what happens at one moment."""
+    return dice.pick(MOMENTS)
 
 
 def draw(
@@ -385,8 +399,11 @@ def draw(
     subject = subject or subject_of(dice, verb)
     clause = Clause(verb, subject, fit(dice, verb, tenses), phrases=[subject])
     if clause.tense == "modal":
-        clause.modal = FUTURE if verb.aspect == "event" else dice.pick(MODALS)
+        unwilled = verb.aspect == "event" or "happens" in verb.uses
+        clause.modal = FUTURE if unwilled else dice.pick(MODALS)
     complete(dice, clause, role)
+    if timed and clause.tense == "habit" and gives_one_thing(clause):
+        clause.tense = "past"
     if deniable(clause) and dice.chance(denial):
         clause.negated = True
     if timed:
@@ -396,10 +413,17 @@ def draw(
     return clause
 
 
+def gives_one_thing(clause: Clause) -> bool:
+    """Whether one certain thing is given, which does not happen every day."""
+    return bool(clause.dative and clause.accusative and clause.accusative.kind == "definite")
+
+
 def complete(dice: Dice, clause: Clause, role: str = "object") -> None:
     """Add what the verb asks for."""
     verb, subject = clause.verb, clause.subject
     if verb.frame == "transitive":
+        if verb.base == "have" and role == "object":
+            role = "had"
         clause.accusative = object_of(dice, verb, subject, role)
         clause.phrases.append(clause.accusative)
         add_person(dice, clause)
@@ -472,31 +496,21 @@ def deniable(clause: Clause) -> bool:
 UNGRADED = frozenset(
     ["broken", "empty", "red", "blue", "green", "yellow", "white", "black", "brown", "wild"]
 )
-FEELINGS = frozenset(
-    [
-        "happy",
-        "sad",
-        "tired",
-        "hungry",
-        "thirsty",
-        "sick",
-        "angry",
-        "nervous",
-        "curious",
-        "brave",
-        "polite",
-        "lazy",
-    ]
-)
+FEELINGS = frozenset(["happy", "sad", "tired", "hungry", "thirsty", "sick", "angry", "nervous"])
 SOMEBODY_FEELS = tuple(one for one in SOMEBODY[0].adjectives if one.en in FEELINGS)
 
 
-def state(dice: Dice, subject: Phrase, tense: Tense = "present", denial: float = 0.15) -> Clause:
+def state(
+    dice: Dice,
+    subject: Phrase,
+    tense: Tense = "present",
+    denial: float = 0.15,
+    adjectives: Sequence[Adjective] = (),
+) -> Clause:
     """Draw how somebody or something is: is tired, war müde."""
-    if subject.noun is None:
-        adjective = dice.pick(SOMEBODY_FEELS)
-    else:
-        adjective = dice.pick(subject.noun.adjectives)
+    if not adjectives:
+        adjectives = subject.noun.adjectives if subject.noun else SOMEBODY_FEELS
+    adjective = dice.pick(adjectives)
     clause = Clause(BE_VERB, subject, tense, phrases=[subject], predicate=adjective)
     clause.close = Pair(adjective.en, adjective.alone)
     if deniable(clause) and dice.chance(denial):

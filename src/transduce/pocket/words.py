@@ -99,6 +99,7 @@ class Adverb:
     en: str
     de: str
     mid: bool  # before the English verb rather than at the end
+    setting: bool  # German says it before what is known
     uses: frozenset[str]
 
 
@@ -130,7 +131,7 @@ def rows(table: str) -> list[list[str]]:
 
 def english_s(word: str) -> str:
     """Add the -s of a plural or of the third person: watches, cries, reads."""
-    if word.endswith(("s", "x", "sh", "ch", "o")):
+    if word.endswith(("s", "x", "sh", "ch")) or word == "go":
         return word + "es"
     if word.endswith("y") and word[-2] not in VOWELS:
         return word[:-1] + "ies"
@@ -316,7 +317,7 @@ NOUNS = read_nouns()
 VERBS = read_verbs()
 MODALS = tuple(read_modal(row) for row in rows(lexicon.MODALS))
 ADVERBS = tuple(
-    Adverb(en, de, where == "mid", frozenset(uses.split()))
+    Adverb(en, de, where == "mid", where == "end", frozenset(uses.split()))
     for en, de, where, uses in rows(lexicon.ADVERBS)
 )
 NAMES = tuple((name, gender) for name, gender in map(str.split, lexicon.NAMES.split("\n")[1:-1]))

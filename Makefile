@@ -1,0 +1,54 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types unit format clean
+
+help:
+	@echo "make demo    install into $(VENV), train on the corpus that comes along, translate, show"
+	@echo "make test    install into $(VENV), lint, type-check, test"
+	@echo "make format  format the code"
+	@echo "make clean   remove what these commands made"
+
+# Installed anew when what is to be installed has changed.
+$(VENV)/user: pyproject.toml constraints.txt
+	@echo "== installing transduce into $(VENV) (torch is large: this takes a minute or two)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -qq --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/user
+	@echo "== installing what the tests need"
+	@$(BIN)/pip install -qq --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+demo: $(VENV)/user
+	@echo "== training on the corpus that comes along"
+	@$(BIN)/transduce demo
+
+test: lint types unit
+	@echo "== all is well"
+
+lint: $(VENV)/dev
+	@echo "== ruff: style and formatting"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/dev
+	@echo "== mypy --strict: types"
+	@$(BIN)/mypy
+
+unit: $(VENV)/dev
+	@echo "== pytest: tests with branch coverage"
+	@$(BIN)/python -m pytest --cov --cov-report=term
+
+format: $(VENV)/dev
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* runs dist

@@ -1,0 +1,338 @@
+"""A file is whole or absent, and a sealed one tells if it was changed."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.errors import BadRun
+from transduce.files import (
+    checksum,
+    read_json,
+    read_sealed,
+    replacing,
+    replacing_folder,
+    sha256,
+    write_json,
+    write_sealed,
+)
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3)
+)
+CONTENTS = st.dictionaries(NAMES.filter(lambda name: name != "sha256"), VALUES, max_size=4)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def fail_after(path: Path, text: str, error: type[BaseException]) -> None:
+    path.write_text(text)
+    raise error
+
+
+def dying(call: Callable[..., Any], at: int) -> Callable[..., Any]:
+    """Return a stand-in for a function that fails when it is called the `at`-th time."""
+    calls = 0
+
+    def stand_in(*args: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise OSError(28, "No space left on device")
+        return call(*args, **named)
+
+    return stand_in
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, KeyboardInterrupt, SystemExit])
+def test_a_file_whose_writing_fails_stays_as_it_was(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(error), replacing(path) as beside:
+        fail_after(beside, "half of the n", error)
+    assert path.read_text() == "old"
+    assert names(tmp_path) == {"file"}
+
+
+def test_a_file_whose_writing_fails_is_absent_if_it_was(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), replacing(tmp_path / "file") as beside:
+        fail_after(beside, "half", KeyError)
+    assert names(tmp_path) == set()
+
+
+def test_a_file_keeps_its_old_content_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with replacing(path) as beside:
+        beside.write_text("new")
+        assert path.read_text() == "old"
+        assert beside.parent == path.parent  # on the same disk, where a rename is one act
+    assert path.read_text() == "new"
+    assert names(tmp_path) == {"file"}
+
+
+def test_folders_on_the_way_to_a_file_are_made(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a" / "b" / "file") as beside:
+        beside.write_text("new")
+    with replacing_folder(tmp_path / "c" / "d" / "folder") as folder:
+        (folder / "file").write_text("new")
+    assert (tmp_path / "a" / "b" / "file").read_text() == "new"
+    assert (tmp_path / "c" / "d" / "folder" / "file").read_text() == "new"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_bytes_are_on_the_disk_before_the_name_is(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def note_fsync(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        done.append("parent" if name == tmp_path.name else "content")
+        fsync(descriptor)
+
+    def note_replace(self: Path, target: Path) -> Path:
+        done.append("name")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    if kind == "file":
+        with replacing(tmp_path / "it") as beside:
+            beside.write_text("new")
+        assert done == ["content", "name", "parent"]
+    else:
+        with replacing_folder(tmp_path / "it") as beside:
+            (beside / "one").write_text("new")
+            (beside / "two").write_text("new")
+        assert done == ["content", "content", "content", "name", "parent"]
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+@pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.replace"])
+def test_a_file_is_old_or_new_whatever_call_fails(
+    call: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    original = os.fsync if call == "os.fsync" else Path.replace
+    with monkeypatch.context() as patch:
+        patch.setattr(call, dying(original, at))
+        try:
+            write_json(path, {"new": True})
+        except OSError:
+            assert path.read_text() == "old" or read_json(path) == {"new": True}
+        else:
+            assert read_json(path) == {"new": True}
+    assert names(tmp_path) == {"file"}
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+@pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.replace"])
+def test_a_folder_is_old_or_new_whatever_call_fails(
+    call: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "one").write_text("old")
+    original = os.fsync if call == "os.fsync" else Path.replace
+    with monkeypatch.context() as patch:
+        patch.setattr(call, dying(original, at))
+        try:
+            with replacing_folder(path) as beside:
+                (beside / "one").write_text("new")
+                (beside / "two").write_text("new")
+        except OSError:
+            pass
+        else:
+            assert names(path) == {"one", "two"}
+    if names(path) == {"one"}:
+        assert (path / "one").read_text() == "old"
+    else:
+        assert [(path / name).read_text() for name in sorted(names(path))] == ["new", "new"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_folder_whose_filling_fails_stays_as_it_was(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "file").write_text("old")
+    with pytest.raises(error), replacing_folder(path) as beside:
+        fail_after(beside / "file", "new", error)
+    assert (path / "file").read_text() == "old"
+    with pytest.raises(error), replacing_folder(tmp_path / "other") as beside:
+        raise error
+    assert names(tmp_path) == {"folder"}
+
+
+def test_a_folder_is_replaced_with_all_that_was_in_it(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with replacing_folder(tmp_path / "folder") as beside:
+            (beside / name).write_text(name)
+    assert names(tmp_path / "folder") == {"second"}
+    assert names(tmp_path) == {"folder"}
+
+
+def test_what_a_killed_process_left_beside_is_not_taken_over(tmp_path: Path) -> None:
+    left = tmp_path / f".folder.writing-{os.getpid()}"
+    left.mkdir()
+    (left / "stale").write_text("stale")
+    with replacing_folder(tmp_path / "folder") as beside:
+        (beside / "file").write_text("new")
+    assert names(tmp_path / "folder") == {"file"}
+
+
+@given(CONTENTS)
+def test_json_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "value.json"
+    write_json(path, content)
+    assert read_json(path) == content
+    content = {"format": 3, **content} | {"format": 3}
+    write_sealed(path, content)
+    assert read_sealed(path, 3, "things") == content
+
+
+@given(CONTENTS, st.data())
+def test_a_flipped_byte_in_a_sealed_file_is_refused_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "sealed.json"
+    content = content | {"format": 1}
+    write_sealed(path, content)
+    whole = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(whole) - 1))
+    whole[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(whole)
+    found, complaint = content, str(path)
+    try:
+        found = read_sealed(path, 1, "things")
+    except BadRun as error:
+        complaint = str(error)
+    assert found == content
+    assert str(path) in complaint
+    assert "\n" not in complaint
+
+
+def test_every_byte_of_a_sealed_file_matters_but_blanks(tmp_path: Path) -> None:
+    path = tmp_path / "sealed.json"
+    content = {"format": 1, "weights": "mean", "train": {"steps": 20, "P_drop": 0.1}}
+    write_sealed(path, content)
+    whole = path.read_bytes()
+    harmless = 0
+    for place in range(len(whole)):
+        for bit in (0, 5, 7):
+            changed = bytearray(whole)
+            changed[place] ^= 1 << bit
+            path.write_bytes(changed)
+            try:
+                assert read_sealed(path, 1, "things") == content
+                harmless += 1
+                assert chr(whole[place]).isspace()
+            except BadRun:
+                pass
+    assert harmless < len(whole) / 10
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10, 100, -3])
+def test_a_sealed_file_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "sealed.json"
+    write_sealed(path, {"format": 1, "value": "x" * 100})
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(BadRun, match=f"^{path} is damaged"):
+        read_sealed(path, 1, "things")
+
+
+def test_a_checksum_depends_on_values_and_not_on_their_order() -> None:
+    assert checksum({"a": 1, "b": [2, 3]}) == checksum({"b": [2, 3], "a": 1})
+    assert checksum({"a": 1, "b": [2, 3]}) != checksum({"a": 1, "b": [3, 2]})
+    assert checksum({"a": 1}) != checksum({"a": "1"})
+    assert checksum({"a": "ä"}) != checksum({"a": "a"})
+
+
+def test_the_format_of_another_version_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    write_sealed(path, {"format": 2, "value": 1})
+    with pytest.raises(
+        BadRun, match=r"has format 2: expected 1; it was written by another version"
+    ):
+        read_sealed(path, 1, "things")
+
+
+@pytest.mark.parametrize("content", [{}, {"format": 1}, {"sha256": "0"}, {"model_type": "bert"}])
+def test_a_file_of_something_else_is_no_sealed_file(
+    tmp_path: Path, content: dict[str, Any]
+) -> None:
+    path = tmp_path / "file.json"
+    write_json(path, content)
+    with pytest.raises(BadRun, match=f"^{path} is no file of things"):
+        read_sealed(path, 1, "things")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"\xff\xfe{}", "not valid JSON"),
+        (b"{}{}", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
+        (b"[1]", "expected a JSON object, found list"),
+        (b"null", "expected a JSON object, found NoneType"),
+    ],
+    ids=["empty", "cut", "utf-16", "twice", "deep", "long", "list", "null"],
+)
+def test_what_is_no_json_object_is_refused(tmp_path: Path, content: bytes, expected: str) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(BadRun) as caught:
+        read_json(path)
+    assert str(caught.value).startswith(f"{path} is damaged: ")
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match=f"^{tmp_path / 'file.json'} is missing$"):
+        read_json(tmp_path / "file.json")
+
+
+def test_a_name_that_is_no_unicode_can_be_stored(tmp_path: Path) -> None:
+    content = {"format": 1, "path": os.fsdecode(b"/data/\xff.en")}
+    write_sealed(tmp_path / "file.json", content)
+    assert read_sealed(tmp_path / "file.json", 1, "things") == content
+
+
+def test_what_is_stored_can_be_read_by_people(tmp_path: Path) -> None:
+    write_json(tmp_path / "file.json", {"Wörter": ["größer"]})
+    assert '"größer"' in (tmp_path / "file.json").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "file.json").read_bytes()) == {"Wörter": ["größer"]}
+
+
+def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 1000)
+    assert sha256(path) == hashlib.sha256(path.read_bytes()).hexdigest()
