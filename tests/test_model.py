@@ -172,7 +172,7 @@ def test_learned_positions_are_weights_of_both_stacks() -> None:
     names = dict(model.named_parameters())
     assert names["source_embedding.positions"].shape == names["target_embedding.positions"].shape
     assert isinstance(model.source_embedding, Embedding)
-    model(batch_of((5, 6))).sum().backward()
+    model(batch_of((5, 6))).pow(3).sum().backward()
     gradient = names["source_embedding.positions"].grad
     assert gradient is not None
     assert gradient[:5].abs().sum() > 0
@@ -195,7 +195,7 @@ def test_the_loss_of_a_fixed_seed_does_not_move() -> None:
     assert nll.item() == pytest.approx(PINNED[1], rel=1e-5)
 
 
-PINNED = (76.34848, 75.81398)
+PINNED = (78.04494, 77.97849)
 
 
 def test_sentence_helper_ends_in_the_end_token() -> None:

@@ -91,13 +91,13 @@ def test_plain_says_nothing_of_short_work(clock: list[float]) -> None:
 def test_plain_notes_at_once_then_at_intervals_and_the_last(clock: list[float]) -> None:
     stream = io.StringIO()
     with Plain(stream).watch("training") as show:
-        for step in range(1, 6):
-            show(step / 5, f"step {step}")
+        for step in range(1, 5):
+            show(step / 4, f"step {step}")
             clock[0] += 6
     assert stream.getvalue().splitlines() == [
-        "training: 20%, step 1",
-        "training: 60%, step 3",
-        "training: 100%, step 5",
+        "training: 25%, step 1",
+        "training: 75%, step 3",
+        "training: 100%, step 4",
     ]
 
 

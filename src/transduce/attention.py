@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from transduce.batches import CrossGroup, CrossView, SelfView
 from transduce.config import ModelConfig
+from transduce.linear import Linear
 
 
 def attention(
@@ -81,10 +82,9 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.h, self.dropout = config.h, config.attention_dropout
         self.sizes = [config.h * config.d_k, config.h * config.d_k, config.h * config.d_v]
-        self.W_QKV = nn.Linear(config.d_model, sum(self.sizes), bias=config.attention_bias)
-        self.W_O = nn.Linear(self.sizes[-1], config.d_model, bias=config.attention_bias)
-        initialise(self.W_QKV, self.sizes)
-        initialise(self.W_O, [config.d_model])
+        d_model, bias = config.d_model, config.attention_bias
+        self.W_QKV = Linear(d_model, sum(self.sizes), bias=bias, blocks=self.sizes)
+        self.W_O = Linear(self.sizes[-1], d_model, bias=bias)
 
     def forward(self, x: Tensor, own: SelfView | KeysValues, *, causal: bool) -> Tensor:
         """Let each token of a run see its sentence, or each next token its cache."""
@@ -118,12 +118,10 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.h, self.dropout = config.h, config.attention_dropout
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
-        self.W_Q = nn.Linear(config.d_model, self.sizes[0], bias=config.attention_bias)
-        self.W_KV = nn.Linear(config.d_model, sum(self.sizes), bias=config.attention_bias)
-        self.W_O = nn.Linear(self.sizes[1], config.d_model, bias=config.attention_bias)
-        initialise(self.W_Q, [self.sizes[0]])
-        initialise(self.W_KV, self.sizes)
-        initialise(self.W_O, [config.d_model])
+        d_model, bias = config.d_model, config.attention_bias
+        self.W_Q = Linear(d_model, self.sizes[0], bias=bias)
+        self.W_KV = Linear(d_model, sum(self.sizes), bias=bias, blocks=self.sizes)
+        self.W_O = Linear(self.sizes[1], d_model, bias=bias)
 
     def keys_values(self, memory: Tensor, view: CrossView) -> KeysValues:
         """Project the encoder's output once for all queries that will meet it."""
@@ -166,15 +164,6 @@ def by_sentence(run: Tensor, groups: Sequence[tuple[int, int]]) -> list[Tensor]:
     return [
         part.unflatten(0, group).transpose(1, 2) for part, group in zip(parts, groups, strict=True)
     ]
-
-
-def initialise(linear: nn.Linear, sizes: Sequence[int]) -> None:
-    """Draw each of the matrices that share one by itself; biases begin at 0."""
-    with torch.no_grad():
-        for block in linear.weight.split(list(sizes)):
-            nn.init.xavier_uniform_(block)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)
 
 
 class _Rows(torch.autograd.Function):

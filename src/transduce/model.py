@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.attention import CrossAttention, KeysValues, SelfAttention, initialise
+from transduce.attention import CrossAttention, KeysValues, SelfAttention
 from transduce.batches import Batch, CrossGroup, CrossView, Run, SelfView
 from transduce.config import ModelConfig
+from transduce.linear import Linear
 
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
 Layer = TypeVar("Layer", bound=nn.Module)
@@ -54,11 +55,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.W_1 = nn.Linear(config.d_model, config.d_ff)
-        self.W_2 = nn.Linear(config.d_ff, config.d_model)
+        self.W_1 = Linear(config.d_model, config.d_ff, bias=True)
+        self.W_2 = Linear(config.d_ff, config.d_model, bias=True)
         self.relu_dropout = config.relu_dropout
-        initialise(self.W_1, [config.d_ff])
-        initialise(self.W_2, [config.d_model])
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token. (T, d_model) -> (T, d_model)."""

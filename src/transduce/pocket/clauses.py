@@ -205,7 +205,7 @@ class Clause:
         return self.negated and phrase.kind == "indefinite" and self.tense != "like"
 
 
-USUALLY_WITH_E = ("danken", "folgen", "malen", "lösen", "pflanzen", "beschreiben")
+USUALLY_WITH_E = ("danken", "folgen", "malen", "pflanzen")
 
 
 def imperative(verb: Verb) -> str:

@@ -1,276 +1,243 @@
 """The words of the pocket corpus, one line a lemma.
 
 A column of English or German holds the forms that no rule gives; `~` marks a part of a verb that
-can stand apart: pick~up ("pick her up") and an~rufen ("ruft an"); `+` one that cannot: look+for. American spelling; "you" is du.
-One English word has one German word, unless the sentence around it decides which.
+can stand apart: pick~up ("pick her up") and an~rufen ("ruft an"); `+` one that cannot: look+for.
+American spelling; "you" is du. One English word has one German word, unless the sentence around it
+decides which: people know (wissen) that they know (kennen) a song.
 """
+# ruff: noqa: E501, a lemma is a line
 
 # English (irregular plural) | German, its plural, gender | what the noun can be
 # Gender w: a weak masculine noun, which has its plural's form in all but the nominative singular.
 # A plural "-": only singular; "=": only plural; "0": a mass, with neither article nor plural.
 PEOPLE = """
-man men               | Mann Männer m                        | adult grown
-woman women           | Frau Frauen f                        | adult grown
-child children        | Kind Kinder n                        | child own
-boy                   | Junge Jungen w                       | child
-girl                  | Mädchen Mädchen n                    | child
-mother                | Mutter - f                           | adult kin
-father                | Vater - m                            | adult kin
-parents               | Eltern = m                           | adult kin
-brother               | Bruder Brüder m                      | adult kin
-sister                | Schwester Schwestern f               | adult kin
-son                   | Sohn Söhne m                         | adult kin
-daughter              | Tochter Töchter f                    | adult kin
-uncle                 | Onkel Onkel m                        | adult kin
-aunt                  | Tante Tanten f                       | adult kin
-grandmother           | Großmutter - f                       | adult kin
-grandfather           | Großvater - m                        | adult kin
-nephew                | Neffe Neffen w                       | adult kin
-niece                 | Nichte Nichten f                     | adult kin
-friend                | Freund Freunde m                     | adult own grown
-neighbor              | Nachbar Nachbarn w                   | adult own grown
-colleague             | Kollege Kollegen w                   | adult own grown
-guest                 | Gast Gäste m                         | adult own grown
-boss bosses           | Chef Chefs m                         | adult own grown
-teacher               | Lehrer Lehrer m                      | adult own grown
-student               | Student Studenten w                  | adult
-doctor                | Arzt Ärzte m                         | adult own grown
-nurse                 | Krankenschwester Krankenschwestern f | adult grown
-lawyer                | Anwalt Anwälte m                     | adult own grown
-judge                 | Richter Richter m                    | adult grown
-baker                 | Bäcker Bäcker m                      | adult grown
-farmer                | Bauer Bauern w                       | adult grown
-gardener              | Gärtner Gärtner m                    | adult own grown
-policeman policemen   | Polizist Polizisten w                | adult grown
-soldier               | Soldat Soldaten w                    | adult grown
-actor                 | Schauspieler Schauspieler m          | adult grown
-actress actresses     | Schauspielerin Schauspielerinnen f   | adult grown
-waiter                | Kellner Kellner m                    | adult grown
-waitress waitresses   | Kellnerin Kellnerinnen f             | adult grown
-king                  | König Könige m                       | adult grown
-queen                 | Königin Königinnen f                 | adult grown
-prince                | Prinz Prinzen w                      | adult
-princess princesses   | Prinzessin Prinzessinnen f           | adult
-artist                | Künstler Künstler m                  | adult grown
-singer                | Sänger Sänger m                      | adult grown
-tourist               | Tourist Touristen w                  | adult grown
-customer              | Kunde Kunden w                       | adult own grown
+man men             | Mann Männer m                        | adult grown
+woman women         | Frau Frauen f                        | adult grown
+child children      | Kind Kinder n                        | child own
+boy                 | Junge Jungen w                       | child
+girl                | Mädchen Mädchen n                    | child
+mother              | Mutter - f                           | adult kin
+father              | Vater - m                            | adult kin
+parents             | Eltern = m                           | adult kin
+brother             | Bruder Brüder m                      | adult kin
+sister              | Schwester Schwestern f               | adult kin
+son                 | Sohn Söhne m                         | adult kin
+daughter            | Tochter Töchter f                    | adult kin
+uncle               | Onkel Onkel m                        | adult kin
+aunt                | Tante Tanten f                       | adult kin
+grandmother         | Großmutter - f                       | adult kin
+grandfather         | Großvater - m                        | adult kin
+friend              | Freund Freunde m                     | adult own grown
+neighbor            | Nachbar Nachbarn w                   | adult own grown
+colleague           | Kollege Kollegen w                   | adult own grown
+guest               | Gast Gäste m                         | adult own grown
+boss bosses         | Chef Chefs m                         | adult own grown
+teacher             | Lehrer Lehrer m                      | adult own grown
+student             | Student Studenten w                  | adult
+doctor              | Arzt Ärzte m                         | adult own grown
+nurse               | Krankenschwester Krankenschwestern f | adult grown
+baker               | Bäcker Bäcker m                      | adult grown
+farmer              | Bauer Bauern w                       | adult grown
+gardener            | Gärtner Gärtner m                    | adult own grown
+policeman policemen | Polizist Polizisten w                | adult grown
+actor               | Schauspieler Schauspieler m          | adult grown
+actress actresses   | Schauspielerin Schauspielerinnen f   | adult grown
+waiter              | Kellner Kellner m                    | adult grown
+waitress waitresses | Kellnerin Kellnerinnen f             | adult grown
+king                | König Könige m                       | adult grown
+queen               | Königin Königinnen f                 | adult grown
+prince              | Prinz Prinzen w                      | adult
+princess princesses | Prinzessin Prinzessinnen f           | adult
+artist              | Künstler Künstler m                  | adult grown
+tourist             | Tourist Touristen w                  | adult grown
+customer            | Kunde Kunden w                       | adult own grown
 """
 
 ANIMALS = """
-dog            | Hund Hunde m           | pet dog own
-cat            | Katze Katzen f         | pet own
-horse          | Pferd Pferde n         | farm own
-cow            | Kuh Kühe f             | farm
-pig            | Schwein Schweine n     | farm
-goat           | Ziege Ziegen f         | farm
-donkey         | Esel Esel m            | farm
-duck           | Ente Enten f           | farm bird
-bird           | Vogel Vögel m          | bird prey
-mouse mice     | Maus Mäuse f           | prey
-rabbit         | Kaninchen Kaninchen n  | prey own
-bear           | Bär Bären w            | beast
-lion           | Löwe Löwen w           | beast
-elephant       | Elefant Elefanten w    | beast
-monkey         | Affe Affen w           | beast
-wolf wolves    | Wolf Wölfe m           | beast
+dog        | Hund Hunde m          | pet dog own
+cat        | Katze Katzen f        | pet own
+horse      | Pferd Pferde n        | farm own
+cow        | Kuh Kühe f            | farm
+pig        | Schwein Schweine n    | farm
+duck       | Ente Enten f          | farm bird
+bird       | Vogel Vögel m         | bird prey
+mouse mice | Maus Mäuse f          | prey
+rabbit     | Kaninchen Kaninchen n | prey own
+bear       | Bär Bären w           | beast
+lion       | Löwe Löwen w          | beast
+elephant   | Elefant Elefanten w   | beast
 """
 
 THINGS = """
-book             | Buch Bücher n            | text written goods small lay
-newspaper        | Zeitung Zeitungen f      | text goods lay
-letter           | Brief Briefe m           | text written mail small lay
-postcard         | Postkarte Postkarten f   | text written mail small lay
-novel            | Roman Romane m           | text written goods
-poem             | Gedicht Gedichte n       | text written
-story stories    | Geschichte Geschichten f | text written told
-report           | Bericht Berichte m       | text written
-movie            | Film Filme m             | show
-song             | Lied Lieder n            | show song
-picture          | Bild Bilder n            | goods view furniture
-photo            | Foto Fotos n             | view small lay
-car              | Auto Autos n             | vehicle goods
-bicycle          | Fahrrad Fahrräder n      | vehicle goods
-truck            | Lastwagen Lastwagen m    | vehicle
-boat             | Boot Boote n             | vehicle goods
-bus buses        | Bus Busse m              | transport
-train            | Zug Züge m               | transport
-table            | Tisch Tische m           | goods furniture surface made
-chair            | Stuhl Stühle m           | goods furniture surface made stand
-bed              | Bett Betten n            | goods furniture surface
-lamp             | Lampe Lampen f           | goods furniture device stand
-clock            | Uhr Uhren f              | goods furniture
-mirror           | Spiegel Spiegel m        | goods furniture
-door             | Tür Türen f              | opening
-window           | Fenster Fenster n        | opening
-key              | Schlüssel Schlüssel m    | small lay
-bag              | Tasche Taschen f         | goods small load hollow
-suitcase         | Koffer Koffer m          | goods load hollow
-box boxes        | Kiste Kisten f           | load hollow
-basket           | Korb Körbe m             | goods load hollow
-umbrella         | Regenschirm Regenschirme m | goods small load
-ring             | Ring Ringe m             | goods small
-ball             | Ball Bälle m             | goods small toy
-doll             | Puppe Puppen f           | goods small toy
-coat             | Mantel Mäntel m          | clothes goods
-jacket           | Jacke Jacken f           | clothes goods
-shirt            | Hemd Hemden n            | clothes goods lay
-dress dresses    | Kleid Kleider n          | clothes goods
-skirt            | Rock Röcke m             | clothes goods
-hat              | Hut Hüte m               | clothes goods small
-shoes            | Schuhe = m               | clothes goods
-phone            | Telefon Telefone n       | goods device
-computer         | Computer Computer m      | goods device
-radio            | Radio Radios n           | goods device
-camera           | Kamera Kameras f         | goods small lay
-knife knives     | Messer Messer n          | dishes lay
-fork             | Gabel Gabeln f           | dishes lay
-spoon            | Löffel Löffel m          | dishes lay
-plate            | Teller Teller m          | dishes frail stand
-cup              | Tasse Tassen f           | dishes frail stand
-glass glasses    | Glas Gläser n            | dishes frail stand
-bottle           | Flasche Flaschen f       | frail stand load
-flower           | Blume Blumen f           | goods plant
-rose             | Rose Rosen f             | goods plant
-tree             | Baum Bäume m             | plant landmark
-gift             | Geschenk Geschenke n     | goods small gift
-money            | Geld 0 n                 | money
+book          | Buch Bücher n              | text written goods small lay
+newspaper     | Zeitung Zeitungen f        | text goods lay
+letter        | Brief Briefe m             | text written mail small lay
+novel         | Roman Romane m             | text written goods
+poem          | Gedicht Gedichte n         | text written
+story stories | Geschichte Geschichten f   | text written told
+movie         | Film Filme m               | show
+song          | Lied Lieder n              | show song
+picture       | Bild Bilder n              | goods view furniture
+photo         | Foto Fotos n               | view small lay
+car           | Auto Autos n               | vehicle goods
+bicycle       | Fahrrad Fahrräder n        | vehicle goods
+boat          | Boot Boote n               | vehicle goods
+bus buses     | Bus Busse m                | transport
+train         | Zug Züge m                 | transport
+table         | Tisch Tische m             | goods furniture surface made
+chair         | Stuhl Stühle m             | goods furniture surface made stand
+bed           | Bett Betten n              | goods furniture surface
+lamp          | Lampe Lampen f             | goods furniture device stand
+clock         | Uhr Uhren f                | goods furniture
+door          | Tür Türen f                | opening
+window        | Fenster Fenster n          | opening
+key           | Schlüssel Schlüssel m      | small lay
+bag           | Tasche Taschen f           | goods small load hollow
+suitcase      | Koffer Koffer m            | goods load hollow
+box boxes     | Kiste Kisten f             | load hollow
+umbrella      | Regenschirm Regenschirme m | goods small load
+ring          | Ring Ringe m               | goods small
+ball          | Ball Bälle m               | goods small toy
+doll          | Puppe Puppen f             | goods small toy
+coat          | Mantel Mäntel m            | clothes goods
+jacket        | Jacke Jacken f             | clothes goods
+shirt         | Hemd Hemden n              | clothes goods lay
+dress dresses | Kleid Kleider n            | clothes goods
+hat           | Hut Hüte m                 | clothes goods small
+shoes         | Schuhe = m                 | clothes goods
+phone         | Telefon Telefone n         | goods device
+computer      | Computer Computer m        | goods device
+radio         | Radio Radios n             | goods device
+camera        | Kamera Kameras f           | goods small lay
+knife knives  | Messer Messer n            | dishes lay
+fork          | Gabel Gabeln f             | dishes lay
+plate         | Teller Teller m            | dishes frail stand
+cup           | Tasse Tassen f             | dishes frail stand
+glass glasses | Glas Gläser n              | dishes frail stand
+bottle        | Flasche Flaschen f         | frail stand load
+flower        | Blume Blumen f             | goods plant
+tree          | Baum Bäume m               | plant landmark
+gift          | Geschenk Geschenke n       | goods small gift
+money         | Geld 0 n                   | money
 """
 
 FOOD = """
-apple            | Apfel Äpfel m            | food fruit snack
-pear             | Birne Birnen f           | food fruit snack
-banana           | Banane Bananen f         | food fruit snack
-orange           | Orange Orangen f         | food fruit snack
-tomato tomatoes  | Tomate Tomaten f         | food fruit snack
-potato potatoes  | Kartoffel Kartoffeln f   | food cooked
-egg              | Ei Eier n                | food cooked
-sausage          | Wurst Würste f           | food snack fodder
-cake             | Kuchen Kuchen m          | food baked snack
-cookie           | Keks Kekse m             | food baked snack
-soup             | Suppe Suppen f           | food cooked served
-bread            | Brot 0 n                 | food baked fodder
-cheese           | Käse 0 m                 | food fodder
-meat             | Fleisch 0 n              | food cooked fodder
-rice             | Reis 0 m                 | food cooked
-water            | Wasser 0 n               | drink
-milk             | Milch 0 f                | drink
-coffee           | Kaffee 0 m               | drink served
-tea              | Tee 0 m                  | drink served
-juice            | Saft 0 m                 | drink
-wine             | Wein 0 m                 | drink
-beer             | Bier 0 n                 | drink
+apple           | Apfel Äpfel m          | food fruit snack
+banana          | Banane Bananen f       | food fruit snack
+tomato tomatoes | Tomate Tomaten f       | food fruit snack
+potato potatoes | Kartoffel Kartoffeln f | food cooked
+egg             | Ei Eier n              | food cooked
+cake            | Kuchen Kuchen m        | food baked snack
+cookie          | Keks Kekse m           | food baked snack
+soup            | Suppe Suppen f         | food cooked served
+bread           | Brot 0 n               | food baked fodder
+cheese          | Käse 0 m               | food fodder
+meat            | Fleisch 0 n            | food cooked fodder
+water           | Wasser 0 n             | drink
+milk            | Milch 0 f              | drink
+coffee          | Kaffee 0 m             | drink served
+tea             | Tee 0 m                | drink served
+juice           | Saft 0 m               | drink
+wine            | Wein 0 m               | drink
+beer            | Bier 0 n               | drink
 """
 
 THOUGHTS = """
-question         | Frage Fragen f           | matter
-answer           | Antwort Antworten f      | matter
-problem          | Problem Probleme n       | matter topic
-plan             | Plan Pläne m             | matter topic
-mistake          | Fehler Fehler m          | matter topic
-rule             | Regel Regeln f           | matter
-joke             | Witz Witze m             | told
-dream            | Traum Träume m           | told topic
-secret           | Geheimnis Geheimnisse n  | told
+question | Frage Fragen f      | matter
+answer   | Antwort Antworten f | matter
+problem  | Problem Probleme n  | matter topic
+plan     | Plan Pläne m        | matter topic
+mistake  | Fehler Fehler m     | matter topic
+joke     | Witz Witze m        | told
+dream    | Traum Träume m      | told topic
 """
 
 # The last column begins with how one is there: the English and the German preposition.
 PLACES = """
-garden           | Garten Gärten m              | in:in outside own
-kitchen          | Küche Küchen f               | in:in chamber own
-bathroom         | Badezimmer Badezimmer n      | in:in chamber own
-room             | Zimmer Zimmer n              | in:in chamber own
-basement         | Keller Keller m              | in:in chamber own
-office           | Büro Büros n                 | in:in chamber own
-house            | Haus Häuser n                | in:in building landmark property own
-school           | Schule Schulen f             | at:in building landmark goal
-church churches  | Kirche Kirchen f             | in:in building landmark goal
-museum           | Museum Museen n              | in:in building landmark goal
-hospital         | Krankenhaus Krankenhäuser n  | in:in building landmark goal
-restaurant       | Restaurant Restaurants n     | in:in building landmark goal
-hotel            | Hotel Hotels n               | in:in building landmark goal
+garden            | Garten Gärten m             | in:in outside own
+kitchen           | Küche Küchen f              | in:in chamber own
+room              | Zimmer Zimmer n             | in:in chamber own
+office            | Büro Büros n                | in:in chamber own
+house             | Haus Häuser n               | in:in building landmark property own
+school            | Schule Schulen f            | at:in building landmark goal
+church churches   | Kirche Kirchen f            | in:in building landmark goal
+museum            | Museum Museen n             | in:in building landmark goal
+hospital          | Krankenhaus Krankenhäuser n | in:in building landmark goal
+restaurant        | Restaurant Restaurants n    | in:in building landmark goal
+hotel             | Hotel Hotels n              | in:in building landmark goal
 library libraries | Bibliothek Bibliotheken f   | in:in building landmark goal
-theater          | Theater Theater n            | in:in building landmark goal
-factory factories | Fabrik Fabriken f           | in:in building landmark goal
-bakery bakeries  | Bäckerei Bäckereien f        | in:in building landmark goal
-castle           | Schloss Schlösser n          | in:in sight goal landmark
-station          | Bahnhof Bahnhöfe m           | at:an building landmark goal
-airport          | Flughafen Flughäfen m        | at:an building goal
-market           | Markt Märkte m               | at:auf goal
-park             | Park Parks m                 | in:in outside goal
-beach beaches    | Strand Strände m             | at:an outside goal
-lake             | See Seen m                   | at:an outside sight goal
-river            | Fluss Flüsse m               | at:an outside sight goal
-forest           | Wald Wälder m                | in:in outside
-village          | Dorf Dörfer n                | in:in town sight
-city cities      | Stadt Städte f               | in:in town sight
-island           | Insel Inseln f               | on:auf sight
-mountain         | Berg Berge m                 | on:auf sight
-bridge           | Brücke Brücken f             | on:auf landmark goal sight
+theater           | Theater Theater n           | in:in building landmark goal
+bakery bakeries   | Bäckerei Bäckereien f       | in:in building landmark goal
+castle            | Schloss Schlösser n         | in:in sight goal landmark
+station           | Bahnhof Bahnhöfe m          | at:an building landmark goal
+airport           | Flughafen Flughäfen m       | at:an building goal
+market            | Markt Märkte m              | at:auf goal
+park              | Park Parks m                | in:in outside goal
+beach beaches     | Strand Strände m            | at:an outside goal
+lake              | See Seen m                  | at:an outside sight goal
+river             | Fluss Flüsse m              | at:an outside sight goal
+forest            | Wald Wälder m               | in:in outside
+village           | Dorf Dörfer n               | in:in town sight
+city cities       | Stadt Städte f              | in:in town sight
+island            | Insel Inseln f              | on:auf sight
+mountain          | Berg Berge m                | on:auf sight
+bridge            | Brücke Brücken f            | on:auf landmark goal sight
 """
 
 # English | German before an ending (and alone) | the nouns it goes with | comparatives
 ADJECTIVES = """
-old            | alt              | grown text goods vehicle building sight town key transport opening tree market joke secret | older älter
-young          | jung             | grown pet farm beast                       | younger jünger
-small          | klein            | child pet prey goods chamber building town sight key mistake garden park market | smaller kleiner
-big            | groß             | pet farm beast furniture load chamber building town sight opening tree garden park market mistake | bigger größer
-new            | neu              | goods vehicle clothes device dishes building friend key transport opening rule plan
-beautiful      | schön            | clothes plant view sight town outside song dream | more_beautiful schöner
-expensive      | teur teuer       | goods clothes device vehicle               | more_expensive teurer
-cheap          | billig           | goods clothes device                       | cheaper billiger
-modern         | modern           | device furniture building transport
-friendly       | freundlich       | person
-nice           | nett             | person
-famous         | berühmt          | grown show text
-rich           | reich            | grown                                      | richer reicher
-poor           | arm              | grown                                      | poorer ärmer
-smart          | klug             | person                                     | smarter klüger
-lazy           | faul             | person pet                                 | lazier fauler
-hardworking    | fleißig          | person
-polite         | höflich          | person
-brave          | mutig            | person
-curious        | neugierig        | person pet
-strong         | stark            | person beast farm                          | stronger stärker
-happy          | glücklich        | person
-sad            | traurig          | person show told
-tired          | müd müde         | person pet farm
-hungry         | hungrig          | person pet farm beast prey
-thirsty        | durstig          | person pet farm
-sick           | krank            | person pet farm
-angry          | wütend           | person
-nervous        | nervös           | person
-dangerous      | gefährlich       | beast dog mountain bridge river
-wild           | wild             | beast prey
-interesting    | interessant      | text show view museum matter
-boring         | langweilig       | text show museum
-exciting       | spannend         | text show
-long           | lang             | written show coat dress skirt bridge river train dream | longer länger
-short          | kurz             | written show coat dress skirt                 | shorter kürzer
-funny          | lustig           | told show view
-important      | wichtig          | question answer problem plan rule mail report secret
-difficult      | schwierig        | question problem rule book novel poem
-strange        | seltsam          | told matter
-good           | gut              | text show friend teacher doctor lawyer waiter food drink question answer plan joke
-heavy          | schwer           | load furniture                             | heavier schwerer
-dirty          | schmutzig        | clothes vehicle dishes chamber opening
-clean          | sauber           | clothes dishes chamber
-broken         | kaputt           | device vehicle frail chair clock
-empty          | leer             | hollow bottle glass cup transport
-fresh          | frisch           | fruit baked fodder milk
-delicious      | lecker           | food coffee tea juice wine
-hot            | heiß             | served cooked
-cold           | kalt             | drink cooked
-sweet          | süß              | fruit cake cookie
-dark           | dunkl dunkel     | chamber forest
-quiet          | ruhig            | outside town library
-red            | rot              | clothes vehicle dishes rose furniture
-blue           | blau             | clothes vehicle dishes toy
-green          | grün             | clothes vehicle dishes load
-yellow         | gelb             | clothes vehicle flower toy
-white          | weiß             | clothes rose flower pet
-black          | schwarz          | clothes vehicle pet farm
-brown          | braun            | pet farm load opening tree
+old         | alt          | grown text goods building town castle bridge market key transport opening tree joke | older älter
+young       | jung         | grown pet farm beast | younger jünger
+small       | klein        | child pet prey goods place key mistake | smaller kleiner
+big         | groß         | pet farm beast furniture load place opening tree mistake | bigger größer
+new         | neu          | goods dishes building friend key transport opening plan
+beautiful   | schön        | clothes plant view place song dream | more_beautiful schöner
+expensive   | teur teuer   | goods | more_expensive teurer
+cheap       | billig       | goods | cheaper billiger
+friendly    | freundlich   | person
+nice        | nett         | person
+famous      | berühmt      | grown show text
+rich        | reich        | grown | richer reicher
+poor        | arm          | grown | poorer ärmer
+smart       | klug         | person | smarter klüger
+lazy        | faul         | person pet | lazier fauler
+brave       | mutig        | person
+curious     | neugierig    | person pet
+strong      | stark        | person beast farm | stronger stärker
+happy       | glücklich    | person
+sad         | traurig      | person show told
+tired       | müd müde     | person pet farm
+hungry      | hungrig      | person pet farm beast prey
+thirsty     | durstig      | person pet farm
+sick        | krank        | person pet farm
+angry       | wütend       | person
+dangerous   | gefährlich   | beast dog mountain bridge river
+interesting | interessant  | text show view museum matter
+boring      | langweilig   | text show museum
+long        | lang         | written show coat dress bridge river train dream | longer länger
+short       | kurz         | written show coat dress | shorter kürzer
+funny       | lustig       | told show view
+important   | wichtig      | question answer problem plan mail
+difficult   | schwierig    | question problem book novel poem
+strange     | seltsam      | told matter
+good        | gut          | text show friend teacher doctor waiter food drink question answer plan joke
+heavy       | schwer       | load furniture | heavier schwerer
+dirty       | schmutzig    | clothes vehicle dishes chamber opening
+clean       | sauber       | clothes dishes chamber
+broken      | kaputt       | device vehicle frail chair clock
+empty       | leer         | hollow bottle glass cup transport
+fresh       | frisch       | fruit baked fodder milk
+delicious   | lecker       | food coffee tea juice wine
+hot         | heiß         | served cooked
+cold        | kalt         | drink cooked
+sweet       | süß          | fruit cake cookie
+dark        | dunkl dunkel | chamber forest
+quiet       | ruhig        | outside town library
+red         | rot          | clothes vehicle dishes furniture
+blue        | blau         | clothes vehicle dishes toy
+green       | grün         | clothes vehicle dishes load
+white       | weiß         | clothes flower pet
+black       | schwarz      | clothes vehicle pet farm
 """
 
 NAMES = """
@@ -299,222 +266,224 @@ Paris   | Paris
 London  | London
 """
 
-# English (past, participle, -ing, where irregular) | German infinitive, er-form, participle, and
+# English (past, participle and -ing, where irregular) | German infinitive, er-form, participle, and
 # s where the perfect takes sein | who does it | to what | how it is used
 #   state: simple present alone; simple: no progressive; event: no present at all
 #   place: may say where; with: may say with whom; passive: may be passive; aim: what one goes for
 #   for, from: may take such an addition; gern: may be liked; happens: is not done on purpose;
 #   lasts, moment: has no moment of its own, has nothing else
 INTRANSITIVE = """
-sleep slept slept sleeping      | schlafen schläft geschlafen        | person pet farm | | place gern
-work                            | arbeiten arbeitet gearbeitet       | adult | | place with gern
-laugh                           | lachen lacht gelacht               | person | |
-cry                             | weinen weint geweint               | person | | happens
-smile                           | lächeln lächelt gelächelt          | person | |
-dance                           | tanzen tanzt getanzt               | person | | place with gern
-swim swam swum swimming         | schwimmen schwimmt geschwommen s   | person | | with gern
-play                            | spielen spielt gespielt            | child pet | | place
-bark                            | bellen bellt gebellt               | dog | | happens
-wait                            | warten wartet gewartet             | person | | place with
-run ran run running             | rennen rennt gerannt s             | person pet | |
-shop shopped shopped shopping   | ein~kaufen kauft eingekauft        | adult | | with aim gern
-get~up got gotten getting       | auf~stehen steht aufgestanden s    | person | | moment
-wake~up woke woken waking       | auf~wachen wacht aufgewacht s      | person | | happens moment
-fall~asleep fell fallen falling | ein~schlafen schläft eingeschlafen s | person | | happens moment
-come~back came come coming      | zurück~kommen kommt zurückgekommen s | person | | moment
-go~out went gone going          | aus~gehen geht ausgegangen s       | adult | | with gern moment
-arrive                          | an~kommen kommt angekommen s       | person transport | | happens moment
-depart                          | ab~fahren fährt abgefahren s       | transport | | happens moment
+sleep slept slept            | schlafen schläft geschlafen        | person pet farm | | place gern
+work                         | arbeiten arbeitet gearbeitet       | adult | | place with gern
+laugh                        | lachen lacht gelacht               | person | |
+cry                          | weinen weint geweint               | person | | happens
+smile                        | lächeln lächelt gelächelt          | person | |
+dance                        | tanzen tanzt getanzt               | person | | place with gern
+swim swam swum swimming      | schwimmen schwimmt geschwommen s   | person | | with gern
+play                         | spielen spielt gespielt            | child pet | | place
+bark                         | bellen bellt gebellt               | dog | | happens
+wait                         | warten wartet gewartet             | person | | place with
+run ran run running          | rennen rennt gerannt s             | person pet | |
+shop shopped shopped shopping | ein~kaufen kauft eingekauft       | adult | | with aim gern
+get~up got gotten getting    | auf~stehen steht aufgestanden s    | person | | moment
+wake~up woke woken           | auf~wachen wacht aufgewacht s      | person | | happens moment
+fall~asleep fell fallen      | ein~schlafen schläft eingeschlafen s | person | | happens moment
+come~back came come          | zurück~kommen kommt zurückgekommen s | person | | moment
+go~out went gone             | aus~gehen geht ausgegangen s       | adult | | with gern moment
+arrive                       | an~kommen kommt angekommen s       | person transport | | happens moment
+depart                       | ab~fahren fährt abgefahren s       | transport | | happens moment
 """
 
 TRANSITIVE = """
-read read read reading          | lesen liest gelesen             | person | text | place passive gern
-write wrote written writing     | schreiben schreibt geschrieben  | person | written | place passive gern
-buy bought bought buying        | kaufen kauft gekauft            | adult | goods food drink property | passive aim for
-sell sold sold selling          | verkaufen verkauft verkauft     | adult | goods property farm | passive aim
-see saw seen seeing             | sehen sieht gesehen             | person | person animal vehicle sight movie | simple moment
-hear heard heard hearing        | hören hört gehört               | person | song animal person | simple moment
-watch                           | beobachten beobachtet beobachtet | person | animal person | place gern
-visit                           | besuchen besucht besucht        | person | person sight museum | aim gern moment
-know knew known knowing         | kennen kennt gekannt            | person | person song sight outside rule secret | state
-love                            | lieben liebt geliebt            | person | person pet show | state
-like                            | mögen mag gemocht               | person | person animal food drink show outside | state
-need                            | brauchen braucht gebraucht      | person | goods dishes small money | state
-have had had having             | haben hat gehabt                | person | goods pet matter money | state
-look+for                        | suchen sucht gesucht            | person | small person pet clothes | aim
-find found found finding        | finden findet gefunden          | person | small pet clothes money | event moment
-lose lost lost losing           | verlieren verliert verloren     | person | small money | event moment
-forget forgot forgotten forgetting | vergessen vergisst vergessen | person | small clothes rule answer plan | event
-receive                         | bekommen bekommt bekommen       | person | mail gift answer money | event from moment
-steal stole stolen stealing     | stehlen stiehlt gestohlen       | adult | small money vehicle | event passive
-hide hid hidden hiding          | verstecken versteckt versteckt  | person | small money | passive
-repair                          | reparieren repariert repariert  | adult | vehicle device chair clock | passive
-wash                            | waschen wäscht gewaschen        | person | clothes vehicle dishes | passive
-clean                           | putzen putzt geputzt            | person | chamber shoes window | passive
-close                           | schließen schließt geschlossen  | person | opening hollow | passive moment
-open                            | öffnen öffnet geöffnet          | person | opening hollow mail bottle | passive moment
-lock                            | ab~schließen schließt abgeschlossen | person | door house car office | passive
-tidy~up                         | auf~räumen räumt aufgeräumt     | person | chamber |
-turn~on                         | ein~schalten schaltet eingeschaltet | person | device | moment
-turn~off                        | aus~schalten schaltet ausgeschaltet | person | device | moment
-put~on put put putting          | an~ziehen zieht angezogen       | person | clothes |
-try~on                          | an~probieren probiert anprobiert | person | clothes |
-wear wore worn wearing          | tragen trägt getragen           | person | clothes | gern lasts
-carry                           | tragen trägt getragen           | person | load |
-throw~away threw thrown throwing | weg~werfen wirft weggeworfen   | person | text clothes food | passive
-give~back gave given giving     | zurück~geben gibt zurückgegeben | person | small money |
-bring~along brought brought bringing | mit~bringen bringt mitgebracht | person | food gift toy |
-look+at                         | an~sehen sieht angesehen        | person | view sight building outside | aim gern
-eat ate eaten eating            | essen isst gegessen             | person | food | place aim gern
-eat ate eaten eating            | fressen frisst gefressen        | pet farm | fodder |
-drink drank drunk drinking      | trinken trinkt getrunken        | person | drink | place aim gern
-cook                            | kochen kocht gekocht            | adult | cooked | passive for gern
-bake                            | backen backt gebacken           | adult | baked | passive for gern
-order                           | bestellen bestellt bestellt     | adult | food drink goods | passive for
-cut cut cut cutting             | schneiden schneidet geschnitten | person | bread cheese meat cake sausage |
-feed fed fed feeding            | füttern füttert gefüttert       | person | pet farm | passive gern
-catch caught caught catching    | fangen fängt gefangen           | person pet | prey ball |
-chase                           | jagen jagt gejagt               | pet beast | prey pet farm |
-bite bit bitten biting          | beißen beißt gebissen           | dog | person | event passive moment
-paint                           | malen malt gemalt               | person | picture animal plant sight outside | passive gern
-draw drew drawn drawing         | zeichnen zeichnet gezeichnet    | person | animal plant building | gern
-photograph                      | fotografieren fotografiert fotografiert | person | person animal sight building outside | aim gern
-build built built building      | bauen baut gebaut               | adult | building property boat made bridge | passive
-plant                           | pflanzen pflanzt gepflanzt      | adult | plant | passive
-rent                            | mieten mietet gemietet          | adult | house boat car room office |
-solve                           | lösen löst gelöst               | person | problem | passive
-discuss                         | besprechen bespricht besprochen | adult | matter report | passive
-answer                          | beantworten beantwortet beantwortet | person | question mail | passive
-understand understood understood understanding | verstehen versteht verstanden | person | text matter joke | simple
-call                            | an~rufen ruft angerufen         | person | person | moment
-invite                          | ein~laden lädt eingeladen       | person | person | passive
-pick~up                         | ab~holen holt abgeholt          | adult | person mail | passive aim
-meet met met meeting            | treffen trifft getroffen        | person | person | place aim moment
-greet                           | grüßen grüßt gegrüßt            | person | person |
-kiss                            | küssen küsst geküsst            | person | kin child prince princess |
-ask                             | fragen fragt gefragt            | person | person |
-admire                          | bewundern bewundert bewundert   | person | person view sight | simple
+read read read           | lesen liest gelesen             | person | text | place passive gern
+write wrote written      | schreiben schreibt geschrieben  | person | written | place passive gern
+buy bought bought        | kaufen kauft gekauft            | adult | goods food drink property | passive aim for
+sell sold sold           | verkaufen verkauft verkauft     | adult | goods property farm | passive aim
+see saw seen             | sehen sieht gesehen             | person | person animal vehicle sight movie | simple moment
+hear heard heard         | hören hört gehört               | person | song animal person | simple moment
+watch                    | beobachten beobachtet beobachtet | person | animal person | place gern
+visit                    | besuchen besucht besucht        | person | person sight museum | aim gern moment
+know knew known          | kennen kennt gekannt            | person | person song sight outside | state
+love                     | lieben liebt geliebt            | person | person pet show | state
+like                     | mögen mag gemocht               | person | person animal food drink show outside | state
+need                     | brauchen braucht gebraucht      | person | goods dishes small money | state
+have had had             | haben hat gehabt                | person | goods pet matter money | state
+look+for                 | suchen sucht gesucht            | person | small person pet clothes | aim
+find found found         | finden findet gefunden          | person | small pet clothes money | event moment
+lose lost lost           | verlieren verliert verloren     | person | small money | event moment
+forget forgot forgotten forgetting | vergessen vergisst vergessen | person | small clothes answer plan | event
+receive                  | bekommen bekommt bekommen       | person | mail gift answer money | event from moment
+steal stole stolen       | stehlen stiehlt gestohlen       | adult | small money vehicle | event passive
+hide hid hidden          | verstecken versteckt versteckt  | person | small money | passive
+repair                   | reparieren repariert repariert  | adult | vehicle device chair clock | passive
+wash                     | waschen wäscht gewaschen        | person | clothes vehicle dishes | passive
+clean                    | putzen putzt geputzt            | person | chamber shoes window | passive
+close                    | schließen schließt geschlossen  | person | opening hollow | passive moment
+open                     | öffnen öffnet geöffnet          | person | opening hollow mail bottle | passive moment
+lock                     | ab~schließen schließt abgeschlossen | person | door house car office | passive
+tidy~up                  | auf~räumen räumt aufgeräumt     | person | chamber |
+turn~on                  | ein~schalten schaltet eingeschaltet | person | device | moment
+turn~off                 | aus~schalten schaltet ausgeschaltet | person | device | moment
+put~on put put putting   | an~ziehen zieht angezogen       | person | clothes |
+try~on                   | an~probieren probiert anprobiert | person | clothes |
+wear wore worn           | tragen trägt getragen           | person | clothes | gern lasts
+carry                    | tragen trägt getragen           | person | load |
+throw~away threw thrown  | weg~werfen wirft weggeworfen    | person | text clothes food | passive
+give~back gave given     | zurück~geben gibt zurückgegeben | person | small money |
+bring~along brought brought | mit~bringen bringt mitgebracht | person | food gift toy |
+look+at                  | an~sehen sieht angesehen        | person | view sight building outside | aim gern
+eat ate eaten            | essen isst gegessen             | person | food | place aim gern
+eat ate eaten            | fressen frisst gefressen        | pet farm | fodder |
+drink drank drunk        | trinken trinkt getrunken        | person | drink | place aim gern
+cook                     | kochen kocht gekocht            | adult | cooked | passive for gern
+bake                     | backen backt gebacken           | adult | baked | passive for gern
+order                    | bestellen bestellt bestellt     | adult | food drink goods | passive for
+cut cut cut cutting      | schneiden schneidet geschnitten | person | bread cheese meat cake |
+feed fed fed             | füttern füttert gefüttert       | person | pet farm | passive gern
+catch caught caught      | fangen fängt gefangen           | person pet | prey ball |
+chase                    | jagen jagt gejagt               | pet beast | prey pet farm |
+bite bit bitten          | beißen beißt gebissen           | dog | person | event passive moment
+paint                    | malen malt gemalt               | person | picture animal plant sight outside | passive gern
+draw drew drawn          | zeichnen zeichnet gezeichnet    | person | animal plant building | gern
+build built built        | bauen baut gebaut               | adult | building property boat made bridge | passive
+plant                    | pflanzen pflanzt gepflanzt      | adult | plant | passive
+answer                   | beantworten beantwortet beantwortet | person | question mail | passive
+understand understood understood | verstehen versteht verstanden | person | text matter joke | simple
+call                     | an~rufen ruft angerufen         | person | person | moment
+invite                   | ein~laden lädt eingeladen       | person | person | passive
+pick~up                  | ab~holen holt abgeholt          | adult | person mail | passive aim
+meet met met             | treffen trifft getroffen        | person | person | place aim moment
+kiss                     | küssen küsst geküsst            | person | kin child prince princess |
+ask                      | fragen fragt gefragt            | person | person |
 """
 
 DATIVE = """
-help                            | helfen hilft geholfen           | person | person | place aim gern
-thank                           | danken dankt gedankt            | person | person |
-answer                          | antworten antwortet geantwortet | person | person |
-follow                          | folgen folgt gefolgt s          | person pet | person animal |
-congratulate                    | gratulieren gratuliert gratuliert | person | person | aim
-listen+to                       | zu~hören hört zugehört          | person | person |
-trust                           | vertrauen vertraut vertraut     | person | person | state
-belong+to                       | gehören gehört gehört           | goods small pet property | person | state
+help         | helfen hilft geholfen             | person | person | place aim gern
+thank        | danken dankt gedankt              | person | person |
+answer       | antworten antwortet geantwortet   | person | person |
+follow       | folgen folgt gefolgt s            | person pet | person animal |
+congratulate | gratulieren gratuliert gratuliert | person | person | aim
+listen+to    | zu~hören hört zugehört            | person | person |
+trust        | vertrauen vertraut vertraut       | person | person | state
+belong+to    | gehören gehört gehört             | goods small pet property | person | state
 """
 
 # One gives somebody something; those marked "to" say in English: something to somebody.
 DITRANSITIVE = """
-give gave given giving          | geben gibt gegeben              | person | goods small snack served money |
-show showed shown showing       | zeigen zeigt gezeigt            | person | goods view chamber clothes pet |
-send sent sent sending          | schicken schickt geschickt      | person | mail gift money photo flower |
-bring brought brought bringing  | bringen bringt gebracht         | person | food drink dishes chair |
-lend lent lent lending          | leihen leiht geliehen           | person | book bag umbrella camera hat car bicycle coat jacket money |
-tell told told telling          | erzählen erzählt erzählt        | person | told |
-explain                         | erklären erklärt erklärt        | person | matter joke | to
-recommend                       | empfehlen empfiehlt empfohlen   | adult | novel movie restaurant hotel museum | to
-describe                        | beschreiben beschreibt beschrieben | person | view sight topic movie | to
-read read read reading          | vor~lesen liest vorgelesen      | person | text | to
+give gave given        | geben gibt gegeben            | person | goods small snack served money |
+show showed shown      | zeigen zeigt gezeigt          | person | goods view chamber clothes pet |
+send sent sent         | schicken schickt geschickt    | person | mail gift money photo flower |
+bring brought brought  | bringen bringt gebracht       | person | food drink dishes chair |
+lend lent lent         | leihen leiht geliehen         | person | book bag umbrella camera hat car bicycle coat money |
+tell told told         | erzählen erzählt erzählt      | person | told |
+explain                | erklären erklärt erklärt      | person | matter joke | to
+recommend              | empfehlen empfiehlt empfohlen | adult | novel movie restaurant hotel museum | to
+read read read         | vor~lesen liest vorgelesen    | person | text | to
 """
 
 # The fourth column begins with the two prepositions and the German case.
 PREPOSITIONAL = """
-wait                            | warten wartet gewartet          | person | for auf acc person transport mail answer |
-talk                            | sprechen spricht gesprochen     | person | about über acc person show matter told text |
-talk                            | sprechen spricht gesprochen     | person | to mit dat person | aim
-think thought thought thinking  | denken denkt gedacht            | person | of an acc person pet matter told | happens
-dream                           | träumen träumt geträumt         | person | of von dat pet farm castle island car house | happens
-play                            | spielen spielt gespielt         | child | with mit dat pet toy child |
-laugh                           | lachen lacht gelacht            | person | about über acc joke mistake story | happens
+wait                   | warten wartet gewartet      | person | for auf acc person transport mail answer |
+talk                   | sprechen spricht gesprochen | person | about über acc person show matter told text |
+talk                   | sprechen spricht gesprochen | person | to mit dat person | aim
+think thought thought  | denken denkt gedacht        | person | of an acc person pet matter told | happens
+dream                  | träumen träumt geträumt     | person | of von dat pet farm castle island car house | happens
+play                   | spielen spielt gespielt     | child | with mit dat pet toy child |
+laugh                  | lachen lacht gelacht        | person | about über acc joke mistake story | happens
 """
 
 MOTION = """
-go went gone going              | gehen geht gegangen s           | person | | goal home moment
-drive drove driven driving      | fahren fährt gefahren s         | adult | | goal home city
-run ran run running             | rennen rennt gerannt s          | person | | goal home
-come came come coming           | kommen kommt gekommen s         | person | | goal home moment
-travel                          | reisen reist gereist s          | adult | | city gern
-fly flew flown flying           | fliegen fliegt geflogen s       | adult | | city gern
+go went gone         | gehen geht gegangen s       | person | | goal home moment
+drive drove driven   | fahren fährt gefahren s     | adult | | goal home city
+run ran run running  | rennen rennt gerannt s      | person | | goal home
+come came come       | kommen kommt gekommen s     | person | | goal home moment
+travel               | reisen reist gereist s      | adult | | city gern
+fly flew flown       | fliegen fliegt geflogen s   | adult | | city gern
 """
 
 # Those who are somewhere; put is legen or stellen, as the thing lies or stands.
 POSTURE = """
-be was been being               | sein ist gewesen s              | person small lay stand pet | | simple
-live                            | wohnen wohnt gewohnt            | person | | state lasts
-stay                            | bleiben bleibt geblieben s      | person | | lasts
-sit sat sat sitting             | sitzen sitzt gesessen           | person pet | | lasts
-stand stood stood standing      | stehen steht gestanden          | person stand | | lasts
-lie lay lain lying              | liegen liegt gelegen            | lay pet | | lasts
-put put put putting             | legen legt gelegt               | person | lay |
-put put put putting             | stellen stellt gestellt         | person | stand |
+be was been being    | sein ist gewesen s          | person small lay stand pet | | simple
+live                 | wohnen wohnt gewohnt        | person | | state lasts
+stay                 | bleiben bleibt geblieben s  | person | | lasts
+sit sat sat sitting  | sitzen sitzt gesessen       | person pet | | lasts
+stand stood stood    | stehen steht gestanden      | person stand | | lasts
+lie lay lain         | liegen liegt gelegen        | lay pet | | lasts
+put put put putting  | legen legt gelegt           | person | lay |
+put put put putting  | stellen stellt gestellt     | person | stand |
 """
 
 # What takes a clause: with dass, ob or a question word, or with zu and an infinitive.
 SPEECH = """
-know knew known knowing         | wissen weiß gewusst             | person | that whether | state
-think thought thought thinking  | glauben glaubt geglaubt         | person | that | state
-say said said saying            | sagen sagt gesagt               | person | that | state
-hope                            | hoffen hofft gehofft            | person | that to | state
-ask                             | fragen fragt gefragt            | person | whether |
-try                             | versuchen versucht versucht     | person | to |
-decide                          | beschließen beschließt beschlossen | person | to | event
+know knew known        | wissen weiß gewusst            | person | that whether | state
+think thought thought  | glauben glaubt geglaubt        | person | that | state
+say said said          | sagen sagt gesagt              | person | that | state
+hope                   | hoffen hofft gehofft           | person | that to | state
+ask                    | fragen fragt gefragt           | person | whether |
+try                    | versuchen versucht versucht    | person | to |
+decide                 | beschließen beschließt beschlossen | person | to | event
 forget forgot forgotten forgetting | vergessen vergisst vergessen | person | to | event
-promise                         | versprechen verspricht versprochen | person | to | event
-rain                            | regnen regnet geregnet          | weather | |
-snow                            | schneien schneit geschneit      | weather | |
-cost cost cost costing          | kosten kostet gekostet          | clothes dishes plant load toy book novel lamp clock | price | state
+promise                | versprechen verspricht versprochen | person | to | event
+rain                   | regnen regnet geregnet         | weather | |
+snow                   | schneien schneit geschneit     | weather | |
+cost cost cost         | kosten kostet gekostet         | clothes dishes plant load toy book novel lamp clock | price | state
+"""
+
+# English | German | for: it is good that, es ist gut, dass
+JUDGEMENTS = """
+good      | gut
+important | wichtig
+possible  | möglich
+strange   | seltsam
+true      | wahr
 """
 
 # English | German | where it stands: at the end in English and early in German (late: in neither
 # early), or mid: before the verb in English | the tenses it goes with
 #   front: may begin the sentence; not: may stand beside a negation
 ADVERBS = """
-now                  | jetzt           | end | present later front not
-today                | heute           | end | present later future front not
-this week            | diese Woche     | end | later future front not
-yesterday            | gestern         | end | past front not
-last week            | letzte Woche    | end | past front not
-last year            | letztes Jahr    | end | past front not
-on Monday            | am Montag       | end | past later future front not
-on Tuesday           | am Dienstag     | end | past later future front not
-on Wednesday         | am Mittwoch     | end | past later future front not
-on Thursday          | am Donnerstag   | end | past later future front not
-on Friday            | am Freitag      | end | past later future front not
-on Saturday          | am Samstag      | end | past later future front not
-on Sunday            | am Sonntag      | end | past later future front not
-tomorrow             | morgen          | end | later future front not
-next week            | nächste Woche   | end | later future front not
-soon                 | bald            | end | future
-again                | wieder          | late | present past
-every day            | jeden Tag       | end | habit front
-every morning        | jeden Morgen    | end | habit front
-every evening        | jeden Abend     | end | habit front
-often                | oft             | mid | habit
-always               | immer           | mid | habit
-sometimes            | manchmal        | mid | habit front
-usually              | meistens        | mid | habit front
-rarely               | selten          | mid | habit
-never                | nie             | mid | habit perfect
-already              | schon           | mid | perfect
+now           | jetzt         | end | present later front not
+today         | heute         | end | present later future front not
+this week     | diese Woche   | end | later future front not
+yesterday     | gestern       | end | past front not
+last week     | letzte Woche  | end | past front not
+last year     | letztes Jahr  | end | past front not
+on Monday     | am Montag     | end | past later future front not
+on Tuesday    | am Dienstag   | end | past later future front not
+on Wednesday  | am Mittwoch   | end | past later future front not
+on Thursday   | am Donnerstag | end | past later future front not
+on Friday     | am Freitag    | end | past later future front not
+on Saturday   | am Samstag    | end | past later future front not
+on Sunday     | am Sonntag    | end | past later future front not
+tomorrow      | morgen        | end | later future front not
+next week     | nächste Woche | end | later future front not
+soon          | bald          | end | future
+again         | wieder        | late | present past
+every day     | jeden Tag     | end | habit front
+every morning | jeden Morgen  | end | habit front
+every evening | jeden Abend   | end | habit front
+often         | oft           | mid | habit
+always        | immer         | mid | habit
+sometimes     | manchmal      | mid | habit front
+usually       | meistens      | mid | habit front
+rarely        | selten        | mid | habit
+never         | nie           | mid | habit perfect
+already       | schon         | mid | perfect
 """
 
 # English: an auxiliary with what follows it, or the present and past of a full verb | German: the
 # five forms for ich, du, er, wir, sie | the adverbs it goes with | the German lemma
 MODALS = """
-can                  | kann kannst kann können können               | later  | können
-could                | konnte konntest konnte konnten konnten       | past   | können
-should               | sollte solltest sollte sollten sollten       | later  | sollen
-have to, has to      | muss musst muss müssen müssen                | later  | müssen
-had to               | musste musstest musste mussten mussten       | past   | müssen
-want to, wants to    | will willst will wollen wollen               | later  | wollen
-wanted to            | wollte wolltest wollte wollten wollten       | past   | wollen
-be allowed to        | darf darfst darf dürfen dürfen               | later  | dürfen
-would like to        | möchte möchtest möchte möchten möchten       | later  | möchten
-will                 | werde wirst wird werden werden               | future | werden
+can               | kann kannst kann können können         | later | können
+could             | konnte konntest konnte konnten konnten | past | können
+should            | sollte solltest sollte sollten sollten | later | sollen
+have to, has to   | muss musst muss müssen müssen          | later | müssen
+had to            | musste musstest musste mussten mussten | past | müssen
+want to, wants to | will willst will wollen wollen         | later | wollen
+wanted to         | wollte wolltest wollte wollten wollten | past | wollen
+be allowed to     | darf darfst darf dürfen dürfen         | later | dürfen
+would like to     | möchte möchtest möchte möchten möchten | later | möchten
+will              | werde wirst wird werden werden         | future | werden
 """
 
 NUMBERS = """
@@ -530,25 +499,25 @@ eighty achtzig, ninety neunzig
 
 # Verb | adjectives for which one does it to a thing | adjectives in spite of which
 REASONS = """
-buy            | cheap new beautiful good fresh delicious interesting | expensive old
-order          | cheap new beautiful good delicious | expensive
-sell           | old big expensive | new beautiful cheap
-wash           | dirty | clean new
-clean          | dirty | clean
-tidy~up        | dirty | clean
-repair         | broken old | cheap old
-throw~away     | old dirty boring | new good beautiful
-read           | interesting exciting short funny good | long boring
-write          | important | short long
-put~on         | new beautiful clean | old dirty
-try~on         | new beautiful cheap | expensive
-wear           | new beautiful red blue green | old dirty
-eat            | delicious fresh sweet good | cold
-drink          | good fresh hot | cold
-cut            | fresh good | old
-turn~off       | old broken | new expensive
-bring~along    | good fresh delicious new | expensive old
-hide           | expensive new beautiful | cheap old
-steal          | expensive new beautiful | old cheap
-lose           | small | expensive new
+buy         | cheap new beautiful good fresh delicious interesting | expensive old
+order       | cheap new beautiful good delicious                   | expensive
+sell        | old big expensive                                    | new beautiful cheap
+wash        | dirty                                                | clean new
+clean       | dirty                                                | clean
+tidy~up     | dirty                                                | clean
+repair      | broken old                                           | cheap old
+throw~away  | old dirty boring                                     | new good beautiful
+read        | interesting short funny good                         | long boring
+write       | important                                            | short long
+put~on      | new beautiful clean                                  | old dirty
+try~on      | new beautiful cheap                                  | expensive
+wear        | new beautiful red blue green                         | old dirty
+eat         | delicious fresh sweet good                           | cold
+drink       | good fresh hot                                       | cold
+cut         | fresh good | cold
+turn~off    | old broken                                           | new expensive
+bring~along | good fresh delicious new                             | expensive old
+hide        | expensive new beautiful                              | cheap old
+steal       | expensive new beautiful                              | old cheap
+lose        | small                                                | expensive new
 """

@@ -1,4 +1,4 @@
-"""Noun phrases in both languages: determiner, adjective and noun agree in gender, number and case."""
+"""Noun phrases in both languages: determiner, adjective and noun agree in gender, number, case."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -51,7 +51,6 @@ class Determiner:
     de: Endings
     endings: Endings  # of the adjective that follows
     kind: Kind
-    negative: tuple[str, str] | None = None  # English under "not", where German then says kein
 
 
 def determiner(
@@ -72,10 +71,8 @@ NO = determiner("no", "kein", EIN, MIXED, "indefinite")
 MANY = determiner("many", "viele", table("- - - -", "- - - -", "n n n n"), STRONG, "indefinite")
 SOME = determiner("some", "einige", table("- - - -", "- - - -", "n n n n"), STRONG, "indefinite")
 HOW_MANY = determiner("how many", "wie viele", NOTHING, STRONG, "indefinite")
-A = Determiner(
-    ("a ", ""), determiner("a", "ein", EIN, MIXED).de, MIXED, "indefinite", ("a ", "any ")
-)
-BARE = Determiner(("", ""), NOTHING, STRONG, "indefinite", ("any ", "any "))
+A = determiner("a", "ein", EIN, MIXED, "indefinite")
+BARE = Determiner(("", ""), NOTHING, STRONG, "indefinite")
 POSSESSIVES = tuple(
     determiner(en, de, EIN, MIXED)
     for en, de in (
@@ -88,6 +85,9 @@ POSSESSIVES = tuple(
     )
 )
 MY, YOUR, HIS, HER, OUR, THEIR = range(6)
+WHOSE = tuple(  # by the gender of the owner
+    determiner("whose", de, NOTHING, STRONG) for de in ("dessen", "deren", "dessen", "deren")
+)
 OF_NAMES = tuple(determiner(f"{name}'s", f"{name}s", NOTHING, STRONG) for name, _ in NAMES)
 COUNTS = tuple(determiner(en, de, NOTHING, STRONG, "indefinite") for en, de in NUMBERS)
 
@@ -123,15 +123,12 @@ class Phrase:
 
     def english_negated(self) -> str:
         """Say an indefinite phrase under "not": a car, any cars."""
-        assert self.determiner
-        assert self.determiner.negative
-        bare = self.object.removeprefix(self.determiner.en[self.gender == PLURAL])
-        return self.determiner.negative[self.gender == PLURAL] + bare
+        return f"any {self.object}" if self.determiner is BARE else self.object
 
     @property
     def negatable(self) -> bool:
         """Whether "not" can be said with the phrase in the object."""
-        return self.kind != "indefinite" or bool(self.determiner and self.determiner.negative)
+        return self.kind != "indefinite" or self.determiner in (A, BARE)
 
 
 OWNERS = {MASCULINE: HIS, FEMININE: HER, PLURAL: THEIR}
@@ -216,6 +213,9 @@ PEOPLE = tuple(
 
 def both(one: Phrase, other: Phrase) -> Phrase:
     """Join two people: Anna and Peter."""
+    nominative, accusative, dative = (
+        f"{one.german(case)} und {other.german(case)}" for case in range(3)
+    )
     return Phrase(
         en=f"{one.en} and {other.en}",
         object=f"{one.object} and {other.object}",
@@ -224,7 +224,7 @@ def both(one: Phrase, other: Phrase) -> Phrase:
         kind="definite",
         human=True,
         owner=THEIR,
-        fixed=tuple(f"{one.german(case)} und {other.german(case)}" for case in range(3)),  # type: ignore[arg-type]
+        fixed=(nominative, accusative, dative),
     )
 
 
@@ -274,7 +274,8 @@ def prepositional(english: str, german: str, case: int, phrase: Phrase) -> Pair:
     return Pair(f"{english} {phrase.object}", text)
 
 
-def at(noun: Noun, phrase: Phrase) -> Pair:
-    """Say where: at the station, am Bahnhof."""
-    assert noun.place
-    return prepositional(*noun.place, DATIVE, phrase)
+def at(phrase: Phrase) -> Pair:
+    """Say where, with the prepositions that the place asks for: at the station, am Bahnhof."""
+    assert phrase.noun
+    assert phrase.noun.place
+    return prepositional(*phrase.noun.place, DATIVE, phrase)

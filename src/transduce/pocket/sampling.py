@@ -1,9 +1,8 @@
 """Drawing phrases and clauses by chance, so that they make sense."""
 
-import random
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
+from transduce.pocket.chance import Dice, weighted
 from transduce.pocket.clauses import Clause, Tense
 from transduce.pocket.phrases import (
     BARE,
@@ -37,7 +36,6 @@ from transduce.pocket.words import (
     DATIVE,
     MODALS,
     NUMBERS,
-    PLURAL,
     VERBS,
     Adjective,
     Adverb,
@@ -45,29 +43,6 @@ from transduce.pocket.words import (
     Verb,
     nouns_that_are,
 )
-
-T = TypeVar("T")
-
-
-class Dice:
-    """Chance from a seed; it uses `random()` alone, which is the same on every Python."""
-
-    def __init__(self, seed: str) -> None:
-        self.random = random.Random(seed).random
-
-    def pick(self, options: Sequence[T]) -> T:
-        """Pick one, all being equally likely."""
-        return options[int(self.random() * len(options))]
-
-    def chance(self, share: float) -> bool:
-        """Say yes in this share of cases."""
-        return self.random() < share
-
-
-def weighted(weights: Mapping[T, int]) -> tuple[T, ...]:
-    """Write weights as repetitions, to be picked from."""
-    return tuple(option for option, weight in weights.items() for _ in range(weight))
-
 
 # Phrases ------------------------------------------------------------------------------------------
 
@@ -115,28 +90,32 @@ def describe(
     dice: Dice, noun: Noun, role: str, subject: Phrase | None = None, adjective: float = 0.26
 ) -> Phrase:
     """Give a noun a number, a determiner and perhaps an adjective."""
-    plural = noun.numbers == "plural" or (
-        noun.numbers == "both" and (role == "generic" or dice.chance(0.25))
-    )
-    if noun.numbers == "mass":
-        choice = dice.pick(MENUS[role][2])
-    elif "kin" in noun.tags:
-        choice = dice.pick(KIN)
+    one, many, mass = MENUS[role]
+    plural = noun.numbers == "plural"
+    if noun.numbers == "both":
+        plural = not one or dice.chance(0.25)
+    if "kin" in noun.tags:
+        menu = KIN
     else:
-        choice = dice.pick(MENUS[role][plural])
-    if choice in (OWN, NAMED) and (
-        "transport" in noun.tags or not noun.tags & {"own", "kin"}
-    ):
-        choice = THE
-    if choice == NAMED and (plural or (subject is not None and subject.fixed)):
+        menu = mass if noun.numbers == "mass" else many if plural else one
+    choice = dice.pick(menu)
+    if not suits(choice, noun, role, plural=plural, subject=subject):
         choice = OWN if "kin" in noun.tags else THE
-    if choice is BARE and role != "generic" and noun.tags & {"person", "place"}:
-        choice = THE
-    which = determine(dice, choice, subject)
-    chosen: Adjective | None = None
+    chosen = None
     if noun.adjectives and dice.chance(adjective):
         chosen = dice.pick(noun.adjectives)
-    return noun_phrase(which, noun, chosen, plural=plural)
+    return noun_phrase(determine(dice, choice, subject), noun, chosen, plural=plural)
+
+
+def suits(choice: Choice, noun: Noun, role: str, *, plural: bool, subject: Phrase | None) -> bool:
+    """Whether a determiner makes sense with a noun."""
+    if choice == NAMED and (plural or (subject is not None and subject.fixed)):
+        return False  # Anna's brother, but not: Anna is calling Anna's brother
+    if choice in (OWN, NAMED):
+        return bool(noun.tags & {"own", "kin"}) and "transport" not in noun.tags
+    if choice is BARE:
+        return role == "generic" or not noun.tags & {"person", "place"}
+    return True
 
 
 def determine(dice: Dice, choice: Choice, subject: Phrase | None) -> Determiner:
@@ -224,11 +203,10 @@ Place = tuple[Pair, list[Phrase]]
 
 
 def known(dice: Dice, nouns: Sequence[Noun], subject: Phrase | None = None) -> Phrase:
-    """Draw a definite phrase, rarely with an adjective."""
+    """Draw one definite thing, rarely with an adjective."""
     noun = dice.pick(nouns)
-    plural_free = MENUS["known"][0]
-    choice = dice.pick(plural_free)
-    if choice in (OWN, NAMED) and (choice == NAMED or "own" not in noun.tags):
+    choice = dice.pick(MENUS["known"][0])
+    if choice == NAMED or (choice == OWN and "own" not in noun.tags):
         choice = THE
     adjective = dice.pick(noun.adjectives) if noun.adjectives and dice.chance(0.15) else None
     return noun_phrase(determine(dice, choice, subject), noun, adjective)
@@ -237,8 +215,7 @@ def known(dice: Dice, nouns: Sequence[Noun], subject: Phrase | None = None) -> P
 def spot(dice: Dice, subject: Phrase | None = None, nouns: Sequence[Noun] = SPOTS) -> Place:
     """Draw a place where one can be."""
     phrase = known(dice, nouns, subject)
-    assert phrase.noun
-    return at(phrase.noun, phrase), [phrase]
+    return at(phrase), [phrase]
 
 
 def beside(dice: Dice) -> Place:
@@ -360,7 +337,9 @@ BY_FRAME = {
     frame: tuple(verb for verb in VERBS if verb.frame == frame) for frame in dict.fromkeys(FRAMES)
 }
 MOMENTS = tuple(verb for verb in VERBS if "moment" in verb.uses)
-BE_VERB = next(verb for verb in VERBS if verb.base == "be")
+TO_BE = next(verb for verb in VERBS if verb.base == "be")
+TO_LAUGH = next(verb for verb in VERBS if verb.base == "laugh")  # what everybody can do
+WITH_OBJECT = ("transitive", "dative", "ditransitive", "prepositional")
 
 
 def draw_verb(dice: Dice) -> Verb:
@@ -378,11 +357,6 @@ def draw_active(dice: Dice, unless: str = "-") -> Verb:
     return verb
 
 
-def draw_moment(dice: Dice) -> Verb:
-    """Draw a verb for what happens at one moment."""
-    return dice.pick(MOMENTS)
-
-
 def draw(
     dice: Dice,
     verb: Verb | None = None,
@@ -392,16 +366,15 @@ def draw(
     denial: float = 0.16,
     timed: bool = True,
     placed: bool = True,
-    role: str = "object",
 ) -> Clause:
-    """Draw a whole clause."""
+    """Draw a clause: with a negation in this share of cases, if asked with a time and a place."""
     verb = verb or draw_verb(dice)
     subject = subject or subject_of(dice, verb)
     clause = Clause(verb, subject, fit(dice, verb, tenses), phrases=[subject])
     if clause.tense == "modal":
         unwilled = verb.aspect == "event" or "happens" in verb.uses
         clause.modal = FUTURE if unwilled else dice.pick(MODALS)
-    complete(dice, clause, role)
+    complete(dice, clause)
     if timed and clause.tense == "habit" and gives_one_thing(clause):
         clause.tense = "past"
     if deniable(clause) and dice.chance(denial):
@@ -493,33 +466,29 @@ def deniable(clause: Clause) -> bool:
 
 # States -------------------------------------------------------------------------------------------
 
-UNGRADED = frozenset(
-    ["broken", "empty", "red", "blue", "green", "yellow", "white", "black", "brown", "wild"]
+UNGRADED = ("broken", "empty", "red", "blue", "green", "white", "black")
+FEELINGS = tuple(
+    one
+    for one in SOMEBODY[0].adjectives
+    if one.en in ("happy", "sad", "tired", "hungry", "thirsty", "sick", "angry")
 )
-FEELINGS = frozenset(["happy", "sad", "tired", "hungry", "thirsty", "sick", "angry", "nervous"])
-SOMEBODY_FEELS = tuple(one for one in SOMEBODY[0].adjectives if one.en in FEELINGS)
 
 
 def state(
     dice: Dice,
     subject: Phrase,
-    tense: Tense = "present",
-    denial: float = 0.15,
+    tense: Tense,
     adjectives: Sequence[Adjective] = (),
+    denial: float = 0.15,
 ) -> Clause:
     """Draw how somebody or something is: is tired, war müde."""
     if not adjectives:
-        adjectives = subject.noun.adjectives if subject.noun else SOMEBODY_FEELS
+        adjectives = subject.noun.adjectives if subject.noun else FEELINGS
     adjective = dice.pick(adjectives)
-    clause = Clause(BE_VERB, subject, tense, phrases=[subject], predicate=adjective)
+    clause = Clause(TO_BE, subject, tense, phrases=[subject], predicate=adjective)
     clause.close = Pair(adjective.en, adjective.alone)
     if deniable(clause) and dice.chance(denial):
         clause.negated = True
     elif adjective.en not in UNGRADED and dice.chance(0.2):
         clause.close = Pair(f"very {adjective.en}", f"sehr {adjective.alone}")
     return clause
-
-
-def is_plural(phrase: Phrase) -> bool:
-    """Whether the phrase is a plural."""
-    return phrase.gender == PLURAL

@@ -4,7 +4,7 @@ Cases are counted nominative 0, accusative 1, dative 2; genders m 0, f 1, n 2 an
 three 3; persons I 0, you 1, he, she and it 2, we 3, they 4.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from transduce.pocket import lexicon
@@ -12,6 +12,7 @@ from transduce.pocket import lexicon
 NOMINATIVE, ACCUSATIVE, DATIVE = range(3)
 MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
 
+Numbers = Literal["both", "singular", "plural", "mass"]
 Aspect = Literal["activity", "simple", "state", "event"]
 
 
@@ -33,15 +34,11 @@ class Noun:
     en: tuple[str, str]
     de: tuple[tuple[str, str, str], tuple[str, str, str]]
     gender: int
-    numbers: Literal["both", "singular", "plural", "mass"]
+    numbers: Numbers
     tags: frozenset[str]
     place: tuple[str, str] | None  # the prepositions of being there
-    adjectives: tuple[Adjective, ...] = field(default=())
-
-    @property
-    def key(self) -> str:
-        """The German lemma, by which parts of the corpus tell nouns apart."""
-        return self.de[0][0]
+    key: str  # the German lemma, by which the parts of the corpus tell nouns apart
+    adjectives: tuple[Adjective, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,16 +64,8 @@ class Verb:
     objects: tuple[Noun, ...]
     preposition: tuple[str, str, int] | None  # English, German, case
     uses: frozenset[str]
-
-    @property
-    def key(self) -> str:
-        """The German lemma, by which parts of the corpus tell verbs apart."""
-        return self.prefix + self.infinitive
-
-    @property
-    def personal(self) -> bool:
-        """Whether people do it, so that names and pronouns fit too."""
-        return any("person" in noun.tags for noun in self.subjects)
+    key: str  # the German lemma, by which the parts of the corpus tell verbs apart
+    personal: bool  # people do it, so that names and pronouns fit too
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,8 +135,10 @@ def english_past(word: str) -> str:
 
 
 def english_ing(word: str) -> str:
-    """Form the regular present participle: visiting, smiling."""
-    return (word[:-1] if word.endswith("e") else word) + "ing"
+    """Form the regular present participle: visiting, smiling, lying."""
+    if word.endswith("ie"):
+        return word[:-2] + "ying"
+    return (word[:-1] if word.endswith("e") and word[-2] != "e" else word) + "ing"
 
 
 def german_present(infinitive: str, third: str) -> tuple[str, ...]:
@@ -168,6 +159,9 @@ def dative_plural(plural: str) -> str:
     return plural if plural.endswith(("n", "s")) else plural + "n"
 
 
+ONE_NUMBER: dict[str, Numbers] = {"-": "singular", "=": "plural", "0": "mass"}
+
+
 def read_noun(row: list[str], tags: str) -> Noun:
     """Build a noun from its line, adding the tags of its table."""
     english, german, uses = row
@@ -175,20 +169,17 @@ def read_noun(row: list[str], tags: str) -> Noun:
     lemma, plural, gender = german.split()
     marks = uses.split()
     where = marks.pop(0).split(":") if ":" in uses else None
-    weak = gender == "w"
-    other = plural if weak else lemma
-    many = lemma if len(plural) == 1 else plural  # the signs -, = and 0
-    numbers: dict[str, Literal["singular", "plural", "mass"]]
-    numbers = {"-": "singular", "=": "plural", "0": "mass"}
+    other = plural if gender == "w" else lemma
+    many = lemma if plural in ONE_NUMBER else plural
+    plurals = [singular] if plural == "=" else [*irregular, english_s(singular)]
     return Noun(
-        en=(singular, irregular[0] if irregular else english_s(singular))
-        if plural != "="
-        else (singular, singular),
+        en=(singular, plurals[0]),
         de=((lemma, other, other), (many, many, dative_plural(many))),
-        gender=MASCULINE if weak else "mfn".index(gender),
-        numbers=numbers.get(plural, "both"),
+        gender="mfnw".index(gender) % 3,
+        numbers=ONE_NUMBER.get(plural, "both"),
         tags=frozenset([*marks, *tags.split(), singular]),
         place=(where[0], where[1]) if where else None,
+        key=lemma,
     )
 
 
@@ -212,7 +203,8 @@ def read_verb(row: list[str], frame: str) -> Verb:
     lemma, *irregular = english.split()
     base, _, particle = lemma.partition("~")
     base, _, tail = base.partition("+")
-    past, participle, ing = irregular or (english_past(base), english_past(base), english_ing(base))
+    regular = [english_past(base), english_past(base), english_ing(base)]
+    past, participle, ing = irregular + regular[len(irregular) :]
     whole, third, partizip, *sein = german.split()
     prefix, _, infinitive = whole.rpartition("~")
     preposition = None
@@ -222,6 +214,7 @@ def read_verb(row: list[str], frame: str) -> Verb:
         wanted = wanted[3:]
     marks = frozenset([*uses.split(), *(wanted if frame == "speech" else [])])
     aspects: tuple[Aspect, ...] = ("simple", "state", "event")
+    doers = nouns_that_are(subjects)
     return Verb(
         base=base,
         third="has" if base == "have" else english_s(base),
@@ -238,10 +231,12 @@ def read_verb(row: list[str], frame: str) -> Verb:
         with_sein=bool(sein),
         frame=frame,
         aspect=next((aspect for aspect in aspects if aspect in marks), "activity"),
-        subjects=nouns_that_are(subjects),
+        subjects=doers,
         objects=nouns_that_are(" ".join(wanted)),
         preposition=preposition,
         uses=marks,
+        key=prefix + infinitive,
+        personal=any("person" in noun.tags for noun in doers),
     )
 
 
