@@ -64,7 +64,7 @@ NOUN = {noun.en[0]: noun for noun in NOUNS}
 ADJECTIVE = {adjective.en: adjective for adjective in ADJECTIVES}
 ADVERB = {adverb.en: adverb for adverb in ADVERBS}
 MODAL = {modal.de[2]: modal for modal in MODALS}
-I, YOU, HE, SHE, WE, THEY = PRONOUNS
+ME, YOU, HE, SHE, WE, THEY = PRONOUNS
 ANNA, PETER = PEOPLE[0], PEOPLE[6]
 HIS_, HER_ = POSSESSIVES[2], POSSESSIVES[HER]
 
@@ -85,12 +85,12 @@ def np(which: Determiner, words: str, *, plural: bool = False) -> Phrase:
     return noun_phrase(which, NOUN[noun], chosen, plural=plural)
 
 
-def said(clause: Clause) -> tuple[str, str]:
-    return tuple(plain(clause).write())  # type: ignore[return-value]
+def said(clause: Clause) -> Pair:
+    return plain(clause).write()
 
 
-def asked(clause: Clause) -> tuple[str, str]:
-    return tuple(question(clause).write())  # type: ignore[return-value]
+def asked(clause: Clause) -> Pair:
+    return question(clause).write()
 
 
 # The forms of words -------------------------------------------------------------------------------
@@ -234,7 +234,10 @@ def test_german_numbers_say_the_unit_first() -> None:
         (at(np(THIS, "station")), ("at this station", "an diesem Bahnhof")),
         (at(np(THE, "market")), ("at the market", "auf dem Markt")),
         (prepositional("to", "zu", DATIVE, np(THE, "school")), ("to the school", "zur Schule")),
-        (prepositional("to", "zu", DATIVE, np(THE, "old church")), None),
+        (
+            prepositional("to", "zu", DATIVE, np(THE, "old church")),
+            ("to the old church", "zur alten Kirche"),
+        ),
         (prepositional("to", "zu", DATIVE, np(THE, "beach")), ("to the beach", "zum Strand")),
         (prepositional("by", "von", DATIVE, np(THE, "king")), ("by the king", "vom König")),
         (
@@ -246,15 +249,15 @@ def test_german_numbers_say_the_unit_first() -> None:
     ],
 )
 def test_prepositions_take_their_case_and_draw_the_article_in(
-    pair: Pair, expected: tuple[str, str] | None
+    pair: Pair, expected: tuple[str, str]
 ) -> None:
-    assert pair == (expected or ("to the old church", "zur alten Kirche"))
+    assert pair == expected
 
 
 # The order of words -------------------------------------------------------------------------------
 
 CALL, READ, BUY, SLEEP = verb("anrufen"), verb("lesen"), verb("kaufen"), verb("schlafen")
-KNOWN_GOOD: list[tuple[Callable[[], tuple[str, str]], str, str]] = [
+KNOWN_GOOD: list[tuple[Callable[[], Pair], str, str]] = [
     (
         lambda: said(Clause(CALL, SHE, accusative=np(HER_, "brother"))),
         "She is calling her brother.",
@@ -321,20 +324,20 @@ KNOWN_GOOD: list[tuple[Callable[[], tuple[str, str]], str, str]] = [
     ),
     (
         lambda: said(
-            Clause(READ, I, "past", negated=True, accusative=np(THE, "book"), time=ADVERB["today"])
+            Clause(READ, ME, "past", negated=True, accusative=np(THE, "book"), time=ADVERB["today"])
         ),
         "I did not read the book today.",
         "Ich habe das Buch heute nicht gelesen.",
     ),
     (
         lambda: said(
-            Clause(READ, I, "perfect", negated=True, accusative=np(THE, "book"), time=YET)
+            Clause(READ, ME, "perfect", negated=True, accusative=np(THE, "book"), time=YET)
         ),
         "I have not read the book yet.",
         "Ich habe das Buch noch nicht gelesen.",
     ),
     (
-        lambda: said(Clause(READ, I, "perfect", negated=True, accusative=np(A, "book"), time=YET)),
+        lambda: said(Clause(READ, ME, "perfect", negated=True, accusative=np(A, "book"), time=YET)),
         "I have not read a book yet.",
         "Ich habe noch kein Buch gelesen.",
     ),
@@ -431,37 +434,31 @@ KNOWN_GOOD: list[tuple[Callable[[], tuple[str, str]], str, str]] = [
         "Die Suppe war kalt.",
     ),
     (
-        lambda: tuple(  # type: ignore[return-value]
-            joined(
-                Clause(verb("weinen"), np(THE, "woman")),
-                Clause(CALL, SHE, negated=True, accusative=np(HER_, "brother")),
-                Pair("because", "weil"),
-            ).write()
-        ),
+        lambda: joined(
+            Clause(verb("weinen"), np(THE, "woman")),
+            Clause(CALL, SHE, negated=True, accusative=np(HER_, "brother")),
+            Pair("because", "weil"),
+        ).write(),
         "The woman is crying because she is not calling her brother.",
         "Die Frau weint, weil sie ihren Bruder nicht anruft.",
     ),
     (
-        lambda: tuple(  # type: ignore[return-value]
-            joined(
-                Clause(READ, np(THE, "man"), "modal", MODAL["wird"], accusative=np(THE, "book")),
-                Clause(CALL, ANNA, "perfect", accusative=HE, time=ADVERB["already"]),
-                Pair("if", "wenn"),
-                first=True,
-            ).write()
-        ),
+        lambda: joined(
+            Clause(READ, np(THE, "man"), "modal", MODAL["wird"], accusative=np(THE, "book")),
+            Clause(CALL, ANNA, "perfect", accusative=HE, time=ADVERB["already"]),
+            Pair("if", "wenn"),
+            first=True,
+        ).write(),
         "If Anna has already called him, the man will read the book.",
         "Wenn Anna ihn schon angerufen hat, wird der Mann das Buch lesen.",
     ),
     (
-        lambda: tuple(  # type: ignore[return-value]
-            question_with(Pair("why", "warum"), Clause(SLEEP, YOU, negated=True)).write()
-        ),
+        lambda: question_with(Pair("why", "warum"), Clause(SLEEP, YOU, negated=True)).write(),
         "Why are you not sleeping?",
         "Warum schläfst du nicht?",
     ),
     (
-        lambda: tuple(plain(Clause(BUY, WHO, "past", accusative=np(THE, "ring")), "?").write()),  # type: ignore[return-value]
+        lambda: plain(Clause(BUY, WHO, "past", accusative=np(THE, "ring")), "?").write(),
         "Who bought the ring?",
         "Wer hat den Ring gekauft?",
     ),
@@ -469,9 +466,7 @@ KNOWN_GOOD: list[tuple[Callable[[], tuple[str, str]], str, str]] = [
 
 
 @pytest.mark.parametrize(("build", "english", "german"), KNOWN_GOOD)
-def test_clauses_are_said_rightly(
-    build: Callable[[], tuple[str, str]], english: str, german: str
-) -> None:
+def test_clauses_are_said_rightly(build: Callable[[], Pair], english: str, german: str) -> None:
     assert build() == (english, german)
 
 
@@ -580,19 +575,18 @@ def test_one_english_sentence_has_one_translation(corpus: Corpus) -> None:
 
 
 def test_there_are_far_more_than_a_million_pairs() -> None:
-    """Count statements alone: the X is doing (did) the Y, with an adjective before Y or none."""
-    found = sum(
-        2 * sum(1 + len(noun.adjectives) for noun in one.objects) * len(one.subjects)
-        for one in VERBS
-        if one.frame == "transitive" and one.aspect == "activity"
-    )
-    with_adjectives_on_the_subject = found * 10
-    assert found > 50_000
-    assert with_adjectives_on_the_subject * len(ADVERBS) > 10_000_000
+    """Count one kind of statement: the (old) man is reading, or read, the (long) letter."""
+    found = 0
+    for one in VERBS:
+        if one.frame == "transitive" and one.aspect == "activity":
+            who = [1 + len(noun.adjectives) for noun in one.subjects if "kin" not in noun.tags]
+            what = [1 + len(noun.adjectives) for noun in one.objects if "kin" not in noun.tags]
+            found += 2 * sum(who) * sum(what)
+    assert found > 1_000_000
 
 
 def test_two_seeds_hardly_ever_draw_the_same_sentence(corpus: Corpus) -> None:
-    """Were there N equally likely sentences, 10,000 of another seed would meet 45,000 / N of ours."""
+    """Of N equally likely ones, another seed's 10,000 would meet 10,000 * 45,000 / N of ours."""
     ours = {english for english, _ in corpus["train"]}
     met = sum(english in ours for english, _ in pairs(10_000, seed=5))
     assert met < 450
@@ -606,7 +600,7 @@ def test_the_words_are_many_and_each_is_common_in_training(corpus: Corpus) -> No
         *(name for name, _ in NAMES),
         *(city for city, _ in CITIES),
     }
-    assert len(lemmas) > 340
+    assert len(lemmas) > 320  # and about a hundred small words
     words = Counter(
         word for english, _ in corpus["train"] for word in re.findall(r"[\w-]+", english)
     )
@@ -621,12 +615,12 @@ def test_the_words_are_many_and_each_is_common_in_training(corpus: Corpus) -> No
 
 
 def test_every_word_of_the_test_part_is_known_from_training(corpus: Corpus) -> None:
-    known = {word for english, _ in corpus["train"] for word in english.rstrip(".?").split()}
-    known |= {word.lower() for word in known}
-    for english, _ in corpus["test"]:
-        assert {word.lower() for word in english.rstrip(".?").split()} <= {
-            word.lower() for word in known
+    def words(part: Part) -> set[str]:
+        return {
+            word for english, _ in corpus[part] for word in re.findall(r"[\w'-]+", english.lower())
         }
+
+    assert words("test") <= words("train")
 
 
 ENDINGS = ("e", "er", "en", "em", "es")
@@ -657,12 +651,18 @@ def test_reserved_adjectives_and_nouns_never_meet_in_training(corpus: Corpus) ->
 def test_reserved_verbs_and_nouns_never_meet_in_training(corpus: Corpus) -> None:
     """Seen from the text alone, by forms that belong to one verb and to one noun."""
     nouns = {form: noun.key for noun in NOUNS for number in noun.de for form in number}
-    verbs = {form: one.key for one in VERBS for form in (one.partizip, one.key)}
+    readings: dict[str, set[str]] = {}
+    for one in VERBS:
+        for form in (one.partizip, one.key, *one.present):
+            readings.setdefault(form, set()).add(one.key)
+    for form in ("gibt", *verb("haben").present):  # es gibt, hat gelesen
+        readings[form].add("auxiliary")
+    verbs = {form: min(keys) for form, keys in readings.items() if len(keys) == 1}
 
     def meetings(part: Part) -> int:
         met = 0
         for _, german in corpus[part]:
-            words = german_words(german)
+            words = german_words(re.sub(r"um \w+ Uhr", "", german))  # no clock
             found = {nouns[word] for word in words if word in nouns}
             doing = {verbs[word] for word in words if word in verbs}
             met += any(APART.get(key, frozenset()) & found for key in doing)
@@ -707,8 +707,8 @@ def test_the_company_of_a_verb_counts_nouns_in_any_place_and_constructions() -> 
 
 PHENOMENA = {
     "verb last after a conjunction": r", weil sie \w+ \w+ ",
-    "a separated verb": r"^\w+ ruft .* an\.$",
-    "a separable verb joined": r"dass .* einlädt\.$",
+    "a separated verb": r"^\w+ (ruft|probiert|zieht|sieht|kommt) .*\ban\.$",
+    "a separable verb joined": r"(dass|weil|ob|wenn) .* (ein|an|ab|auf|aus|weg|mit)[a-zäöü]+t[.,]",
     "zu inside a verb": r", (um )?.*\b(an|ab|auf|ein|aus|weg|zurück|mit|vor|zu)zu\w+en\.$",
     "perfect with sein": r"\b(ist|sind|bin|bist) .*\bge\w+en\.$",
     "perfect without ge-": r"\bhat .* (besucht|bezahlt|verkauft|repariert|verloren)\.$",
@@ -716,7 +716,6 @@ PHENOMENA = {
     "kein": r"\bkein(e|en|em|er)?\b",
     "nicht": r"\bnicht\b",
     "noch nicht": r"\bnoch nicht\b",
-    "noch kein": r"\bnoch kein",
     "a relative clause inside": r", (der|die|das|dem|den|denen) .*, ",
     "dessen and deren": r", (dessen|deren) ",
     "a relative with a preposition": r", (auf|über|an|von|mit) (den|die|das|dem|der|denen) ",
@@ -768,8 +767,8 @@ def test_german_has_a_comma_before_each_conjunction(corpus: Corpus) -> None:
 
 
 def test_sentences_are_short_and_long(corpus: Corpus) -> None:
-    for part in ("train", "test"):
-        lengths = [len(english.split()) for english, _ in corpus[part]]  # type: ignore[index]
+    for part in corpus:
+        lengths = [len(english.split()) for english, _ in corpus[part]]
         assert 8 <= sum(lengths) / len(lengths) <= 10
         assert min(lengths) <= 4
         assert 16 <= max(lengths) <= 26

@@ -124,10 +124,11 @@ def of_owner(dice: Dice, head: Phrase) -> Relative:
 def about_the_subject(dice: Dice) -> Sentence:
     """Draw: the man who is working is calling his son."""
     noun = dice.pick(HEADS)
-    head = describe(dice, noun, "head", None, 0.12)
     if noun.key in DOES and dice.chance(0.6 if is_alive(noun) else 0.15):
+        head = describe(dice, noun, "head", None, 0.2)
         clause = draw(dice, dice.pick(DOES[noun.key]), head)
     else:
+        head = describe(dice, noun, "head", None, 0)  # lest a new house be old
         clause = state(dice, head, dice.pick(("present", "past")))
     about = relative(dice, head, clause.verb)
 

@@ -372,8 +372,7 @@ def draw(
     subject = subject or subject_of(dice, verb)
     clause = Clause(verb, subject, fit(dice, verb, tenses), phrases=[subject])
     if clause.tense == "modal":
-        unwilled = verb.aspect == "event" or "happens" in verb.uses
-        clause.modal = FUTURE if unwilled else dice.pick(MODALS)
+        clause.modal = dice.pick(MODALS) if is_willed(clause) else FUTURE
     complete(dice, clause)
     if timed and clause.tense == "habit" and gives_one_thing(clause):
         clause.tense = "past"
@@ -384,6 +383,13 @@ def draw(
     if placed:
         add_place(dice, clause)
     return clause
+
+
+def is_willed(clause: Clause) -> bool:
+    """Whether somebody may want, have or be allowed to do it."""
+    noun = clause.subject.noun
+    thing = noun is not None and "thing" in noun.tags
+    return not thing and clause.verb.aspect != "event" and "happens" not in clause.verb.uses
 
 
 def gives_one_thing(clause: Clause) -> bool:
