@@ -21,11 +21,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from transduce import corpus as module
+from transduce import preparation as module
 from transduce.config import TrainConfig
-from transduce.corpus import Corpus, Part, Side, open_corpus, prepare
+from transduce.corpus import (
+    MANIFEST,
+    SUBWORDS,
+    TOKEN_FILES,
+    Corpus,
+    Part,
+    Side,
+    open_corpus,
+)
 from transduce.errors import BadInput, BadRun
 from transduce.files import read_sealed, sha256, write_sealed
+from transduce.inputs import InputText
+from transduce.preparation import prepare
 from transduce.progress import Advance, Silent
 from transduce.subwords import EOS, Codec, Subwords
 
@@ -148,7 +158,7 @@ def test_two_files_and_one_tsv_give_the_same_corpus(
         data = "".join(pair[side] + "\r\n" for pair in pairs).encode()
         (tmp_path / f"a.{ending}").write_bytes(lzma.compress(data) if "xz" in ending else data)
     make(tmp_path / "a.en", tmp_path / "corpus", target=tmp_path / "a.de.xz")
-    for name in (module.SUBWORDS, *module.TOKEN_FILES):
+    for name in (SUBWORDS, *TOKEN_FILES):
         assert (tmp_path / "corpus" / name).read_bytes() == (folder / name).read_bytes()
 
 
@@ -160,7 +170,7 @@ def test_where_batches_end_does_not_matter(
     for name, value in (("BATCH_PAIRS", 7), ("BATCH_CHARACTERS", 100)):
         monkeypatch.setattr(module, name, value)
         make(text, tmp_path / name)
-        for file in (module.SUBWORDS, *module.TOKEN_FILES):
+        for file in (SUBWORDS, *TOKEN_FILES):
             assert (tmp_path / name / file).read_bytes() == (folder / file).read_bytes()
 
 
@@ -222,7 +232,7 @@ def test_no_more_than_the_most_is_held_out(tmp_path: Path, monkeypatch: pytest.M
     assert {*pairs} == {*held_out, *decoded(corpus.train, corpus.codec)}
     places = {seed: [] for seed in range(20)}  # type: dict[int, list[int]]
     for seed in places:
-        scan = module._scan(module._Text(tmp_path / "text.tsv", None, [], ""), seed, Silent())
+        scan = module._scan(InputText(tmp_path / "text.tsv", None, [], ""), seed, Silent())
         places[seed] = [pairs.index(pair) for pair in scan.candidates]
     assert len({tuple(found) for found in places.values()}) == 20
     assert 300 < np.mean(list(places.values())) < 600, "drawn from all of the text"
@@ -394,14 +404,14 @@ def test_the_same_text_and_settings_are_not_prepared_again(tmp_path: Path) -> No
     text = write_tsv(tmp_path / "text.tsv", some_pairs(30))
     folder = tmp_path / "corpus"
     make(text, folder)
-    before = (folder / module.MANIFEST).stat().st_mtime_ns
+    before = (folder / MANIFEST).stat().st_mtime_ns
 
     def kept(**changes: Any) -> bool:
         nonlocal before
         listener = Listener()
         make(text, folder, progress=listener, **changes)
-        same = (folder / module.MANIFEST).stat().st_mtime_ns == before
-        before = (folder / module.MANIFEST).stat().st_mtime_ns
+        same = (folder / MANIFEST).stat().st_mtime_ns == before
+        before = (folder / MANIFEST).stat().st_mtime_ns
         assert same == any("using the corpus in" in said for said in listener.said)
         assert same == (not listener.done)
         return same
@@ -444,7 +454,7 @@ def test_with_validation_text_the_seed_has_no_part_in_the_corpus(tmp_path: Path)
     assert len(make(text, tmp_path / "corpus", valid=valid).valid) == 4
 
 
-@pytest.mark.parametrize("name", [module.MANIFEST, module.SUBWORDS, *module.TOKEN_FILES])
+@pytest.mark.parametrize("name", [MANIFEST, SUBWORDS, *TOKEN_FILES])
 @pytest.mark.parametrize("damage", ["flip", "cut", "more", "missing"])
 def test_a_damaged_file_is_named_and_refused(own: Path, name: str, damage: str) -> None:
     path = own / name
@@ -460,12 +470,12 @@ def test_a_damaged_file_is_named_and_refused(own: Path, name: str, damage: str) 
         path.unlink()
     with pytest.raises(BadRun) as caught:
         open_corpus(own)
-    if (name, damage) == (module.MANIFEST, "missing"):
+    if (name, damage) == (MANIFEST, "missing"):
         assert f"{own} holds no corpus" in str(caught.value)
     else:
         assert str(path) in str(caught.value)
         assert str(caught.value).endswith(f"delete {own} to prepare it anew")
-    if damage in ("cut", "more") and name != module.MANIFEST:
+    if damage in ("cut", "more") and name != MANIFEST:
         size = len(data) + {"cut": 3, "more": -1}[damage]
         assert f"it has {len(data):,} bytes, expected {size:,}" in str(caught.value)
 
@@ -497,11 +507,11 @@ def test_contents_that_make_no_sense_are_refused(
 
 def reseal(folder: Path, **changes: Any) -> None:
     """Make a manifest agree with files that were changed."""
-    manifest = read_sealed(folder / module.MANIFEST, 1, "corpora")
+    manifest = read_sealed(folder / MANIFEST, 1, "corpora")
     for name in manifest["files"]:
         path = folder / name
         manifest["files"][name] = {"size": path.stat().st_size, "sha256": sha256(path)}
-    write_sealed(folder / module.MANIFEST, {**manifest, **changes})
+    write_sealed(folder / MANIFEST, {**manifest, **changes})
 
 
 def test_a_manifest_that_does_not_fit_its_files_is_refused(
@@ -518,11 +528,11 @@ def test_a_manifest_that_does_not_fit_its_files_is_refused(
         reseal(own, **changes)
         with pytest.raises(BadRun, match=words):
             open_corpus(own)
-        (own / module.MANIFEST).write_bytes((made[1] / module.MANIFEST).read_bytes())
+        (own / MANIFEST).write_bytes((made[1] / MANIFEST).read_bytes())
 
 
 def test_preparing_over_a_damaged_corpus_says_what_to_do(own: Path, tmp_path: Path) -> None:
-    (own / module.TOKEN_FILES[0]).write_bytes(b"rubbish")
+    (own / TOKEN_FILES[0]).write_bytes(b"rubbish")
     text = write_tsv(tmp_path / "text.tsv", some_pairs(30))
     with pytest.raises(BadRun, match="delete"):
         make(text, own)
@@ -541,7 +551,7 @@ def test_a_folder_of_something_else_is_never_replaced(own: Path, tmp_path: Path)
     assert text.exists()
     assert (own / "thesis.txt").read_text() == "mine"
     (own / "thesis.txt").unlink()
-    (own / module.MANIFEST).unlink()
+    (own / MANIFEST).unlink()
     with pytest.raises(BadInput, match="is no part of a corpus"):
         make(text, own)
     (tmp_path / "empty").mkdir()
@@ -622,7 +632,7 @@ def test_standard_input_can_be_prepared(
         return listener
 
     piped(data)
-    for name in module.TOKEN_FILES:
+    for name in TOKEN_FILES:
         assert (tmp_path / "runs" / "corpus" / name).read_bytes() == (folder / name).read_bytes()
     assert "using the corpus" in piped(data).said[0]
     assert "the texts have changed" in piped(lzma.compress(data.replace(b"Hund", b"Bund"))).said[0]
@@ -659,7 +669,7 @@ def test_progress_reaches_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_the_manifest_is_json_that_tells_the_inputs(made: tuple[list[Pair], Path]) -> None:
     folder = made[1]
-    manifest = json.loads((folder / module.MANIFEST).read_text(encoding="utf-8"))
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     (text,) = manifest["inputs"]
     assert text["path"] == str((folder.parent / "text.tsv").resolve())
     assert text["size"] == (folder.parent / "text.tsv").stat().st_size

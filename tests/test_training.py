@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transduce import training
+from transduce import plan
 from transduce.checkpoint import (
     RunConfig,
     average,
@@ -226,6 +226,8 @@ def test_epochs_and_time_end_a_run(
         assert (state["place"]["epoch"], state["place"]["batch"]) == (2, 0)
     else:
         assert 1.5 <= state["seconds"] < 6
+        train(*files, out=out, preset="tiny", settings=settings, device="cpu")
+        assert checkpoints(out)[-1].step == state["step"]
 
 
 def test_other_settings_or_another_text_are_refused(
@@ -238,7 +240,7 @@ def test_other_settings_or_another_text_are_refused(
         train(*files, out=whole, preset="base")
     other = tmp_path / "other.de"
     other.write_text("Etwas anderes.\n" * 20, encoding="utf-8")
-    with pytest.raises(BadRun, match="other text"):
+    with pytest.raises(BadRun, match="prepared from other text"):
         train(other, other, out=whole, preset="tiny", settings=SETTINGS, device="cpu")
     assert load_all(whole) == before
 
@@ -286,7 +288,7 @@ def test_tensorboard_is_written_if_asked(files: tuple[Path, Path], tmp_path: Pat
 
 def test_presets_are_chosen_by_data_and_machine() -> None:
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
-    assert training.choose_preset(29_000, cpu) == "tiny"
-    assert training.choose_preset(500_000, cpu) == "small"
-    assert training.choose_preset(29_000, cuda) == "small"
-    assert training.choose_preset(4_500_000, cuda) == "base"
+    assert plan.choose_preset(29_000, cpu) == "tiny"
+    assert plan.choose_preset(500_000, cpu) == "small"
+    assert plan.choose_preset(29_000, cuda) == "small"
+    assert plan.choose_preset(4_500_000, cuda) == "base"

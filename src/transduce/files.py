@@ -59,6 +59,15 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Delete what writers left half-done when they were killed; nobody else may be writing."""
+    for path in [*folder.glob(".*.writing-*"), *folder.glob("*/.*.writing-*")]:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as JSON for people and machines."""
     with replacing(path) as beside:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.errors import BadRun, BadSetting
+from transduce.errors import BadRun, BadSetting, Interrupted
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +55,7 @@ def interruptions() -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C while the text is prepared: nothing half-made stays."""
+    """Treat SIGTERM like Ctrl-C while no step is being made, and say what became of the work."""
 
     def raise_it(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -65,6 +65,10 @@ def terminated_as_interrupted() -> Iterator[None]:
         before = signal.signal(signal.SIGTERM, raise_it)
     try:
         yield
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "stopped at once; what was saved before is whole: the same command goes on from there"
+        ) from None
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)

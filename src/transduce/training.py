@@ -1,7 +1,7 @@
 """From two text files to a translator: step, validate, save, resume (paper 5)."""
 
+import dataclasses
 import math
-import platform
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 
-from transduce import __version__, score, text
 from transduce import config as configuration
-from transduce import corpus as corpora
 from transduce import loss as losses
+from transduce import score, text
 from transduce.batches import Batch, Batches, Place, in_order
 from transduce.checkpoint import (
     RunConfig,
@@ -26,21 +25,20 @@ from transduce.checkpoint import (
     save_tensors,
     weights_of,
 )
-from transduce.config import SearchConfig, TrainConfig
+from transduce.config import SearchConfig
 from transduce.corpus import Corpus
-from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
+from transduce.errors import BadRun, Diverged, Interrupted
+from transduce.files import remove_leftovers
 from transduce.machine import choose_device, cores, interruptions, locked, terminated_as_interrupted
 from transduce.metrics import Metrics
 from transduce.model import Transformer
+from transduce.plan import begun, continued
+from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Show, Silent, duration
 from transduce.schedule import adam, learning_rate
 from transduce.search import search
 
-# What may change when a run goes on; anything else would make another model of it.
-MAY_CHANGE = frozenset(
-    {"steps", "epochs", "seconds", "keep", "average", "select", "patience", "log_every", "threads"}
-)
 GREEDY = SearchConfig(beam=1)
 
 
@@ -68,121 +66,31 @@ def train(
     run, settings = Path(out), dict(settings or {})
     on = choose_device(device)
     with locked(run), terminated_as_interrupted():
-        if (run / "config.json").exists():
+        remove_leftovers(run)
+        goes_on = (run / "config.json").exists()
+        if goes_on:
             config = continued(run, preset, settings, progress)
-            corpus = prepare(source, target, run, valid, languages, config, progress)
         else:
             chosen = find_preset(preset or "base")
             model, recipe = configuration.apply(settings, chosen.model, chosen.train)
             config = RunConfig(model=model, train=recipe)
-            corpus = prepare(source, target, run, valid, languages, config, progress)
+        corpus = prepare(
+            source,
+            target,
+            run / "corpus",
+            valid=valid,
+            languages=text.languages(source, target, languages),
+            train=config.train,
+            max_len=config.model.max_len,
+            anew=not goes_on,
+            progress=progress,
+        )
+        if not goes_on:
             config = begun(corpus, preset, settings, on, progress)
             corpus.codec.save(run / "subwords.json")
             config.save(run)  # last, for it makes the folder a run
         Trainer(run, config, corpus, on, progress, tensorboard=tensorboard).run_to_end()
     return run
-
-
-def prepare(
-    source: str | Path,
-    target: str | Path | None,
-    run: Path,
-    valid: tuple[str | Path, str | Path | None] | None,
-    languages: str | None,
-    config: RunConfig,
-    progress: Progress,
-) -> Corpus:
-    """Make token files of the text, or open those that were made of it before."""
-    return corpora.prepare(
-        source,
-        target,
-        run / "corpus",
-        valid=valid,
-        languages=text.languages(source, target, languages),
-        train=config.train,
-        max_len=config.model.max_len,
-        progress=progress,
-    )
-
-
-def begun(
-    corpus: Corpus,
-    preset: str | None,
-    settings: Mapping[str, str],
-    device: torch.device,
-    progress: Progress,
-) -> RunConfig:
-    """Choose what was not set from the data and the machine, and say what was chosen."""
-    name = preset or choose_preset(len(corpus.train), device)
-    chosen = find_preset(name)
-    model, recipe = configuration.apply(settings, chosen.model, chosen.train)
-    tie = model.tie if corpus.codec.joint or "tie" in settings else "decoder"
-    model = model.replace(
-        tie=tie,
-        source_vocabulary=len(corpus.codec.source),
-        target_vocabulary=len(corpus.codec.target),
-    )
-    if {"epochs", "seconds"} & settings.keys() and "steps" not in settings:
-        recipe = recipe.replace(steps=None)
-    recipe = recipe.replace(threads=recipe.threads or cores())
-    parameters = sum(p.numel() for p in weights_of(Transformer(model)).values())
-    progress.say(
-        f"preset {name}{'' if preset else f', for {len(corpus.train):,} pairs on {device.type}'}: "
-        f"N {model.N}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}, "
-        f"{parameters / 1e6:.1f}M parameters, vocabulary {model.target_vocabulary:,}"
-    )
-    progress.say(
-        f"batches of {recipe.batch_tokens * recipe.accumulate:,} tokens a side, {_length(recipe)}, "
-        f"warm-up {recipe.warmup:,} steps, seed {recipe.seed}, {recipe.threads} threads"
-    )
-    return RunConfig(
-        model=model,
-        train=recipe,
-        languages=corpus.languages,
-        preset=name,
-        device=device.type,
-        versions={
-            "transduce": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-    )
-
-
-def continued(
-    run: Path, preset: str | None, settings: Mapping[str, str], progress: Progress
-) -> RunConfig:
-    """Return the settings of a run that goes on, with the changes that it can bear."""
-    config = RunConfig.load(run)
-    if preset and preset != config.preset:
-        find_preset(preset)
-        raise BadSetting(
-            f"{run} was begun with the preset {config.preset}, not {preset}: "
-            "go on with the same settings, or choose another folder"
-        )
-    model, recipe = configuration.apply(settings, config.model, config.train)
-    before = config.model.to_json() | config.train.to_json()
-    for name, value in (model.to_json() | recipe.to_json()).items():
-        if value != before[name] and name not in MAY_CHANGE:
-            raise BadSetting(
-                f"{run} was begun with {name} = {before[name]}, not {value}: "
-                "go on with the same settings, or choose another folder"
-            )
-    if recipe.threads != config.train.threads:
-        progress.say(
-            f"{recipe.threads} threads instead of {config.train.threads}: "
-            "the run goes on, but not bit for bit as it would have"
-        )
-    config = RunConfig(**{**{f: getattr(config, f) for f in config.__slots__}, "train": recipe})
-    config.save(run)
-    return config
-
-
-def choose_preset(pairs: int, device: torch.device) -> str:
-    """Choose a model that so much text can teach and this machine can train."""
-    if device.type == "cuda":
-        return "base" if pairs >= 200_000 else "small"
-    return "small" if pairs >= 200_000 else "tiny"
 
 
 @dataclass(slots=True)
@@ -290,7 +198,8 @@ class Trainer:
                 state.seconds = time.monotonic() - began
             if state.validated != state.step:
                 self.validate()
-            if saved != state.step:
+            # A checkpoint of this very step may say that a little time is left.
+            if saved != state.step or recipe.seconds:
                 self.save(scheduled=True)
         self.finish()
 
@@ -484,14 +393,4 @@ def save_model(
 ) -> None:
     """Make these the weights that translate."""
     save_tensors(run / "model.safetensors", tensors)
-    values = {name: getattr(config, name) for name in config.__slots__}
-    RunConfig(**(values | {"weights": words})).save(run)
-
-
-def _length(recipe: TrainConfig) -> str:
-    ends = [
-        f"{recipe.steps:,} steps" if recipe.steps else "",
-        f"{recipe.epochs:,} epochs" if recipe.epochs else "",
-        duration(recipe.seconds) if recipe.seconds else "",
-    ]
-    return " or ".join(end for end in ends if end) or "no end set"
+    dataclasses.replace(config, weights=words).save(run)

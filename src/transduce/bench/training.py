@@ -15,16 +15,18 @@ from typing import Any
 import torch
 
 from transduce import config as configuration
-from transduce import corpus as corpora
 from transduce import text
 from transduce.bench import hardware, huggingface
 from transduce.bench.sides import WARM_UP, Round, Seen, Worker
 from transduce.checkpoint import RunConfig, weights_of
+from transduce.corpus import open_corpus
 from transduce.errors import BadSetting, did_you_mean
 from transduce.machine import choose_device, terminated_as_interrupted
+from transduce.plan import begun
+from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent
-from transduce.training import Trainer, begun
+from transduce.training import Trainer
 
 OURS = "transduce"
 PEERS = (huggingface.NAME, "none")
@@ -152,9 +154,7 @@ class Ours:
     """Our trainer, a step at a time."""
 
     def __init__(self, config: RunConfig, corpus: Path, device: str, run: Path) -> None:
-        self.trainer = Trainer(
-            run, config, corpora.open_corpus(corpus), torch.device(device), Silent()
-        )
+        self.trainer = Trainer(run, config, open_corpus(corpus), torch.device(device), Silent())
         self.parameters = sum(p.numel() for p in weights_of(self.trainer.model).values())
 
     def prepare(self, steps: int) -> None:
@@ -200,7 +200,7 @@ def compare(
         stack.enter_context(terminated_as_interrupted())
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
         folder = corpus or scratch / "corpus"
-        prepared = corpora.prepare(
+        prepared = prepare(
             source,
             target,
             folder,

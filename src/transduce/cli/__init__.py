@@ -6,6 +6,7 @@ Output for people goes to stderr, results to stdout. Exit status 0, 1 (a clear e
 
 import errno
 import os
+import re
 import sys
 from typing import Annotated
 
@@ -27,6 +28,8 @@ app = typer.Typer(
 for module in (demo, train, translate, score, average, info):
     app.command(epilog=module.EXAMPLES)(getattr(module, module.__name__.rpartition(".")[2]))
 app.add_typer(bench.app, name="bench")
+
+OUT_OF_MEMORY = "can't allocate memory|out of memory"  # what torch says
 
 
 def _version(wanted: bool) -> None:
@@ -61,7 +64,11 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _end(f"error: {_in_words(error)}", 1, debug=debug)
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if not (
+            isinstance(error, MemoryError) or re.search("can't allocate|out of memory", str(error))
+        ):
+            raise  # a defect of ours: its traceback is wanted
         _end("error: out of memory: try a smaller batch_tokens or a smaller preset", 1, debug=debug)
 
 
