@@ -192,7 +192,7 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
         from transduce.cli import main
 
         data = input.encode() if isinstance(input, str) else input
-        out, err = _stream(), _stream()
+        out, err = _stream("strict"), _stream("backslashreplace")  # as Python makes them
         status: str | int | None = None
         with monkeypatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.setattr(sys, "argv", ["transduce", *map(str, args)])
@@ -210,8 +210,8 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
         yield run
 
 
-def _stream() -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True)
+def _stream(errors: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), "utf-8", errors, newline="", write_through=True)
 
 
 def _written(stream: io.TextIOWrapper) -> str:

@@ -16,6 +16,7 @@ from transduce.files import (
     checksum,
     read_json,
     read_sealed,
+    remove_leftovers,
     replacing,
     replacing_folder,
     sha256,
@@ -201,6 +202,18 @@ def test_what_a_killed_process_left_beside_is_not_taken_over(tmp_path: Path) -> 
     with replacing_folder(tmp_path / "folder") as beside:
         (beside / "file").write_text("new")
     assert names(tmp_path / "folder") == {"file"}
+
+
+def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    left = [".file.writing-1", ".folder.writing-22/file", "inner/.file.writing-1", ".f.old-1/file"]
+    kept = [".lock", "file", "a.writing-1", ".hidden/file", "inner/file", "inner/.other"]
+    for name in (*left, *kept):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    remove_leftovers(tmp_path)
+    found = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
+    assert sorted(found) == sorted(kept)
+    remove_leftovers(tmp_path / "nothing")
 
 
 @given(CONTENTS)

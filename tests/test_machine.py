@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transduce.errors import BadRun, BadSetting
+from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.machine import (
     choose_device,
     cores,
@@ -135,9 +135,12 @@ def test_the_handlers_of_before_come_back() -> None:
     assert [signal.getsignal(number) for number in numbers] == before
 
 
-def test_a_termination_is_an_interruption_while_text_is_prepared() -> None:
-    with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
-        os.kill(os.getpid(), signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_between_steps_ends_at_once_and_says_how_to_go_on(number: signal.Signals) -> None:
+    with pytest.raises(Interrupted, match="the same command goes on"), terminated_as_interrupted():
+        os.kill(os.getpid(), number)
+    with pytest.raises(ValueError, match="bad"), terminated_as_interrupted():
+        raise ValueError("bad")
 
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:

@@ -35,9 +35,19 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map each token. (T, inputs) -> (T, outputs)."""
-        if ONEDNN and len(x) >= ROWS and x.device.type == "cpu" and x.dtype == torch.float32:
+        if suits_onednn(x):
             return _OneDNN.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call, no-any-return]
         return F.linear(x, self.weight, self.bias)
+
+
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """Return x W^T by the same kernels, for those who make their own gradients."""
+    return _onednn(x, weight, None) if suits_onednn(x) else F.linear(x, weight)
+
+
+def suits_onednn(x: Tensor) -> bool:
+    """Tell whether oneDNN is there and the faster choice."""
+    return ONEDNN and len(x) >= ROWS and x.device.type == "cpu" and x.dtype == torch.float32
 
 
 class _OneDNN(torch.autograd.Function):
@@ -46,7 +56,7 @@ class _OneDNN(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _product(x, weight, bias)
+        return _onednn(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -54,13 +64,13 @@ class _OneDNN(torch.autograd.Function):
         of_x, of_weight, of_bias = ctx.needs_input_grad
         gradient = gradient.contiguous()
         return (
-            _product(gradient, weight.T, None) if of_x else None,
+            _onednn(gradient, weight.T, None) if of_x else None,
             gradient.T @ x if of_weight else None,
             gradient.sum(0) if of_bias else None,
         )
 
 
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]  # noqa: SLF001
 
 
@@ -69,7 +79,7 @@ def _has_onednn() -> bool:
     try:
         x, weight = torch.ones(ROWS, 8), torch.ones(8, 8)
         return torch.backends.mkldnn.is_available() and torch.equal(
-            _product(x, weight.T, weight[0]), torch.full((ROWS, 8), 9.0)
+            _onednn(x, weight.T, weight[0]), torch.full((ROWS, 8), 9.0)
         )
     except (AttributeError, RuntimeError, TypeError):
         return False

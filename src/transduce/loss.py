@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.linear import product
 from transduce.subwords import PAD
 
 CHUNK = 2**22  # logits at a time: enough for fast products, few enough to stay near the cores
@@ -46,7 +47,7 @@ class _SmoothedLoss(torch.autograd.Function):
         rows = max(1, CHUNK // len(matrix))
         for part in range(0, len(x), rows):
             some, right = x[part : part + rows], labels[part : part + rows, None]
-            z = some @ matrix.T  # (t, V)
+            z = product(some, matrix)  # (t, V)
             z_right = z.gather(1, right)
             p = z.softmax(-1)
             # log p of the right word, through the likeliest one, whose p cannot underflow; on the
@@ -57,7 +58,7 @@ class _SmoothedLoss(torch.autograd.Function):
             smoothed += (z_right - log_p).sum() - (1 - eps_ls) * z_right.sum() - even * z_even
             if wants_gradient:
                 p.scatter_add_(1, right, p.new_full(right.shape, eps_ls - 1))
-                torch.mm(p, matrix, out=d_x[part : part + rows])
+                d_x[part : part + rows] = product(p, matrix.T)
                 d_matrix.addmm_(p.T, some)
         if wants_gradient:
             d_x -= even * columns

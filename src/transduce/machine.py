@@ -1,6 +1,7 @@
 """The machine that the work runs on: its cores and devices, its signals, its locks."""
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import signal
@@ -30,6 +31,18 @@ def choose_device(name: str) -> "torch.device":
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def keep_memory() -> None:
+    """Have the C library keep what was freed for the next step instead of giving it back.
+
+    Else each large tensor is mapped and cleared by the system anew, page by page.
+    """
+    trim_threshold, mmap_max = -1, -4  # glibc's names for them, M_TRIM_THRESHOLD and M_MMAP_MAX
+    with contextlib.suppress(OSError, AttributeError):  # no glibc
+        library = ctypes.CDLL(None)
+        library.mallopt(trim_threshold, 2**31 - 1)
+        library.mallopt(mmap_max, 0)
 
 
 @contextlib.contextmanager

@@ -29,7 +29,14 @@ from transduce.config import SearchConfig
 from transduce.corpus import Corpus
 from transduce.errors import BadRun, Diverged, Interrupted
 from transduce.files import remove_leftovers
-from transduce.machine import choose_device, cores, interruptions, locked, terminated_as_interrupted
+from transduce.machine import (
+    choose_device,
+    cores,
+    interruptions,
+    keep_memory,
+    locked,
+    terminated_as_interrupted,
+)
 from transduce.metrics import Metrics
 from transduce.model import Transformer
 from transduce.plan import begun, continued
@@ -158,6 +165,7 @@ class Trainer:
         self.run, self.config, self.recipe = run, config, config.train
         self.corpus, self.device, self.progress = corpus, device, progress
         torch.set_num_threads(self.recipe.threads or cores())
+        keep_memory()
         torch.manual_seed(self.recipe.seed)
         self.model = Transformer(config.model).to(device)
         self.optimizer = adam(self.model, self.recipe)
