@@ -11,8 +11,10 @@
 Nothing here runs code from a file, and every file carries a checksum.
 """
 
+import errno
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -45,6 +47,7 @@ class RunConfig:
     preset: str = "base"
     device: str = "cpu"
     weights: str = "none yet"  # what model.safetensors is, for people
+    chosen: str = ""  # by what rule the run itself chose it when it ended
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def save(self, run: Path) -> None:
@@ -57,6 +60,7 @@ class RunConfig:
                 "languages": list(self.languages),
                 "device": self.device,
                 "weights": self.weights,
+                "chosen": self.chosen,
                 "model": self.model.to_json(),
                 "train": self.train.to_json(),
                 "search": self.search.to_json(),
@@ -82,6 +86,7 @@ class RunConfig:
                 preset=value["preset"],
                 device=value["device"],
                 weights=value["weights"],
+                chosen=value["chosen"],
                 versions=value["versions"],
             )
         except (KeyError, IndexError, TypeError, BadSetting) as error:
@@ -93,7 +98,12 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     note = json.dumps({"format": FORMAT, "sha256": _digest(on_cpu)})
     with replacing(path) as beside:
-        save_file(on_cpu, beside, metadata={KEY: note})
+        try:
+            save_file(on_cpu, beside, metadata={KEY: note})
+        except SafetensorError as error:  # it tells the system's error in words only
+            found = re.search(r"os error (\d+)", str(error))
+            number = int(found[1]) if found else errno.EIO
+            raise OSError(number, os.strerror(number), str(path)) from None
         beside.chmod(path.parent.stat().st_mode & 0o666)  # the library makes it private
 
 
@@ -105,6 +115,8 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise BadRun(f"{path} is missing") from None
+    except OSError as error:
+        raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None
     except (SafetensorError, ValueError, UnicodeDecodeError) as error:
         raise BadRun(f"{path} is damaged or no safetensors file: {error}") from None
     if not isinstance(note, dict) or note.get("sha256") != _digest(tensors):

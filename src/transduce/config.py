@@ -4,6 +4,7 @@ The defaults are the paper's. A configuration is frozen, checked when made, and 
 """
 
 import dataclasses
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -23,10 +24,10 @@ class Settings:
         hints = _hints(type(self))
         for name, hint in hints.items():
             value = getattr(self, name)
-            if hint is float and type(value) is int:
-                object.__setattr__(self, name, float(value))
-            elif not _fits(value, hint):
+            if not _fits(value, hint):
                 raise BadSetting(f"{name} = {value!r}: expected {_words(hint)}")
+            if hint is float:
+                object.__setattr__(self, name, float(value))
         self.check()
 
     def check(self) -> None:
@@ -160,8 +161,9 @@ class TrainConfig(Settings):
         self._require(self.epsilon > 0, "epsilon", "more than 0")
         self._require(self.lr_scale > 0, "lr_scale", "more than 0")
         self._require(0 <= self.cooldown <= 1, "cooldown", "a part of the run, 0 to 1")
-        for name in ("clip", "validate_bleu", "patience", "seed"):
+        for name in ("clip", "validate_bleu", "patience"):
             self._require(getattr(self, name) >= 0, name, "0 or more")
+        self._require(0 <= self.seed < 2**63, "seed", "a whole number from 0 up to but not 2^63")
         self._require(self.max_skew >= 1, "max_skew", "1 or more")
         self._require(self.average <= self.keep, "average", f"at most keep, which is {self.keep}")
 
@@ -179,7 +181,7 @@ class SearchConfig(Settings):
     temperature: float = 1.0
     top_k: int = 0  # 0: all words
     top_p: float = 1.0
-    seed: int = 1  # of the draws
+    draw: int = 1  # the seed of what is sampled
 
     def check(self) -> None:
         """Refuse what cannot be searched."""
@@ -194,7 +196,7 @@ class SearchConfig(Settings):
         self._require(self.temperature > 0, "temperature", "more than 0")
         self._require(self.top_k >= 0, "top_k", "0 or more")
         self._require(0 < self.top_p <= 1, "top_p", "a number above 0, up to 1")
-        self._require(self.seed >= 0, "seed", "0 or more")
+        self._require(self.draw >= 0, "draw", "0 or more")
 
 
 def parse(text: str, hint: Any, name: str) -> Any:
@@ -227,6 +229,8 @@ def apply(
                 f"there is no setting {name}.{did_you_mean(name, hints)} "
                 f"The settings are: {', '.join(hints)}"
             )
+        if name in ("source_vocabulary", "target_vocabulary"):
+            raise BadSetting(f"{name} follows from the subwords that are learned: set vocabulary")
     values = {name: parse(text, hints[name], name) for name, text in pairs.items()}
     # All at once: some settings fit only together.
     return (
@@ -252,9 +256,9 @@ def _fits(value: Any, hint: Any) -> bool:
     kinds = _alternatives(hint)
     if isinstance(value, bool):  # a bool is an int to Python, not to us
         return bool in kinds
-    if isinstance(value, float) and value != value:  # NaN would pass every check below  # noqa: PLR0124
-        return False
-    return isinstance(value, kinds) or (float in kinds and isinstance(value, int))
+    if float in kinds and isinstance(value, int | float):
+        return abs(value) <= sys.float_info.max  # neither NaN nor infinite
+    return isinstance(value, kinds)
 
 
 def _words(hint: Any) -> str:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +51,11 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         if path.exists():  # a rename cannot replace a folder that holds files
             old = path.with_name(f".{path.name}.old-{os.getpid()}")
             path.replace(old)
-            beside.replace(path)
+            try:
+                beside.replace(path)
+            except BaseException:
+                old.replace(path)
+                raise
             shutil.rmtree(old, ignore_errors=True)
         else:
             beside.replace(path)
@@ -61,7 +66,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 def remove_leftovers(folder: Path) -> None:
     """Delete what writers left half-done when they were killed; nobody else may be writing."""
-    for path in [*folder.glob(".*.writing-*"), *folder.glob("*/.*.writing-*")]:
+    patterns = (".*.writing-*", "*/.*.writing-*", ".*.old-*", "*/.*.old-*")
+    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -72,6 +78,8 @@ def write_json(path: Path, value: Any) -> None:
     """Write `value` as JSON for people and machines."""
     with replacing(path) as beside:
         text = json.dumps(value, indent=2, ensure_ascii=False)
+        # A file name that is no UTF-8 comes as lone surrogates, which JSON can only escape.
+        text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
         beside.write_text(text + "\n", encoding="utf-8")
 
 
@@ -108,7 +116,7 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadRun(f"{path} is missing") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadRun(f"{path} is damaged: it is not valid JSON ({error})") from None
     if not isinstance(value, dict):
         raise BadRun(f"{path} is damaged: expected a JSON object, found {type(value).__name__}")

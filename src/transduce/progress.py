@@ -110,7 +110,7 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """Print one line above whatever is being drawn."""
-        self.console.print(text, markup=False)
+        self.console.print(text, markup=False, emoji=False)
 
     @contextlib.contextmanager
     def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
@@ -122,7 +122,7 @@ class Terminal:
                 return f"{task.finished_speed or task.speed or 0:,.0f} {unit}/s"
 
         columns = [
-            bars.TextColumn("{task.description}"),
+            bars.TextColumn("{task.description}", markup=False),
             bars.BarColumn(),
             bars.MofNCompleteColumn(),
             Rate(),
@@ -138,10 +138,10 @@ class Terminal:
         from rich import progress as bars
 
         columns = [
-            bars.TextColumn("{task.description}"),
+            bars.TextColumn("{task.description}", markup=False),
             bars.BarColumn(bar_width=20),
             bars.TaskProgressColumn(),
-            bars.TextColumn("{task.fields[note]}"),
+            bars.TextColumn("{task.fields[note]}", markup=False),
         ]
         with bars.Progress(*columns, console=self.console) as bar:
             task = bar.add_task(what, total=1.0, note="")

@@ -197,7 +197,7 @@ def _sample(
     k, device = config.nbest, model.output.device
     sentences = len(words.active)
     draws = [
-        np.random.default_rng([config.seed, int(number)]).random((int(limit), k))
+        np.random.default_rng([config.draw, int(number)]).random((int(limit), k))
         for number, limit in zip(numbers, words.limits, strict=True)
     ]
     drawn: list[list[list[int]]] = [[[] for _ in range(k)] for _ in range(sentences)]

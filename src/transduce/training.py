@@ -17,6 +17,7 @@ from transduce.batches import Batch, Batches, Place, in_order
 from transduce.checkpoint import (
     RunConfig,
     average_checkpoints,
+    checkpoints,
     last_checkpoint,
     load_tensors,
     load_weights,
@@ -180,12 +181,23 @@ class Trainer:
         self.metrics = Metrics(run, self.state.step, tensorboard=tensorboard)
 
     def run_to_end(self) -> None:
-        """Train until the steps, epochs or seconds are used up, then average."""
+        """Train until the steps, epochs or seconds are used up, then choose the weights."""
+        with self.metrics:
+            if self.finished():
+                self.progress.say(
+                    f"{self.run} has finished: give it more steps, epochs or time to go on"
+                )
+                return
+            self.steps()
+        self.finish()
+
+    def steps(self) -> None:
+        """Make all steps that are left, with what is due after each of them."""
         state, recipe = self.state, self.recipe
         began = time.monotonic() - state.seconds
-        saved = state.step
-        watch = self.progress.watch("training")
-        with self.metrics, interruptions() as interrupted, watch as show:
+        # What was written on interruption does not count: it takes no part in the mean.
+        saved = max((one.step for one in checkpoints(self.run) if one.scheduled), default=0)
+        with interruptions() as interrupted, self.progress.watch("training") as show:
             while self.part_done() < 1 and not self.out_of_patience():
                 self.update()
                 state.seconds = time.monotonic() - began
@@ -209,7 +221,20 @@ class Trainer:
             # A checkpoint of this very step may say that a little time is left.
             if saved != state.step or recipe.seconds:
                 self.save(scheduled=True)
-        self.finish()
+
+    def finished(self) -> bool:
+        """Tell whether nothing is left to do: trained to the end, and the weights chosen."""
+        return (
+            (self.part_done() >= 1 or self.out_of_patience())
+            and self.config.chosen == self.choice()
+            and (self.run / "model.safetensors").exists()
+        )
+
+    def choice(self) -> str:
+        """Return by what rule, and at which step, the weights that translate are chosen."""
+        recipe = self.recipe
+        rule = "best" if recipe.select == "best" else f"average {recipe.average}"
+        return f"{rule} at step {self.state.step}"
 
     def update(self) -> None:
         """Make one step: one update of the weights from `accumulate` batches."""
@@ -389,7 +414,7 @@ class Trainer:
             words = f"best validation loss, at step {self.state.best_step:,}"
         else:
             tensors, words = average_checkpoints(self.run, recipe.average)
-        save_model(self.run, self.config, tensors, words)
+        save_model(self.run, dataclasses.replace(self.config, chosen=self.choice()), tensors, words)
         self.progress.say(
             f"trained {self.state.step:,} steps in {duration(self.state.seconds)}; "
             f"{self.run / 'model.safetensors'} is the {words}"

@@ -70,7 +70,7 @@ def translate(
             "temperature": temperature,
             "top_k": top_k,
             "top_p": top_p,
-            "seed": seed,
+            "draw": seed,
         }.items()
         if value is not None
     }
