@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+import torch
 from hypothesis import settings as hypothesis_settings
+
+torch.set_num_threads(1)  # what is tiny is slower on many threads, and bits follow their number
 
 hypothesis_settings.register_profile("house", deadline=None, max_examples=50)
 hypothesis_settings.load_profile("house")
