@@ -246,6 +246,8 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
     names = {frozenset((n, t.shape) for n, t in one.items()) for one in tensors}
     if len(names) > 1:
         raise BadRun(f"the checkpoints of {run} are of different models: they have no mean")
+    if len(chosen) == 1:
+        return tensors[0], f"checkpoint at step {chosen[0].step:,}"
     steps = ", ".join(f"{one.step:,}" for one in chosen)
     return average(tensors), f"mean of the checkpoints at steps {steps}"
 

@@ -29,7 +29,10 @@ def choose_device(name: str) -> "torch.device":
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return how many cores this process may use, or OMP_NUM_THREADS where it is set."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -73,14 +73,15 @@ def train(
     progress = progress or Silent()
     run, settings = Path(out), dict(settings or {})
     on = choose_device(device)
+    # Before anything is written: what is mistyped is refused.
+    chosen = find_preset(preset or "base")
+    model, recipe = configuration.apply(settings, chosen.model, chosen.train)
     with locked(run), terminated_as_interrupted():
         remove_leftovers(run)
         goes_on = (run / "config.json").exists()
         if goes_on:
             config = continued(run, preset, settings, progress)
         else:
-            chosen = find_preset(preset or "base")
-            model, recipe = configuration.apply(settings, chosen.model, chosen.train)
             config = RunConfig(model=model, train=recipe)
         corpus = prepare(
             source,

@@ -65,9 +65,7 @@ def main() -> None:
     except OSError as error:
         _end(f"error: {_in_words(error)}", 1, debug=debug)
     except (MemoryError, RuntimeError) as error:
-        if not (
-            isinstance(error, MemoryError) or re.search("can't allocate|out of memory", str(error))
-        ):
+        if isinstance(error, RuntimeError) and not re.search(OUT_OF_MEMORY, str(error)):
             raise  # a defect of ours: its traceback is wanted
         _end("error: out of memory: try a smaller batch_tokens or a smaller preset", 1, debug=debug)
 
@@ -85,7 +83,7 @@ def _in_words(error: OSError) -> str:
     where = f" {error.filename}" if error.filename else ""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            return f"no space is left to write{where}: free some; the same command goes on"
+            return f"no space is left to write{where}: free some and run the same command again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return f"no permission to use{where}: change its permissions or choose another place"
         case errno.ENOENT:

@@ -46,6 +46,7 @@ def demo(
     """
     began = clock.monotonic()
     from transduce import pocket, score, training
+    from transduce.checkpoint import RunConfig
     from transduce.cli.train import parse_time
     from transduce.files import replacing
     from transduce.progress import duration, for_people
@@ -62,13 +63,15 @@ def demo(
                 lines = "".join(pair[side] + "\n" for pair in made)
                 beside.write_text(lines, encoding="utf-8", newline="\n")
     left = max(1.0, budget - RESERVE - (clock.monotonic() - began))
+    if (out / "config.json").exists():  # it goes on for as long as it was given then
+        left = RunConfig.load(out).train.seconds or left
     training.train(
         data / "train.en",
         data / "train.de",
         out=out,
         valid=(data / "valid.en", data / "valid.de"),
         preset="tiny",
-        settings=SETTINGS | {"seconds": f"{left:.0f}", "seed": str(seed)},
+        settings=SETTINGS | {"seconds": f"{left:.1f}", "seed": str(seed)},
         device="cpu",
         progress=progress,
     )
