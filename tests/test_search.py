@@ -177,12 +177,12 @@ def test_samples_follow_the_seed_and_not_the_batch() -> None:
     model = toy_model(5, 20)
     sources = [sentence(length, length, 20) for length in (3, 8, 5)]
     config = SearchConfig(sample=True, nbest=3, draw=7)
-    together = search(model, sources, config, forbidden=FORBIDDEN, numbers=[10, 11, 12])
+    together = search(model, sources, config, forbidden=FORBIDDEN, numbers=[(10,), (11,), (12,)])
     for number, source, found in zip((10, 11, 12), sources, together, strict=True):
-        (alone,) = search(model, [source], config, forbidden=FORBIDDEN, numbers=[number])
+        (alone,) = search(model, [source], config, forbidden=FORBIDDEN, numbers=[(number,)])
         assert [one.tokens for one in alone] == [one.tokens for one in found]
     other = search(
-        model, sources, config.replace(draw=8), forbidden=FORBIDDEN, numbers=[10, 11, 12]
+        model, sources, config.replace(draw=8), forbidden=FORBIDDEN, numbers=[(10,), (11,), (12,)]
     )
     assert [[h.tokens for h in one] for one in other] != [
         [h.tokens for h in one] for one in together

@@ -11,6 +11,7 @@
 Nothing here runs code from a file, and every file carries a checksum.
 """
 
+import dataclasses
 import errno
 import hashlib
 import json
@@ -148,7 +149,7 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) ->
 def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transformer, str]:
     """Return the model that translates, and in words which weights it has.
 
-    A run that has not ended has no model.safetensors yet: its newest checkpoint is taken.
+    A run that has never ended has no model.safetensors yet: its newest checkpoint is taken.
     """
     path, which = run / "model.safetensors", config.weights
     if not path.exists():
@@ -161,6 +162,12 @@ def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Tran
     model = Transformer(config.model)
     load_weights(model, tensors, path)
     return model.to(device).eval(), which
+
+
+def save_model(run: Path, config: RunConfig, tensors: Mapping[str, Tensor], words: str) -> None:
+    """Make these the weights that translate, and say in `words` what they are."""
+    save_tensors(run / "model.safetensors", tensors)
+    dataclasses.replace(config, weights=words).save(run)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -65,8 +65,16 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what writers left half-done when they were killed; nobody else may be writing."""
-    patterns = (".*.writing-*", "*/.*.writing-*", ".*.old-*", "*/.*.old-*")
+    """Delete what writers left half-done when they were killed; nobody else may be writing.
+
+    A folder that was moved aside and not yet replaced goes back to its place.
+    """
+    for old in [*folder.glob(".*.old-*"), *folder.glob("*/.*.old-*")]:
+        home = old.with_name(old.name[1:].rpartition(".old-")[0])
+        if not home.exists():
+            old.replace(home)
+    kinds = (".*.writing-*", ".*.old-*", ".*.spool-*")
+    patterns = [*kinds, *(f"*/{kind}" for kind in kinds)]
     for path in [path for pattern in patterns for path in folder.glob(pattern)]:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -22,7 +22,8 @@ def loss(x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tens
     `x` (T, D) is the decoder's output, `matrix` (V, D) the one before the softmax. Only the first
     has a gradient: the second is for people, its exponential per token being the perplexity.
     """
-    smoothed, nll = _SmoothedLoss.apply(x, matrix, labels, eps_ls)  # type: ignore[no-untyped-call]
+    wants_gradient = torch.is_grad_enabled() and (x.requires_grad or matrix.requires_grad)
+    smoothed, nll = _SmoothedLoss.apply(x, matrix, labels, eps_ls, wants_gradient)  # type: ignore[no-untyped-call]
     return smoothed, nll
 
 
@@ -36,14 +37,19 @@ class _SmoothedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float
+        ctx: Any,
+        x: Tensor,
+        matrix: Tensor,
+        labels: Tensor,
+        eps_ls: float,
+        wants_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        wants_gradient = x.requires_grad or matrix.requires_grad
         even = eps_ls / (len(matrix) - 1)
         columns = matrix.sum(0) - matrix[PAD]  # (D,) what the even part is multiplied with
         smoothed = x.new_zeros((), dtype=torch.float64)
         nll = x.new_zeros((), dtype=torch.float64)
-        d_x, d_matrix = torch.empty_like(x), torch.zeros_like(matrix)
+        if wants_gradient:
+            d_x, d_matrix = torch.empty_like(x), torch.zeros_like(matrix)
         rows = max(1, CHUNK // len(matrix))
         for part in range(0, len(x), rows):
             some, right = x[part : part + rows], labels[part : part + rows, None]
@@ -70,7 +76,7 @@ class _SmoothedLoss(torch.autograd.Function):
         return smoothed, nll
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         d_x, d_matrix = ctx.saved_tensors
         factor = gradient.to(d_x.dtype)
-        return d_x * factor, d_matrix * factor, None, None
+        return d_x * factor, d_matrix * factor, None, None, None

@@ -96,10 +96,11 @@ def locked(run: Path) -> Iterator[None]:
     if run.exists() and not run.is_dir():
         raise BadRun(f"{run} is a file: expected a folder for the run")
     if run.is_dir() and not (run / "config.json").exists():
+        ours = ("corpus", "subwords.json")  # what there is before a run has its config.json
         foreign = [
-            p.name
-            for p in run.iterdir()
-            if p.name not in ("corpus", ".lock") and not p.name.startswith(".")
+            path.name
+            for path in run.iterdir()
+            if path.name not in ours and not path.name.startswith(".")
         ]
         if foreign:
             raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")

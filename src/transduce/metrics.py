@@ -1,6 +1,7 @@
 """metrics.jsonl: what a run records of itself."""
 
 import contextlib
+import importlib.util
 import json
 import os
 from pathlib import Path
@@ -17,7 +18,7 @@ class Metrics:
         path = run / "metrics.jsonl"
         self._forget_after(path, step)
         self.file = path.open("a", encoding="utf-8")
-        self.board = _board(run) if tensorboard else None
+        self.board = _board(run, step) if tensorboard else None
 
     def add(self, step: int, **values: float) -> None:
         """Record the values of a step."""
@@ -54,9 +55,13 @@ class Metrics:
             beside.write_text("".join(kept), encoding="utf-8")
 
 
-def _board(run: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingExtra("--tensorboard", "tensorboard", "tensorboard") from None
-    return SummaryWriter(str(run / "tensorboard"))
+def require_tensorboard() -> None:
+    """Say early that TensorBoard's library is missing."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise MissingExtra("--tensorboard", "tensorboard", "tensorboard")
+
+
+def _board(run: Path, step: int) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from transduce.attention import CrossAttention, KeysValues, SelfAttention
 from transduce.batches import Batch, CrossGroup, CrossView, Run, SelfView
 from transduce.config import ModelConfig
-from transduce.linear import Linear
+from transduce.linear import Linear, product
 
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
 Layer = TypeVar("Layer", bound=nn.Module)
@@ -38,7 +38,7 @@ class Embedding(nn.Module):
         self.P_drop = config.P_drop
         self.positions: Tensor
         if config.positions == "learned":
-            learned = torch.empty(config.max_len + LONGER, config.d_model)
+            learned = torch.empty(config.max_len, config.d_model)  # no more are ever trained
             self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
         else:
             table = sinusoids(config.max_len + LONGER, config.d_model)
@@ -214,7 +214,7 @@ class Transformer(nn.Module):
             )
             for _ in self.decoder
         ]
-        padded = any(group.padded for group in cross.groups) or len(cross.groups) > 1
+        padded = any(group.padded for group in cross.groups)
         return State(own, over_source, hypotheses, padded)
 
     def step(self, tokens: Tensor, state: "State") -> Tensor:
@@ -229,7 +229,7 @@ class Transformer(nn.Module):
 
     def logits(self, x: Tensor) -> Tensor:
         """Return the scores of all words. (T, d_model) -> (T, V)."""
-        return F.linear(x, self.output)
+        return product(x, self.output)
 
     def weights(self, batch: Batch) -> Weights:
         """Return the attention weights of every layer and head for the one pair of a batch."""
@@ -249,6 +249,12 @@ class Transformer(nn.Module):
         return Weights(torch.stack(encoder), torch.stack(decoder), torch.stack(cross))
 
 
+def count_parameters(config: ModelConfig) -> int:
+    """Return how many weights a model has, without making it."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in Transformer(config).parameters())
+
+
 def dropped(x: Tensor, P_drop: float) -> Tensor:
     """Return a factor for each element of `x`: 0 with probability P_drop, else 1 / (1 - P_drop).
 
@@ -257,7 +263,7 @@ def dropped(x: Tensor, P_drop: float) -> Tensor:
     """
     if x.device.type != "cpu":
         return F.dropout(torch.ones_like(x), P_drop)
-    threshold = round(P_drop * 65_536)
+    threshold = min(65_535, round(P_drop * 65_536))
     bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     chosen = bits.view(torch.int16)[: x.numel()].view(x.shape) >= threshold - 32_768
     return chosen.to(x.dtype).mul_(65_536 / (65_536 - threshold))

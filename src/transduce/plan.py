@@ -9,12 +9,12 @@ import torch
 
 from transduce import __version__
 from transduce import config as configuration
-from transduce.checkpoint import RunConfig, weights_of
+from transduce.checkpoint import RunConfig
 from transduce.config import TrainConfig
 from transduce.corpus import Corpus
 from transduce.errors import BadSetting
 from transduce.machine import cores
-from transduce.model import Transformer
+from transduce.model import count_parameters
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, duration
 
@@ -41,18 +41,17 @@ def begun(
         source_vocabulary=len(corpus.codec.source),
         target_vocabulary=len(corpus.codec.target),
     )
-    if {"epochs", "seconds"} & settings.keys() and "steps" not in settings:
-        recipe = recipe.replace(steps=None)
-    recipe = recipe.replace(threads=recipe.threads or cores())
-    parameters = sum(p.numel() for p in weights_of(Transformer(model)).values())
+    recipe = _ended_as_set(recipe, settings).replace(threads=recipe.threads or cores())
     progress.say(
         f"preset {name}{'' if preset else f', for {len(corpus.train):,} pairs on {device.type}'}: "
         f"N {model.N}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}, "
-        f"{parameters / 1e6:.1f}M parameters, vocabulary {model.target_vocabulary:,}"
+        f"{count_parameters(model) / 1e6:.1f}M parameters, vocabulary {model.target_vocabulary:,}"
     )
     progress.say(
         f"batches of {recipe.batch_tokens * recipe.accumulate:,} tokens a side, {_length(recipe)}, "
-        f"warm-up {recipe.warmup:,} steps, seed {recipe.seed}, {recipe.threads} threads"
+        f"warm-up {recipe.warmup:,} steps"
+        + (f", cool-down over the last {recipe.cooldown:.0%}" if recipe.cooldown else "")
+        + f", seed {recipe.seed}, {recipe.threads} threads"
     )
     return RunConfig(
         model=model,
@@ -69,7 +68,11 @@ def begun(
 
 
 def continued(
-    run: Path, preset: str | None, settings: Mapping[str, str], progress: Progress
+    run: Path,
+    preset: str | None,
+    settings: Mapping[str, str],
+    device: torch.device,
+    progress: Progress,
 ) -> RunConfig:
     """Return the settings of a run that goes on, with the changes that it can bear."""
     config = RunConfig.load(run)
@@ -87,14 +90,18 @@ def continued(
                 f"{run} was begun with {name} = {before[name]}, not {value}: "
                 "go on with the same settings, or choose another folder"
             )
+    recipe = _ended_as_set(recipe, settings).replace(threads=recipe.threads or cores())
+    if device.type != config.device:
+        progress.say(
+            f"{device.type} instead of {config.device}: "
+            "the run goes on, but not bit for bit as it would have"
+        )
     if recipe.threads != config.train.threads:
         progress.say(
             f"{recipe.threads} threads instead of {config.train.threads}: "
             "the run goes on, but not bit for bit as it would have"
         )
-    config = dataclasses.replace(config, train=recipe)
-    config.save(run)
-    return config
+    return dataclasses.replace(config, train=recipe)
 
 
 def choose_preset(pairs: int, device: torch.device) -> str:
@@ -102,6 +109,14 @@ def choose_preset(pairs: int, device: torch.device) -> str:
     if device.type == "cuda":
         return "base" if pairs >= 200_000 else "small"
     return "small" if pairs >= 200_000 else "tiny"
+
+
+def _ended_as_set(recipe: TrainConfig, settings: Mapping[str, str]) -> TrainConfig:
+    """Let the end that was set be the only one: --time replaces a preset's number of steps."""
+    ends = {"steps", "epochs", "seconds"}
+    if not ends & settings.keys():
+        return recipe
+    return recipe.replace(**dict.fromkeys(ends - settings.keys()))
 
 
 def _length(recipe: TrainConfig) -> str:

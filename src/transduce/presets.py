@@ -60,7 +60,7 @@ SMALL = {
     "tiny": small(
         model=ModelConfig(N=2, d_model=128, d_ff=512, h=4, d_k=32, d_v=32),
         batch_tokens=2_000,
-        steps=8_000,
+        steps=5_000,
         warmup=400,
         lr_scale=1.0,
         cooldown=0.5,

@@ -54,7 +54,7 @@ def search(
     *,
     forbidden: Sequence[int],
     prefixes: Sequence[Sequence[int]] | None = None,
-    numbers: Sequence[int] | None = None,
+    numbers: Sequence[tuple[int, ...]] | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the `nbest` outputs of each source, best first.
 
@@ -78,8 +78,8 @@ def search(
         limits = np.minimum(limits, longest)
         words = Words(model, forbidden, [prefixes[i] for i in order] if prefixes else None, limits)
         if config.sample:
-            named = np.arange(len(order)) if numbers is None else np.asarray(numbers)
-            found = _sample(model, state, words, config, named[order])
+            named = numbers or [(number,) for number in range(len(order))]
+            found = _sample(model, state, words, config, [named[i] for i in order])
         else:
             found = _beam(model, state, words, config)
     results: list[list[Hypothesis]] = [[] for _ in sources]
@@ -191,13 +191,17 @@ def best_possible(totals: Tensor, longest: Tensor) -> Tensor:
 
 
 def _sample(
-    model: Transformer, state: State, words: Words, config: SearchConfig, numbers: Ints
+    model: Transformer,
+    state: State,
+    words: Words,
+    config: SearchConfig,
+    numbers: Sequence[tuple[int, ...]],
 ) -> list[list[Hypothesis]]:
     """Draw `nbest` outputs a sentence, word by word."""
     k, device = config.nbest, model.output.device
     sentences = len(words.active)
     draws = [
-        np.random.default_rng([config.draw, int(number)]).random((int(limit), k))
+        np.random.default_rng([config.draw, *number]).random((int(limit), k))
         for number, limit in zip(numbers, words.limits, strict=True)
     ]
     drawn: list[list[list[int]]] = [[[] for _ in range(k)] for _ in range(sentences)]

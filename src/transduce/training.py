@@ -23,6 +23,7 @@ from transduce.checkpoint import (
     load_weights,
     prune,
     save_checkpoint,
+    save_model,
     save_tensors,
     weights_of,
 )
@@ -38,7 +39,7 @@ from transduce.machine import (
     locked,
     terminated_as_interrupted,
 )
-from transduce.metrics import Metrics
+from transduce.metrics import Metrics, require_tensorboard
 from transduce.model import Transformer
 from transduce.plan import begun, continued
 from transduce.preparation import prepare
@@ -48,6 +49,7 @@ from transduce.schedule import adam, learning_rate
 from transduce.search import search
 
 GREEDY = SearchConfig(beam=1)
+SIDE_BY_SIDE = 100  # sentences translated at once in validation
 
 
 def train(
@@ -73,15 +75,19 @@ def train(
     progress = progress or Silent()
     run, settings = Path(out), dict(settings or {})
     on = choose_device(device)
-    # Before anything is written: what is mistyped is refused.
+    if tensorboard:
+        require_tensorboard()
+    # What is mistyped is refused before anything is written.
     chosen = find_preset(preset or "base")
-    model, recipe = configuration.apply(settings, chosen.model, chosen.train)
+    if not (run / "config.json").exists():
+        configuration.apply(settings, chosen.model, chosen.train)
     with locked(run), terminated_as_interrupted():
         remove_leftovers(run)
         goes_on = (run / "config.json").exists()
         if goes_on:
-            config = continued(run, preset, settings, progress)
+            config = continued(run, preset, settings, on, progress)
         else:
+            model, recipe = configuration.apply(settings, chosen.model, chosen.train)
             config = RunConfig(model=model, train=recipe)
         corpus = prepare(
             source,
@@ -97,7 +103,7 @@ def train(
         if not goes_on:
             config = begun(corpus, preset, settings, on, progress)
             corpus.codec.save(run / "subwords.json")
-            config.save(run)  # last, for it makes the folder a run
+        config.save(run)  # last, for it makes the folder a run
         Trainer(run, config, corpus, on, progress, tensorboard=tensorboard).run_to_end()
     return run
 
@@ -109,7 +115,7 @@ class Window:
     tokens: int = 0
     smoothed: float = 0.0
     nll: float = 0.0
-    seconds: float = 0.0
+    seconds: float = 0.0  # spent on steps alone
 
 
 @dataclass(slots=True)
@@ -201,7 +207,9 @@ class Trainer:
         with interruptions() as interrupted, self.progress.watch("training") as show:
             while self.part_done() < 1 and not self.out_of_patience():
                 self.update()
-                state.seconds = time.monotonic() - began
+                now = time.monotonic() - began
+                state.window.seconds += now - state.seconds
+                state.seconds = now
                 if state.step % recipe.log_every == 0:
                     self.log(show)
                 if state.step % recipe.validate_every == 0:
@@ -217,6 +225,8 @@ class Trainer:
                         "the same command goes on from here"
                     )
                 state.seconds = time.monotonic() - began
+            if state.window.tokens:
+                self.log(show)
             if state.validated != state.step:
                 self.validate()
             # A checkpoint of this very step may say that a little time is left.
@@ -249,6 +259,7 @@ class Trainer:
             (smoothed / tokens).backward()
             state.window.smoothed += smoothed.item()
             state.window.nll += nll.item()
+        self.require_finite(state.window.smoothed)
         if recipe.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
         for group in self.optimizer.param_groups:
@@ -258,6 +269,14 @@ class Trainer:
         state.step += 1
         state.place = self.batches.place
         state.window.tokens += tokens
+
+    def require_finite(self, loss: float) -> None:
+        """End the run before weights that are no numbers are kept."""
+        if not math.isfinite(loss):
+            raise Diverged(
+                f"the loss after step {self.state.step:,} is no longer a number: "
+                "lower lr_scale or lengthen warmup, and begin anew in another folder"
+            )
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the sums of the smoothed loss and of the negative log-likelihood."""
@@ -285,15 +304,9 @@ class Trainer:
     def log(self, show: Show) -> None:
         """Record the means since the last logged step."""
         state, window = self.state, self.state.window
-        seconds = max(state.seconds - window.seconds, 1e-9)
         loss, nll = window.smoothed / window.tokens, window.nll / window.tokens
-        if not math.isfinite(loss):
-            raise Diverged(
-                f"the loss at step {state.step:,} is no longer a number: "
-                "lower lr_scale or lengthen warmup, and begin anew in another folder"
-            )
         rate = self.optimizer.param_groups[0]["lr"]
-        speed = window.tokens / seconds
+        speed = window.tokens / max(window.seconds, 1e-9)
         perplexity = math.exp(min(nll, 100))
         self.metrics.add(
             state.step,
@@ -312,7 +325,7 @@ class Trainer:
             f"step {state.step:,}, epoch {state.place.epoch + 1}, loss {loss:.3f}, "
             f"ppl {perplexity:.2f}, lr {rate:.2e}, {speed:,.0f} tok/s, {left} left",
         )
-        state.window = Window(seconds=state.seconds)
+        state.window = Window()
 
     @torch.inference_mode()
     def validate(self) -> None:
@@ -324,6 +337,7 @@ class Trainer:
             one, other = self.loss(batch.to(self.device))
             smoothed, nll = smoothed + one.item(), nll + other.item()
             tokens += batch.target_tokens
+        self.require_finite(smoothed)
         loss, perplexity = smoothed / tokens, math.exp(min(nll / tokens, 100))
         bleu = self.bleu() if self.recipe.validate_bleu else None
         state.validated = state.step
@@ -351,10 +365,14 @@ class Trainer:
         part, codec = self.corpus.valid, self.corpus.codec
         count = min(self.recipe.validate_bleu, len(part))
         pairs = [part.pair(i) for i in range(count)]
-        found = search(
-            self.model, [source for source, _ in pairs], GREEDY, forbidden=codec.target.forbidden()
-        )
-        outputs = [codec.target.decode(one[0].tokens) for one in found]
+        outputs = [""] * count
+        by_length = sorted(range(count), key=lambda i: len(pairs[i][0]))
+        for begin in range(0, count, SIDE_BY_SIDE):
+            some = by_length[begin : begin + SIDE_BY_SIDE]
+            sources = [pairs[i][0] for i in some]
+            found = search(self.model, sources, GREEDY, forbidden=codec.target.forbidden())
+            for i, (best, *_) in zip(some, found, strict=True):
+                outputs[i] = codec.target.decode(best.tokens)
         references = [codec.target.decode(target.tolist()) for _, target in pairs]
         return score.bleu(outputs, references, self.config.languages[1])
 
@@ -389,7 +407,9 @@ class Trainer:
             load_weights(self.model, load_tensors(path), path)
             self._load_optimizer(newest.path / "optimizer.safetensors")
         except BadRun as error:
-            raise BadRun(f"{error}; delete {newest.path} to go on from the one before") from None
+            raise BadRun(
+                f"{error}; delete {newest.path} to go on from the checkpoint before it, if any"
+            ) from None
         self.progress.say(f"going on from step {self.state.step:,} of {self.run}")
 
     def _load_optimizer(self, path: Path) -> None:
@@ -404,8 +424,7 @@ class Trainer:
             kind, _, name = key.partition(".")
             if name not in own:
                 raise BadRun(f"{path} does not fit the model: it has an unknown tensor {key}")
-            on = "cpu" if kind == "step" and self.device.type == "cpu" else self.device
-            self.optimizer.state[own[name]][kind] = value.to(on)
+            self.optimizer.state[own[name]][kind] = value.to(self.device, copy=True)
 
     def finish(self) -> None:
         """Write the weights that translate: the mean of the last checkpoints, or the best."""
@@ -420,11 +439,3 @@ class Trainer:
             f"trained {self.state.step:,} steps in {duration(self.state.seconds)}; "
             f"{self.run / 'model.safetensors'} is the {words}"
         )
-
-
-def save_model(
-    run: Path, config: RunConfig, tensors: Mapping[str, torch.Tensor], words: str
-) -> None:
-    """Make these the weights that translate."""
-    save_tensors(run / "model.safetensors", tensors)
-    dataclasses.replace(config, weights=words).save(run)

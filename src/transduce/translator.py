@@ -99,6 +99,10 @@ class Translator:
 
         With `prefixes`, the translation of each text begins with its prefix.
         """
+        if prefixes is not None and len(prefixes) != len(texts):
+            raise BadInput(
+                f"{len(prefixes):,} prefixes for {len(texts):,} texts: expected one each"
+            )
         return list(self.stream(texts, prefixes=prefixes, batch=batch, **settings))
 
     def stream(
@@ -107,42 +111,46 @@ class Translator:
         *,
         prefixes: Iterable[str] | None = None,
         batch: int = 32,
+        window: int = WINDOW,
         advance: Callable[[int], None] = lambda done: None,
         **settings: Any,
     ) -> Iterator[Translation]:
         """Translate any number of texts, in order, holding a window of them in memory.
 
-        `batch` is the number of sentences searched side by side; it changes no translation.
+        `batch` is the number of sentences searched side by side, `window` the number of batches
+        read ahead; neither changes a translation. `advance` hears how many texts are done.
         """
         config = self.config.search.replace(**settings)
         if batch < 1:
             raise BadInput(f"batch = {batch}: expected at least 1 sentence")
-        forced = itertools.repeat(None) if prefixes is None else iter(prefixes)
+        forced = itertools.repeat(None) if prefixes is None else prefixes
         numbered = enumerate(zip(texts, forced, strict=False))
-        while window := list(itertools.islice(numbered, WINDOW * batch)):
-            yield from self._window(window, config, batch, advance)
+        while some := list(itertools.islice(numbered, window * batch)):
+            yield from self._window(some, config, batch, advance)
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[Candidate]:
-        """Score given translations, as the search would have."""
-        results: list[Candidate | None] = [None] * len(pairs)
-        encoded = []
-        for number, (source, target) in enumerate(pairs, start=1):
-            both = self._ids(source, self.codec.source), self._ids(target, self.codec.target)
-            limit = self.config.model.max_len
+    def score(
+        self, pairs: Sequence[tuple[str, str]], *, first: int = 1, **settings: Any
+    ) -> list[Candidate]:
+        """Score given translations, as the search would have; `first` numbers the first pair."""
+        config = self.config.search.replace(**settings)
+        encoded = [
+            (self._ids(source, self.codec.source), self._ids(target, self.codec.target))
+            for source, target in pairs
+        ]
+        limit = self.config.model.max_len
+        for number, both in enumerate(encoded, start=first):
             if max(map(len, both)) > limit:
                 raise BadInput(
                     f"pair {number:,} has {max(map(len, both)):,} subwords on a side: "
                     f"the model scores at most {limit:,}"
                 )
-            encoded.append(both)
-        order = sorted(range(len(pairs)), key=lambda i: len(encoded[i][0]) + len(encoded[i][1]))
+        results: list[Candidate | None] = [None] * len(pairs)
+        order = sorted(range(len(pairs)), key=lambda i: sum(map(len, encoded[i])))
         for some in _batched(order, 32):
             scores = log_probabilities(self.model, [encoded[i] for i in some])
             for i, of_tokens in zip(some, scores, strict=True):
-                total = sum(of_tokens)
                 ids = encoded[i][1][:-1].tolist()
-                hypothesis = Hypothesis.of(ids, total, self.config.search)
-                results[i] = self._candidate(hypothesis)
+                results[i] = self._candidate(Hypothesis.of(ids, sum(of_tokens), config))
         return [one for one in results if one is not None]
 
     def _window(
@@ -156,7 +164,9 @@ class Translator:
         jobs: list[_Job] = []
         for place, (number, (text, prefix)) in enumerate(window):
             if text.strip():
-                jobs += self._jobs(place, number, text, prefix, config)
+                jobs += self._jobs(place, number, text, prefix)
+            else:
+                advance(1)
         jobs.sort(key=lambda job: len(job.source))
         found: list[dict[int, list[Hypothesis]]] = [{} for _ in window]
         for some in _batched(jobs, batch):
@@ -166,18 +176,16 @@ class Translator:
                 config,
                 forbidden=self.forbidden,
                 prefixes=[job.prefix for job in some],
-                numbers=[job.number for job in some],
+                numbers=[(job.number, job.part) for job in some],
             )
             for job, best in zip(some, hypotheses, strict=True):
                 found[job.place][job.part] = best
-            advance(len({job.place for job in some}))
+            advance(sum(job.part == 0 for job in some))
         for (_, (text, _)), parts in zip(window, found, strict=True):
             ordered = [parts[part] for part in sorted(parts)]
-            yield Translation(text, self._joined(ordered, config), max(1, len(ordered)))
+            yield Translation(text, self._joined(ordered), max(1, len(ordered)))
 
-    def _jobs(
-        self, place: int, number: int, text: str, prefix: str | None, config: SearchConfig
-    ) -> list["_Job"]:
+    def _jobs(self, place: int, number: int, text: str, prefix: str | None) -> list["_Job"]:
         """Return what to search for one text: one source, or several where it is over-long."""
         ids = self.codec.source.encode(_one_line(text))
         forced = self.codec.target.encode(_one_line(prefix)) if prefix else []
@@ -187,12 +195,16 @@ class Translator:
                 f"the prefix of text {number + 1:,} has {len(forced):,} subwords: "
                 f"the model writes at most {room:,}"
             )
+        if not {*forced}.isdisjoint(self.forbidden):
+            raise BadInput(
+                f"the prefix of text {number + 1:,} has characters that the model cannot write"
+            )
         return [
             _Job(place, number, part, np.array([*piece, EOS]), forced if part == 0 else [])
             for part, piece in enumerate(cut(ids, self.config.model.max_len - 1, self.codec.source))
         ]
 
-    def _joined(self, parts: list[list[Hypothesis]], config: SearchConfig) -> tuple[Candidate, ...]:
+    def _joined(self, parts: list[list[Hypothesis]]) -> tuple[Candidate, ...]:
         """Return the candidates of a text from those of its parts."""
         if not parts:  # a blank line is translated by a blank line
             return (Candidate("", 0.0, 0.0, ()),)
@@ -241,7 +253,7 @@ def cut(ids: list[int], limit: int, subwords: Subwords) -> list[list[int]]:
     parts = []
     while len(ids) > limit:
         pieces = subwords.pieces(ids[: limit + 1])
-        begins = [i for i in range(limit // 2, limit + 1) if subwords.starts_word(ids[i])]
+        begins = [i for i in range(max(1, limit // 2), limit + 1) if subwords.starts_word(ids[i])]
         after_mark = [i for i in begins if pieces[i - 1].rstrip().endswith(ENDS)]
         end = (after_mark or begins or [limit])[-1]
         parts.append(ids[:end])

@@ -55,8 +55,8 @@ def main() -> None:
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # wherever it stands
     try:
         app()
-    except (Interrupted, KeyboardInterrupt) as error:
-        _end(str(error) or "interrupted", 130, debug=debug)
+    except Interrupted as error:
+        _end(str(error), 130, debug=debug)
     except TransduceError as error:
         _end(f"error: {error}", 1, debug=debug)
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
@@ -67,7 +67,11 @@ def main() -> None:
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not re.search(OUT_OF_MEMORY, str(error)):
             raise  # a defect of ours: its traceback is wanted
-        _end("error: out of memory: try a smaller batch_tokens or a smaller preset", 1, debug=debug)
+        _end(
+            "error: out of memory: try smaller batches (batch_tokens, --batch) or a smaller preset",
+            1,
+            debug=debug,
+        )
 
 
 def _end(message: str, status: int, *, debug: bool) -> None:

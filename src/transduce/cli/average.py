@@ -18,13 +18,12 @@ def average(
     last: Annotated[int, typer.Option(help="How many checkpoints, the newest ones.", min=1)] = 5,
 ) -> None:
     """Translate from now on with the mean of the last checkpoints, as the paper does (6.1)."""
-    from transduce.checkpoint import RunConfig, average_checkpoints
+    from transduce.checkpoint import RunConfig, average_checkpoints, save_model
     from transduce.machine import locked
     from transduce.progress import for_people
-    from transduce.training import save_model
 
-    config = RunConfig.load(run)
+    RunConfig.load(run)  # refuses what is no run before anything is written there
     with locked(run):
         tensors, words = average_checkpoints(run, last)
-        save_model(run, config, tensors, words)
+        save_model(run, RunConfig.load(run), tensors, words)
     for_people().say(f"{run / 'model.safetensors'} is now the {words}")

@@ -79,10 +79,7 @@ def demo(
     test = pocket.pairs(TEST, "test", seed)
     sources, references = [source for source, _ in test], [target for _, target in test]
     with progress.track("translating", TEST, "sentences") as advance:
-        outputs = []
-        for translation in translator.stream(sources):
-            outputs.append(translation.text)
-            advance(1)
+        outputs = [one.text for one in translator.stream(sources, advance=advance)]
     for source, reference, output in list(zip(sources, references, outputs, strict=True))[:SHOWN]:
         typer.echo(f"  en   {source}")
         typer.echo(f"  de   {output}")

@@ -56,8 +56,8 @@ def info(
 
 def gather(run: Path) -> dict[str, Any]:
     """Collect the facts of a run."""
-    from transduce.checkpoint import RunConfig, checkpoints, weights_of
-    from transduce.model import Transformer
+    from transduce.checkpoint import RunConfig, checkpoints
+    from transduce.model import count_parameters
 
     config = RunConfig.load(run)
     metrics = _metrics(run / "metrics.jsonl")
@@ -66,7 +66,7 @@ def gather(run: Path) -> dict[str, Any]:
         "languages": list(config.languages),
         "preset": config.preset,
         "device": config.device,
-        "parameters": sum(p.numel() for p in weights_of(Transformer(config.model)).values()),
+        "parameters": count_parameters(config.model),
         "weights": config.weights,
         "checkpoints": [one.step for one in checkpoints(run)],
         "last": next((one for one in reversed(metrics) if "loss" in one), None),

@@ -1,7 +1,7 @@
 """`transduce translate`."""
 
+import itertools
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,7 +58,7 @@ def translate(
     """
     from transduce import text
     from transduce.progress import for_people
-    from transduce.translator import Translator
+    from transduce.translator import WINDOW, Translator
 
     settings: dict[str, Any] = {
         name: value
@@ -79,22 +79,32 @@ def translate(
     if not (run / "model.safetensors").exists():
         progress.say(f"translating with {translator.weights}")
     if given is not None:
-        _score(translator, file, given)
+        unused = settings.keys() - {"alpha"}
+        if unused or prefix is not None:
+            raise BadInput("--given scores what is there: of the search it takes --alpha alone")
+        _score(translator, file, given, settings)
         return
+    if not sample and settings.keys() & {"temperature", "top_k", "top_p", "draw"}:
+        raise BadInput("--temperature, --top-k, --top-p and --seed need --sample")
     lines = text.open_lines(file)
+    typed = file == "-" and sys.stdin.isatty()  # then each line is answered at once
     cut = 0
     with progress.track("translating", _count(file), "lines") as advance:
-        prefixes = None if prefix is None else _forever(prefix)
-        for number, translation in enumerate(
-            translator.stream(lines, prefixes=prefixes, batch=batch, **settings), start=1
-        ):
+        translations = translator.stream(
+            lines,
+            prefixes=None if prefix is None else itertools.repeat(prefix),
+            batch=1 if typed else batch,
+            window=1 if typed else WINDOW,
+            advance=advance,
+            **settings,
+        )
+        for number, translation in enumerate(translations, start=1):
             cut += translation.parts > 1
             if nbest is None:
                 sys.stdout.write(translation.text + "\n")
             else:
                 for candidate in translation.candidates:
                     sys.stdout.write(f"{number}\t{candidate.score:.4f}\t{candidate.text}\n")
-            advance(1)
     sys.stdout.flush()
     if cut:
         progress.say(
@@ -103,14 +113,15 @@ def translate(
         )
 
 
-def _score(translator: "Translator", source: str, target: str) -> None:
+def _score(translator: "Translator", source: str, target: str, settings: dict[str, Any]) -> None:
     from transduce import text
 
-    block: list[tuple[str, str]] = []
+    first = 1
     pairs = text.read_pairs(source, target)
-    while block := [pair for _, pair in zip(range(1000), pairs, strict=False)]:
-        for candidate in translator.score(block):
+    while block := list(itertools.islice(pairs, 1000)):
+        for candidate in translator.score(block, first=first, **settings):
             sys.stdout.write(f"{candidate.score:.4f}\t{candidate.text}\n")
+        first += len(block)
 
 
 def _count(file: str) -> int | None:
@@ -119,12 +130,4 @@ def _count(file: str) -> int | None:
 
     if file == "-" or not Path(file).is_file():
         return None
-    count = sum(1 for _ in text.open_lines(file))
-    if not count:
-        raise BadInput(f"{file} is empty: there is nothing to translate")
-    return count
-
-
-def _forever(prefix: str) -> Iterator[str]:
-    while True:
-        yield prefix
+    return sum(1 for _ in text.open_lines(file))
