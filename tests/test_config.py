@@ -93,7 +93,8 @@ LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
     (TrainConfig, "cooldown", -0.001, 0.0, "0 to 1"),
     (TrainConfig, "cooldown", 1.001, 1.0, "0 to 1"),
     (TrainConfig, "clip", -0.001, 0.0, "0 or more"),
-    *((TrainConfig, name, -1, 0, "0 or more") for name in ("validate_bleu", "patience", "seed")),
+    *((TrainConfig, name, -1, 0, "0 or more") for name in ("validate_bleu", "patience")),
+    (TrainConfig, "seed", -1, 0, "a whole number from 0"),
     (TrainConfig, "max_skew", 0.999, 1.0, "1 or more"),
     (SearchConfig, "beam", 0, 1, "at least 1"),
     (SearchConfig, "alpha", -0.001, 0.0, "0 or more"),
@@ -104,7 +105,7 @@ LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
     (SearchConfig, "top_k", -1, 0, "0 or more"),
     (SearchConfig, "top_p", 0.0, 1e-12, "above 0, up to 1"),
     (SearchConfig, "top_p", 1.001, 1.0, "above 0, up to 1"),
-    (SearchConfig, "seed", -1, 0, "0 or more"),
+    (SearchConfig, "draw", -1, 0, "0 or more"),
 ]
 
 FIELDS = [
@@ -386,7 +387,7 @@ SEARCHES = st.builds(
     nbest=st.just(1),
     sample=st.booleans(),
     top_p=st.floats(0, 1, exclude_min=True),
-    seed=st.integers(0, 2**63 - 1),
+    draw=st.integers(0, 2**63 - 1),
 )
 
 

@@ -206,7 +206,7 @@ def test_what_a_killed_process_left_beside_is_not_taken_over(tmp_path: Path) -> 
 
 def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path: Path) -> None:
     left = [".file.writing-1", ".folder.writing-22/file", "inner/.file.writing-1", ".f.old-1/file"]
-    kept = [".lock", "file", "a.writing-1", ".hidden/file", "inner/file", "inner/.other"]
+    kept = [".lock", "file", "a.writing-1", ".hidden/file", "inner/file", "inner/.other", "f/file"]
     for name in (*left, *kept):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
@@ -349,3 +349,19 @@ def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(range(256)) * 1000)
     assert sha256(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_folder_that_was_moved_aside_goes_back_to_its_place(tmp_path: Path) -> None:
+    """Killed between two renames: the only whole copy is the one that was moved aside."""
+    aside = tmp_path / "checkpoints" / ".step-0000005.old-123"
+    aside.mkdir(parents=True)
+    (aside / "weights").write_text("whole")
+    replaced = tmp_path / "checkpoints" / ".step-0000009.old-123"
+    replaced.mkdir()
+    (tmp_path / "checkpoints" / "step-0000009").mkdir()
+    (tmp_path / ".corpus.spool-x").mkdir()
+    remove_leftovers(tmp_path)
+    assert (tmp_path / "checkpoints" / "step-0000005" / "weights").read_text() == "whole"
+    names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert names == ["step-0000005", "step-0000009"]
+    assert not (tmp_path / ".corpus.spool-x").exists()

@@ -178,7 +178,8 @@ def test_an_unknown_device_is_refused(name: str) -> None:
     assert str(caught.value) == f"device = {name!r}: expected auto, cpu or cuda"
 
 
-def test_cores_are_those_that_this_process_may_use() -> None:
+def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     allowed = os.sched_getaffinity(0)
     assert cores() == len(allowed)
     os.sched_setaffinity(0, {min(allowed)})
@@ -186,3 +187,5 @@ def test_cores_are_those_that_this_process_may_use() -> None:
         assert cores() == 1
     finally:
         os.sched_setaffinity(0, allowed)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert cores() == 3

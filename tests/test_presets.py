@@ -56,7 +56,7 @@ def by_the_paper(model: ModelConfig, vocabulary: int) -> int:
     norm = 2 * d
     encoder = attention + feed_forward + 2 * norm  # 3.1, a layer
     decoder = 2 * attention + feed_forward + 3 * norm
-    positions = 2 * (model.max_len + 256) * d if model.positions == "learned" else 0
+    positions = 2 * model.max_len * d if model.positions == "learned" else 0
     return vocabulary * d + model.N * (encoder + decoder) + positions  # 3.4: one matrix
 
 

@@ -209,6 +209,20 @@ def test_a_finished_run_can_be_trained_further(files: tuple[Path, Path], tmp_pat
     out = run(files, tmp_path / "run")
     run(files, out, steps="30")
     assert checkpoints(out)[-1].step == 30
+    without = {name: value for name, value in SETTINGS.items() if name != "steps"}
+    train(*files, out=out, preset="tiny", settings=without | {"epochs": "9"}, device="cpu")
+    assert checkpoints(out)[-1].state()["place"] == {"epoch": 9, "batch": 0}
+
+
+def test_a_refused_command_leaves_the_settings_of_a_run_alone(
+    files: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
+    before = (whole / "config.json").read_bytes()
+    other = tmp_path / "other.de"
+    other.write_text("Etwas anderes.\n" * 20, encoding="utf-8")
+    with pytest.raises(BadRun, match="prepared from other text"):
+        train(other, other, out=whole, settings=SETTINGS | {"steps": "99"}, device="cpu")
+    assert (whole / "config.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_cutting_keeps_every_token_and_prefers_the_end_of_a_sentence(
         assert all(len(part) <= limit for part in parts)
     for part in cut(subwords.encode("x" * 500), 9, subwords):
         assert 1 <= len(part) <= 9
+    assert all(len(part) == 1 for part in cut(ids, 1, subwords))
     halves = cut(subwords.encode("One two three. Four five six."), 20, subwords)
     assert subwords.decode(halves[0]).strip() == "One two three."
 
@@ -129,6 +130,10 @@ def test_a_prefix_begins_the_translation(translator: Translator) -> None:
     assert second.text.startswith("Zwei")
     with pytest.raises(BadInput, match="the prefix of text 1 has"):
         translator.translate(["A man sleeps."], prefixes=["Mann " * 400])
+    with pytest.raises(BadInput, match="characters that the model cannot write"):
+        translator.translate(["A man sleeps."], prefixes=["Ein\0Mann"])
+    with pytest.raises(BadInput, match="1 prefixes for 2 texts"):
+        translator.translate(["A man.", "Two dogs."], prefixes=["Ein"])
 
 
 def test_given_translations_are_scored_as_the_search_scores_them(translator: Translator) -> None:
@@ -161,6 +166,22 @@ def test_a_stream_is_endless_and_bounded(translator: Translator) -> None:
     endless = itertools.cycle(TEXT[:2])
     first = list(itertools.islice(translator.stream(endless, batch=1, beam=1), 3))
     assert [one.source for one in first] == [TEXT[0], TEXT[1], TEXT[0]]
+
+
+def test_progress_counts_every_text_once(translator: Translator) -> None:
+    texts = ["A man sleeps.", "", " ".join(TEXT[:12]), "Two dogs run."] * 3
+    done: list[int] = []
+    list(translator.stream(texts, batch=2, window=2, advance=done.append))
+    assert sum(done) == len(texts)
+    assert len(done) > 4
+
+
+def test_the_penalty_of_given_translations_can_be_set(translator: Translator) -> None:
+    pair = ("Two dogs run.", "Zwei Hunde laufen.")
+    (plain,) = translator.score([pair], alpha=0.0)
+    assert plain.score == plain.log_probability
+    (paper,) = translator.score([pair])
+    assert paper.score > plain.score
 
 
 def test_wrong_settings_are_named(translator: Translator) -> None:

@@ -130,4 +130,7 @@ def _count(file: str) -> int | None:
 
     if file == "-" or not Path(file).is_file():
         return None
-    return sum(1 for _ in text.open_lines(file))
+    count = sum(1 for _ in text.open_lines(file))
+    if not count:
+        raise BadInput(f"{file} is empty: there is nothing to translate")
+    return count
