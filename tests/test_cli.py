@@ -360,7 +360,8 @@ def in_own_process(code: str, *arguments: str | Path) -> subprocess.CompletedPro
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        env=environment(),
+        # Not measured: the limits set here would stop coverage from writing its own file.
+        env={name: value for name, value in environment().items() if "COVERAGE" not in name},
         check=False,
         timeout=120,
     )
