@@ -138,8 +138,7 @@ class Terminal:
         from rich import progress as bars
 
         columns = [
-            bars.TextColumn("{task.description}", markup=False),
-            bars.BarColumn(bar_width=20),
+            bars.BarColumn(bar_width=6),  # a note takes most of a line of 80
             bars.TaskProgressColumn(),
             bars.TextColumn("{task.fields[note]}", markup=False),
         ]

@@ -322,8 +322,8 @@ class Trainer:
         left = duration(state.seconds * (1 - part) / part) if part else "?"
         show(
             part,
-            f"step {state.step:,}, epoch {state.place.epoch + 1}, loss {loss:.3f}, "
-            f"ppl {perplexity:.2f}, lr {rate:.2e}, {speed:,.0f} tok/s, {left} left",
+            f"step {state.step:,}, loss {loss:.2f}, ppl {perplexity:.4g}, lr {rate:.1e}, "
+            f"{speed:,.0f} tok/s, {left} left",
         )
         state.window = Window()
 
