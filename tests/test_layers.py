@@ -25,7 +25,11 @@ ORDER = [
     "preparation",
     "machine",
     "batches",
+    "packing",
+    "kernels",
     "linear",
+    "fused",
+    "packed_attention",
     "attention",
     "model",
     "loss",
@@ -34,15 +38,21 @@ ORDER = [
     "metrics",
     "search",
     "score",
+    "processes",
     "plan",
+    "state",
+    "log",
+    "feed",
+    "engine",
     "training",
     "translator",
+    "look",
     "bench",
     "cli",
     "__main__",
 ]
 WITHOUT_TORCH = ORDER[: ORDER.index("batches")]
-OPTIONAL = {"sacremoses", "zstandard", "transformers", "tensorboard", "matplotlib"}
+OPTIONAL = {"sacremoses", "zstandard", "transformers", "tensorboard", "matplotlib", "triton"}
 
 ROOT = Path(transduce.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -145,7 +155,9 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     assert not {"torch", "numpy", "tokenizers", "sacrebleu"} & found
 
 
-@pytest.mark.parametrize("command", ["", "train", "translate", "score", "info", "bench", "demo"])
+@pytest.mark.parametrize(
+    "command", ["", "train", "translate", "score", "info", "curves", "bench", "demo"]
+)
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:
     argv = ["transduce", *command.split(), "--help"]
     found = modules_after(

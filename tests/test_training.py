@@ -211,7 +211,7 @@ def test_a_finished_run_can_be_trained_further(files: tuple[Path, Path], tmp_pat
     assert checkpoints(out)[-1].step == 30
     without = {name: value for name, value in SETTINGS.items() if name != "steps"}
     train(*files, out=out, preset="tiny", settings=without | {"epochs": "9"}, device="cpu")
-    assert checkpoints(out)[-1].state()["place"] == {"epoch": 9, "batch": 0}
+    assert checkpoints(out)[-1].state()["place"] == {"epoch": 9, "update": 0}
 
 
 def test_a_refused_command_leaves_the_settings_of_a_run_alone(
@@ -237,7 +237,7 @@ def test_epochs_and_time_end_a_run(
     assert RunConfig.load(out).train.steps is None
     state = checkpoints(out)[-1].state()
     if expected == "epoch":
-        assert (state["place"]["epoch"], state["place"]["batch"]) == (2, 0)
+        assert (state["place"]["epoch"], state["place"]["update"]) == (2, 0)
     else:
         assert 1.5 <= state["seconds"] < 6
         train(*files, out=out, preset="tiny", settings=settings, device="cpu")

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.batches import CrossGroup, CrossView, SelfView
+from transduce.batches import CrossGroup, CrossView, Ranges, SelfView
 from transduce.config import ModelConfig
 from transduce.linear import Linear
+from transduce.packed_attention import attend_cross, attend_self
 
 
 def attention(
@@ -80,14 +81,18 @@ class SelfAttention(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.h, self.dropout = config.h, config.attention_dropout
+        self.h, self.d_k, self.d_v = config.h, config.d_k, config.d_v
+        self.dropout = config.attention_dropout
         self.sizes = [config.h * config.d_k, config.h * config.d_k, config.h * config.d_v]
         d_model, bias = config.d_model, config.attention_bias
         self.W_QKV = Linear(d_model, sum(self.sizes), bias=bias, blocks=self.sizes)
         self.W_O = Linear(self.sizes[-1], d_model, bias=bias)
 
-    def forward(self, x: Tensor, own: SelfView | KeysValues, *, causal: bool) -> Tensor:
+    def forward(self, x: Tensor, own: SelfView | Ranges | KeysValues, *, causal: bool) -> Tensor:
         """Let each token of a run see its sentence, or each next token its cache."""
+        if isinstance(own, Ranges):  # which know what is causal
+            y = attend_self(self.W_QKV(x), own, self.h, self.d_k, self.d_v)
+            return self.W_O(y)  # type: ignore[no-any-return]
         q, k, v = self._project(x)  # (T, H, C)
         if isinstance(own, KeysValues):
             own.append(k, v)
@@ -116,7 +121,8 @@ class CrossAttention(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.h, self.dropout = config.h, config.attention_dropout
+        self.h, self.d_k, self.d_v = config.h, config.d_k, config.d_v
+        self.dropout = config.attention_dropout
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         d_model, bias = config.d_model, config.attention_bias
         self.W_Q = Linear(d_model, self.sizes[0], bias=bias)
@@ -130,10 +136,21 @@ class CrossAttention(nn.Module):
         k, v = (part.unflatten(-1, (self.h, -1)) for part in rows.split(self.sizes, dim=-1))
         return KeysValues(k.transpose(1, 2), v.transpose(1, 2), view.real[:, None, None])
 
-    def forward(self, x: Tensor, source: KeysValues, groups: Sequence[CrossGroup]) -> Tensor:
-        """Let each token of a run, or each hypothesis of a sentence, see the whole source."""
+    def forward(
+        self, x: Tensor, source: KeysValues | Tensor, view: Sequence[CrossGroup] | Ranges
+    ) -> Tensor:
+        """Let each token of a run, or each hypothesis of a sentence, see the whole source.
+
+        `source` is what `keys_values` made of the encoder's output or, with ranges, that itself.
+        """
+        if isinstance(view, Ranges):
+            assert isinstance(source, Tensor)
+            y = attend_cross(self.W_Q(x), self.W_KV(source), view, self.h, self.d_k, self.d_v)
+            return self.W_O(y)  # type: ignore[no-any-return]
         q = self.W_Q(x).unflatten(-1, (self.h, -1))  # (T, H, C)
+        groups = view
         sentences = [group.sentences for group in groups]
+        assert isinstance(source, KeysValues)
         assert source.real is not None
         dropout = self.dropout if self.training else 0.0
         parts = []

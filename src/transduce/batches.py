@@ -2,13 +2,15 @@
 
 S sentences of a batch, T tokens of one side.
 
-The order of an epoch follows from the seed and the epoch's number alone, so a place in the data is
-two numbers, and resuming is exact whatever came before.
+An update of the weights learns from a set of sentences. Which sentences those are follows from the
+seed, the epoch and `batch_tokens` alone, so a place in the data is two numbers, and resuming is
+exact whatever came before. Into how many pieces an update is cut, to fit into memory or to be dealt
+among processes, changes nothing of what is learned.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +38,19 @@ class SelfView:
         """Make the view of a run whose sentences have these lengths, shortest first."""
         values, counts = np.unique(lengths, return_counts=True)
         return cls(tuple(zip(counts.tolist(), values.tolist(), strict=True)))
+
+
+class Ranges(NamedTuple):
+    """Who meets whom in a run with filler: each query sees one range of keys.
+
+    So each key is seen by one range of queries. Both ranges only ever grow along their runs; those
+    of filler are empty.
+    """
+
+    first: Tensor  # (queries,)
+    last: Tensor  # (queries,) one past it
+    seen_first: Tensor  # (keys,)
+    seen_last: Tensor  # (keys,)
 
 
 class CrossGroup(NamedTuple):
@@ -94,7 +109,7 @@ class Run:
 
     tokens: Tensor  # (T,)
     positions: Tensor  # (T,) each token's place in its sentence, from 0
-    view: SelfView
+    view: SelfView | Ranges
 
     def to(self, device: torch.device) -> "Run":
         """Move to a device."""
@@ -106,39 +121,75 @@ class Run:
 class Batch:
     """What one forward and backward pass sees.
 
-    The two sides are sorted each by its own lengths, so that self-attention meets runs of equal
-    length; `cross` knows which source belongs to which target.
+    As `Grouped` lays it out, the two sides are sorted each by its own lengths, so that
+    self-attention meets runs of equal length, and `cross` knows which source belongs to which
+    target. As `Packed` does, both sides have the same order, and filler behind it.
     """
 
     source: Run
     target: Run  # the decoder's input: <s> and all but the last token
-    labels: Tensor  # (T,) the decoder's answer: all tokens, </s> the last
-    cross: CrossView
+    labels: Tensor  # (T,) the decoder's answer: all tokens, </s> the last; <pad> where filler is
+    cross: CrossView | Ranges
     order: Ints  # the sentences' numbers in the order of the target side
+    used: tuple[int, int]  # places that hold no filler, of the source and of the target
+    flat: Tensor | None = None  # where all tensors are views of this one
 
     @property
     def target_tokens(self) -> int:
         """The number of tokens that have a loss."""
-        return self.labels.numel()
+        return self.used[1]
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """The number of tokens that the model works on, of the source and of the target."""
+        return self.source.tokens.numel(), self.labels.numel()
 
     def to(self, device: torch.device) -> "Batch":
         """Move to a device."""
+        if self.flat is not None:
+            return unflatten(
+                self.flat.to(device, non_blocking=True), self.places, self.order, self.used
+            )
+        assert isinstance(self.cross, CrossView)
         return Batch(
             self.source.to(device),
             self.target.to(device),
             self.labels.to(device, non_blocking=True),
             self.cross.to(device),
             self.order,
+            self.used,
         )
+
+    def pinned(self) -> "Batch":
+        """Move to memory that a GPU can read while the processor goes on."""
+        if self.flat is None:
+            return self
+        return unflatten(self.flat.pin_memory(), self.places, self.order, self.used)
+
+
+def unflatten(flat: Tensor, places: tuple[int, int], order: Ints, used: tuple[int, int]) -> Batch:
+    """Make a batch with filler of its one tensor: so it travels to a device in one copy."""
+    S, T = places
+    source, source_positions, first, last, seen_first, seen_last = flat[: 6 * S].view(6, S).unbind()
+    target, target_positions, labels, begin, end, past, own, sees_first, sees_last = (
+        flat[6 * S :].view(9, T).unbind()
+    )
+    return Batch(
+        Run(source, source_positions, Ranges(first, last, first, last)),
+        Run(target, target_positions, Ranges(begin, past, own, end)),
+        labels,
+        Ranges(sees_first, sees_last, seen_first, seen_last),
+        order,
+        used,
+        flat,
+    )
 
 
 def pack(sentences: Sequence[Tokens]) -> Run:
     """Lay sentences end to end; they must be sorted by length."""
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     tokens = np.concatenate(sentences).astype(np.int64)
-    return Run(
-        torch.from_numpy(tokens), torch.from_numpy(_positions(lengths)), SelfView.of(lengths)
-    )
+    return Run(torch.from_numpy(tokens), torch.from_numpy(positions(lengths)), SelfView.of(lengths))
 
 
 def make_batch(pairs: Sequence[tuple[Tokens, Tokens]]) -> Batch:
@@ -160,86 +211,114 @@ def make_batch(pairs: Sequence[tuple[Tokens, Tokens]]) -> Batch:
         keys=source_lengths[by_source],
         rows=rank[by_target],
     )
-    return Batch(source, Run(inputs, target.positions, target.view), labels, cross, by_target)
+    used = source.tokens.numel(), labels.numel()
+    return Batch(source, Run(inputs, target.positions, target.view), labels, cross, by_target, used)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The next batch to be read: its epoch and its number within it, both from 0."""
+    """The next update to be made: its epoch and its number within it, both from 0."""
 
     epoch: int = 0
-    batch: int = 0
+    update: int = 0
 
     def to_json(self) -> dict[str, int]:
         """Return the place as a JSON object."""
-        return {"epoch": self.epoch, "batch": self.batch}
+        return {"epoch": self.epoch, "update": self.update}
 
     @classmethod
     def from_json(cls, value: Any) -> "Place":
         """Read a place, or say what is wrong with it."""
         match value:
-            case {"epoch": int(epoch), "batch": int(batch)} if epoch >= 0 and batch >= 0:
-                return cls(epoch, batch)
+            case {"epoch": int(epoch), "update": int(update)} if epoch >= 0 and update >= 0:
+                return cls(epoch, update)
         raise BadRun(f"the place in the data is damaged: {value!r}")
 
 
-class Batches:
-    """An endless stream of batches that knows its place.
+class Layout(Protocol):
+    """How sentences are dealt into updates and laid out, to suit the kernels of a device."""
 
-    Process `rank` of `world` takes every world-th batch of the one stream that all of them share,
-    so no pair is seen by two of them.
-    """
+    def updates(self, random: np.random.Generator) -> list[Ints]:
+        """Deal all sentences to learn from into updates, in random order."""
 
-    def __init__(
-        self,
-        part: Part,
-        *,
-        batch_tokens: int,
-        seed: int,
-        place: Place = Place(),  # noqa: B008  (frozen)
-        rank: int = 0,
-        world: int = 1,
-    ) -> None:
-        self.part = part
-        self.batch_tokens = batch_tokens
+    def pieces(self, sentences: Ints) -> list[Ints]:
+        """Cut an update into pieces of about equal size."""
+
+    def batch(self, sentences: Ints) -> Batch:
+        """Lay out the sentences of a piece."""
+
+    def once(self, part: Part) -> Iterator[Batch]:
+        """Pass once over a part, similar lengths together: for evaluation."""
+
+
+class Grouped:
+    """Batches for kernels that take rows of equal length: no filler, a new shape each time."""
+
+    def __init__(self, part: Part, batch_tokens: int, pieces: int = 1) -> None:
+        self.part, self.batch_tokens, self.count = part, batch_tokens, pieces
+        self.lengths = part.source.lengths, part.target.lengths
+
+    def updates(self, random: np.random.Generator) -> list[Ints]:
+        """Deal all sentences to learn from into updates, in random order."""
+        return group(*self.lengths, self.batch_tokens, random)
+
+    def pieces(self, sentences: Ints) -> list[Ints]:
+        """Cut an update into at most `count` pieces of about equal size."""
+        lengths = np.maximum(*(side[sentences] for side in self.lengths))
+        middles = lengths.cumsum() - lengths / 2
+        piece = (middles * self.count / lengths.sum()).astype(np.int64)
+        return np.split(sentences, np.flatnonzero(np.diff(piece)) + 1)
+
+    def batch(self, sentences: Ints) -> Batch:
+        """Lay out the sentences of a piece."""
+        return make_batch([self.part.pair(int(i)) for i in sentences])
+
+    def once(self, part: Part) -> Iterator[Batch]:
+        """Pass once over a part, similar lengths together: for evaluation."""
+        source, target = part.source.lengths, part.target.lengths
+        limits = self.batch_tokens, self.batch_tokens
+        for indices in cut(np.lexsort((source, target)), source, target, limits):
+            yield make_batch([part.pair(int(i)) for i in indices])
+
+
+class Updates:
+    """An endless stream of updates, each the numbers of its sentences, that knows its place."""
+
+    def __init__(self, layout: Layout, *, seed: int, place: Place = Place()) -> None:  # noqa: B008  (frozen)
+        self.layout = layout
         self.seed = seed
         self.place = place
-        self.rank = rank
-        self.world = world
         self._epoch = -1
-        self._groups: list[Ints] = []
+        self._updates: list[Ints] = []
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Ints]:
         """Return itself: the stream has no end."""
         return self
 
-    def __next__(self) -> Batch:
-        """Return this process's next batch; the place moves past those of all processes."""
-        for _ in range(self.rank):
-            self._advance()
-        indices = self._groups_of(self.place.epoch)[self.place.batch]
-        for _ in range(self.world - self.rank):
-            self._advance()
-        return make_batch([self.part.pair(int(i)) for i in indices])
+    def __next__(self) -> Ints:
+        """Return the sentences of the next update."""
+        epoch, number = self.place.epoch, self.place.update
+        updates = self._of(epoch)
+        last = number + 1 == len(updates)
+        self.place = Place(epoch + 1, 0) if last else Place(epoch, number + 1)
+        return updates[number]
 
-    def batches_per_epoch(self) -> int:
-        """Return how many batches the current epoch has."""
-        return len(self._groups_of(self.place.epoch))
+    def per_epoch(self) -> int:
+        """Return how many updates the current epoch has."""
+        return len(self._of(self.place.epoch))
 
-    def _advance(self) -> None:
-        if self.place.batch + 1 < len(self._groups_of(self.place.epoch)):
-            self.place = Place(self.place.epoch, self.place.batch + 1)
-        else:
-            self.place = Place(self.place.epoch + 1, 0)
-
-    def _groups_of(self, epoch: int) -> list[Ints]:
+    def _of(self, epoch: int) -> list[Ints]:
         if epoch != self._epoch:
-            random = np.random.default_rng([self.seed, epoch])
-            self._groups = group(
-                self.part.source.lengths, self.part.target.lengths, self.batch_tokens, random
-            )
+            self._updates = self.layout.updates(np.random.default_rng([self.seed, epoch]))
             self._epoch = epoch
-        return self._groups
+        return self._updates
+
+
+def pools(tokens: Ints, batch_tokens: int, random: np.random.Generator) -> list[Ints]:
+    """Shuffle sentences, and part them into pools that make `POOL` batches each."""
+    shuffled = random.permutation(len(tokens))
+    total = tokens[shuffled].cumsum()
+    return np.split(shuffled, np.flatnonzero(np.diff(total // (POOL * batch_tokens))) + 1)
 
 
 def group(source: Ints, target: Ints, batch_tokens: int, random: np.random.Generator) -> list[Ints]:
@@ -249,24 +328,14 @@ def group(source: Ints, target: Ints, batch_tokens: int, random: np.random.Gener
     by approximate sequence length"); the batches are shuffled again. A sentence longer than
     `batch_tokens` makes a batch of its own.
     """
-    shuffled = random.permutation(len(source))
-    tokens = np.maximum(source, target)[shuffled].cumsum()
-    pools = np.split(shuffled, np.flatnonzero(np.diff(tokens // (POOL * batch_tokens))) + 1)
     groups = []
-    for pool in pools:
+    for pool in pools(np.maximum(source, target), batch_tokens, random):
         ordered = pool[np.lexsort((source[pool], target[pool]))]
-        groups += _cut(ordered, source, target, batch_tokens)
+        groups += cut(ordered, source, target, (batch_tokens, batch_tokens))
     return [groups[i] for i in random.permutation(len(groups))]
 
 
-def in_order(part: Part, batch_tokens: int) -> Iterator[Batch]:
-    """Pass once over a part, similar lengths together: for evaluation."""
-    source, target = part.source.lengths, part.target.lengths
-    for indices in _cut(np.lexsort((source, target)), source, target, batch_tokens):
-        yield make_batch([part.pair(int(i)) for i in indices])
-
-
-def _cut(ordered: Ints, source: Ints, target: Ints, batch_tokens: int) -> list[Ints]:
+def cut(ordered: Ints, source: Ints, target: Ints, limits: tuple[int, int]) -> list[Ints]:
     """Cut a run of sentences wherever one more would overfill either side."""
     totals = np.stack([source[ordered], target[ordered]]).cumsum(axis=1)  # (2, S)
     cuts, begin = [], 0
@@ -274,8 +343,8 @@ def _cut(ordered: Ints, source: Ints, target: Ints, batch_tokens: int) -> list[I
     while begin < len(ordered):
         # Both sides' totals only grow, so the first overfull sentence is found by bisection.
         end = min(
-            int(np.searchsorted(side, base + batch_tokens, side="right"))
-            for side, base in zip(totals, used[:, 0], strict=True)
+            int(np.searchsorted(side, base + limit, side="right"))
+            for side, base, limit in zip(totals, used[:, 0], limits, strict=True)
         )
         end = max(end, begin + 1)
         cuts.append(ordered[begin:end])
@@ -284,6 +353,7 @@ def _cut(ordered: Ints, source: Ints, target: Ints, batch_tokens: int) -> list[I
     return cuts
 
 
-def _positions(lengths: Ints) -> Ints:
+def positions(lengths: Ints) -> Ints:
+    """Return each token's place in its sentence, from 0."""
     begins = np.repeat(lengths.cumsum() - lengths, lengths)
     return np.arange(lengths.sum()) - begins

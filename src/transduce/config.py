@@ -119,8 +119,8 @@ class TrainConfig(Settings):
     vocabulary: int | None = None  # None: from the size of the corpus
     joint: bool = True  # one vocabulary for both languages (5.1)
     subwords: Literal["bpe", "wordpiece"] = "bpe"
-    batch_tokens: int = 25_000  # on each side (5.1)
-    accumulate: int = 1  # batches summed into one update
+    batch_tokens: int = 25_000  # of an update, on each side (5.1)
+    accumulate: int | None = 1  # pieces that a process computes it in; None: as few as fit
     max_skew: float = 4.0  # drop pairs where one side is this many times longer, and 10 more
     # How.
     eps_ls: float = 0.1
@@ -143,9 +143,11 @@ class TrainConfig(Settings):
     # On what.
     seed: int = 1
     threads: int | None = None  # None: all cores; another number gives other bits
+    precision: Literal["auto", "bf16", "float32"] = "auto"  # auto: bf16 on GPUs that have it
+    recompute: bool = False  # layers in the backward pass, for less memory and a third more time
 
     POSITIVE: ClassVar[tuple[str, ...]] = (
-        *("batch_tokens", "accumulate", "warmup", "save_every", "keep", "average"),
+        *("batch_tokens", "warmup", "save_every", "keep", "average"),
         *("validate_every", "log_every"),
     )
 
@@ -153,7 +155,7 @@ class TrainConfig(Settings):
         """Refuse what cannot be run."""
         for name in self.POSITIVE:
             self._require(getattr(self, name) >= 1, name, "at least 1")
-        for name in ("steps", "epochs", "seconds", "vocabulary", "threads"):
+        for name in ("steps", "epochs", "seconds", "vocabulary", "threads", "accumulate"):
             value = getattr(self, name)
             self._require(value is None or value > 0, name, "more than 0")
         for name in ("eps_ls", "beta1", "beta2"):

@@ -52,6 +52,16 @@ class Side:
             raise IndexError(index)
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
 
+    def take(self, indices: Ints) -> tuple[Tokens, Ints]:
+        """Return the tokens of some sentences end to end, and how many each has."""
+        lengths = self.lengths_of(indices)
+        shift = self.offsets[indices] - (lengths.cumsum() - lengths)
+        return self.tokens[np.repeat(shift, lengths) + np.arange(lengths.sum())], lengths
+
+    def lengths_of(self, indices: Ints) -> Ints:
+        """Return the number of tokens of some sentences, `</s>` included."""
+        return self.offsets[indices + 1] - self.offsets[indices]
+
     @property
     def lengths(self) -> Ints:
         """The number of each sentence's tokens, `</s>` included."""

@@ -5,6 +5,7 @@ TransduceError          one clear sentence for a person; the command line prints
 ├── BadSetting          a setting or preset that does not exist or does not fit
 ├── BadRun              a run folder, checkpoint or corpus that is missing, foreign or damaged
 ├── Diverged            training whose loss is no longer a number
+├── LostProcess         another process of a run that has ended
 ├── MissingExtra        an optional library that is not installed
 └── Interrupted         work that was stopped from outside, after saving; exits with 130
 
@@ -33,6 +34,10 @@ class BadRun(TransduceError):
 
 class Diverged(TransduceError):
     """The loss is no longer a number."""
+
+
+class LostProcess(TransduceError):
+    """Another process of the same run has ended."""
 
 
 class Interrupted(TransduceError):

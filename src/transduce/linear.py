@@ -39,7 +39,9 @@ class Linear(nn.Linear):
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x W^T + b. (T, inputs), (outputs, inputs) -> (T, outputs)."""
+    """Return x W^T + b, in the precision of `x`. (T, inputs), (outputs, inputs) -> (T, outputs)."""
+    if weight.dtype != x.dtype:
+        return _Narrow.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
     if ONEDNN and len(x) >= ROWS and x.device.type == "cpu" and x.dtype == torch.float32:
         return _OneDNN.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
     return F.linear(x, weight, bias)
@@ -63,6 +65,37 @@ class _OneDNN(torch.autograd.Function):
             gradient.T @ x if of_weight else None,
             gradient.sum(0) if of_bias else None,
         )
+
+
+class _Narrow(torch.autograd.Function):
+    """The product in the precision of x, of weights that stay float32; so does their gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        narrow = weight.to(x.dtype)
+        ctx.save_for_backward(x, narrow)
+        ctx.dtype = weight.dtype
+        return F.linear(x, narrow, None if bias is None else bias.to(x.dtype))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, narrow = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        return (
+            gradient @ narrow if of_x else None,
+            add_product(None, gradient.T, x, ctx.dtype) if of_weight else None,
+            gradient.sum(0, dtype=ctx.dtype) if of_bias else None,
+        )
+
+
+def add_product(total: Tensor | None, a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    """Add a b to a `total`, in place; in float32, with no rounding on the way, if the GPU can."""
+    if a.device.type == "cuda" and a.dtype != dtype:
+        if total is None:
+            return torch.mm(a, b, out_dtype=dtype)
+        return torch.addmm(total, a, b, out_dtype=dtype, out=total)
+    found = (a @ b).to(dtype)
+    return found if total is None else total.add_(found)
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

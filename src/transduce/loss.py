@@ -1,8 +1,8 @@
 """Label smoothing (paper 5.4), without the whole logits in memory. T tokens, D = d_model, V words.
 
 Convention: of the target distribution, 1 - eps_ls goes to the right word and eps_ls is spread
-evenly over every word of the vocabulary but <pad>, the right word included. No token of a packed
-run is padding, so none has a loss that it should not have.
+evenly over every word of the vocabulary but <pad>, the right word included. Where the label is
+<pad> there is filler, which has no loss.
 """
 
 from typing import Any
@@ -10,10 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.linear import product
+from transduce import kernels
+from transduce.linear import add_product, product
 from transduce.subwords import PAD
 
-CHUNK = 2**22  # logits at a time: enough for fast products, few enough to stay near the cores
+# Logits at a time: on a CPU enough for fast products, few enough to stay near the cores; on a GPU
+# few enough to be a small part of the memory, enough to make adding to the matrix's gradient cheap.
+CHUNK, CHUNK_CUDA = 2**22, 2**28
 
 
 def loss(x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tensor, Tensor]:
@@ -23,11 +26,12 @@ def loss(x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tens
     has a gradient: the second is for people, its exponential per token being the perplexity.
     """
     wants_gradient = torch.is_grad_enabled() and (x.requires_grad or matrix.requires_grad)
-    smoothed, nll = _SmoothedLoss.apply(x, matrix, labels, eps_ls, wants_gradient)  # type: ignore[no-untyped-call]
+    kind = _OnCPU if x.device.type == "cpu" else _OnGPU
+    smoothed, nll = kind.apply(x, matrix, labels, eps_ls, wants_gradient)  # type: ignore[no-untyped-call]
     return smoothed, nll
 
 
-class _SmoothedLoss(torch.autograd.Function):
+class _OnCPU(torch.autograd.Function):
     """Softmax, loss and gradient of a few tokens at a time.
 
     With p the softmax, q the smoothed target and u = eps_ls / (V - 1) its even part, the loss of a
@@ -44,6 +48,10 @@ class _SmoothedLoss(torch.autograd.Function):
         eps_ls: float,
         wants_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
+        all_x, real = x, labels != PAD
+        filler = not bool(real.all())
+        if filler:
+            x, labels = x[real], labels[real]
         even = eps_ls / (len(matrix) - 1)
         columns = matrix.sum(0) - matrix[PAD]  # (D,) what the even part is multiplied with
         smoothed = x.new_zeros((), dtype=torch.float64)
@@ -52,7 +60,7 @@ class _SmoothedLoss(torch.autograd.Function):
             d_x, d_matrix = torch.empty_like(x), torch.zeros_like(matrix)
         rows = max(1, CHUNK // len(matrix))
         for part in range(0, len(x), rows):
-            some, right = x[part : part + rows], labels[part : part + rows, None]
+            some, right = x[part : part + rows], labels[part : part + rows, None].long()
             z = product(some, matrix)  # (t, V)
             z_right = z.gather(1, right)
             p = z.softmax(-1)
@@ -71,12 +79,82 @@ class _SmoothedLoss(torch.autograd.Function):
             total = even * x.sum(0)
             d_matrix -= total
             d_matrix[PAD] += total
+            if filler:
+                d_x = torch.zeros_like(all_x).masked_scatter_(real[:, None], d_x)
             ctx.save_for_backward(d_x, d_matrix)
         ctx.mark_non_differentiable(nll)
         return smoothed, nll
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        d_x, d_matrix = ctx.saved_tensors
-        factor = gradient.to(d_x.dtype)
-        return d_x * factor, d_matrix * factor, None, None, None
+        return _backward(ctx, gradient)
+
+
+class _OnGPU(torch.autograd.Function):
+    """The same with the fewest passes over the logits.
+
+    Products are made in the precision of x; losses, and the sum of the matrix's gradient over the
+    chunks, are float32 or more.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        matrix: Tensor,
+        labels: Tensor,
+        eps_ls: float,
+        wants_gradient: bool,
+    ) -> tuple[Tensor, Tensor]:
+        narrow = matrix.to(x.dtype)
+        sums = x.new_zeros(2, dtype=torch.float64)
+        if wants_gradient:
+            d_x, d_matrix = torch.empty_like(x), torch.zeros_like(matrix)
+        rows = _rows(len(x), len(matrix))
+        for part in range(0, len(x), rows):
+            some = x[part : part + rows]
+            z = some @ narrow.T  # (t, V)
+            sums += _softmax(z, labels[part : part + rows], eps_ls).sum(0, dtype=torch.float64)
+            if wants_gradient:
+                torch.mm(z, narrow, out=d_x[part : part + rows])
+                add_product(d_matrix, z.T, some, d_matrix.dtype)
+        smoothed, nll = sums.unbind()
+        if wants_gradient:
+            ctx.save_for_backward(d_x, d_matrix)
+        ctx.mark_non_differentiable(nll)
+        return smoothed, nll
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        return _backward(ctx, gradient)
+
+
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    d_x, d_matrix = ctx.saved_tensors
+    return d_x * gradient.to(d_x.dtype), d_matrix * gradient.to(d_matrix.dtype), None, None, None
+
+
+def _rows(tokens: int, words: int) -> int:
+    """Return how many tokens to take at a time: all chunks alike where that can be."""
+    chunks = -(-tokens * words // CHUNK_CUDA)
+    even = (n for n in range(chunks, 2 * chunks) if tokens % n == 0)
+    return -(-tokens // next(even, chunks))
+
+
+def _softmax(z: Tensor, labels: Tensor, eps_ls: float) -> Tensor:
+    """Turn logits into their gradient, in place; return both losses. (t, V), (t,) -> (t, 2)."""
+    if kernels.usable(z):
+        from transduce.kernels import rows
+
+        return rows.softmax(z, labels, eps_ls, PAD)
+    even = eps_ls / (z.size(1) - 1)
+    real, right = (labels != PAD)[:, None], labels.long()[:, None]
+    scores = z.float()
+    lse, z_right = scores.logsumexp(-1, keepdim=True), scores.gather(1, right)
+    z_even = scores.sum(-1, keepdim=True) - scores[:, PAD, None]
+    smoothed = lse - (1 - eps_ls) * z_right - even * z_even
+    p = (scores - lse).exp_().sub_(even)
+    p[:, PAD] += even
+    p.scatter_add_(1, right, p.new_full(right.shape, eps_ls - 1))
+    z.copy_(p.mul_(real))
+    return torch.cat([smoothed, lse - z_right], dim=1) * real

@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import os
 import signal
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +16,29 @@ if TYPE_CHECKING:
     import torch
 
 
-def choose_device(name: str) -> "torch.device":
-    """Return the device by its name; auto is the GPU where there is one."""
+def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "torch.device":
+    """Return the device by its name; auto is the GPU where there is one that works."""
     import torch
 
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda"):
+    if name not in ("auto", "cpu", "cuda"):
         raise BadSetting(f"device = {name!r}: expected auto, cpu or cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise BadSetting("device = 'cuda': this machine or this build of torch has no CUDA device")
-    return torch.device(name)
+    if name == "cpu":
+        return torch.device("cpu")
+    with warnings.catch_warnings(record=True) as said:  # torch warns of a driver that is too old
+        warnings.simplefilter("always")
+        available = torch.cuda.is_available()
+    if available:
+        return torch.device("cuda")
+    reason = str(said[0].message).partition(" (")[0].strip() if said else ""
+    if name == "cuda":
+        raise BadSetting(
+            "device = 'cuda': "
+            + (reason or "this machine or this build of torch has no CUDA device")
+            + "; --device cpu works everywhere"
+        )
+    if reason:
+        say(f"the GPU cannot be used, so the CPU is: {reason}")
+    return torch.device("cpu")
 
 
 def cores() -> int:

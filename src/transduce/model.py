@@ -3,15 +3,18 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
+from transduce import kernels
 from transduce.attention import CrossAttention, KeysValues, SelfAttention
-from transduce.batches import Batch, CrossGroup, CrossView, Run, SelfView
+from transduce.batches import Batch, CrossGroup, CrossView, Ranges, Run, SelfView
 from transduce.config import ModelConfig
+from transduce.fused import linear_relu, residual_norm
 from transduce.linear import Linear, product
 
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
@@ -36,6 +39,7 @@ class Embedding(nn.Module):
         self.matrix = matrix
         self.scale = math.sqrt(config.d_model)
         self.P_drop = config.P_drop
+        self.dtype = torch.float32  # of what comes out, and so of all arithmetic after it
         self.positions: Tensor
         if config.positions == "learned":
             learned = torch.empty(config.max_len, config.d_model)  # no more are ever trained
@@ -47,7 +51,8 @@ class Embedding(nn.Module):
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Return the scaled embeddings plus the positions. (T,) -> (T, d_model)."""
         x = F.embedding(tokens, self.matrix) * self.scale + F.embedding(positions, self.positions)
-        return x * dropped(x, self.P_drop) if self.training and self.P_drop else x
+        x = x * dropped(x, self.P_drop) if self.training and self.P_drop else x
+        return x.to(self.dtype)
 
 
 class FeedForward(nn.Module):
@@ -61,7 +66,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token. (T, d_model) -> (T, d_model)."""
-        inner = F.relu(self.W_1(x), inplace=True)
+        if kernels.usable(x):
+            inner = linear_relu(x, self.W_1.weight, self.W_1.bias)
+        else:
+            inner = F.relu(self.W_1(x), inplace=True)
         if self.training and self.relu_dropout:
             inner = inner * dropped(inner, self.relu_dropout)
         return self.W_2(inner)  # type: ignore[no-any-return]
@@ -77,9 +85,11 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """Add a sub-layer's output `y` to its input `x`. (T, d_model)."""
-        if self.training and self.P_drop:
-            return self.norm(torch.addcmul(x, y, dropped(y, self.P_drop)))  # type: ignore[no-any-return]
-        return self.norm(x + y)  # type: ignore[no-any-return]
+        P_drop = self.P_drop if self.training else 0.0
+        if kernels.usable(x):
+            return residual_norm(x, y, self.norm.weight, self.norm.bias, P_drop, self.norm.eps)
+        total = torch.addcmul(x, y, dropped(y, P_drop)) if P_drop else x + y
+        return self.norm(total.float()).to(x.dtype)  # type: ignore[no-any-return]
 
 
 class EncoderLayer(nn.Module):
@@ -92,7 +102,7 @@ class EncoderLayer(nn.Module):
         self.after_self = Residual(config)
         self.after_feed = Residual(config)
 
-    def forward(self, x: Tensor, view: SelfView) -> Tensor:
+    def forward(self, x: Tensor, view: SelfView | Ranges) -> Tensor:
         """Transform a run. (T, d_model) -> (T, d_model)."""
         x = self.after_self(x, self.self_attention(x, view, causal=False))
         return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]
@@ -113,13 +123,13 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        own: SelfView | KeysValues,
-        source: KeysValues,
-        groups: tuple[CrossGroup, ...],
+        own: SelfView | Ranges | KeysValues,
+        source: KeysValues | Tensor,
+        cross: tuple[CrossGroup, ...] | Ranges,
     ) -> Tensor:
         """Transform a run, or the next tokens of a cache. (T, d_model) -> (T, d_model)."""
         x = self.after_self(x, self.self_attention(x, own, causal=True))
-        x = self.after_cross(x, self.cross_attention(x, source, groups))
+        x = self.after_cross(x, self.cross_attention(x, source, cross))
         return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]
 
 
@@ -169,6 +179,7 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.recompute = False  # layers in the backward pass, instead of remembering their insides
         target = _matrix(config.target_vocabulary, config.d_model)
         source = (
             target if config.tie == "all" else _matrix(config.source_vocabulary, config.d_model)
@@ -191,16 +202,29 @@ class Transformer(nn.Module):
         """Transform a run of source sentences. -> (T, d_model)."""
         x = self.source_embedding(source.tokens, source.positions)
         for layer in self.encoder:
-            x = layer(x, source.view)
+            x = self._through(layer, x, source.view)
         return x  # type: ignore[no-any-return]
 
-    def decode(self, target: Run, memory: Tensor, cross: CrossView) -> Tensor:
+    def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
         """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
         x = self.target_embedding(target.tokens, target.positions)
         for layer in self.decoder:
-            source = layer.cross_attention.keys_values(memory, cross)
-            x = layer(x, target.view, source, cross.groups)
+            if isinstance(cross, Ranges):
+                x = self._through(layer, x, target.view, memory, cross)
+            else:
+                source = layer.cross_attention.keys_values(memory, cross)
+                x = self._through(layer, x, target.view, source, cross.groups)
         return x  # type: ignore[no-any-return]
+
+    def _through(self, layer: nn.Module, x: Tensor, *others: Any) -> Tensor:
+        """Pass a layer; where asked for, remember its input alone for the backward pass."""
+        if self.recompute and self.training:
+            return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
+        return layer(x, *others)  # type: ignore[no-any-return]
+
+    def compute_in(self, dtype: torch.dtype) -> None:
+        """Do all arithmetic in this precision but the norms' statistics; weights stay float32."""
+        self.source_embedding.dtype = self.target_embedding.dtype = dtype
 
     def begin(self, source: Run, cross: CrossView, hypotheses: int) -> "State":
         """Encode sentences, and make ready to decode so many hypotheses of each token by token."""
@@ -234,6 +258,7 @@ class Transformer(nn.Module):
     def weights(self, batch: Batch) -> Weights:
         """Return the attention weights of every layer and head for the one pair of a batch."""
         assert len(batch.order) == 1
+        assert isinstance(batch.cross, CrossView)
         encoder, decoder, cross = [], [], []
         memory = self.source_embedding(batch.source.tokens, batch.source.positions)
         for below in self.encoder:

@@ -20,7 +20,10 @@ from transduce.progress import Progress, duration
 
 # What may change when a run goes on; anything else would make another model of it.
 MAY_CHANGE = frozenset(
-    {"steps", "epochs", "seconds", "keep", "average", "select", "patience", "log_every", "threads"}
+    {
+        *("steps", "epochs", "seconds", "keep", "average", "select", "patience", "log_every"),
+        *("threads", "accumulate", "precision", "recompute"),
+    }
 )
 
 
@@ -48,7 +51,7 @@ def begun(
         f"{count_parameters(model) / 1e6:.1f}M parameters, vocabulary {model.target_vocabulary:,}"
     )
     progress.say(
-        f"batches of {recipe.batch_tokens * recipe.accumulate:,} tokens a side, {_length(recipe)}, "
+        f"batches of {recipe.batch_tokens:,} tokens a side, {_length(recipe)}, "
         f"warm-up {recipe.warmup:,} steps"
         + (f", cool-down over the last {recipe.cooldown:.0%}" if recipe.cooldown else "")
         + f", seed {recipe.seed}, {recipe.threads} threads"

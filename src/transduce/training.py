@@ -1,19 +1,17 @@
 """From two text files to a translator: step, validate, save, resume (paper 5)."""
 
+import contextlib
 import dataclasses
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from transduce import config as configuration
-from transduce import loss as losses
 from transduce import score, text
-from transduce.batches import Batch, Batches, Place, in_order
+from transduce.batches import Updates
 from transduce.checkpoint import (
     RunConfig,
     average_checkpoints,
@@ -28,9 +26,12 @@ from transduce.checkpoint import (
     weights_of,
 )
 from transduce.config import SearchConfig
-from transduce.corpus import Corpus
-from transduce.errors import BadRun, Diverged, Interrupted
+from transduce.corpus import Corpus, open_corpus
+from transduce.engine import Engine
+from transduce.errors import BadRun, Interrupted
+from transduce.feed import Feed, Update
 from transduce.files import remove_leftovers
+from transduce.log import Log, require_finite
 from transduce.machine import (
     choose_device,
     cores,
@@ -39,14 +40,16 @@ from transduce.machine import (
     locked,
     terminated_as_interrupted,
 )
-from transduce.metrics import Metrics, require_tensorboard
+from transduce.metrics import require_tensorboard
 from transduce.model import Transformer
 from transduce.plan import begun, continued
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
+from transduce.processes import Processes, lost, together
 from transduce.progress import Progress, Show, Silent, duration
 from transduce.schedule import adam, learning_rate
 from transduce.search import search
+from transduce.state import State
 
 GREEDY = SearchConfig(beam=1)
 SIDE_BY_SIDE = 100  # sentences translated at once in validation
@@ -72,20 +75,21 @@ def train(
     values as for `--set` on the command line; what is not set is chosen from the size of the data
     and the machine.
     """
-    progress = progress or Silent()
+    told = progress or Silent()
     run, settings = Path(out), dict(settings or {})
-    on = choose_device(device)
+    on = choose_device(device, told.say)
     if tensorboard:
         require_tensorboard()
     # What is mistyped is refused before anything is written.
     chosen = find_preset(preset or "base")
     if not (run / "config.json").exists():
         configuration.apply(settings, chosen.model, chosen.train)
-    with locked(run), terminated_as_interrupted():
+
+    def begin_or_go_on() -> RunConfig:
         remove_leftovers(run)
         goes_on = (run / "config.json").exists()
         if goes_on:
-            config = continued(run, preset, settings, on, progress)
+            config = continued(run, preset, settings, on, told)
         else:
             model, recipe = configuration.apply(settings, chosen.model, chosen.train)
             config = RunConfig(model=model, train=recipe)
@@ -98,63 +102,27 @@ def train(
             train=config.train,
             max_len=config.model.max_len,
             anew=not goes_on,
-            progress=progress,
+            progress=told,
         )
         if not goes_on:
-            config = begun(corpus, preset, settings, on, progress)
+            config = begun(corpus, preset, settings, on, told)
             corpus.codec.save(run / "subwords.json")
         config.save(run)  # last, for it makes the folder a run
-        Trainer(run, config, corpus, on, progress, tensorboard=tensorboard).run_to_end()
+        return config
+
+    with contextlib.ExitStack() as stack:
+        processes, on = stack.enter_context(together(on))
+        stack.enter_context(terminated_as_interrupted())
+        if processes.first:
+            stack.enter_context(locked(run))
+        config = processes.from_first(begin_or_go_on)
+        corpus = open_corpus(run / "corpus")
+        if not processes.first:
+            told = Silent()
+        Trainer(
+            run, config, corpus, on, told, tensorboard=tensorboard, processes=processes
+        ).run_to_end()
     return run
-
-
-@dataclass(slots=True)
-class Window:
-    """Sums since the last logged step."""
-
-    tokens: int = 0
-    smoothed: float = 0.0
-    nll: float = 0.0
-    seconds: float = 0.0  # spent on steps alone
-
-
-@dataclass(slots=True)
-class State:
-    """Where a run stands, apart from its weights and its optimizer."""
-
-    step: int = 0
-    seconds: float = 0.0
-    place: Place = field(default_factory=Place)
-    window: Window = field(default_factory=Window)
-    best_loss: float = math.inf
-    best_step: int = 0
-    worse: int = 0  # validations since the best
-    validated: int = 0  # the step of the last validation
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the state as a JSON object."""
-        value = asdict(self)
-        value["place"] = self.place.to_json()
-        value["best_loss"] = None if math.isinf(self.best_loss) else self.best_loss
-        return value
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "State":
-        """Read a state."""
-        try:
-            best = value["best_loss"]
-            return cls(
-                step=value["step"],
-                seconds=value["seconds"],
-                place=Place.from_json(value["place"]),
-                window=Window(**value["window"]),
-                best_loss=math.inf if best is None else best,
-                best_step=value["best_step"],
-                worse=value["worse"],
-                validated=value["validated"],
-            )
-        except (KeyError, TypeError) as error:
-            raise BadRun(f"the training state of a checkpoint is damaged: {error}") from None
 
 
 class Trainer:
@@ -169,69 +137,98 @@ class Trainer:
         progress: Progress,
         *,
         tensorboard: bool = False,
+        processes: Processes = Processes(),  # noqa: B008  (frozen)
     ) -> None:
         self.run, self.config, self.recipe = run, config, config.train
         self.corpus, self.device, self.progress = corpus, device, progress
+        self.processes = processes
         torch.set_num_threads(self.recipe.threads or cores())
         keep_memory()
         torch.manual_seed(self.recipe.seed)
         self.model = Transformer(config.model).to(device)
         self.optimizer = adam(self.model, self.recipe)
         self.state = State()
+        self.rate = 0.0
         self.resume()
-        self.batches = Batches(
-            corpus.train,
-            batch_tokens=self.recipe.batch_tokens,
-            seed=self.recipe.seed,
-            place=self.state.place,
-        )
-        self.metrics = Metrics(run, self.state.step, tensorboard=tensorboard)
+        if not processes.first:  # what is dropped is drawn by each for itself
+            torch.manual_seed(self.recipe.seed + self.state.step * processes.world + processes.rank)
+        self.engine = Engine(self.model, self.recipe, corpus.train, processes, progress.say)
+        updates = Updates(self.engine.layout, seed=self.recipe.seed, place=self.state.place)
+        self.feed = Feed(updates, self.engine.prepare, ahead=device.type == "cuda")
+        self.log = Log(run, self.state, self.engine.sums, processes, tensorboard=tensorboard)
 
     def run_to_end(self) -> None:
         """Train until the steps, epochs or seconds are used up, then choose the weights."""
-        with self.metrics:
+        with contextlib.closing(self.feed), self.log:
             if self.finished():
                 self.progress.say(
                     f"{self.run} has finished: give it more steps, epochs or time to go on"
                 )
                 return
-            self.steps()
-        self.finish()
+            if self.recipe.accumulate is None:
+                self.engine.probe()
+            self.progress.say(f"computing on {self.device.type}: {self.engine.path}")
+            try:
+                self.steps()
+            except RuntimeError as error:
+                self.keep_what_there_is(error)
+                raise
+        if self.processes.first:
+            self.finish()
 
     def steps(self) -> None:
         """Make all steps that are left, with what is due after each of them."""
         state, recipe = self.state, self.recipe
         began = time.monotonic() - state.seconds
-        # What was written on interruption does not count: it takes no part in the mean.
-        saved = max((one.step for one in checkpoints(self.run) if one.scheduled), default=0)
+        before = state.seconds
         with interruptions() as interrupted, self.progress.watch("training") as show:
             while self.part_done() < 1 and not self.out_of_patience():
                 self.update()
-                now = time.monotonic() - began
-                state.window.seconds += now - state.seconds
+                if self.due(recipe.validate_every) or self.due(recipe.save_every):
+                    self.engine.synchronise()  # what is left of the steps shall count as theirs
+                now, asked = self.processes.agree(time.monotonic() - began, interrupted())
+                state.window.seconds += now - before
                 state.seconds = now
-                if state.step % recipe.log_every == 0:
-                    self.log(show)
-                if state.step % recipe.validate_every == 0:
+                self.log.poll(show)
+                if self.due(recipe.log_every):
+                    self.log.add(state, self.rate, self.part_done(), show)
+                if self.due(recipe.validate_every):
                     self.validate()
-                if state.step % recipe.save_every == 0:
+                if self.due(recipe.save_every):
                     self.save(scheduled=True)
-                    saved = state.step
-                if interrupted():
-                    if saved != state.step:
+                if asked:
+                    if not self.due(recipe.save_every):
                         self.save(scheduled=False)
                     raise Interrupted(
                         f"stopped after step {state.step:,}; everything is saved in {self.run}: "
                         "the same command goes on from here"
                     )
-                state.seconds = time.monotonic() - began
-            if state.window.tokens:
-                self.log(show)
-            if state.validated != state.step:
-                self.validate()
-            # A checkpoint of this very step may say that a little time is left.
-            if saved != state.step or recipe.seconds:
-                self.save(scheduled=True)
+                before = time.monotonic() - began
+            self.conclude(show)
+
+    def conclude(self, show: Show) -> None:
+        """Do what is due after the last step."""
+        state = self.state
+        if state.window.tokens:
+            self.log.add(state, self.rate, self.part_done(), show)
+        self.log.wait(show)
+        if state.validated != state.step:
+            self.validate()
+        # A checkpoint of this very step may say that a little time is left; one that was written
+        # on interruption does not count, for it takes no part in the mean.
+        scheduled = {one.step for one in checkpoints(self.run) if one.scheduled}
+        if state.step not in scheduled or self.recipe.seconds:
+            self.save(scheduled=True)
+
+    def due(self, every: int) -> bool:
+        """Tell whether something that is done every so many steps is to be done now."""
+        return self.state.step % every == 0
+
+    def keep_what_there_is(self, error: RuntimeError) -> None:
+        """Save where we are if another process has died; a GPU may then wait for it for ever."""
+        there = any(one.step == self.state.step for one in checkpoints(self.run))
+        if lost(error) and self.processes.first and self.device.type == "cpu" and not there:
+            self._save(scheduled=False)
 
     def finished(self) -> bool:
         """Tell whether nothing is left to do: trained to the end, and the weights chosen."""
@@ -247,40 +244,23 @@ class Trainer:
         rule = "best" if recipe.select == "best" else f"average {recipe.average}"
         return f"{rule} at step {self.state.step}"
 
-    def update(self) -> None:
-        """Make one step: one update of the weights from `accumulate` batches."""
+    def update(self) -> Update:
+        """Make one step: one update of the weights."""
         state, recipe = self.state, self.recipe
-        rate = learning_rate(state.step + 1, self.config.model.d_model, recipe, self.part_done())
-        batches = [next(self.batches).to(self.device) for _ in range(recipe.accumulate)]
-        tokens = sum(batch.target_tokens for batch in batches)
+        d_model = self.config.model.d_model
+        self.rate = learning_rate(state.step + 1, d_model, recipe, self.part_done())
+        update = next(self.feed)
         self.model.train()
-        for batch in batches:
-            smoothed, nll = self.loss(batch)
-            (smoothed / tokens).backward()
-            state.window.smoothed += smoothed.item()
-            state.window.nll += nll.item()
-        self.require_finite(state.window.smoothed)
+        self.engine.gradient(update)
         if recipe.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = self.rate
         self.optimizer.step()
-        self.optimizer.zero_grad()
         state.step += 1
-        state.place = self.batches.place
-        state.window.tokens += tokens
-
-    def require_finite(self, loss: float) -> None:
-        """End the run before weights that are no numbers are kept."""
-        if not math.isfinite(loss):
-            raise Diverged(
-                f"the loss after step {self.state.step:,} is no longer a number: "
-                "lower lr_scale or lengthen warmup, and begin anew in another folder"
-            )
-
-    def loss(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the sums of the smoothed loss and of the negative log-likelihood."""
-        return losses.loss(self.model(batch), self.model.output, batch.labels, self.recipe.eps_ls)
+        state.place, state.epochs = update.place, update.epochs
+        state.window.tokens += update.tokens
+        return update
 
     def part_done(self) -> float:
         """Return how much of the run is behind us, 0 to 1."""
@@ -291,63 +271,36 @@ class Trainer:
         if recipe.seconds is not None:
             parts.append(state.seconds / recipe.seconds)
         if recipe.epochs is not None:
-            within = (
-                state.place.batch / self.batches.batches_per_epoch() if state.place.batch else 0
-            )
-            parts.append((state.place.epoch + within) / recipe.epochs)
+            parts.append(state.epochs / recipe.epochs)
         return min(1.0, max(parts))
 
     def out_of_patience(self) -> bool:
         """Tell whether the validation loss has stopped falling."""
         return 0 < self.recipe.patience <= self.state.worse
 
-    def log(self, show: Show) -> None:
-        """Record the means since the last logged step."""
-        state, window = self.state, self.state.window
-        loss, nll = window.smoothed / window.tokens, window.nll / window.tokens
-        rate = self.optimizer.param_groups[0]["lr"]
-        speed = window.tokens / max(window.seconds, 1e-9)
-        perplexity = math.exp(min(nll, 100))
-        self.metrics.add(
-            state.step,
-            epoch=state.place.epoch,
-            loss=loss,
-            nll=nll,
-            perplexity=perplexity,
-            learning_rate=rate,
-            target_tokens_per_second=round(speed, 1),
-            seconds=round(state.seconds, 3),
-        )
-        part = self.part_done()
-        left = duration(state.seconds * (1 - part) / part) if part else "?"
-        show(
-            part,
-            f"step {state.step:,}, loss {loss:.2f}, ppl {perplexity:.4g}, lr {rate:.1e}, "
-            f"{speed:,.0f} tok/s, {left} left",
-        )
-        state.window = Window()
-
-    @torch.inference_mode()
     def validate(self) -> None:
         """Measure loss, perplexity and BLEU (greedy) on the validation set."""
-        state, part = self.state, self.corpus.valid
+        state = self.state
+        state.best_loss, state.best_step, state.worse = self.processes.from_first(self._validate)
+        state.validated = state.step
+
+    @torch.inference_mode()
+    def _validate(self) -> tuple[float, int, int]:
+        """Return the best loss so far, its step, and how many validations ago that was."""
+        state = self.state
         self.model.eval()
         smoothed = nll = tokens = 0.0
-        for batch in in_order(part, self.recipe.batch_tokens):
-            one, other = self.loss(batch.to(self.device))
+        for batch in self.engine.layout.once(self.corpus.valid):
+            one, other = self.engine.objective(batch.to(self.device))
             smoothed, nll = smoothed + one.item(), nll + other.item()
             tokens += batch.target_tokens
-        self.require_finite(smoothed)
+        require_finite(smoothed, state.step)
         loss, perplexity = smoothed / tokens, math.exp(min(nll / tokens, 100))
         bleu = self.bleu() if self.recipe.validate_bleu else None
-        state.validated = state.step
         better = loss < state.best_loss
         if better:
-            state.best_loss, state.best_step, state.worse = loss, state.step, 0
             save_tensors(self.run / "best.safetensors", weights_of(self.model))
-        else:
-            state.worse += 1
-        self.metrics.add(
+        self.log.validated(
             state.step,
             valid_loss=loss,
             valid_nll=nll / tokens,
@@ -359,6 +312,9 @@ class Trainer:
         self.progress.say(
             f"step {state.step:,}: validation loss {loss:.3f}, ppl {perplexity:.2f}{said}{best}"
         )
+        if better:
+            return loss, state.step, 0
+        return state.best_loss, state.best_step, state.worse + 1
 
     def bleu(self) -> float:
         """Translate the first sentences of the validation set greedily and score them."""
@@ -378,7 +334,11 @@ class Trainer:
 
     def save(self, *, scheduled: bool) -> None:
         """Write a checkpoint from which the run goes on exactly."""
-        self.metrics.flush()
+        self.log.keep(self.state)
+        if self.processes.first:
+            self._save(scheduled=scheduled)
+
+    def _save(self, *, scheduled: bool) -> None:
         names = {id(p): name for name, p in weights_of(self.model).items()}
         moments: dict[str, torch.Tensor] = {"random": torch.get_rng_state()}
         if self.device.type == "cuda":

@@ -1,0 +1,56 @@
+"""`transduce curves`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce curves runs/en-de
+
+transduce curves runs/small runs/base --by time --out compared.svg
+
+transduce curves runs/en-de --what loss,bleu --out loss.pdf
+"""
+
+
+def curves(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run folders.")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="The picture: .png, .svg or .pdf. "
+            "Default: curves.png, in the folder of a single run, else here.",
+        ),
+    ] = None,
+    what: Annotated[
+        str | None,
+        typer.Option(help="Some of loss,bleu,speed. Default: all that was logged."),
+    ] = None,
+    by: Annotated[str, typer.Option(help="What runs along the picture: step or time.")] = "step",
+) -> None:
+    """Draw how runs went: training and validation loss, BLEU, speed. Several are overlaid.
+
+    A run may still be training: what it has logged until now is drawn.
+    """
+    from transduce.look import curves as look
+    from transduce.progress import for_people
+
+    progress = for_people()
+    place = out or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
+    look.check_ending(place)
+    histories = look.read_all(runs)
+    for one in histories:
+        if one.damaged:
+            progress.say(
+                f"{one.run / 'metrics.jsonl'}: lines that cannot be read, and are left out: "
+                f"{one.damaged:,}"
+            )
+    wanted = [name.strip() for name in what.split(",")] if what is not None else []
+    look.save(look.draw(histories, what=wanted, by=by), place)
+    progress.say(f"wrote {place}")

@@ -1,0 +1,259 @@
+"""How an update's gradient is computed on this machine: the fastest way that it has.
+
+On a GPU: packed batches of one shape, our own kernels, bf16, and the whole pass as one CUDA graph,
+so that the processor has nothing to do. What a machine lacks is left out, with a line that says so.
+On a CPU: batches grouped by length, float32. The mathematics is the same throughout.
+"""
+
+import contextlib
+import gc
+import re
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from transduce import kernels
+from transduce import loss as losses
+from transduce.batches import Batch, Grouped, Ints, Layout, Place, unflatten
+from transduce.config import TrainConfig
+from transduce.corpus import Part
+from transduce.errors import BadSetting
+from transduce.feed import Update
+from transduce.model import Transformer
+from transduce.packing import Packed
+from transduce.processes import Processes
+
+FULL = re.compile("can't allocate memory|out of memory", re.IGNORECASE)  # what torch says
+Say = Callable[[str], None]
+
+
+class Objective(nn.Module):
+    """The model with its loss: what a pass computes, and what processes share the gradient of."""
+
+    def __init__(self, model: Transformer, eps_ls: float) -> None:
+        super().__init__()
+        self.model, self.eps_ls = model, eps_ls
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the sums of the smoothed loss and of the negative log-likelihood."""
+        return losses.loss(self.model(batch), self.model.output, batch.labels, self.eps_ls)
+
+
+class Engine:
+    """Computes gradients of updates; counts losses on the device, where nobody has to wait."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        recipe: TrainConfig,
+        part: Part,
+        processes: Processes,
+        say: Say,
+    ) -> None:
+        self.model, self.recipe, self.part = model, recipe, part
+        self.processes, self.say = processes, say
+        self.device = model.output.device
+        self.objective = Objective(model, recipe.eps_ls)
+        self.packed, self.precision = choose(model, recipe.precision, say)
+        model.compute_in(torch.bfloat16 if self.precision == "bf16" else torch.float32)
+        model.recompute = recipe.recompute
+        self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)
+        self.scale = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.graphs: Graphs | None = None
+        # Processes share their gradients in the midst of a pass, which a graph would have to hold.
+        self.graphed = self.packed and self.device.type == "cuda" and processes.world == 1
+        self.graphed = self.graphed and not recipe.recompute
+        self.pieces = (recipe.accumulate or 1) * processes.world
+        self.layout = self.lay_out()
+        self.shared: nn.Module = self.objective
+        if processes.world > 1:
+            self.shared = DistributedDataParallel(self.objective, broadcast_buffers=False)
+
+    @property
+    def path(self) -> str:
+        """Say in a few words which way was chosen."""
+        ways = ["packed" if self.packed else "grouped", self.precision]
+        return ", ".join(ways + ["CUDA graph"] * self.graphed)
+
+    def lay_out(self) -> Layout:
+        """Return how sentences are laid out in so many pieces."""
+        if not self.packed:
+            return Grouped(self.part, self.recipe.batch_tokens, self.pieces)
+        longest = self.model.config.max_len
+        return Packed(self.part, self.recipe.batch_tokens, self.pieces, longest=longest)
+
+    def prepare(self, sentences: Ints, place: Place, epochs: float) -> Update:
+        """Lay out an update, as far as it falls to this process; may run in another thread."""
+        layout = self.layout
+        pieces = layout.pieces(sentences)
+        own = pieces[self.processes.rank :: self.processes.world]
+        batches = [layout.batch(piece) for piece in own or [sentences[:1]]]
+        if self.device.type == "cuda":
+            batches = [batch.pinned() for batch in batches]
+        tokens = int(self.part.target.lengths_of(sentences).sum())
+        return Update(sentences, tokens, batches, not own, layout, place, epochs)
+
+    def gradient(self, update: Update) -> None:
+        """Leave the gradient of an update's mean loss in the parameters, and add up its losses.
+
+        Where memory does not suffice, updates are cut into twice as many pieces from now on.
+        """
+        while True:
+            if update.layout is not self.layout:
+                update = self.prepare(update.sentences, update.place, update.epochs)
+            before = self.sums.clone()
+            try:
+                self._gradient(update)
+            except RuntimeError as error:
+                if not FULL.search(str(error)) or self.processes.world > 1 or not self._halve():
+                    raise
+                self.sums.copy_(before)
+            else:
+                return
+
+    def _gradient(self, update: Update) -> None:
+        # torch takes the mean over processes, we the sum.
+        self.scale.fill_(0.0 if update.idle else self.processes.world / update.tokens)
+        if self.graphed and self.graphs is None:
+            self._capture(update.batches[0])
+        if self.graphs is not None:
+            for number, batch in enumerate(update.batches):
+                self.graphs.replay(batch, first=number == 0)
+            return
+        self.model.zero_grad()
+        for number, batch in enumerate(update.batches):
+            with self._unshared(last=number + 1 == len(update.batches)):
+                self._pass(batch.to(self.device), counts=not update.idle)
+
+    def _pass(self, batch: Batch, *, counts: bool = True) -> None:
+        smoothed, nll = self.shared(batch)
+        (smoothed * self.scale).backward()
+        if counts:
+            self.sums += torch.stack([smoothed.detach(), nll])
+
+    def _unshared(self, *, last: bool) -> contextlib.AbstractContextManager[None]:
+        """Let processes meet only in the last pass of an update, while it is being computed."""
+        if last or not isinstance(self.shared, DistributedDataParallel):
+            return contextlib.nullcontext()
+        return self.shared.no_sync()
+
+    def _capture(self, batch: Batch) -> None:
+        """Record a pass; if that fails, go on without."""
+        try:
+            self.graphs = Graphs(batch.to(self.device), self._pass, self.model, self.sums)
+        except RuntimeError as error:
+            if FULL.search(str(error)):
+                raise
+            self.graphed = False
+            self.say(f"CUDA graphs do not work here, which is slower: {_line(error)}")
+
+    def _halve(self) -> bool:
+        """Cut updates into twice as many pieces; tell whether there was anything left to cut."""
+        tokens = self.recipe.batch_tokens // self.pieces
+        if tokens <= self.model.config.max_len:
+            return False
+        self.pieces *= 2
+        self.graphs = None
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        self.layout = self.lay_out()
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.say(
+            f"out of memory with {tokens:,} tokens at a time: from now on {tokens // 2:,}, "
+            f"{self.pieces} times for each update, which learns the same"
+        )
+        return True
+
+    def probe(self) -> None:
+        """Find out into how many pieces updates must be cut, with room left for the optimizer."""
+        if self.device.type != "cuda" or self.processes.world > 1:
+            self.say("accumulate = none: memory is probed by one process on a GPU alone; one piece")
+            return
+        random = torch.cuda.get_rng_state()
+        room = [torch.empty_like(parameter) for parameter in self.model.parameters() for _ in "mv"]
+        sentences = self.layout.updates(np.random.default_rng(0))[0]
+        self.model.train()
+        self.gradient(self.prepare(sentences, Place(), 0.0))
+        self.sums.zero_()
+        torch.cuda.set_rng_state(random)
+        del room
+        self.say(
+            f"{self.recipe.batch_tokens:,} tokens a side in {self.pieces} "
+            f"piece{'s' if self.pieces > 1 else ''}: the largest that fit into memory"
+        )
+
+    def synchronise(self) -> None:
+        """Wait until the device has done what it was told."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+
+class Graphs:
+    """A pass over a batch of one shape, recorded once and played again for each batch.
+
+    The first pass of an update writes the gradients, the others add to them.
+    """
+
+    def __init__(
+        self, batch: Batch, run: Callable[[Batch], None], model: nn.Module, sums: Tensor
+    ) -> None:
+        assert batch.flat is not None
+        self.flat = batch.flat.clone()
+        batch = unflatten(self.flat, batch.places, batch.order, batch.used)
+        random, before = torch.cuda.get_rng_state(), sums.clone()
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):  # kernels are compiled and libraries set up before
+            for _ in range(2):
+                run(batch)
+        torch.cuda.current_stream().wait_stream(aside)
+        model.zero_grad()
+        self.writing, self.adding = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.writing):
+            run(batch)
+        with torch.cuda.graph(self.adding, pool=self.writing.pool()):
+            run(batch)
+        torch.cuda.set_rng_state(random)
+        sums.copy_(before)
+
+    def replay(self, batch: Batch, *, first: bool) -> None:
+        """Pass over a batch."""
+        assert batch.flat is not None
+        self.flat.copy_(batch.flat, non_blocking=True)
+        (self.writing if first else self.adding).replay()
+
+
+def choose(model: Transformer, precision: str, say: Say) -> tuple[bool, str]:
+    """Choose batches (packed or not) and precision; say what is missing for the fastest."""
+    device = model.output.device
+    if device.type != "cuda":
+        if precision == "bf16":
+            raise BadSetting("precision = 'bf16': expected a GPU; on the CPU it is float32")
+        return False, "float32"
+    if precision == "auto":
+        precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+        if precision == "float32":
+            say(f"{torch.cuda.get_device_name(device)} has no bf16: training in float32, slower")
+    if model.config.attention_dropout:
+        say("attention_dropout: attention goes by torch's kernels, which is slower")
+        return False, precision
+    if not kernels.installed():
+        say("Triton is not installed: everything goes by torch's kernels, which is slower")
+        return False, precision
+    try:
+        kernels.try_out(device)
+    except Exception as error:  # whatever compilers and drivers come up with
+        kernels.switch_off()
+        say(f"our kernels do not work here, torch's are used, which is slower: {_line(error)}")
+        return False, precision
+    return True, precision
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}{': ' + lines[-1] if lines else ''}"

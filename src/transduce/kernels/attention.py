@@ -1,0 +1,216 @@
+"""The GPU kernels of attention over packed runs (paper 3.2.1), in Triton.
+
+H heads, C channels of a head. A tile is a few dozen neighbouring tokens of a run, whatever
+sentences they belong to: short sentences share one, long ones take several. Each query sees one
+range of keys (and each key is seen by one range of queries), both growing along the run, so a tile
+meets just the keys from the first of its first token to the last of its last.
+
+Statistics and sums are float32; softmax works in powers of 2, which the hardware has. No atomics:
+the same input gives the same bits.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+LOG2_E = 1.4426950408889634
+
+
+def forward(
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, first: Tensor, last: Tensor
+) -> None:
+    """Write Eq. 1 to `out`, and the logarithm (base 2) of each softmax's divisor to `lse`.
+
+    q, k, v, out: (T, H, C), of which only rows may lie apart; lse: (H, T); first, last: (T,).
+    """
+    queries, heads, channels = q.shape
+    tile = _tile(channels, v.size(2))
+    _forward[heads, triton.cdiv(queries, tile["ROWS"])](
+        *(q, k, v, out, lse, first, last),
+        *(q.stride(0), k.stride(0), v.stride(0), out.stride(0)),
+        queries,
+        channels**-0.5 * LOG2_E,
+        C=channels,
+        C_V=v.size(2),
+        **tile,
+        **_width(q),
+    )
+
+
+def backward(
+    d_out: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    ranges: tuple[Tensor, Tensor, Tensor, Tensor],
+    d_q: Tensor,
+    d_k: Tensor,
+    d_v: Tensor,
+) -> None:
+    """Write the gradients of q, k and v; `ranges` are first, last, seen_first, seen_last."""
+    first, last, seen_first, seen_last = ranges
+    queries, heads, channels = q.shape
+    keys = k.size(0)
+    tile = _tile(channels, v.size(2))
+    delta = lse.new_empty(lse.shape)  # (H, T) sum of d_out * out, which both kernels need
+    sizes = {"C": channels, "C_V": v.size(2)} | tile | _width(q)
+    strides = (q.stride(0), k.stride(0), v.stride(0), d_out.stride(0))
+    _backward_queries[heads, triton.cdiv(queries, tile["ROWS"])](
+        *(q, k, v, out, d_out, lse, delta, first, last, d_q),
+        *(*strides, out.stride(0), d_q.stride(0)),
+        *(queries, channels**-0.5),
+        **sizes,
+    )
+    _backward_keys[heads, triton.cdiv(keys, tile["ROWS"])](
+        *(q, k, v, d_out, lse, delta, seen_first, seen_last, d_k, d_v),
+        *(*strides, d_k.stride(0), d_v.stride(0)),
+        *(queries, keys, channels**-0.5),
+        **sizes,
+    )
+
+
+def _tile(channels: int, channels_v: int) -> dict[str, int]:
+    """Return the shape of a tile: measured on an H200, see docs/log.md."""
+    wide = max(channels, channels_v)
+    rows, columns, warps = (64, 64, 4) if wide <= 128 else (32, 32, 8)
+    return {
+        "ROWS": rows,
+        "COLUMNS": columns,
+        # The tensor cores take powers of 2, 16 at the least.
+        "WIDTH": max(16, triton.next_power_of_2(channels)),
+        "WIDTH_V": max(16, triton.next_power_of_2(channels_v)),
+        "num_warps": warps,
+        "num_stages": 2,
+    }
+
+
+def _width(q: Tensor) -> dict[str, str]:
+    """Multiply float32 in full: Triton would round it to 10 bits for the tensor cores."""
+    return {"PRECISION": "ieee" if q.itemsize == 4 else "tf32"}
+
+
+@triton.jit
+def _load(BASE, begin, stride, head, limit, rows, channels, C: tl.constexpr):
+    """Load a tile of (rows, channels) of one head."""
+    tokens = begin + rows
+    at = BASE + tokens.to(tl.int64)[:, None] * stride + head * C + channels[None, :]
+    return tl.load(at, mask=(tokens < limit)[:, None] & (channels < C)[None, :], other=0.0)
+
+
+@triton.jit
+def _store(BASE, tile, begin, stride, head, limit, rows, channels, C: tl.constexpr):
+    tokens = begin + rows
+    at = BASE + tokens.to(tl.int64)[:, None] * stride + head * C + channels[None, :]
+    value = tile.to(BASE.dtype.element_ty)
+    tl.store(at, value, mask=(tokens < limit)[:, None] & (channels < C)[None, :])
+
+
+@triton.jit
+def _forward(
+    Q, K, V, OUT, LSE, FIRST, LAST, q_stride, k_stride, v_stride, out_stride, queries, scale,
+    C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr, WIDTH_V: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    head, begin = tl.program_id(0), tl.program_id(1) * ROWS
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
+    inside = begin + rows < queries
+    first = tl.load(FIRST + begin + rows, mask=inside, other=0)[:, None]
+    last = tl.load(LAST + begin + rows, mask=inside, other=0)[:, None]
+    lowest = tl.load(FIRST + begin)
+    highest = tl.load(LAST + tl.minimum(begin + ROWS, queries) - 1)
+    q = _load(Q, begin, q_stride, head, queries, rows, c, C)
+    top = tl.full([ROWS], -float("inf"), tl.float32)
+    total = tl.zeros([ROWS], tl.float32)
+    out = tl.zeros([ROWS, WIDTH_V], tl.float32)
+    for at in range(lowest, highest, COLUMNS):
+        k = _load(K, at, k_stride, head, highest, columns, c, C)
+        v = _load(V, at, v_stride, head, highest, columns, c_v, C_V)
+        seen = (at + columns)[None, :]
+        s = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale  # (ROWS, COLUMNS)
+        s = tl.where((seen >= first) & (seen < last), s, -float("inf"))
+        above = tl.maximum(top, tl.max(s, 1))
+        base = tl.where(above == -float("inf"), 0.0, above)  # a row that has seen no key as yet
+        p = tl.exp2(s - base[:, None])
+        shrink = tl.exp2(top - base)
+        total = total * shrink + tl.sum(p, 1)
+        out = out * shrink[:, None]
+        out = tl.dot(p.to(v.dtype), v, out, input_precision=PRECISION)
+        top = above
+    empty = total == 0.0  # filler
+    total = tl.where(empty, 1.0, total)
+    _store(OUT, out / total[:, None], begin, out_stride, head, queries, rows, c_v, C_V)
+    lse = tl.where(empty, 0.0, top) + tl.log2(total)
+    tl.store(LSE + head * queries + begin + rows, lse, mask=inside)
+
+
+@triton.jit
+def _backward_queries(
+    Q, K, V, OUT, D_OUT, LSE, DELTA, FIRST, LAST, D_Q,
+    q_stride, k_stride, v_stride, d_out_stride, out_stride, d_q_stride, queries, scale,
+    C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr, WIDTH_V: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    head, begin = tl.program_id(0), tl.program_id(1) * ROWS
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
+    inside = begin + rows < queries
+    first = tl.load(FIRST + begin + rows, mask=inside, other=0)[:, None]
+    last = tl.load(LAST + begin + rows, mask=inside, other=0)[:, None]
+    lowest = tl.load(FIRST + begin)
+    highest = tl.load(LAST + tl.minimum(begin + ROWS, queries) - 1)
+    q = _load(Q, begin, q_stride, head, queries, rows, c, C)
+    d_out = _load(D_OUT, begin, d_out_stride, head, queries, rows, c_v, C_V)
+    out = _load(OUT, begin, out_stride, head, queries, rows, c_v, C_V)
+    lse = tl.load(LSE + head * queries + begin + rows, mask=inside, other=0.0)
+    delta = tl.sum(out.to(tl.float32) * d_out.to(tl.float32), 1)
+    tl.store(DELTA + head * queries + begin + rows, delta, mask=inside)
+    d_q = tl.zeros([ROWS, WIDTH], tl.float32)
+    for at in range(lowest, highest, COLUMNS):
+        k = _load(K, at, k_stride, head, highest, columns, c, C)
+        v = _load(V, at, v_stride, head, highest, columns, c_v, C_V)
+        seen = (at + columns)[None, :]
+        s = tl.dot(q, tl.trans(k), input_precision=PRECISION) * (scale * 1.4426950408889634)
+        p = tl.where((seen >= first) & (seen < last), tl.exp2(s - lse[:, None]), 0.0)
+        d_p = tl.dot(d_out, tl.trans(v), input_precision=PRECISION)
+        d_s = p * (d_p - delta[:, None])
+        d_q = tl.dot(d_s.to(k.dtype), k, d_q, input_precision=PRECISION)
+    _store(D_Q, d_q * scale, begin, d_q_stride, head, queries, rows, c, C)
+
+
+@triton.jit
+def _backward_keys(
+    Q, K, V, D_OUT, LSE, DELTA, SEEN_FIRST, SEEN_LAST, D_K, D_V,
+    q_stride, k_stride, v_stride, d_out_stride, d_k_stride, d_v_stride, queries, keys, scale,
+    C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr, WIDTH_V: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    head, begin = tl.program_id(0), tl.program_id(1) * ROWS  # of keys; columns are queries here
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
+    inside = begin + rows < keys
+    first = tl.load(SEEN_FIRST + begin + rows, mask=inside, other=0)[:, None]
+    last = tl.load(SEEN_LAST + begin + rows, mask=inside, other=0)[:, None]
+    lowest = tl.load(SEEN_FIRST + begin)
+    highest = tl.load(SEEN_LAST + tl.minimum(begin + ROWS, keys) - 1)
+    k = _load(K, begin, k_stride, head, keys, rows, c, C)
+    v = _load(V, begin, v_stride, head, keys, rows, c_v, C_V)
+    d_k = tl.zeros([ROWS, WIDTH], tl.float32)
+    d_v = tl.zeros([ROWS, WIDTH_V], tl.float32)
+    for at in range(lowest, highest, COLUMNS):
+        q = _load(Q, at, q_stride, head, highest, columns, c, C)
+        d_out = _load(D_OUT, at, d_out_stride, head, highest, columns, c_v, C_V)
+        query = at + columns
+        lse = tl.load(LSE + head * queries + query, mask=query < highest, other=0.0)[None, :]
+        delta = tl.load(DELTA + head * queries + query, mask=query < highest, other=0.0)[None, :]
+        s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * (scale * 1.4426950408889634)
+        sees = (query[None, :] >= first) & (query[None, :] < last)
+        p = tl.where(sees, tl.exp2(s - lse), 0.0)  # (keys, queries)
+        d_v = tl.dot(p.to(d_out.dtype), d_out, d_v, input_precision=PRECISION)
+        d_p = tl.dot(v, tl.trans(d_out), input_precision=PRECISION)
+        d_s = p * (d_p - delta)
+        d_k = tl.dot(d_s.to(q.dtype), q, d_k, input_precision=PRECISION)
+    _store(D_K, d_k * scale, begin, d_k_stride, head, keys, rows, c, C)
+    _store(D_V, d_v, begin, d_v_stride, head, keys, rows, c_v, C_V)

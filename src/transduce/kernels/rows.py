@@ -1,0 +1,220 @@
+"""Kernels that pass over rows once: residuals with their norm, ReLU's gradient, the softmax.
+
+T rows. Sums are float32. No atomics: the same input gives the same bits.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+QUAD = 4  # rows that share a draw: the generator yields four numbers at a time
+_WORDS = {"COLUMNS": 4096, "LANE": 8, "num_warps": 8}  # of a pass of the softmax
+PROGRAMS = 1024  # that sum over rows; more than fit on a GPU at once
+
+
+def residual_forward(
+    x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, seed: Tensor, P_drop: float, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return LayerNorm(x + Dropout(y)), the sum, and its mean and 1 / deviation (2, T)."""
+    rows, D = x.shape
+    out, total = torch.empty_like(x), torch.empty_like(x)
+    statistics = x.new_empty(2, rows, dtype=torch.float32)
+    _residual_forward[(triton.cdiv(rows, QUAD),)](
+        *(x, y, weight, bias, seed, out, total, statistics, rows, eps),
+        **_drop(P_drop),
+        **_row(D),
+    )
+    return out, total, statistics
+
+
+def residual_backward(
+    d_out: Tensor, total: Tensor, statistics: Tensor, weight: Tensor, seed: Tensor, P_drop: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the gradients of x, y, weight and bias."""
+    rows, D = total.shape
+    d_x = torch.empty_like(total)
+    d_y = torch.empty_like(total) if P_drop else d_x
+    programs = min(PROGRAMS, triton.cdiv(rows, QUAD))
+    sums = total.new_empty(2, programs, D, dtype=torch.float32)
+    _residual_backward[(programs,)](
+        *(d_out, total, statistics, weight, seed, d_x, d_y, sums, rows, programs),
+        **_drop(P_drop),
+        **_row(D),
+    )
+    d_weight, d_bias = sums.sum(1).unbind()
+    return d_x, d_y, d_weight, d_bias
+
+
+def relu_backward(d_out: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ReLU's gradient, and its sum over the rows: the gradient of the bias before it."""
+    rows, D = out.shape
+    d_x = torch.empty_like(out)
+    programs = min(PROGRAMS // 4, rows)
+    sums = out.new_empty(programs, D, dtype=torch.float32)
+    columns = 1024
+    _relu_backward[programs, triton.cdiv(D, columns)](
+        *(d_out, out, d_x, sums, rows, programs), D=D, COLUMNS=columns, num_warps=4
+    )
+    return d_x, sums.sum(0)
+
+
+def softmax(z: Tensor, labels: Tensor, eps_ls: float, pad: int) -> Tensor:
+    """Turn logits into the gradient of their smoothed loss, in place.
+
+    Returns both losses of each token, smoothed and not. (T, V), (T,) -> (T, 2).
+    """
+    rows, V = z.shape
+    losses = z.new_empty(rows, 2, dtype=torch.float32)
+    _softmax[(rows,)](
+        *(z, labels, losses, z.stride(0), eps_ls, eps_ls / (V - 1)),
+        V=V,
+        PAD=pad,
+        **_WORDS,
+    )
+    return losses
+
+
+def _row(D: int) -> dict[str, int]:
+    width = triton.next_power_of_2(D)
+    return {"D": D, "WIDTH": width, "num_warps": min(8, max(1, width // 256))}
+
+
+def _drop(P_drop: float) -> dict[str, float]:
+    return {"THRESHOLD": round(P_drop * 2**31), "SCALE": 1 / (1 - P_drop)}
+
+
+@triton.jit
+def _draw(SEED, place, THRESHOLD: tl.constexpr):
+    """Draw four numbers for each place; seven rounds of Philox pass all tests of randomness."""
+    if THRESHOLD > 0:
+        seed = tl.load(SEED)
+        a, b, c, d = tl.randint4x(seed, place, n_rounds=7)
+    else:
+        a, b, c, d = place, place, place, place
+    return a, b, c, d
+
+
+@triton.jit
+def _factor(bits, THRESHOLD: tl.constexpr, SCALE: tl.constexpr):
+    """Return 0 where dropped, else what keeps the mean: 31 random bits decide."""
+    return tl.where((bits & 0x7FFFFFFF) >= THRESHOLD, SCALE, 0.0)
+
+
+@triton.jit
+def _residual_forward(
+    X, Y, WEIGHT, BIAS, SEED, OUT, TOTAL, STATISTICS, rows, eps,
+    THRESHOLD: tl.constexpr, SCALE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    quad, columns = tl.program_id(0), tl.arange(0, WIDTH)
+    inside = columns < D
+    weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
+    bias = tl.load(BIAS + columns, mask=inside, other=0.0)
+    draws = _draw(SEED, quad * WIDTH + columns, THRESHOLD)
+    for i in tl.static_range(4):
+        row = quad * 4 + i + tl.zeros([1], tl.int32)
+        at = row.to(tl.int64) * D + columns
+        mask = inside & (row < rows)
+        x = tl.load(X + at, mask=mask, other=0.0).to(tl.float32)
+        y = tl.load(Y + at, mask=mask, other=0.0).to(tl.float32)
+        if THRESHOLD > 0:
+            y *= _factor(draws[i], THRESHOLD, SCALE)
+        total = x + y
+        mean = tl.sum(total, 0) / D
+        centred = tl.where(inside, total - mean, 0.0)
+        inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / D + eps)
+        out = centred * inverse * weight + bias
+        tl.store(OUT + at, out.to(OUT.dtype.element_ty), mask=mask)
+        tl.store(TOTAL + at, total.to(TOTAL.dtype.element_ty), mask=mask)
+        here = row < rows
+        tl.store(STATISTICS + row, mean, mask=here)
+        tl.store(STATISTICS + rows + row, inverse, mask=here)
+
+
+@triton.jit
+def _residual_backward(
+    D_OUT, TOTAL, STATISTICS, WEIGHT, SEED, D_X, D_Y, SUMS, rows, programs,
+    THRESHOLD: tl.constexpr, SCALE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    program, columns = tl.program_id(0), tl.arange(0, WIDTH)
+    inside = columns < D
+    weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
+    d_weight = tl.zeros([WIDTH], tl.float32)
+    d_bias = tl.zeros([WIDTH], tl.float32)
+    for quad in range(program, tl.cdiv(rows, 4), programs):
+        draws = _draw(SEED, quad * WIDTH + columns, THRESHOLD)
+        for i in tl.static_range(4):
+            row = quad * 4 + i + tl.zeros([1], tl.int32)
+            here = row < rows
+            at = row.to(tl.int64) * D + columns
+            mask = inside & here
+            d_out = tl.load(D_OUT + at, mask=mask, other=0.0).to(tl.float32)
+            total = tl.load(TOTAL + at, mask=mask, other=0.0).to(tl.float32)
+            mean = tl.load(STATISTICS + row, mask=here, other=0.0)
+            inverse = tl.load(STATISTICS + rows + row, mask=here, other=0.0)
+            normed = tl.where(mask, (total - mean) * inverse, 0.0)
+            d_weight += d_out * normed
+            d_bias += d_out
+            d_normed = d_out * weight
+            along = tl.sum(d_normed * normed, 0) / D
+            d_total = inverse * (d_normed - tl.sum(d_normed, 0) / D - normed * along)
+            tl.store(D_X + at, d_total.to(D_X.dtype.element_ty), mask=mask)
+            if THRESHOLD > 0:
+                d_y = d_total * _factor(draws[i], THRESHOLD, SCALE)
+                tl.store(D_Y + at, d_y.to(D_Y.dtype.element_ty), mask=mask)
+    tl.store(SUMS + program * D + columns, d_weight, mask=inside)
+    tl.store(SUMS + (programs + program) * D + columns, d_bias, mask=inside)
+
+
+@triton.jit
+def _relu_backward(D_OUT, OUT, D_X, SUMS, rows, programs, D: tl.constexpr, COLUMNS: tl.constexpr):
+    program, columns = tl.program_id(0), tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = columns < D
+    total = tl.zeros([COLUMNS], tl.float32)
+    for row in range(program, rows, programs):
+        at = (row + tl.zeros([COLUMNS], tl.int64)) * D + columns
+        out = tl.load(OUT + at, mask=inside, other=0.0)
+        d_out = tl.load(D_OUT + at, mask=inside, other=0.0)
+        d_x = tl.where(out > 0, d_out, 0.0)
+        tl.store(D_X + at, d_x, mask=inside)
+        total += d_x.to(tl.float32)
+    tl.store(SUMS + program * D + columns, total, mask=inside)
+
+
+@triton.jit
+def _softmax(
+    Z, LABELS, LOSSES, stride, eps_ls, even,
+    V: tl.constexpr, PAD: tl.constexpr, COLUMNS: tl.constexpr, LANE: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    label = tl.load(LABELS + row)
+    z_row = Z + row.to(tl.int64) * stride
+    # Each thread loads LANE neighbours at a time, and keeps one maximum and two sums of all it has
+    # seen; they meet once, at the end of the row.
+    columns = tl.arange(0, COLUMNS // LANE)[:, None] * LANE + tl.arange(0, LANE)[None, :]
+    z_right = tl.load(z_row + label).to(tl.float32)
+    z_pad = tl.load(z_row + PAD).to(tl.float32)
+    top = tl.full([COLUMNS // LANE], -1e30, tl.float32)  # finite: some may see no word
+    total = tl.zeros([COLUMNS // LANE], tl.float32)
+    plain = tl.zeros([COLUMNS // LANE], tl.float32)
+    for at in range(0, V, COLUMNS):
+        inside = at + columns < V
+        z = tl.load(z_row + at + columns, mask=inside, other=-1e30).to(tl.float32)
+        above = tl.maximum(top, tl.max(z, 1))
+        p = tl.where(inside, tl.exp(z - above[:, None]), 0.0)
+        total = total * tl.exp(top - above) + tl.sum(p, 1)
+        plain += tl.sum(tl.where(inside, z, 0.0), 1)
+        top = above
+    highest = tl.max(top, 0)
+    lse = highest + tl.log(tl.sum(total * tl.exp(top - highest), 0))
+    real = label != PAD
+    smoothed = lse - (1.0 - eps_ls) * z_right - even * (tl.sum(plain, 0) - z_pad)
+    tl.store(LOSSES + 2 * row, tl.where(real, smoothed, 0.0))
+    tl.store(LOSSES + 2 * row + 1, tl.where(real, lse - z_right, 0.0))
+    for at in range(0, V, COLUMNS):
+        word = at + columns
+        inside = word < V
+        z = tl.load(z_row + word, mask=inside, other=0.0).to(tl.float32)
+        q = tl.where(word == PAD, 0.0, even) + tl.where(word == label, 1.0 - eps_ls, 0.0)
+        gradient = tl.where(real, tl.exp(z - lse) - q, 0.0)
+        tl.store(z_row + word, gradient.to(Z.dtype.element_ty), mask=inside)

@@ -1,0 +1,1 @@
+"""Pictures of what a run is and does."""

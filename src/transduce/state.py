@@ -1,0 +1,59 @@
+"""Where a run stands, apart from its weights and its optimizer: what a checkpoint says of it."""
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from transduce.batches import Place
+from transduce.errors import BadRun
+
+
+@dataclass(slots=True)
+class Window:
+    """Sums since the last logged step."""
+
+    tokens: int = 0
+    smoothed: float = 0.0
+    nll: float = 0.0
+    seconds: float = 0.0  # spent on steps alone
+
+
+@dataclass(slots=True)
+class State:
+    """Where a run stands."""
+
+    step: int = 0
+    seconds: float = 0.0
+    place: Place = field(default_factory=Place)
+    epochs: float = 0.0  # passes over the data so far
+    window: Window = field(default_factory=Window)
+    best_loss: float = math.inf
+    best_step: int = 0
+    worse: int = 0  # validations since the best
+    validated: int = 0  # the step of the last validation
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as a JSON object."""
+        value = asdict(self)
+        value["place"] = self.place.to_json()
+        value["best_loss"] = None if math.isinf(self.best_loss) else self.best_loss
+        return value
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "State":
+        """Read a state."""
+        try:
+            best = value["best_loss"]
+            return cls(
+                step=value["step"],
+                seconds=value["seconds"],
+                place=Place.from_json(value["place"]),
+                epochs=value["epochs"],
+                window=Window(**value["window"]),
+                best_loss=math.inf if best is None else best,
+                best_step=value["best_step"],
+                worse=value["worse"],
+                validated=value["validated"],
+            )
+        except (KeyError, TypeError) as error:
+            raise BadRun(f"the training state of a checkpoint is damaged: {error}") from None
