@@ -6,13 +6,14 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit format clean
+.PHONY: help demo test test-gpu lint types unit format clean
 
 help:
-	@echo "make demo    install into $(VENV), train on the corpus that comes along, translate, show"
-	@echo "make test    install into $(VENV), lint, type-check, test"
-	@echo "make format  format the code"
-	@echo "make clean   remove what these commands made"
+	@echo "make demo      install into $(VENV), train on the corpus that comes along, translate, show"
+	@echo "make test      install into $(VENV), lint, type-check, test"
+	@echo "make test-gpu  test what needs a GPU, with what is installed"
+	@echo "make format    format the code"
+	@echo "make clean     remove what these commands made"
 
 # Installed anew when what is to be installed has changed.
 $(VENV)/user: pyproject.toml constraints.txt
@@ -45,6 +46,10 @@ types: $(VENV)/dev
 unit: $(VENV)/dev
 	@echo "== pytest: tests with branch coverage"
 	@$(BIN)/python -m pytest --cov --cov-report=term
+
+# With the torch that fits the machine's driver: $(VENV) has it, or the machine itself.
+test-gpu:
+	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m pytest -m gpu tests/test_gpu.py
 
 format: $(VENV)/dev
 	@$(BIN)/ruff check --fix .

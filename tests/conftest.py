@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -15,12 +16,22 @@ from typing import Protocol
 
 import pytest
 import torch
-from hypothesis import settings as hypothesis_settings
+
+with warnings.catch_warnings():  # of drivers that do not fit
+    warnings.simplefilter("ignore")
+    GPU = torch.cuda.is_available()
+if not GPU:  # our kernels run in Triton's interpreter; it must be told before they are imported
+    os.environ["TRITON_INTERPRET"] = "1"
+
+try:
+    from hypothesis import settings as hypothesis_settings
+except ImportError:  # the tests of a GPU do without
+    pass
+else:
+    hypothesis_settings.register_profile("house", deadline=None, max_examples=50)
+    hypothesis_settings.load_profile("house")
 
 torch.set_num_threads(1)  # what is tiny is slower on many threads, and bits follow their number
-
-hypothesis_settings.register_profile("house", deadline=None, max_examples=50)
-hypothesis_settings.load_profile("house")
 
 # The smallest model that is still a Transformer, trained for a fraction of a second.
 TINY = {
@@ -45,6 +56,12 @@ ARTICLES = [("a", "ein"), ("the", "der"), ("one", "jener"), ("every", "jeder")]
 NOUNS = [("dog", "Hund"), ("man", "Mann"), ("tree", "Baum"), ("bird", "Vogel"), ("fish", "Fisch")]
 VERBS = [("sees", "sieht"), ("likes", "mag"), ("finds", "findet"), ("paints", "malt")]
 ENDS = [(".", "."), ("!", "!"), (" today.", " heute.")]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a GPU where there is none."""
+    if item.get_closest_marker("gpu") and not GPU:
+        pytest.skip("needs a CUDA device")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from transduce.batches import Batch, Ints, make_batch
+from transduce.batches import Batch, Ints, SelfView, make_batch
 from transduce.config import ModelConfig
+from transduce.corpus import Part, Side
 from transduce.model import Transformer
 from transduce.subwords import EOS
 
@@ -42,9 +43,28 @@ def pairs_of(lengths: list[tuple[int, int]]) -> list[tuple[Ints, Ints]]:
     ]
 
 
+def part_of(pairs: list[tuple[Ints, Ints]]) -> Part:
+    """Return a part of a corpus that holds these pairs."""
+    sides = []
+    for number in (0, 1):
+        sentences = [pair[number] for pair in pairs]
+        offsets = np.cumsum([0, *map(len, sentences)])
+        sides.append(Side(np.concatenate(sentences).astype("<u2"), offsets))
+    return Part(*sides)
+
+
+def realistic(pairs: int, seed: int = 0, longest: int = 256) -> list[tuple[int, int]]:
+    """Return lengths as those of real text: log-normal, and alike on both sides of a pair."""
+    random = np.random.default_rng(seed)
+    mean, spread = random.normal(3.1, 0.6, pairs), random.normal(0, 0.2, (2, pairs))
+    source, target = (np.exp(mean + one).astype(int).clip(2, longest) for one in spread)
+    return list(zip(source.tolist(), target.tolist(), strict=True))
+
+
 def logits_by_sentence(model: Transformer, batch: Batch) -> list[torch.Tensor]:
     """Return the logits of each pair of a batch, in the order in which the pairs were given."""
     logits = model.logits(model(batch))
+    assert isinstance(batch.target.view, SelfView)
     lengths = [length for sentences, length in batch.target.view.groups for _ in range(sentences)]
     parts = logits.split(lengths)
     return [parts[place] for place in np.argsort(batch.order)]

@@ -14,37 +14,19 @@ from torch import Tensor, nn
 
 from models import logits_by_sentence, pairs_of, sentence, small_model
 from transduce.batches import make_batch
+from transduce.bench.huggingface import marian
 from transduce.config import SearchConfig
 from transduce.model import Transformer
 from transduce.search import search
 from transduce.subwords import BOS, EOS, PAD, UNK
 
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")  # the library's own, not ours
 
 
 def marian_of(model: Transformer) -> Any:
     config = model.config
-    theirs = transformers.MarianMTModel(
-        transformers.MarianConfig(
-            vocab_size=config.target_vocabulary,
-            d_model=config.d_model,
-            encoder_layers=config.N,
-            decoder_layers=config.depth_of_decoder,
-            encoder_attention_heads=config.h,
-            decoder_attention_heads=config.h,
-            encoder_ffn_dim=config.d_ff,
-            decoder_ffn_dim=config.d_ff,
-            activation_function="relu",
-            scale_embedding=True,
-            max_position_embeddings=64,
-            pad_token_id=PAD,
-            bos_token_id=BOS,
-            eos_token_id=EOS,
-            decoder_start_token_id=BOS,
-            forced_eos_token_id=None,
-        )
-    ).eval()
+    theirs: Any = marian(config).eval()
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     with torch.no_grad():
         theirs.model.shared.weight.copy_(model.output[:, order])

@@ -1,4 +1,4 @@
-"""Batches are packed, full, exact in their order, and split among processes without overlap."""
+"""Batches are packed, full, and exact in their order, whatever they are cut into."""
 
 import itertools
 from collections import Counter
@@ -9,33 +9,30 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import pairs_of
+from models import pairs_of, part_of
 from transduce.batches import (
     Batch,
-    Batches,
     CrossView,
+    Grouped,
+    Ints,
     Place,
     SelfView,
+    Updates,
     group,
-    in_order,
     make_batch,
 )
-from transduce.corpus import Part, Side
+from transduce.corpus import Part
 from transduce.errors import BadRun
 from transduce.subwords import BOS, EOS
 
 
-def part_of(lengths: list[tuple[int, int]]) -> Part:
+def numbered(lengths: list[tuple[int, int]]) -> Part:
     """A part whose sentences' first word tells their number."""
-    sides = []
-    for side in (0, 1):
-        sentences = [
-            np.append(np.full(pair[side] - 1, 4 + number), EOS).astype("<u2")
-            for number, pair in enumerate(lengths)
-        ]
-        offsets = np.cumsum([0, *(len(sentence) for sentence in sentences)])
-        sides.append(Side(np.concatenate(sentences), offsets))
-    return Part(*sides)
+
+    def side(number: int, length: int) -> Ints:
+        return np.append(np.full(length - 1, 4 + number), EOS)
+
+    return part_of([tuple(side(i, n) for n in pair) for i, pair in enumerate(lengths)])  # type: ignore[misc]
 
 
 def numbers(batch: Batch) -> list[int]:
@@ -89,13 +86,15 @@ def test_similar_lengths_stand_together() -> None:
     assert spread < 3  # of 58
 
 
-def test_an_epoch_is_shuffled_anew_from_the_seed() -> None:
-    part = part_of(LENGTHS)
+def stream_of(seed: int, place: Place = Place(), pieces: int = 1) -> Updates:  # noqa: B008  (frozen)
+    return Updates(Grouped(numbered(LENGTHS), 60, pieces), seed=seed, place=place)
 
+
+def test_an_epoch_is_shuffled_anew_from_the_seed() -> None:
     def epochs(seed: int) -> list[list[int]]:
-        batches = Batches(part, batch_tokens=60, seed=seed)
+        updates = stream_of(seed)
         return [
-            [n for _ in range(batches.batches_per_epoch()) for n in numbers(next(batches))]
+            [n for _ in range(updates.per_epoch()) for n in next(updates).tolist()]
             for _ in range(2)
         ]
 
@@ -107,50 +106,58 @@ def test_an_epoch_is_shuffled_anew_from_the_seed() -> None:
 
 
 def test_the_place_is_exact_wherever_the_stream_was_left() -> None:
-    part = part_of(LENGTHS)
-    whole = Batches(part, batch_tokens=60, seed=3)
+    whole = stream_of(3)
     stream, places = [], []
-    for _ in range(3 * whole.batches_per_epoch()):
+    for _ in range(3 * whole.per_epoch()):
         places.append(whole.place)
-        stream.append(numbers(next(whole)))
+        stream.append(next(whole).tolist())
+    assert places[-1].epoch == 2
     for start in range(0, len(stream), 7):
-        resumed = Batches(part, batch_tokens=60, seed=3, place=places[start])
-        rest = [numbers(batch) for batch in itertools.islice(resumed, len(stream) - start)]
+        resumed = stream_of(3, places[start])
+        rest = [update.tolist() for update in itertools.islice(resumed, len(stream) - start)]
         assert rest == stream[start:]
 
 
-@pytest.mark.parametrize("world", [2, 3])
-def test_processes_share_the_stream_without_overlap(world: int) -> None:
-    part = part_of(LENGTHS)
-    single = Batches(part, batch_tokens=60, seed=1)
-    count = 2 * single.batches_per_epoch() // world
-    alone = [numbers(next(single)) for _ in range(count * world)]
-    shared = [
-        [numbers(batch) for batch in itertools.islice(stream, count)]
-        for stream in (
-            Batches(part, batch_tokens=60, seed=1, rank=rank, world=world) for rank in range(world)
-        )
-    ]
-    assert [one for step in zip(*shared, strict=True) for one in step] == alone
+@pytest.mark.parametrize("pieces", [2, 5])
+def test_the_stream_does_not_depend_on_what_updates_are_cut_into(pieces: int) -> None:
+    cut, whole = stream_of(1, pieces=pieces), stream_of(1)
+    for _ in range(2 * whole.per_epoch()):
+        assert next(cut).tolist() == next(whole).tolist()
 
 
-def test_all_processes_agree_on_the_place() -> None:
-    part = part_of(LENGTHS)
-    streams = [Batches(part, batch_tokens=60, seed=1, rank=rank, world=3) for rank in range(3)]
-    for _ in range(20):
-        for stream in streams:
-            next(stream)
-        assert len({stream.place for stream in streams}) == 1
+@settings(max_examples=50, deadline=None)
+@given(lengths_strategy, st.integers(1, 8))
+def test_pieces_are_few_alike_and_together_the_update(
+    lengths: list[tuple[int, int]], count: int
+) -> None:
+    layout = Grouped(numbered(lengths), 10_000, count)
+    update = np.arange(len(lengths))
+    pieces = layout.pieces(update)
+    assert np.concatenate(pieces).tolist() == update.tolist()
+    assert 1 <= len(pieces) <= count
+    assert min(map(len, pieces)) >= 1
+    longer = np.maximum(*np.array(lengths).T)
+    share = longer.sum() / count
+    assert all(longer[piece].sum() <= share + longer.max() for piece in pieces)
+
+
+def test_a_piece_holds_its_own_sentences() -> None:
+    layout = Grouped(numbered(LENGTHS), 60, 3)
+    update = next(stream_of(1))
+    found = [numbers(layout.batch(piece)) for piece in layout.pieces(update)]
+    assert len(found) == 3
+    assert sorted(n for piece in found for n in piece) == sorted(update.tolist())
 
 
 def test_evaluation_passes_once_over_everything() -> None:
-    seen = Counter(n for batch in in_order(part_of(LENGTHS), 50) for n in numbers(batch))
-    assert seen == Counter(range(97))
+    batches = list(Grouped(numbered(LENGTHS[:3]), 50).once(numbered(LENGTHS)))
+    assert Counter(n for batch in batches for n in numbers(batch)) == Counter(range(97))
+    assert all(max(batch.used) <= 50 for batch in batches)
 
 
 def test_a_damaged_place_is_refused() -> None:
     assert Place.from_json(Place(3, 4).to_json()) == Place(3, 4)
-    for value in (None, {}, {"epoch": -1, "batch": 0}, {"epoch": "1", "batch": 0}, [1, 2]):
+    for value in (None, {}, {"epoch": -1, "update": 0}, {"epoch": "1", "update": 0}, [1, 2]):
         with pytest.raises(BadRun, match="place in the data is damaged"):
             Place.from_json(value)
 
@@ -167,6 +174,7 @@ def test_views_of_equal_lengths_need_no_mask() -> None:
 def test_a_batch_moves_to_a_device_whole() -> None:
     batch = make_batch(pairs_of([(3, 4), (5, 2)]))
     moved = batch.to(torch.device("meta"))
+    assert isinstance(moved.cross, CrossView)
     for tensor in (
         *(moved.source.tokens, moved.target.positions, moved.labels),
         *(moved.cross.index, moved.cross.place, moved.cross.real),

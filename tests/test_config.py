@@ -74,14 +74,14 @@ LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
     (ModelConfig, "max_len", 1, 2, "at least 2"),
     *(
         (TrainConfig, name, 0, 1, "at least 1")
-        for name in ("batch_tokens", "accumulate", "warmup", "save_every")
+        for name in ("batch_tokens", "warmup", "save_every")
     ),
     *((TrainConfig, name, 0, 1, "at least 1") for name in ("validate_every", "log_every")),
     (TrainConfig, "average", 0, 1, "at least 1"),
     (TrainConfig, "average", 6, 5, "at most keep, which is 5"),
     *(
         (TrainConfig, name, 0, 1, "more than 0")
-        for name in ("steps", "epochs", "vocabulary", "threads")
+        for name in ("steps", "epochs", "vocabulary", "threads", "accumulate")
     ),
     *((TrainConfig, name, 0.0, 1e-12, "more than 0") for name in ("seconds", "epsilon")),
     (TrainConfig, "lr_scale", 0.0, 1e-12, "more than 0"),
@@ -169,6 +169,12 @@ def test_only_a_joint_vocabulary_can_be_tied_on_both_sides() -> None:
         ModelConfig(source_vocabulary=100, target_vocabulary=200)
     assert ModelConfig(source_vocabulary=100, target_vocabulary=200, tie="decoder")
     assert ModelConfig(source_vocabulary=100, target_vocabulary=200, tie="none")
+
+
+def test_into_how_many_pieces_an_update_is_cut_may_be_left_open() -> None:
+    _, recipe = apply({"accumulate": "none"}, ModelConfig(), TrainConfig())
+    assert recipe.accumulate is None
+    assert TrainConfig.from_json(recipe.to_json()) == recipe
 
 
 def test_draws_may_be_more_than_the_beam_is_wide() -> None:

@@ -53,6 +53,8 @@ ORDER = [
 ]
 WITHOUT_TORCH = ORDER[: ORDER.index("batches")]
 OPTIONAL = {"sacremoses", "zstandard", "transformers", "tensorboard", "matplotlib", "triton"}
+# Written in Triton, they are nothing without it; so they count as optional themselves.
+IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.rows"}
 
 ROOT = Path(transduce.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -140,7 +142,21 @@ def test_an_optional_library_is_never_imported_before_it_is_needed(name: str) ->
     for statement in at_import(tree):
         if isinstance(statement, ast.Import | ast.ImportFrom):
             for imported, line in imports(ast.Module([statement], []), package_of(name)):
-                assert not OPTIONAL & set(imported.split(".")), f"line {line} of {name}"
+                library = imported.partition(".")[0]
+                late = library in OPTIONAL or imported in IN_TRITON
+                allowed = name in IN_TRITON and library == "triton"
+                assert not late or allowed, f"line {line} of {name} imports {imported}"
+
+
+def test_training_needs_no_triton() -> None:
+    found = modules_after(
+        "import sys; sys.modules['triton'] = None\n"
+        "import transduce.training\n"
+        "assert not transduce.kernels.installed()\n"
+        "sys.modules.pop('triton')\n"
+    )
+    assert "torch" in found
+    assert "triton" not in found
 
 
 def test_the_text_side_imports_no_torch() -> None:

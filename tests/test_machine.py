@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,7 +105,7 @@ def test_an_empty_folder_and_a_run_can_be_held(tmp_path: Path, inside: list[str]
     for name in inside:
         (tmp_path / name).touch()
     with locked(tmp_path):
-        pass
+        assert {path.name for path in tmp_path.iterdir()} == {*inside, ".lock"}
 
 
 def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
@@ -157,9 +158,11 @@ def test_outside_the_main_thread_signals_are_left_alone() -> None:
 
 
 def test_auto_is_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
     for there, name in ((False, "cpu"), (True, "cuda")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert choose_device("auto") == torch.device(name)
+        assert choose_device("auto", said.append) == torch.device(name)
+        assert said == []
         assert choose_device("cpu") == torch.device("cpu")
 
 
@@ -169,6 +172,41 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         choose_device("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert choose_device("cuda") == torch.device("cuda")
+
+
+def too_old() -> bool:
+    warnings.warn(
+        "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). "
+        "Please update your GPU driver (Triggered internally at CUDAFunctions.cpp:119.)",
+        stacklevel=2,
+    )
+    return False
+
+
+def test_a_driver_that_is_too_old_leaves_the_cpu_and_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", too_old)
+    said: list[str] = []
+    assert choose_device("auto", said.append) == torch.device("cpu")
+    assert said == [
+        "the GPU cannot be used, so the CPU is: "
+        "CUDA initialization: The NVIDIA driver on your system is too old"
+    ]
+    assert choose_device("cpu", said.append) == torch.device("cpu")
+    assert len(said) == 1
+
+
+def test_a_driver_that_is_too_old_is_the_reason_why_cuda_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", too_old)
+    with pytest.raises(BadSetting) as caught:
+        choose_device("cuda")
+    assert str(caught.value) == (
+        "device = 'cuda': CUDA initialization: The NVIDIA driver on your system is too old; "
+        "--device cpu works everywhere"
+    )
 
 
 @pytest.mark.parametrize("name", ["tpu", "gpu", "", "cuda:7", "CPU", "meta"])

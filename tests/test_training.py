@@ -5,6 +5,7 @@ import math
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,9 @@ from transduce.checkpoint import (
     checkpoints,
     load_tensors,
 )
+from transduce.engine import Objective
 from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
+from transduce.log import Log
 from transduce.training import Trainer, train
 
 SETTINGS = {
@@ -67,14 +70,15 @@ def whole(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) ->
     return run(files, tmp_path_factory.mktemp("whole") / "run")
 
 
-def killing(at: int, where: str = "update") -> Callable[[Trainer], None]:
-    """Return a stand-in for a method of Trainer that dies after step `at`."""
-    original = getattr(Trainer, where)
+def killing(at: int, kind: type = Trainer, where: str = "update") -> Callable[..., Any]:
+    """Return a stand-in for a method of Trainer or Log that dies after step `at`."""
+    original = getattr(kind, where)
 
-    def dying(self: Trainer, *args: object, **named: object) -> None:
-        if self.state.step >= at:
+    def dying(self: Any, *args: Any, **named: Any) -> Any:
+        step = self.state.step if kind is Trainer else args[0].step
+        if step >= at:
             raise Killed
-        original(self, *args, **named)
+        return original(self, *args, **named)
 
     return dying
 
@@ -97,8 +101,15 @@ def test_killed_at_any_step_and_resumed_it_ends_with_the_same_bits(
     assert without_speed(tmp_path / "run") == without_speed(whole)
 
 
-@pytest.mark.parametrize("where", ["save", "validate", "log", "finish"])
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        *((Trainer, where) for where in ("save", "_save", "validate", "_validate")),
+        *((Log, where) for where in ("add", "_write", "keep")),
+    ],
+)
 def test_killed_while_saving_or_validating_it_ends_with_the_same_bits(
+    kind: type,
     where: str,
     files: tuple[Path, Path],
     whole: Path,
@@ -106,9 +117,22 @@ def test_killed_while_saving_or_validating_it_ends_with_the_same_bits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, where, killing(12, where))
+        patch.setattr(kind, where, killing(12, kind, where))
         with pytest.raises(Killed):
             run(files, tmp_path / "run")
+    run(files, tmp_path / "run")
+    assert load_all(tmp_path / "run") == load_all(whole)
+    assert without_speed(tmp_path / "run") == without_speed(whole)
+
+
+def test_killed_while_choosing_the_weights_it_ends_with_the_same_bits(
+    files: tuple[Path, Path], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "finish", killing(24, where="finish"))
+        with pytest.raises(Killed):
+            run(files, tmp_path / "run")
+    assert not (tmp_path / "run" / "model.safetensors").exists()
     run(files, tmp_path / "run")
     assert load_all(tmp_path / "run") == load_all(whole)
 
@@ -172,13 +196,18 @@ def test_training_learns(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert losses[-1] < losses[0] - 0.5
 
 
-def test_accumulated_batches_make_one_update_with_one_rate(
+def test_an_update_in_pieces_learns_the_same_from_the_same_sentences_at_the_same_rate(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    out = run(files, tmp_path / "run", accumulate="3", steps="4", log_every="1")
-    rates = [line["learning_rate"] for line in without_speed(out) if "learning_rate" in line]
-    assert len(rates) == 4
-    assert rates[0] == pytest.approx(16**-0.5 * 10**-1.5)
+    changes = {"P_drop": "0", "steps": "6", "log_every": "1", "validate_every": "6"}
+    whole, pieces = (
+        without_speed(run(files, tmp_path / count, accumulate=count, **changes))
+        for count in ("1", "3")
+    )
+    assert whole[0]["learning_rate"] == pytest.approx(16**-0.5 * 10**-1.5)
+    assert len(whole) == len(pieces) == 6 + 1
+    for one, other in zip(whole, pieces, strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
 
 
 def test_patience_and_the_best_survive_resuming(
@@ -270,11 +299,11 @@ def test_a_folder_of_something_else_is_left_alone(files: tuple[Path, Path], tmp_
 def test_a_loss_that_is_no_number_ends_the_run(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: Trainer, batch: object) -> tuple[torch.Tensor, torch.Tensor]:
+    def broken(self: Objective, batch: object) -> tuple[torch.Tensor, torch.Tensor]:
         loss = self.model.output.sum() * math.nan
         return loss, loss.detach()
 
-    monkeypatch.setattr(Trainer, "loss", broken)
+    monkeypatch.setattr(Objective, "forward", broken)
     with pytest.raises(Diverged, match="no longer a number"):
         run(files, tmp_path / "run")
     assert not checkpoints(tmp_path / "run")

@@ -254,12 +254,18 @@ class Layout(Protocol):
 class Grouped:
     """Batches for kernels that take rows of equal length: no filler, a new shape each time."""
 
-    def __init__(self, part: Part, batch_tokens: int, pieces: int = 1) -> None:
+    def __init__(
+        self, part: Part, batch_tokens: int, pieces: int = 1, *, like: Layout | None = None
+    ) -> None:
+        """Lay out so; sentences are dealt into updates as in `like`, if that is given."""
         self.part, self.batch_tokens, self.count = part, batch_tokens, pieces
         self.lengths = part.source.lengths, part.target.lengths
+        self.like = like
 
     def updates(self, random: np.random.Generator) -> list[Ints]:
         """Deal all sentences to learn from into updates, in random order."""
+        if self.like is not None:
+            return self.like.updates(random)
         return group(*self.lengths, self.batch_tokens, random)
 
     def pieces(self, sentences: Ints) -> list[Ints]:

@@ -57,7 +57,7 @@ class Engine:
         self.processes, self.say = processes, say
         self.device = model.output.device
         self.objective = Objective(model, recipe.eps_ls)
-        self.packed, self.precision = choose(model, recipe.precision, say)
+        self.packed, self.precision = choose(model, recipe, say)
         model.compute_in(torch.bfloat16 if self.precision == "bf16" else torch.float32)
         model.recompute = recipe.recompute
         self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)
@@ -80,10 +80,12 @@ class Engine:
 
     def lay_out(self) -> Layout:
         """Return how sentences are laid out in so many pieces."""
-        if not self.packed:
-            return Grouped(self.part, self.recipe.batch_tokens, self.pieces)
-        longest = self.model.config.max_len
-        return Packed(self.part, self.recipe.batch_tokens, self.pieces, longest=longest)
+        tokens, longest = self.recipe.batch_tokens, self.model.config.max_len
+        if self.packed:
+            return Packed(self.part, tokens, self.pieces, longest=longest)
+        # On a GPU updates are the same whichever way they are computed.
+        like = Packed(self.part, tokens, longest=longest) if self.device.type == "cuda" else None
+        return Grouped(self.part, tokens, self.pieces, like=like)
 
     def prepare(self, sentences: Ints, place: Place, epochs: float) -> Update:
         """Lay out an update, as far as it falls to this process; may run in another thread."""
@@ -228,9 +230,9 @@ class Graphs:
         (self.writing if first else self.adding).replay()
 
 
-def choose(model: Transformer, precision: str, say: Say) -> tuple[bool, str]:
+def choose(model: Transformer, recipe: TrainConfig, say: Say) -> tuple[bool, str]:
     """Choose batches (packed or not) and precision; say what is missing for the fastest."""
-    device = model.output.device
+    device, precision = model.output.device, recipe.precision
     if device.type != "cuda":
         if precision == "bf16":
             raise BadSetting("precision = 'bf16': expected a GPU; on the CPU it is float32")
@@ -241,6 +243,9 @@ def choose(model: Transformer, precision: str, say: Say) -> tuple[bool, str]:
             say(f"{torch.cuda.get_device_name(device)} has no bf16: training in float32, slower")
     if model.config.attention_dropout:
         say("attention_dropout: attention goes by torch's kernels, which is slower")
+        return False, precision
+    if not recipe.kernels:
+        kernels.switch_off()
         return False, precision
     if not kernels.installed():
         say("Triton is not installed: everything goes by torch's kernels, which is slower")

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from transduce import kernels
 from transduce.linear import add_product, product
@@ -17,6 +18,7 @@ from transduce.subwords import PAD
 # Logits at a time: on a CPU enough for fast products, few enough to stay near the cores; on a GPU
 # few enough to be a small part of the memory, enough to make adding to the matrix's gradient cheap.
 CHUNK, CHUNK_CUDA = 2**22, 2**28
+GRAIN = 64  # on a GPU words come in so many, or products and the softmax would load them singly
 
 
 def loss(x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tensor, Tensor]:
@@ -106,21 +108,24 @@ class _OnGPU(torch.autograd.Function):
         eps_ls: float,
         wants_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        narrow = matrix.to(x.dtype)
+        V, D = matrix.shape
+        words = -(-V // GRAIN) * GRAIN
+        narrow = F.pad(matrix.to(x.dtype), (0, 0, 0, words - V))
         sums = x.new_zeros(2, dtype=torch.float64)
         if wants_gradient:
-            d_x, d_matrix = torch.empty_like(x), torch.zeros_like(matrix)
-        rows = _rows(len(x), len(matrix))
+            d_x, d_matrix = torch.empty_like(x), matrix.new_zeros(words, D)
+        rows = _rows(len(x), words)
         for part in range(0, len(x), rows):
             some = x[part : part + rows]
-            z = some @ narrow.T  # (t, V)
-            sums += _softmax(z, labels[part : part + rows], eps_ls).sum(0, dtype=torch.float64)
+            z = some @ narrow.T  # (t, words)
+            losses = _softmax(z, V, labels[part : part + rows], eps_ls)
+            sums += losses.sum(0, dtype=torch.float64)
             if wants_gradient:
                 torch.mm(z, narrow, out=d_x[part : part + rows])
                 add_product(d_matrix, z.T, some, d_matrix.dtype)
         smoothed, nll = sums.unbind()
         if wants_gradient:
-            ctx.save_for_backward(d_x, d_matrix)
+            ctx.save_for_backward(d_x, d_matrix[:V])
         ctx.mark_non_differentiable(nll)
         return smoothed, nll
 
@@ -141,20 +146,23 @@ def _rows(tokens: int, words: int) -> int:
     return -(-tokens // next(even, chunks))
 
 
-def _softmax(z: Tensor, labels: Tensor, eps_ls: float) -> Tensor:
-    """Turn logits into their gradient, in place; return both losses. (t, V), (t,) -> (t, 2)."""
+def _softmax(z: Tensor, V: int, labels: Tensor, eps_ls: float) -> Tensor:
+    """Turn logits into their gradient, in place; return both losses. (t, words) -> (t, 2).
+
+    Only the first V words are any; the gradient of the others is 0.
+    """
     if kernels.usable(z):
         from transduce.kernels import rows
 
-        return rows.softmax(z, labels, eps_ls, PAD)
-    even = eps_ls / (z.size(1) - 1)
+        return rows.softmax(z, V, labels, eps_ls, PAD)
+    even = eps_ls / (V - 1)
     real, right = (labels != PAD)[:, None], labels.long()[:, None]
-    scores = z.float()
+    scores = z[:, :V].float()
     lse, z_right = scores.logsumexp(-1, keepdim=True), scores.gather(1, right)
     z_even = scores.sum(-1, keepdim=True) - scores[:, PAD, None]
     smoothed = lse - (1 - eps_ls) * z_right - even * z_even
     p = (scores - lse).exp_().sub_(even)
     p[:, PAD] += even
     p.scatter_add_(1, right, p.new_full(right.shape, eps_ls - 1))
-    z.copy_(p.mul_(real))
+    z[:, :V] = p.mul_(real)
     return torch.cat([smoothed, lse - z_right], dim=1) * real

@@ -22,7 +22,7 @@ from transduce.progress import Progress, duration
 MAY_CHANGE = frozenset(
     {
         *("steps", "epochs", "seconds", "keep", "average", "select", "patience", "log_every"),
-        *("threads", "accumulate", "precision", "recompute"),
+        *("threads", "accumulate", "precision", "kernels", "recompute"),
     }
 )
 

@@ -1,9 +1,12 @@
-"""What a measurement was made on: a number without it says nothing."""
+"""What a measurement was made on, and what that can do: a number without it says nothing."""
 
 import platform
+import resource
+import sys
+import time
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from transduce.machine import cores
 
@@ -29,6 +32,70 @@ def processor(listing: Path = Path("/proc/cpuinfo")) -> str:
             if name.strip() == "model name":
                 return value.strip()
     return platform.processor() or platform.machine()
+
+
+class Product(NamedTuple):
+    """A square matrix product large enough to show what a device can do."""
+
+    size: int
+    precision: str
+    warm_ups: int
+    timed: int
+
+
+PRODUCTS = {"cuda": Product(8192, "bf16", 3, 10), "cpu": Product(2048, "float32", 1, 3)}
+
+
+def matrix_rate(device: str, threads: int) -> dict[str, Any]:
+    """Measure how many FLOPs a second this machine makes of a matrix product, the rest idle."""
+    import torch
+
+    product = PRODUCTS[device]
+    dtype = torch.bfloat16 if product.precision == "bf16" else torch.float32
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    a, b, c = torch.randn(3, product.size, product.size, device=device).to(dtype)
+    for _ in range(product.warm_ups):
+        torch.mm(a, b, out=c)
+    synchronise(device)
+    began = time.perf_counter()
+    for _ in range(product.timed):
+        torch.mm(a, b, out=c)
+    synchronise(device)
+    seconds = time.perf_counter() - began
+    torch.set_num_threads(before)
+    if device == "cuda":
+        del a, b, c
+        torch.cuda.empty_cache()  # or the sides could not have it
+    return {
+        "size": product.size,
+        "precision": product.precision,
+        "flops_per_second": round(2 * product.size**3 * product.timed / seconds),
+    }
+
+
+def synchronise(device: str) -> None:
+    """Wait until the device has done what it was told."""
+    if device == "cuda":
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def peak_memory(device: str, status: Path = Path("/proc/self/status")) -> int:
+    """Return the most bytes that this process has held: of the GPU, or of main memory."""
+    if device == "cuda":
+        import torch
+
+        return torch.cuda.max_memory_allocated()
+    if status.exists():
+        # Not getrusage: to Linux the peak of a process begins with that of the one that started it.
+        for line in status.read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name == "VmHWM":
+                return 1024 * int(value.split()[0])
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
 
 
 def _gpu() -> str:

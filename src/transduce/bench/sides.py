@@ -9,16 +9,19 @@ Nothing here imports torch before the process is ready to be stopped quietly.
 """
 
 import contextlib
+import importlib
 import multiprocessing
+import os
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
+from transduce.bench.hardware import peak_memory, synchronise
 from transduce.errors import TransduceError
 
 WARM_UP = 2  # steps before the clock of every round: caches are cold after the other's turn
@@ -28,14 +31,21 @@ class Seen(NamedTuple):
     """What a step worked on."""
 
     target_tokens: int  # that have a loss: padding has none
-    cells: int  # places for tokens, of source and target
-    padding: int  # those of them that hold no token
+    source_tokens: int
+    places_source: int  # for tokens, whether they hold one or not
+    places_target: int
 
 
 class Side(Protocol):
     """One of those that are compared."""
 
+    device: str
     parameters: int  # that are learned
+    precision: str  # of its matrix products
+
+    @property
+    def path(self) -> str:
+        """How it works, in words."""
 
     def prepare(self, steps: int) -> None:
         """Do what the clock shall not see before so many steps."""
@@ -43,8 +53,14 @@ class Side(Protocol):
     def step(self) -> Seen:
         """Make one step of training."""
 
-    def synchronise(self) -> None:
-        """Wait until the device has done what it was told."""
+
+class Started(NamedTuple):
+    """What there is to tell of a side that has made its first step."""
+
+    parameters: int
+    precision: str
+    path: str
+    seconds: float  # from nothing to the end of the first step
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +69,13 @@ class Round:
 
     steps: int
     seconds: float
-    target_tokens: int
-    padding: float  # the share of cells that hold no token
+    seen: Seen  # in all steps together
+    peak_memory: int  # of the process until now
 
     @property
     def target_tokens_per_second(self) -> float:
         """The speed that is compared."""
-        return self.target_tokens / self.seconds
+        return self.seen.target_tokens / self.seconds
 
     @property
     def milliseconds_per_step(self) -> float:
@@ -67,31 +83,59 @@ class Round:
         return 1000 * self.seconds / self.steps
 
 
+def total(seen: Sequence[Seen]) -> Seen:
+    """Add up what several steps worked on."""
+    return Seen(*(sum(column) for column in zip(*seen, strict=True)))
+
+
+def start(make: Callable[..., Side], *arguments: Any) -> tuple[Side, Started]:
+    """Make a side and its first step, which compiles what is compiled."""
+    began = time.perf_counter()
+    side = make(*arguments)
+    side.prepare(1)
+    side.step()
+    synchronise(side.device)
+    seconds = time.perf_counter() - began
+    return side, Started(side.parameters, side.precision, side.path, seconds)
+
+
 def measure(side: Side, steps: int) -> Round:
     """Warm up, then time so many steps."""
     side.prepare(WARM_UP + steps)
     for _ in range(WARM_UP):
         side.step()
-    side.synchronise()
+    synchronise(side.device)
     began = time.perf_counter()
     seen = [side.step() for _ in range(steps)]
-    side.synchronise()
+    synchronise(side.device)
     seconds = time.perf_counter() - began
-    target_tokens, cells, padding = (sum(column) for column in zip(*seen, strict=True))
-    return Round(steps, seconds, target_tokens, padding / cells)
+    return Round(steps, seconds, total(seen), peak_memory(side.device))
 
 
 class Worker:
-    """A process that holds one side, and measures a round of it when asked."""
+    """A process that holds one side, and measures a round of it when asked.
 
-    def __init__(self, name: str, make: Callable[..., Side], *arguments: Any) -> None:
+    Its libraries are imported before any clock runs; `environment` is what those read when they
+    are, and gives way to what the user has set.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[..., Side],
+        *arguments: Any,
+        imports: Sequence[str] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.name = name
         context = multiprocessing.get_context("spawn")  # a fork would inherit what we loaded
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs,), name=name, daemon=True)
+        self.process = context.Process(
+            target=serve, args=(theirs, dict(environment)), name=name, daemon=True
+        )
         self.process.start()
         theirs.close()  # no other copy stays open, so if the worker dies we notice at once
-        self._send((make, arguments))
+        self._send((make, arguments, imports))
 
     def __enter__(self) -> Self:
         return self
@@ -107,9 +151,11 @@ class Worker:
         self.process.terminate()
         self.process.join()
 
-    def parameters(self) -> int:
-        """Wait until the side is made, and return how many parameters it learns."""
-        return int(self._receive())
+    def started(self) -> Started:
+        """Wait until the side has made its first step, and return what there is to tell of it."""
+        answer = self._receive()
+        assert isinstance(answer, Started)
+        return answer
 
     def measure(self, steps: int) -> Round:
         """Measure a round."""
@@ -136,13 +182,17 @@ class Worker:
         return answer
 
 
-def serve(connection: Connection) -> None:
+def serve(connection: Connection, environment: Mapping[str, str]) -> None:
     """Make the side that is asked for, then measure it as often as wanted."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us too; our parent ends us
+    for name, value in environment.items():
+        os.environ.setdefault(name, value)
     try:
-        make, arguments = connection.recv()
-        side: Side = make(*arguments)
-        connection.send(side.parameters)
+        make, arguments, imports = connection.recv()
+        for library in imports:
+            importlib.import_module(library)
+        side, started = start(make, *arguments)
+        connection.send(started)
         while True:
             connection.send(measure(side, connection.recv()))
     except (EOFError, ConnectionError):  # nobody asks any more

@@ -1,11 +1,11 @@
-"""How fast a model trains here, side by side with a peer that trains the same on the same batches.
+"""How fast a model trains here, side by side with peers that train the same on the same text.
 
 The measure is target tokens per second: those that have a loss, padding not counted. A step is all
 that `transduce train` does in one: the next batch, forward, loss, backward, update.
 """
 
 import contextlib
-import statistics
+import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,13 @@ import torch
 
 from transduce import config as configuration
 from transduce import text
-from transduce.bench import hardware, huggingface
-from transduce.bench.sides import WARM_UP, Round, Seen, Worker
+from transduce.bench import hardware, huggingface, peer, pytorch, random_text
+from transduce.bench.results import Comparison, Measured
+from transduce.bench.sides import Round, Seen, Worker
 from transduce.checkpoint import RunConfig, weights_of
-from transduce.corpus import open_corpus
-from transduce.errors import BadSetting, did_you_mean
+from transduce.config import ModelConfig, TrainConfig
+from transduce.corpus import Corpus, open_corpus
+from transduce.errors import BadInput, BadSetting, did_you_mean
 from transduce.machine import choose_device, terminated_as_interrupted
 from transduce.plan import begun
 from transduce.preparation import prepare
@@ -28,231 +30,230 @@ from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent
 from transduce.training import Trainer
 
-OURS = "transduce"
-PEERS = (huggingface.NAME, "none")
+OURS, NONE = "transduce", "none"
+PEERS = {module.NAME: module for module in (huggingface, pytorch)}
 NOISY = 1.25  # the fastest round by the slowest, beyond which the numbers say little
-PRECISION = "float32"  # the trainer's, and so the peer's
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One side's rounds, and their median."""
-
-    name: str
-    parameters: int
-    rounds: tuple[Round, ...]
-
-    @property
-    def speeds(self) -> list[float]:
-        """The target tokens per second of each round."""
-        return [one.target_tokens_per_second for one in self.rounds]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the measurement as a JSON object."""
-        return {
-            "name": self.name,
-            "parameters": self.parameters,
-            "target_tokens_per_second": round(statistics.median(self.speeds), 1),
-            "lowest": round(min(self.speeds), 1),
-            "highest": round(max(self.speeds), 1),
-            "milliseconds_per_step": round(
-                statistics.median(one.milliseconds_per_step for one in self.rounds), 3
-            ),
-            "padding": round(statistics.mean(one.padding for one in self.rounds), 4),
-            "rounds": [
-                {"seconds": round(one.seconds, 6), "target_tokens": one.target_tokens}
-                for one in self.rounds
-            ],
-        }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
-    """What was measured, on what, and how."""
-
-    ours: Measured
-    peer: Measured | None
-    config: RunConfig
-    steps: int  # of each round
-    machine: Mapping[str, Any]
-
-    @property
-    def ratios(self) -> list[float] | None:
-        """How many times as fast as the peer we are, round by round on the same batches."""
-        if self.peer is None:
-            return None
-        return [a / b for a, b in zip(self.ours.speeds, self.peer.speeds, strict=True)]
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times as fast as the peer we are, by the medians."""
-        if self.peer is None:
-            return None
-        return statistics.median(self.ours.speeds) / statistics.median(self.peer.speeds)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison as a JSON object."""
-        ratios = self.ratios
-        return {
-            "bench": "train",
-            "ours": self.ours.to_json(),
-            "peer": self.peer.to_json() if self.peer else None,
-            "ratio": round(self.ratio, 3) if self.ratio else None,
-            "ratio_lowest": round(min(ratios), 3) if ratios else None,
-            "ratio_highest": round(max(ratios), 3) if ratios else None,
-            "steps": self.steps,
-            "rounds": len(self.ours.rounds),
-            "warm_up": WARM_UP,
-            "precision": PRECISION,
-            "machine": dict(self.machine),
-            "preset": self.config.preset,
-            "languages": list(self.config.languages),
-            "model": self.config.model.to_json(),
-            "train": self.config.train.to_json(),
-        }
-
-    def __str__(self) -> str:
-        """Return a table for people, and under it what was measured on what."""
-        rows = [["", "target tokens/s", "lowest to highest", "ms/step", "padding", "parameters"]]
-        for side in (self.ours, self.peer):
-            if side is not None:
-                facts = side.to_json()
-                rows.append(
-                    [
-                        side.name,
-                        f"{facts['target_tokens_per_second']:,.0f}",
-                        f"{facts['lowest']:,.0f} to {facts['highest']:,.0f}",
-                        f"{facts['milliseconds_per_step']:,.1f}",
-                        f"{facts['padding']:.1%}",
-                        f"{side.parameters:,}",
-                    ]
-                )
-        if self.ratio and self.ratios:
-            lowest, highest = min(self.ratios), max(self.ratios)
-            rows.append(["ratio", f"{self.ratio:.2f}", f"{lowest:.2f} to {highest:.2f}", *[""] * 3])
-        notes = (f"{name:12} {value}" for name, value in self._circumstances().items())
-        return "\n".join([*_aligned(rows), "", *notes])
-
-    def _circumstances(self) -> dict[str, str]:
-        model, recipe, machine = self.config.model, self.config.train, self.machine
-        threads = machine["threads"]
-        return {
-            "rounds": f"median of {len(self.ours.rounds)}, of {self.steps} steps each; "
-            f"{WARM_UP} steps before each to warm up",
-            "batches": f"at most {recipe.batch_tokens * recipe.accumulate:,} tokens a side; "
-            "all sides get the same sentences",
-            "model": f"{self.config.preset}: N {model.N}, d_model {model.d_model}, "
-            f"d_ff {model.d_ff}, h {model.h}, P_drop {model.P_drop}, "
-            f"vocabulary {model.target_vocabulary:,}, {PRECISION}",
-            "machine": f"{machine['device']}, {threads} thread{'' if threads == 1 else 's'}, "
-            + " and ".join(name for name in (machine["gpu"], machine["processor"]) if name),
-            "versions": ", ".join(f"{name} {which}" for name, which in machine["versions"].items()),
-        }
 
 
 class Ours:
     """Our trainer, a step at a time."""
 
     def __init__(self, config: RunConfig, corpus: Path, device: str, run: Path) -> None:
+        self.device = device
+        run.mkdir()
         self.trainer = Trainer(run, config, open_corpus(corpus), torch.device(device), Silent())
         self.parameters = sum(p.numel() for p in weights_of(self.trainer.model).values())
+        self.precision = self.trainer.engine.precision
+
+    @property
+    def path(self) -> str:
+        """How the trainer computes; the first step may have changed it."""
+        return self.trainer.engine.path
 
     def prepare(self, steps: int) -> None:
         """Leave everything to the steps: our batches are made within them."""
 
     def step(self) -> Seen:
-        """Make one step, and tell how many tokens the trainer has counted in it."""
-        before = self.trainer.state.window.tokens
-        self.trainer.update()
-        tokens = self.trainer.state.window.tokens - before
-        return Seen(tokens, cells=tokens, padding=0)  # packed: whatever the cells, all are real
+        """Make one step, and tell what the trainer has worked on."""
+        update = self.trainer.update()
+        return Seen(update.tokens, update.used[0], *update.places)
 
-    def synchronise(self) -> None:
-        """Wait until the device has done what it was told."""
-        if self.trainer.device.type == "cuda":
-            torch.cuda.synchronize()
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Text:
+    """What is trained on: files, or random words."""
+
+    source: str | Path | None = None
+    target: str | Path | None = None
+    random: str | None = None  # mixed or equal
+    corpus: Path | None = None  # where to keep the prepared files
+
+    def require(self) -> None:
+        """Refuse what is not one text."""
+        if self.random is None:
+            if self.source is None:
+                raise BadInput("there is no text to train on: give a SOURCE, or --random mixed")
+            return
+        random_text.require(self.random)
+        if self.source is not None:
+            raise BadInput(f"--random {self.random} is a text of its own: give no SOURCE beside it")
+        if self.corpus is not None:
+            raise BadInput("--corpus keeps what was made of files: random text is made each time")
+
+    def prepared(
+        self, folder: Path, chosen: Sequence[tuple[ModelConfig, TrainConfig]], progress: Progress
+    ) -> Corpus:
+        """Make the corpus; the presets agree on all that it depends on but the size of batches."""
+        model, recipe = chosen[0]
+        if self.random is not None:
+            made = random_text.random_corpus(
+                folder,
+                self.random,
+                vocabulary=recipe.vocabulary or model.target_vocabulary,
+                joint=recipe.joint,
+                batch_tokens=max(recipe.batch_tokens for _, recipe in chosen),
+                max_len=model.max_len,
+                seed=recipe.seed,
+            )
+            progress.say(f"{self}: {made.manifest.train}")
+            return made
+        assert self.source is not None
+        return prepare(
+            self.source,
+            self.target,
+            folder,
+            languages=text.languages(self.source, self.target),
+            train=recipe,
+            max_len=model.max_len,
+            progress=progress,
+        )
+
+    def __str__(self) -> str:
+        if self.random is not None:
+            return f"random words in sentences of {self.random} length"
+        return " and ".join(str(path) for path in (self.source, self.target) if path is not None)
 
 
 def compare(
-    source: str | Path,
-    target: str | Path | None,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
     *,
-    preset: str,
+    random: str | None = None,
+    presets: Sequence[str],
     settings: Mapping[str, str],
-    peer: str,
+    peers: Sequence[str] | None = None,
+    as_it_comes: bool = False,
     steps: int,
     rounds: int,
     device: str,
     corpus: Path | None = None,
     progress: Progress | None = None,
-) -> Comparison:
-    """Measure how fast a preset, changed by `settings`, trains on this text, and a peer beside it.
+) -> list[Comparison]:
+    """Measure how fast presets, changed by `settings`, train on a text, and peers beside each.
 
-    The text is prepared into the folder `corpus`, where it is found again the next time, or into a
-    temporary one.
+    The text is files, prepared into the folder `corpus` to be found again the next time or into a
+    temporary one, or `random` words. Without `peers` there is huggingface if it is installed.
     """
     progress = progress or Silent()
     on = choose_device(device)
-    chosen = find_preset(preset)
-    model, recipe = configuration.apply(settings, chosen.model, chosen.train)
-    _require(peer, model, recipe)
+    words = Text(source=source, target=target, random=random, corpus=corpus)
+    words.require()
+    chosen = []
+    for name in presets:
+        preset = find_preset(name)
+        chosen.append(configuration.apply(settings, preset.model, preset.train))
+    names = _peers(peers, progress)
+    for name, (model, recipe) in itertools.product(names, chosen):
+        peer.require(name, model, joint=recipe.joint)
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminated_as_interrupted())
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
         folder = corpus or scratch / "corpus"
-        prepared = prepare(
-            source,
-            target,
-            folder,
-            languages=text.languages(source, target),
-            train=recipe,
-            max_len=model.max_len,
-            progress=progress,
-        )
-        config = begun(prepared, preset, settings, on, Silent())
-        workers = [stack.enter_context(Worker(OURS, Ours, config, folder, on.type, scratch))]
-        if peer != "none":
-            other = Worker(peer, huggingface.HuggingFace, config, folder, on.type)
-            workers.append(stack.enter_context(other))
-        ours, *others = _by_turns(workers, steps, rounds, progress)
-    assert all(  # or the comparison would be none
-        [one.target_tokens for one in other.rounds] == [one.target_tokens for one in ours.rounds]
-        for other in others
+        prepared = words.prepared(folder, chosen, progress)
+        configs = [begun(prepared, name, settings, on, Silent()) for name in presets]
+        machine = _machine(configs[0], names)
+        found = []
+        for number, config in enumerate(configs):
+            run = scratch / f"run-{number}"
+            sides = _measured(
+                config, folder, run, names, as_it_comes, steps, rounds, machine, progress
+            )
+            found.append(
+                Comparison(
+                    ours=sides[0],
+                    peers=tuple(sides[1:]),
+                    config=config,
+                    text=str(words),
+                    steps=steps,
+                    machine=machine,
+                )
+            )
+    return found
+
+
+def _peers(wanted: Sequence[str] | None, progress: Progress) -> list[str]:
+    """Return the peers' names, each once, or refuse those that cannot be."""
+    if wanted is None:
+        if huggingface.installed():
+            return [huggingface.NAME]
+        progress.say("transformers is not installed: measuring without a peer")
+        return []
+    for name in wanted:
+        if name not in (*PEERS, NONE):
+            raise BadSetting(
+                f"there is no peer {name}.{did_you_mean(name, (*PEERS, NONE))} "
+                f"The peers are: {', '.join((*PEERS, NONE))}"
+            )
+    names = list(dict.fromkeys(wanted))
+    if NONE in names and len(names) > 1:
+        raise BadSetting(f"--peer {NONE} is no peer: give it alone, or only the others")
+    if huggingface.NAME in names:
+        huggingface.require()
+    return [name for name in names if name != NONE]
+
+
+def _machine(config: RunConfig, peers: Sequence[str]) -> dict[str, Any]:
+    """Describe and measure this machine while nothing else works on it."""
+    assert config.train.threads is not None
+    libraries = ("transduce", "torch", *(["transformers"] if huggingface.NAME in peers else []))
+    return {
+        **hardware.describe(config.device, config.train.threads, libraries),
+        "matrix": hardware.matrix_rate(config.device, config.train.threads),
+    }
+
+
+def _measured(
+    config: RunConfig,
+    folder: Path,
+    run: Path,
+    peers: Sequence[str],
+    as_it_comes: bool,
+    steps: int,
+    rounds: int,
+    machine: Mapping[str, Any],
+    progress: Progress,
+) -> list[Measured]:
+    """Measure our side and the peers on one preset."""
+    progress.say(
+        f"measuring {' and '.join([OURS, *peers])} with the preset {config.preset}: "
+        f"{rounds} rounds of {steps} steps each, by turns"
     )
-    if any(max(side.speeds) > NOISY * min(side.speeds) for side in (ours, *others)):
+    with contextlib.ExitStack() as stack:
+        # One after the other: each has the machine for itself until it has made its first step.
+        ours = stack.enter_context(Worker(OURS, Ours, config, folder, config.device, run))
+        workers, started = [ours], [ours.started()]
+        for name in peers:
+            arguments = (PEERS[name].Model, config, folder, config.device, started[0].precision)
+            worker = Worker(
+                *(name, peer.Peer, *arguments, as_it_comes),
+                imports=PEERS[name].IMPORTS,
+                environment=peer.ENVIRONMENT,
+            )
+            workers.append(stack.enter_context(worker))
+            started.append(worker.started())
+        found = _by_turns(workers, steps, rounds, progress)
+    sides = [
+        Measured(
+            name=worker.name,
+            model=config.model,
+            started=first,
+            rounds=tuple(own),
+            matrix_rate=machine["matrix"]["flops_per_second"],
+        )
+        for worker, first, own in zip(workers, started, found, strict=True)
+    ]
+    if any(max(side.speeds) > NOISY * min(side.speeds) for side in sides):
         progress.say(
             f"rounds of one side differ by more than {NOISY - 1:.0%}: something else uses this "
             "machine, or the steps are too few; measure again"
         )
-    assert config.train.threads is not None
-    libraries = ("transduce", "torch", *(["transformers"] if others else []))
-    return Comparison(
-        ours=ours,
-        peer=others[0] if others else None,
-        config=config,
-        steps=steps,
-        machine=hardware.describe(on.type, config.train.threads, libraries),
-    )
-
-
-def _require(
-    peer: str, model: configuration.ModelConfig, recipe: configuration.TrainConfig
-) -> None:
-    if peer not in PEERS:
-        raise BadSetting(
-            f"there is no peer {peer}.{did_you_mean(peer, PEERS)} The peers are: {', '.join(PEERS)}"
-        )
-    if peer == huggingface.NAME:
-        huggingface.require(model, joint=recipe.joint)
+    return sides
 
 
 def _by_turns(
     workers: Sequence[Worker], steps: int, rounds: int, progress: Progress
-) -> list[Measured]:
+) -> list[list[Round]]:
     """Let the sides work one after the other, round by round, so that all meet the same weather."""
-    parameters = [worker.parameters() for worker in workers]
-    names = " and ".join(worker.name for worker in workers)
-    progress.say(f"measuring {names}: {rounds} rounds of {steps} steps each, by turns")
     found: list[list[Round]] = [[] for _ in workers]
     with progress.watch("measuring") as show:
         for number in range(1, rounds + 1):
@@ -261,19 +262,4 @@ def _by_turns(
                 part = sum(map(len, found)) / (rounds * len(workers))
                 speed = own[-1].target_tokens_per_second
                 show(part, f"round {number}, {worker.name}: {speed:,.0f} target tokens/s")
-    return [
-        Measured(worker.name, size, tuple(own))
-        for worker, size, own in zip(workers, parameters, found, strict=True)
-    ]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Set the first column to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    return found

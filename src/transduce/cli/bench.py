@@ -17,6 +17,10 @@ transduce bench train train.en train.de --preset base --batch-tokens 4000 --step
 
 transduce bench train pairs.tsv --set d_model=128 --set d_k=32 --set d_v=32 --json
 
+transduce bench train --random mixed --peer huggingface --peer torch
+
+transduce bench train --random mixed --preset base --preset B-dk16 --preset big --peer none
+
 transduce bench train train.en train.de --preset B-dk16 --peer none --corpus bench-corpus
 """
 
@@ -31,36 +35,57 @@ def bench() -> None:
 @app.command(epilog=EXAMPLES_TRAIN)
 def train(
     source: Annotated[
-        str, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV; - is stdin.")
-    ],
+        str | None, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV; - is stdin.")
+    ] = None,
     target: Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")] = None,
     *,
+    random: Annotated[
+        str | None,
+        typer.Option(help="Random words instead of a text, in sentences of mixed or equal length."),
+    ] = None,
     preset: Annotated[
-        str, typer.Option(help="tiny, small, base, big or a row of Table 3.")
-    ] = "small",
+        list[str] | None,
+        typer.Option(
+            help="tiny, small, base, big or a row of Table 3; may stand several times. "
+            "Default: small."
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set any field of the configuration."),
     ] = None,
-    peer: Annotated[str, typer.Option(help="huggingface, or none.")] = "huggingface",
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="huggingface, torch or none; may stand several times. "
+            "Default: huggingface where it is installed."
+        ),
+    ] = None,
+    peer_as_it_comes: Annotated[
+        bool, typer.Option("--peer-as-it-comes", help="On a GPU leave peers cuDNN's attention.")
+    ] = False,
     steps: Annotated[int, typer.Option(help="Steps of a round.", min=1)] = 10,
     rounds: Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)] = 3,
     batch_tokens: Annotated[
         int | None, typer.Option(help="Tokens of a batch, a side. Default: the preset's.")
     ] = None,
-    vocabulary: Annotated[int, typer.Option(help="Subwords to learn.")] = 8000,
+    vocabulary: Annotated[int, typer.Option(help="Subwords to learn, or random words.")] = 8000,
     corpus: Annotated[
         Path | None,
         typer.Option(help="Keep the prepared text here, to be found the next time."),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every round.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Write JSON, with every round; a list of several presets."),
+    ] = False,
 ) -> None:
-    """Measure how many target tokens a second a model trains on here, and a peer beside it.
+    """Measure how many target tokens a second a model trains on here, and peers beside it.
 
-    The peer is Hugging Face's MarianMTModel of the same shape, on the same sentences batch for
-    batch. The two take turns, each in a process of its own; padding does not count as tokens.
+    The peers are Hugging Face's MarianMTModel and torch.nn.Transformer, of the same shape and on
+    the same text. The sides take turns, each in a process of its own; padding does not count.
     """
+    from transduce.bench.results import report
     from transduce.bench.training import compare
     from transduce.progress import for_people
 
@@ -70,13 +95,19 @@ def train(
     found = compare(
         source,
         target,
-        preset=preset,
+        random=random,
+        presets=preset or ["small"],
         settings=settings,
-        peer=peer,
+        peers=peer,
+        as_it_comes=peer_as_it_comes,
         steps=steps,
         rounds=rounds,
         device=device,
         corpus=corpus,
         progress=for_people(),
     )
-    typer.echo(json_module.dumps(found.to_json(), indent=2) if json else str(found))
+    if json:
+        facts = [one.to_json() for one in found]
+        typer.echo(json_module.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
+    else:
+        typer.echo(report(found))

@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 QUAD = 4  # rows that share a draw: the generator yields four numbers at a time
-_WORDS = {"COLUMNS": 4096, "LANE": 8, "num_warps": 8}  # of a pass of the softmax
+_WORDS = {"COLUMNS": 8192, "LANE": 8, "num_warps": 8}  # of a pass of the softmax
 PROGRAMS = 1024  # that sum over rows; more than fit on a GPU at once
 
 
@@ -59,15 +59,15 @@ def relu_backward(d_out: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
     return d_x, sums.sum(0)
 
 
-def softmax(z: Tensor, labels: Tensor, eps_ls: float, pad: int) -> Tensor:
-    """Turn logits into the gradient of their smoothed loss, in place.
+def softmax(z: Tensor, V: int, labels: Tensor, eps_ls: float, pad: int) -> Tensor:
+    """Turn logits into the gradient of their smoothed loss, in place; the first V are any.
 
-    Returns both losses of each token, smoothed and not. (T, V), (T,) -> (T, 2).
+    Returns both losses of each token, smoothed and not. (T, words), (T,) -> (T, 2).
     """
-    rows, V = z.shape
+    rows, words = z.shape
     losses = z.new_empty(rows, 2, dtype=torch.float32)
     _softmax[(rows,)](
-        *(z, labels, losses, z.stride(0), eps_ls, eps_ls / (V - 1)),
+        *(z, labels, losses, words, eps_ls, eps_ls / (V - 1)),
         V=V,
         PAD=pad,
         **_WORDS,
@@ -183,12 +183,12 @@ def _relu_backward(D_OUT, OUT, D_X, SUMS, rows, programs, D: tl.constexpr, COLUM
 
 @triton.jit
 def _softmax(
-    Z, LABELS, LOSSES, stride, eps_ls, even,
+    Z, LABELS, LOSSES, words, eps_ls, even,
     V: tl.constexpr, PAD: tl.constexpr, COLUMNS: tl.constexpr, LANE: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     label = tl.load(LABELS + row)
-    z_row = Z + row.to(tl.int64) * stride
+    z_row = Z + row.to(tl.int64) * words
     # Each thread loads LANE neighbours at a time, and keeps one maximum and two sums of all it has
     # seen; they meet once, at the end of the row.
     columns = tl.arange(0, COLUMNS // LANE)[:, None] * LANE + tl.arange(0, LANE)[None, :]
@@ -197,9 +197,11 @@ def _softmax(
     top = tl.full([COLUMNS // LANE], -1e30, tl.float32)  # finite: some may see no word
     total = tl.zeros([COLUMNS // LANE], tl.float32)
     plain = tl.zeros([COLUMNS // LANE], tl.float32)
-    for at in range(0, V, COLUMNS):
-        inside = at + columns < V
-        z = tl.load(z_row + at + columns, mask=inside, other=-1e30).to(tl.float32)
+    for at in range(0, words, COLUMNS):
+        word = at + columns
+        inside = word < V
+        z = tl.load(z_row + word, mask=word < words, other=0.0).to(tl.float32)
+        z = tl.where(inside, z, -1e30)
         above = tl.maximum(top, tl.max(z, 1))
         p = tl.where(inside, tl.exp(z - above[:, None]), 0.0)
         total = total * tl.exp(top - above) + tl.sum(p, 1)
@@ -211,10 +213,9 @@ def _softmax(
     smoothed = lse - (1.0 - eps_ls) * z_right - even * (tl.sum(plain, 0) - z_pad)
     tl.store(LOSSES + 2 * row, tl.where(real, smoothed, 0.0))
     tl.store(LOSSES + 2 * row + 1, tl.where(real, lse - z_right, 0.0))
-    for at in range(0, V, COLUMNS):
+    for at in range(0, words, COLUMNS):
         word = at + columns
-        inside = word < V
-        z = tl.load(z_row + word, mask=inside, other=0.0).to(tl.float32)
+        z = tl.load(z_row + word, mask=word < words, other=0.0).to(tl.float32)
         q = tl.where(word == PAD, 0.0, even) + tl.where(word == label, 1.0 - eps_ls, 0.0)
-        gradient = tl.where(real, tl.exp(z - lse) - q, 0.0)
-        tl.store(z_row + word, gradient.to(Z.dtype.element_ty), mask=inside)
+        gradient = tl.where(real & (word < V), tl.exp(z - lse) - q, 0.0)
+        tl.store(z_row + word, gradient.to(Z.dtype.element_ty), mask=word < words)

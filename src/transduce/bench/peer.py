@@ -1,0 +1,162 @@
+"""A peer: a padded model, trained as its users would (padded rows, fused AdamW, sdpa).
+
+B sentences, S tokens of the longest source, T tokens of the longest target, V words.
+
+It gets batches of sentences of similar length, so few of its cells are padding. Its rows are padded
+and moved before the clock starts, as by a loader in the background.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+from transduce.batches import Grouped, Tokens, Updates
+from transduce.bench.sides import Seen
+from transduce.checkpoint import RunConfig
+from transduce.config import ModelConfig
+from transduce.corpus import open_corpus
+from transduce.errors import BadSetting
+from transduce.schedule import learning_rate
+from transduce.subwords import BOS, PAD
+
+# Read when torch is imported. Padded batches have many shapes, which else leave holes in memory.
+ENVIRONMENT = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+
+
+def require(name: str, model: ModelConfig, *, joint: bool) -> None:
+    """Refuse a shape that the peers cannot have."""
+    width = f"h * d_k = h * d_v = d_model, which is {model.d_model}"
+    for found, fits, expected in (
+        (f"h = {model.h}, d_k = {model.d_k}", model.h * model.d_k == model.d_model, width),
+        (f"h = {model.h}, d_v = {model.d_v}", model.h * model.d_v == model.d_model, width),
+        (f"positions = {model.positions!r}", model.positions == "sinusoidal", "'sinusoidal'"),
+        (f"tie = {model.tie!r}", model.tie == "all", "'all'"),
+        ("joint = false", joint, "true"),
+    ):
+        if not fits:
+            raise BadSetting(
+                f"the peer {name} cannot have {found}: expected {expected}; "
+                "--peer none measures without it"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """A batch as rows of equal length, a sentence each, filled up with <pad>."""
+
+    source: Tensor  # (B, S)
+    target: Tensor  # (B, T) the decoder's input: <s> and all but the last token
+    labels: Tensor  # (B, T) the decoder's answer: all tokens, </s> the last
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[Tokens, Tokens]]) -> "Padded":
+        """Lay out pairs of token lists (each ending in </s>), row n of one side as of the other."""
+        source, labels = (
+            pad_sequence(
+                [torch.from_numpy(side.astype(np.int64)) for side in sides],
+                batch_first=True,
+                padding_value=PAD,
+            )
+            for sides in zip(*pairs, strict=True)
+        )
+        begun = F.pad(labels, (1, -1), value=BOS)
+        return cls(source, begun.masked_fill(labels == PAD, PAD), labels)
+
+    def to(self, device: str) -> "Padded":
+        """Move to a device."""
+        return Padded(*(side.to(device) for side in (self.source, self.target, self.labels)))
+
+    def seen(self) -> Seen:
+        """Count what a step on this batch works on."""
+        return Seen(
+            target_tokens=int((self.labels != PAD).sum()),
+            source_tokens=int((self.source != PAD).sum()),
+            places_source=self.source.numel(),
+            places_target=self.labels.numel(),
+        )
+
+
+class Peer:
+    """The training of a padded model of our model's shape, at our rates.
+
+    `make` makes the model: a module from source (B, S) and target (B, T) to logits (B, T, V).
+    """
+
+    def __init__(
+        self,
+        make: Callable[[ModelConfig], nn.Module],
+        config: RunConfig,
+        corpus: Path,
+        device: str,
+        precision: str,
+        as_it_comes: bool,
+    ) -> None:
+        self.config, self.recipe = config, config.train
+        self.device, self.precision = device, precision
+        assert self.recipe.threads is not None
+        torch.set_num_threads(self.recipe.threads)
+        self.path = ", ".join(["padded", *tune(device, as_it_comes=as_it_comes), precision])
+        torch.manual_seed(self.recipe.seed)
+        self.model = make(config.model).to(device).train()
+        self.parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            betas=(self.recipe.beta1, self.recipe.beta2),
+            eps=self.recipe.epsilon,
+            weight_decay=0.0,
+            fused=True,
+        )
+        self.part = open_corpus(corpus).train
+        layout = Grouped(self.part, self.recipe.batch_tokens)  # similar lengths together
+        self.updates = Updates(layout, seed=self.recipe.seed)
+        self.waiting: deque[tuple[Padded, Seen]] = deque()
+        self.steps = 0
+
+    def prepare(self, steps: int) -> None:
+        """Pad, count and move the batches of so many steps."""
+        for _ in range(steps):
+            batch = Padded.of([self.part.pair(int(i)) for i in next(self.updates)])
+            self.waiting.append((batch.to(self.device), batch.seen()))
+
+    def step(self) -> Seen:
+        """Make one update of the weights."""
+        recipe = self.recipe
+        batch, seen = self.waiting.popleft()
+        (self.loss(batch) / seen.target_tokens).backward()
+        if recipe.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
+        self.steps += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.steps, self.config.model.d_model, recipe)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return seen
+
+    def loss(self, batch: Padded) -> Tensor:
+        """Return the sum of the smoothed loss over the tokens that are no padding."""
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bf16"):
+            logits = self.model(batch.source, batch.target)  # (B, T, V)
+            return F.cross_entropy(
+                logits.flatten(0, 1),
+                batch.labels.flatten(),
+                ignore_index=PAD,
+                label_smoothing=self.recipe.eps_ls,
+                reduction="sum",
+            )
+
+
+def tune(device: str, *, as_it_comes: bool) -> list[str]:
+    """Set torch as an expert would for padded batches on a GPU, and say what was done."""
+    if device != "cuda":
+        return []
+    torch.set_float32_matmul_precision("high")
+    # cuDNN's attention plans anew for every new shape, and nearly every padded batch has one.
+    torch.backends.cuda.enable_cudnn_sdp(as_it_comes)
+    return ["as it comes" if as_it_comes else "without cuDNN's attention"]

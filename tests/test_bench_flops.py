@@ -1,0 +1,42 @@
+"""The FLOPs of a step: by hand, and by torch's own counter."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from models import SMALL, pairs_of
+from transduce.bench import pytorch
+from transduce.bench.flops import flops, weights_met
+from transduce.bench.peer import Padded
+from transduce.config import ModelConfig
+
+
+def test_the_base_model_meets_as_many_weights_as_a_count_by_hand() -> None:
+    """All its matrices are 512 x 512 or 512 x 2,048, but for the vocabulary's."""
+    square, wide, words = 512 * 512, 512 * 2048, 512 * 37_000
+    of_source, of_target = weights_met(ModelConfig())
+    assert of_source == 6 * (4 * square + 2 * wide) + 6 * 2 * square == 22_020_096
+    assert of_target == 6 * (6 * square + 2 * wide) + words == 40_964_096
+    assert flops(ModelConfig(), 100, 10) == 6 * (100 * of_source + 10 * of_target)
+
+
+def test_heads_that_do_not_make_up_the_model_count_with_their_own_width() -> None:
+    """Row B-dk16: queries and keys of 8 x 16, values of 8 x 64."""
+    of_source, _ = weights_met(ModelConfig(N=1, d_k=16))
+    narrow, square, wide = 512 * 128, 512 * 512, 512 * 2048
+    assert of_source == (2 * narrow + 2 * square + 2 * wide) + (narrow + square)
+
+
+@pytest.mark.parametrize("changes", [{}, {"N": 1, "N_decoder": 3}])
+def test_the_count_is_that_of_the_products_that_torch_sees(changes: dict[str, Any]) -> None:
+    """Forward and backward of the peer, with no padding; attention has operators of its own."""
+    config = ModelConfig(**(SMALL | changes))
+    batch = Padded.of(pairs_of([(7, 5)] * 3))
+    model = pytorch.Model(config)
+    with FlopCounterMode(display=False) as counter:
+        model(batch.source, batch.target).sum().backward()
+    counts = counter.get_flop_counts()["Global"]
+    products = sum(counts[kind] for kind in (torch.ops.aten.mm, torch.ops.aten.addmm))
+    assert products == flops(config, source_tokens=3 * 7, target_tokens=3 * 5)
