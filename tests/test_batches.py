@@ -23,6 +23,7 @@ from transduce.batches import (
 )
 from transduce.corpus import Part
 from transduce.errors import BadRun
+from transduce.packing import Packed
 from transduce.subwords import BOS, EOS
 
 
@@ -116,6 +117,28 @@ def test_the_place_is_exact_wherever_the_stream_was_left() -> None:
         resumed = stream_of(3, places[start])
         rest = [update.tolist() for update in itertools.islice(resumed, len(stream) - start)]
         assert rest == stream[start:]
+
+
+def test_a_place_beyond_the_end_of_an_epoch_is_the_next_one() -> None:
+    """A run goes on on another device, whose layout deals sentences into fewer updates."""
+    count = stream_of(1).per_epoch()
+    expected = next(stream_of(1, Place(1, 0))).tolist()
+    for beyond in (count, count + 3):
+        updates = stream_of(1, Place(0, beyond))
+        assert next(updates).tolist() == expected
+        assert updates.place == Place(1, 1)
+    assert stream_of(1, Place(0, count - 1)).place == Place(0, count - 1)
+
+
+def test_grouped_batches_can_be_dealt_as_another_layout_deals_them() -> None:
+    part = numbered(LENGTHS)
+    like = Packed(part, 60, longest=30)
+    ours, theirs = (
+        [update.tolist() for update in layout.updates(np.random.default_rng(0))]
+        for layout in (Grouped(part, 60, like=like), like)
+    )
+    assert ours == theirs
+    assert ours != [u.tolist() for u in Grouped(part, 60).updates(np.random.default_rng(0))]
 
 
 @pytest.mark.parametrize("pieces", [2, 5])

@@ -72,10 +72,7 @@ LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
         for bad, good in ((1.0, 0.999), (-0.001, 0.0))
     ),
     (ModelConfig, "max_len", 1, 2, "at least 2"),
-    *(
-        (TrainConfig, name, 0, 1, "at least 1")
-        for name in ("batch_tokens", "warmup", "save_every")
-    ),
+    *((TrainConfig, name, 0, 1, "at least 1") for name in ("batch_tokens", "warmup", "save_every")),
     *((TrainConfig, name, 0, 1, "at least 1") for name in ("validate_every", "log_every")),
     (TrainConfig, "average", 0, 1, "at least 1"),
     (TrainConfig, "average", 6, 5, "at most keep, which is 5"),

@@ -189,10 +189,11 @@ def test_a_driver_that_is_too_old_leaves_the_cpu_and_one_line(
     monkeypatch.setattr(torch.cuda, "is_available", too_old)
     said: list[str] = []
     assert choose_device("auto", said.append) == torch.device("cpu")
-    assert said == [
+    (line,) = said
+    assert line == (
         "the GPU cannot be used, so the CPU is: "
         "CUDA initialization: The NVIDIA driver on your system is too old"
-    ]
+    )
     assert choose_device("cpu", said.append) == torch.device("cpu")
     assert len(said) == 1
 

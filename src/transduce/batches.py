@@ -160,7 +160,7 @@ class Batch:
             self.used,
         )
 
-    def pinned(self) -> "Batch":
+    def pinned(self) -> "Batch":  # pragma: no cover  (it takes a GPU: tests/test_gpu.py)
         """Move to memory that a GPU can read while the processor goes on."""
         if self.flat is None:
             return self
@@ -296,6 +296,8 @@ class Updates:
         self.place = place
         self._epoch = -1
         self._updates: list[Ints] = []
+        if place.update and place.update >= self.per_epoch():  # another device had more of them
+            self.place = Place(place.epoch + 1)
 
     def __iter__(self) -> Iterator[Ints]:
         """Return itself: the stream has no end."""

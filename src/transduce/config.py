@@ -142,7 +142,7 @@ class TrainConfig(Settings):
     log_every: int = 50
     # On what.
     seed: int = 1
-    threads: int | None = None  # None: all cores; another number gives other bits
+    threads: int | None = None  # of a machine; None: all cores; another number gives other bits
     precision: Literal["auto", "bf16", "float32"] = "auto"  # auto: bf16 on GPUs that have it
     kernels: bool = True  # our own on a GPU; false: torch's, to compare with
     recompute: bool = False  # layers in the backward pass, for less memory and a third more time

@@ -70,7 +70,8 @@ class Engine:
         self.layout = self.lay_out()
         self.shared: nn.Module = self.objective
         if processes.world > 1:
-            self.shared = DistributedDataParallel(self.objective, broadcast_buffers=False)
+            self.shared = DistributedDataParallel(self.objective)
+            self.shared.broadcast_buffers = False  # all have the same, and they never change
 
     @property
     def path(self) -> str:
@@ -108,13 +109,12 @@ class Engine:
                 update = self.prepare(update.sentences, update.place, update.epochs)
             before = self.sums.clone()
             try:
-                self._gradient(update)
+                return self._gradient(update)
             except RuntimeError as error:
-                if not FULL.search(str(error)) or self.processes.world > 1 or not self._halve():
+                if not FULL.search(str(error)) or self.processes.world > 1 or self._is_least():
                     raise
-                self.sums.copy_(before)
-            else:
-                return
+            self._halve()  # out here, for the error holds on to what filled the memory
+            self.sums.copy_(before)
 
     def _gradient(self, update: Update) -> None:
         # torch takes the mean over processes, we the sum.
@@ -152,11 +152,13 @@ class Engine:
             self.graphed = False
             self.say(f"CUDA graphs do not work here, which is slower: {_line(error)}")
 
-    def _halve(self) -> bool:
-        """Cut updates into twice as many pieces; tell whether there was anything left to cut."""
+    def _is_least(self) -> bool:
+        """Tell whether pieces are as small as they can be."""
+        return self.recipe.batch_tokens // self.pieces <= self.model.config.max_len
+
+    def _halve(self) -> None:
+        """Cut updates into twice as many pieces."""
         tokens = self.recipe.batch_tokens // self.pieces
-        if tokens <= self.model.config.max_len:
-            return False
         self.pieces *= 2
         self.graphs = None
         for parameter in self.model.parameters():
@@ -169,19 +171,18 @@ class Engine:
             f"out of memory with {tokens:,} tokens at a time: from now on {tokens // 2:,}, "
             f"{self.pieces} times for each update, which learns the same"
         )
-        return True
 
     def probe(self) -> None:
         """Find out into how many pieces updates must be cut, with room left for the optimizer."""
         if self.device.type != "cuda" or self.processes.world > 1:
             self.say("accumulate = none: memory is probed by one process on a GPU alone; one piece")
             return
-        random = torch.cuda.get_rng_state()
+        random, before = torch.cuda.get_rng_state(), self.sums.clone()
         room = [torch.empty_like(parameter) for parameter in self.model.parameters() for _ in "mv"]
         sentences = self.layout.updates(np.random.default_rng(0))[0]
         self.model.train()
         self.gradient(self.prepare(sentences, Place(), 0.0))
-        self.sums.zero_()
+        self.sums.copy_(before)
         torch.cuda.set_rng_state(random)
         del room
         self.say(
@@ -195,7 +196,7 @@ class Engine:
             torch.cuda.synchronize()
 
 
-class Graphs:
+class Graphs:  # pragma: no cover  (no CPU has any: tests/test_gpu.py)
     """A pass over a batch of one shape, recorded once and played again for each batch.
 
     The first pass of an update writes the gradients, the others add to them.

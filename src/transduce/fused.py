@@ -29,7 +29,8 @@ class _ResidualNorm(torch.autograd.Function):
     ) -> Tensor:
         from transduce.kernels import rows
 
-        seed = torch.randint(2**31 - 1, (1,), device=x.device)
+        # Without dropout nothing is drawn; any tensor stands in for the seed.
+        seed = torch.randint(2**31 - 1, (1,), device=x.device) if P_drop else weight
         out, total, statistics = rows.residual_forward(x, y, weight, bias, seed, P_drop, eps)
         ctx.save_for_backward(total, statistics, weight, seed)
         ctx.P_drop = P_drop

@@ -65,7 +65,8 @@ class Log:
         self.poll(show)
 
     def _fetch(self) -> tuple[Tensor, torch.cuda.Event | None]:
-        if self.sums.device.type == "cuda" and self.processes.world == 1:
+        on_gpu = self.sums.device.type == "cuda" and self.processes.world == 1
+        if on_gpu:  # pragma: no cover  (tests/test_gpu.py)
             sums = torch.empty(2, dtype=torch.float64, pin_memory=True)
             sums.copy_(self.sums, non_blocking=True)
             arrived = torch.cuda.Event()
@@ -88,7 +89,11 @@ class Log:
         self.poll(show)
 
     def keep(self, state: State) -> None:
-        """Put the open window into the state, and what was written on the disk."""
+        """Put the open window into the state, and what was written on the disk.
+
+        What is still on its way must be a number too before anything is kept.
+        """
+        self.wait(lambda part, note: None)
         state.window.smoothed, state.window.nll = self.processes.total(self.sums.clone()).tolist()
         require_finite(state.window.smoothed, state.step)
         if self.metrics is not None:

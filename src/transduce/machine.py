@@ -28,6 +28,8 @@ def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "to
         warnings.simplefilter("always")
         available = torch.cuda.is_available()
     if available:
+        # cuDNN's attention plans every new shape anew, 10 ms each: decoding has nothing but those.
+        torch.backends.cuda.enable_cudnn_sdp(False)  # noqa: FBT003
         return torch.device("cuda")
     reason = str(said[0].message).partition(" (")[0].strip() if said else ""
     if name == "cuda":
@@ -42,10 +44,15 @@ def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "to
 
 
 def cores() -> int:
-    """Return how many cores this process may use, or OMP_NUM_THREADS where it is set."""
+    """Return how many cores this process may use, or OMP_NUM_THREADS where it is set.
+
+    Processes that torchrun has started share them, and OMP_NUM_THREADS is for each of them. A 1
+    tells nothing there: torchrun sets it where nobody has set anything.
+    """
     told = os.environ.get("OMP_NUM_THREADS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if told.isdecimal() and int(told) > (here > 1):
+        return int(told) * here
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -62,13 +69,16 @@ def keep_memory() -> None:
 
 
 @contextlib.contextmanager
-def interruptions() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C or SIGTERM into a question for between steps; a second ends at once."""
+def interruptions(*, several: bool = False) -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C or SIGTERM into a question for between steps; a second ends at once.
+
+    Not if there are several processes, for those get a scheduler's signal from torchrun once more.
+    """
     asked = False
 
     def ask(number: int, frame: Any) -> None:
         nonlocal asked
-        if asked:
+        if asked and not several:
             raise KeyboardInterrupt
         asked = True
 
@@ -79,7 +89,8 @@ def interruptions() -> Iterator[Callable[[], bool]]:
         yield lambda: asked
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is ask:
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -99,8 +110,15 @@ def terminated_as_interrupted() -> Iterator[None]:
             "stopped at once; what was saved before is whole: the same command goes on from there"
         ) from None
     finally:
-        if before is not None:
+        if before is not None and signal.getsignal(signal.SIGTERM) is raise_it:
             signal.signal(signal.SIGTERM, before)
+
+
+def undisturbed() -> None:
+    """Let no signal disturb the end: torchrun sends SIGTERM to all as soon as one has ended."""
+    with contextlib.suppress(ValueError):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from transduce.batches import Batch, Ints, cut, pools, positions, unflatten
 from transduce.corpus import Part, Side
 from transduce.subwords import BOS, PAD
 
-GRAIN = 128  # places come in so many: the tiles of matrix products
+GRAIN = 128  # places come in so many, or fewer in small batches: products work in tiles
 
 
 class Packed:
@@ -26,7 +26,9 @@ class Packed:
         self.source, self.target = part.source.lengths, part.target.lengths
         # The side with fewer tokens in all gets fewer places, so that both are full at once.
         tokens = np.array([self.source.sum(), self.target.sum()])
-        grain = GRAIN if batch_tokens >= 8 * GRAIN else 8
+        grain = GRAIN
+        while grain > 8 and grain > batch_tokens // 256:
+            grain //= 2
         whole = np.maximum(batch_tokens * tokens // tokens.max() // grain * grain, longest)
         self.limits = int(whole[0]), int(whole[1])  # of an update
         # Pieces are a little larger than their share, or one more would be needed for the rest.

@@ -1,22 +1,30 @@
 """The processes that train one model together: torchrun starts them, one for each GPU.
 
 Each finds in its environment which of them it is. Tensors on a GPU travel by NCCL, those on a CPU
-and all that is agreed upon by gloo. Only the first process writes and speaks.
+and all that is agreed upon by gloo. Only the first process writes and speaks; what ends them all is
+said once on each machine, by the one that knew it first.
 """
 
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
-from transduce.errors import BadSetting, LostProcess
+from transduce.errors import BadSetting, Interrupted, LostProcess, TransduceError
+from transduce.machine import undisturbed
+from transduce.progress import Unsaid
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
 
 Value = TypeVar("Value")
 
@@ -35,11 +43,16 @@ class Processes:
 
     rank: int = 0
     world: int = 1
+    here: int = 1  # of them on this machine
 
     @property
     def first(self) -> bool:
         """Whether this is the one that writes and speaks."""
         return self.rank == 0
+
+    def share(self, threads: int) -> int:
+        """Return how many of a machine's threads this process may use."""
+        return max(1, threads // self.here)
 
     def agree(self, seconds: float, asked: bool) -> tuple[float, bool]:
         """Return the first one's clock, and whether any was asked to stop."""
@@ -60,12 +73,16 @@ class Processes:
         """Let the first process make a value, and return it in all; if it cannot, all end."""
         if self.world == 1:
             return make()
-        made: list[tuple[Value] | None] = [None]  # None: it failed, and has said why
-        try:
-            if self.first:
+        made: list[tuple[Value] | None] = [None]  # None: it failed, and will say why
+        if self.first:
+            try:
                 made = [(make(),)]
-        finally:
-            dist.broadcast_object_list(made)
+            except BaseException:
+                undisturbed()  # torchrun ends those that are left as soon as one has ended
+                with contextlib.suppress(RuntimeError):  # why we failed matters more
+                    dist.broadcast_object_list(made)
+                raise
+        dist.broadcast_object_list(made)
         if made[0] is None:
             raise SystemExit(1)
         return made[0][0]
@@ -74,27 +91,33 @@ class Processes:
 @contextlib.contextmanager
 def together(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
     """Meet the other processes, if torchrun has started any, and take a device for each."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    world = _number("WORLD_SIZE", 1)
     if world == 1:
         yield Processes(), device
         return
     if device.type == "cuda":
         device = _own_gpu()
-    dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE
-    )
+    store = _meet("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+    if isinstance(sys.stderr, Unsaid):
+        sys.stderr = sys.__stderr__
+    gone = False
     try:
-        yield Processes(dist.get_rank(), world), device
-    except RuntimeError as error:
-        if not lost(error):
-            raise
-        raise LostProcess(
-            "another process of this run has ended or cannot be reached: what was saved is whole, "
-            "and the same command goes on from there, with as many processes as you like"
-        ) from error
+        yield Processes(dist.get_rank(), world, _number("LOCAL_WORLD_SIZE", 1)), device
+    except Exception as error:
+        undisturbed()
+        gone = isinstance(error, RuntimeError) and lost(error)
+        if not _first_to_speak(store) and (gone or isinstance(error, TransduceError)):
+            raise SystemExit(130 if isinstance(error, Interrupted) else 1) from error
+        if gone:
+            raise LostProcess(
+                "another process of this run has ended or cannot be reached: what was saved is "
+                "whole, and the same command goes on from there, with as many processes as you like"
+            ) from error
+        raise
     finally:
-        with contextlib.suppress(RuntimeError):
-            dist.destroy_process_group()
+        if not gone:  # else a GPU would wait for it
+            with contextlib.suppress(RuntimeError):
+                dist.destroy_process_group()
 
 
 def lost(error: RuntimeError) -> bool:
@@ -102,12 +125,53 @@ def lost(error: RuntimeError) -> bool:
     return dist.is_initialized() and bool(GONE.search(str(error)))
 
 
-def _own_gpu() -> torch.device:
-    number, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    if number >= count:
-        raise BadSetting(
-            f"process {number + 1} of this machine has no GPU, for there are {count}: "
-            f"start {count} processes here, or --device cpu"
+def _meet(backend: str) -> "Store":
+    """Wait for all processes; return the store of names and values that they share.
+
+    torchrun itself keeps the store, so that it outlives each of them.
+    """
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        if name not in os.environ:
+            raise BadSetting(
+                f"the environment has WORLD_SIZE = {os.environ['WORLD_SIZE']} but no {name}: "
+                "start several processes with torchrun, or unset WORLD_SIZE to train with one"
+            )
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # the store outlives these too
+    try:
+        store, rank, world = next(rendezvous("env://", timeout=PATIENCE))
+        shared: Store = dist.PrefixStore(f"transduce {attempt}", store)  # type: ignore[attr-defined]
+        dist.init_process_group(
+            backend, store=shared, rank=rank, world_size=world, timeout=PATIENCE
         )
-    torch.cuda.set_device(number)
-    return torch.device("cuda", number)
+    except RuntimeError as error:
+        raise LostProcess(
+            "the processes of this run cannot reach one another: on several machines, name the "
+            "network that they share in GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+    return shared
+
+
+def _first_to_speak(store: "Store") -> bool:
+    """Tell whether no other process of this machine has said yet why they end."""
+    try:
+        return store.add(f"said on machine {_number('GROUP_RANK', 0)}", 1) == 1
+    except RuntimeError:  # the machine that keeps the store is gone
+        return True
+
+
+def _own_gpu() -> torch.device:
+    own, count = _number("LOCAL_RANK", 0), torch.cuda.device_count()
+    here = _number("LOCAL_WORLD_SIZE", own + 1)
+    if own >= count or 1 < count < here:  # one may be all that this process is shown
+        raise BadSetting(
+            f"{here} processes were started on a machine with {count} GPU{'s' * (count != 1)}: "
+            f"expected at most {count} (torchrun --nproc-per-node), or --device cpu"
+        )
+    torch.cuda.set_device(own)
+    return torch.device("cuda", own)
+
+
+def _number(name: str, default: int) -> int:
+    """Read a number that torchrun has put into the environment."""
+    return int(os.environ.get(name, default))

@@ -4,6 +4,7 @@ Everything goes to stderr: stdout is for results.
 """
 
 import contextlib
+import io
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -145,6 +146,10 @@ class Terminal:
         with bars.Progress(*columns, console=self.console) as bar:
             task = bar.add_task(what, total=1.0, note="")
             yield lambda part, note: bar.update(task, completed=part, note=note)
+
+
+class Unsaid(io.StringIO):
+    """Stands for stderr in a process that leaves it to another to speak."""
 
 
 def for_people() -> Progress:

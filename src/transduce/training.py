@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -39,6 +39,7 @@ from transduce.machine import (
     keep_memory,
     locked,
     terminated_as_interrupted,
+    undisturbed,
 )
 from transduce.metrics import require_tensorboard
 from transduce.model import Transformer
@@ -49,7 +50,7 @@ from transduce.processes import Processes, lost, together
 from transduce.progress import Progress, Show, Silent, duration
 from transduce.schedule import adam, learning_rate
 from transduce.search import search
-from transduce.state import State
+from transduce.state import State, Window
 
 GREEDY = SearchConfig(beam=1)
 SIDE_BY_SIDE = 100  # sentences translated at once in validation
@@ -142,7 +143,7 @@ class Trainer:
         self.run, self.config, self.recipe = run, config, config.train
         self.corpus, self.device, self.progress = corpus, device, progress
         self.processes = processes
-        torch.set_num_threads(self.recipe.threads or cores())
+        torch.set_num_threads(processes.share(self.recipe.threads or cores()))
         keep_memory()
         torch.manual_seed(self.recipe.seed)
         self.model = Transformer(config.model).to(device)
@@ -167,21 +168,23 @@ class Trainer:
                 return
             if self.recipe.accumulate is None:
                 self.engine.probe()
-            self.progress.say(f"computing on {self.device.type}: {self.engine.path}")
-            try:
-                self.steps()
-            except RuntimeError as error:
-                self.keep_what_there_is(error)
-                raise
+            many = f", {self.processes.world} processes" if self.processes.world > 1 else ""
+            self.progress.say(f"computing on {self.device.type}{many}: {self.engine.path}")
+            with interruptions(several=self.processes.world > 1) as interrupted:
+                try:
+                    self.steps(interrupted)
+                except RuntimeError as error:
+                    self.keep_what_there_is(error)
+                    raise
         if self.processes.first:
             self.finish()
 
-    def steps(self) -> None:
+    def steps(self, interrupted: Callable[[], bool]) -> None:
         """Make all steps that are left, with what is due after each of them."""
         state, recipe = self.state, self.recipe
         began = time.monotonic() - state.seconds
         before = state.seconds
-        with interruptions() as interrupted, self.progress.watch("training") as show:
+        with self.progress.watch("training") as show:
             while self.part_done() < 1 and not self.out_of_patience():
                 self.update()
                 if self.due(recipe.validate_every) or self.due(recipe.save_every):
@@ -197,6 +200,8 @@ class Trainer:
                 if self.due(recipe.save_every):
                     self.save(scheduled=True)
                 if asked:
+                    if self.processes.world > 1:
+                        undisturbed()
                     if not self.due(recipe.save_every):
                         self.save(scheduled=False)
                     raise Interrupted(
@@ -216,9 +221,12 @@ class Trainer:
             self.validate()
         # A checkpoint of this very step may say that a little time is left; one that was written
         # on interruption does not count, for it takes no part in the mean.
-        scheduled = {one.step for one in checkpoints(self.run) if one.scheduled}
-        if state.step not in scheduled or self.recipe.seconds:
+        if self.recipe.seconds or not self.processes.from_first(self.saved):
             self.save(scheduled=True)
+
+    def saved(self) -> bool:
+        """Tell whether there is a scheduled checkpoint of this step."""
+        return any(one.scheduled and one.step == self.state.step for one in checkpoints(self.run))
 
     def due(self, every: int) -> bool:
         """Tell whether something that is done every so many steps is to be done now."""
@@ -226,9 +234,13 @@ class Trainer:
 
     def keep_what_there_is(self, error: RuntimeError) -> None:
         """Save where we are if another process has died; a GPU may then wait for it for ever."""
-        there = any(one.step == self.state.step for one in checkpoints(self.run))
-        if lost(error) and self.processes.first and self.device.type == "cpu" and not there:
-            self._save(scheduled=False)
+        if not lost(error):
+            return
+        undisturbed()
+        there = {0, *(one.step for one in checkpoints(self.run))}
+        if self.processes.first and self.device.type == "cpu" and self.state.step not in there:
+            self.state.window = Window()  # what the dead one has counted died with it
+            self._save(scheduled=self.due(self.recipe.save_every))
 
     def finished(self) -> bool:
         """Tell whether nothing is left to do: trained to the end, and the weights chosen."""
@@ -312,9 +324,12 @@ class Trainer:
         self.progress.say(
             f"step {state.step:,}: validation loss {loss:.3f}, ppl {perplexity:.2f}{said}{best}"
         )
+        # Our own are set before the others hear of them: one of those may have died meanwhile.
         if better:
-            return loss, state.step, 0
-        return state.best_loss, state.best_step, state.worse + 1
+            state.best_loss, state.best_step, state.worse = loss, state.step, 0
+        else:
+            state.worse += 1
+        return state.best_loss, state.best_step, state.worse
 
     def bleu(self) -> float:
         """Translate the first sentences of the validation set greedily and score them."""

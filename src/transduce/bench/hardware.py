@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from transduce import __version__
 from transduce.machine import cores
 
 
@@ -19,7 +20,7 @@ def describe(device: str, threads: int, libraries: tuple[str, ...]) -> dict[str,
         "processor": processor(),
         "cores": cores(),
         "threads": threads,
-        "versions": {"python": platform.python_version()}
+        "versions": {"python": platform.python_version(), "transduce": __version__}
         | {name: metadata.version(name) for name in libraries},
     }
 

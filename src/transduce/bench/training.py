@@ -195,7 +195,7 @@ def _peers(wanted: Sequence[str] | None, progress: Progress) -> list[str]:
 def _machine(config: RunConfig, peers: Sequence[str]) -> dict[str, Any]:
     """Describe and measure this machine while nothing else works on it."""
     assert config.train.threads is not None
-    libraries = ("transduce", "torch", *(["transformers"] if huggingface.NAME in peers else []))
+    libraries = ("torch", *(["transformers"] if huggingface.NAME in peers else []))
     return {
         **hardware.describe(config.device, config.train.threads, libraries),
         "matrix": hardware.matrix_rate(config.device, config.train.threads),

@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ import typer
 from transduce import __version__
 from transduce.cli import average, bench, curves, demo, info, score, train, translate
 from transduce.errors import Interrupted, TransduceError
+from transduce.progress import Unsaid
 
 app = typer.Typer(
     name="transduce",
@@ -29,6 +31,7 @@ for module in (demo, train, translate, score, average, info, curves):
     app.command(epilog=module.EXAMPLES)(getattr(module, module.__name__.rpartition(".")[2]))
 app.add_typer(bench.app, name="bench")
 
+SECONDS_TO_SPEAK = 10  # for the first of several processes
 OUT_OF_MEMORY = "can't allocate memory|out of memory"  # what torch says
 
 
@@ -51,6 +54,32 @@ def options(
 
 def main() -> None:
     """Run the command line, and turn errors into one sentence and an exit status."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        _run()
+    else:
+        _run_behind_the_first()
+
+
+def _run_behind_the_first() -> None:
+    """Run one of the processes that torchrun has started on this machine, but for the first.
+
+    What ends them before they have met, such as a mistyped setting, the first of them says, and
+    torchrun then ends the others. One that it leaves alive has a reason of its own to end.
+    """
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stderr = unsaid = Unsaid()
+    try:
+        _run()
+    except BaseException as end:
+        ended_well = isinstance(end, SystemExit) and not end.code
+        if sys.stderr is unsaid and not ended_well:  # `processes.together` gives back the real one
+            time.sleep(SECONDS_TO_SPEAK)
+            sys.stderr = sys.__stderr__
+            print(unsaid.getvalue(), end="", file=sys.stderr)  # noqa: T201
+        raise
+
+
+def _run() -> None:
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # wherever it stands
     try:

@@ -17,6 +17,8 @@ transduce train pairs.tsv --out run --valid dev.en dev.de --time 30m
 
 transduce train train.en train.de --out run --preset small --set d_ff=2048 --set P_drop=0.2
 
+torchrun --nproc-per-node 4 -m transduce train train.en train.de --out run
+
 The same command again goes on where it was stopped.
 """
 
@@ -45,6 +47,14 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set any field of the configuration."),
     ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKENS|auto",
+            help="Tokens of an update, a side; auto: the preset's, in as few pieces as fit into "
+            "the GPU's memory.",
+        ),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Updates to make.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data to make.")] = None,
     time: Annotated[str | None, typer.Option(help="Time to train: 90s, 30m, 1h30m.")] = None,
@@ -69,6 +79,8 @@ def train(
     for name, value in (("steps", steps), ("epochs", epochs), ("seed", seed)):
         if value is not None:
             settings[name] = str(value)
+    if batch is not None:
+        settings |= {"accumulate": "none"} if batch == "auto" else {"batch_tokens": batch}
     if time is not None:
         settings["seconds"] = str(parse_time(time))
     if valid and valid_tsv:

@@ -74,7 +74,7 @@ def backward(
 def _tile(channels: int, channels_v: int) -> dict[str, int]:
     """Return the shape of a tile: measured on an H200, see docs/log.md."""
     wide = max(channels, channels_v)
-    rows, columns, warps = (64, 64, 4) if wide <= 128 else (32, 32, 8)
+    rows, columns, warps, stages = (64, 32, 4, 3) if wide <= 128 else (32, 32, 8, 2)
     return {
         "ROWS": rows,
         "COLUMNS": columns,
@@ -82,7 +82,7 @@ def _tile(channels: int, channels_v: int) -> dict[str, int]:
         "WIDTH": max(16, triton.next_power_of_2(channels)),
         "WIDTH_V": max(16, triton.next_power_of_2(channels_v)),
         "num_warps": warps,
-        "num_stages": 2,
+        "num_stages": stages,
     }
 
 
