@@ -102,6 +102,10 @@ class EncoderLayer(nn.Module):
         self.after_self = Residual(config)
         self.after_feed = Residual(config)
 
+    def last(self) -> list[Linear]:
+        """Return the last matrix of each sub-layer."""
+        return [self.self_attention.W_O, self.feed_forward.W_2]
+
     def forward(self, x: Tensor, view: SelfView | Ranges) -> Tensor:
         """Transform a run. (T, d_model) -> (T, d_model)."""
         x = self.after_self(x, self.self_attention(x, view, causal=False))
@@ -119,6 +123,10 @@ class DecoderLayer(nn.Module):
         self.after_self = Residual(config)
         self.after_cross = Residual(config)
         self.after_feed = Residual(config)
+
+    def last(self) -> list[Linear]:
+        """Return the last matrix of each sub-layer."""
+        return [self.self_attention.W_O, self.cross_attention.W_O, self.feed_forward.W_2]
 
     def forward(
         self,
@@ -193,6 +201,8 @@ class Transformer(nn.Module):
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config) for _ in range(config.depth_of_decoder)
         )
+        _calm([layer.last() for layer in self.encoder])
+        _calm([layer.last() for layer in self.decoder])
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the decoder's output before the softmax matrix. -> (T, d_model)."""
@@ -292,6 +302,19 @@ def dropped(x: Tensor, P_drop: float) -> Tensor:
     bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     chosen = bits.view(torch.int16)[: x.numel()].view(x.shape) >= threshold - 32_768
     return chosen.to(x.dtype).mul_(65_536 / (65_536 - threshold))
+
+
+@torch.no_grad()
+def _calm(stack: list[list[Linear]]) -> None:
+    """Let all sub-layers of a stack together change what passes it about as much as one would.
+
+    The paper is silent on the first weights. With every matrix drawn alike, six layers leave the
+    tokens of a sentence so similar (mean cosine 0.96) that the decoder finds the source only after
+    thousands of steps; drawn so they differ (0.24), and it does at once.
+    """
+    matrices = [matrix for layer in stack for matrix in layer]
+    for matrix in matrices:
+        matrix.weight *= len(matrices) ** -0.5
 
 
 def _matrix(vocabulary: int, d_model: int) -> nn.Parameter:
