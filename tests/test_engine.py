@@ -421,6 +421,7 @@ def on_cuda(monkeypatch: pytest.MonkeyPatch, *, bf16: bool = True, **model: Any)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Tesla T4")
     monkeypatch.setattr(kernels, "_working", True)
+    monkeypatch.setattr(kernels, "_installed", True)
     monkeypatch.setattr(kernels, "try_out", lambda _: None)
     output = SimpleNamespace(device=torch.device("cuda"))
     return SimpleNamespace(output=output, config=ModelConfig(**model))
@@ -454,14 +455,17 @@ def test_on_a_gpu_that_has_everything_nothing_is_said(monkeypatch: pytest.Monkey
     assert choose(model, TrainConfig(precision="bf16"), said.append) == (True, "bf16")
     assert choose(model, TrainConfig(precision="float32"), said.append) == (True, "float32")
     assert said == []
-    assert kernels.installed()
+    assert kernels.usable(model.output)
 
 
 def test_whoever_switches_the_kernels_off_is_not_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    found = choose(on_cuda(monkeypatch), TrainConfig(kernels=False), said.append)
+    model = on_cuda(monkeypatch)
+    found = choose(model, TrainConfig(kernels=False), said.append)
     assert (found, said) == ((False, "bf16"), [])
-    assert not kernels.installed()
+    assert not kernels.usable(model.output)
+    assert choose(model, TrainConfig(), said.append) == (True, "bf16")
+    assert kernels.usable(model.output), "they are back for the next run"
 
 
 @pytest.mark.parametrize(
@@ -495,13 +499,13 @@ def test_what_is_missing_leads_to_a_slower_way_and_one_line(
     dropout = 0.1 if missing == "attention without dropout" else 0.0
     model = on_cuda(monkeypatch, bf16=missing != "bf16", attention_dropout=dropout)
     if missing == "triton":
-        monkeypatch.setattr(kernels, "_working", False)
+        monkeypatch.setattr(kernels, "_installed", False)
     if missing == "compiler":
         monkeypatch.setattr(kernels, "try_out", fails)
     said: list[str] = []
     assert choose(model, TrainConfig(), said.append) == chosen
     assert said == [line]
-    assert kernels.installed() == (missing not in ("triton", "compiler"))
+    assert kernels.usable(model.output) == (missing not in ("triton", "compiler"))
 
 
 def test_an_error_without_words_is_named() -> None:

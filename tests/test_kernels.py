@@ -4,6 +4,7 @@ On a GPU the same is shown by test_gpu.py; bf16 there alone, for the interpreter
 """
 
 import math
+import types
 
 import numpy as np
 import pytest
@@ -406,9 +407,14 @@ def test_kernels_are_for_gpus_and_can_be_switched_off(monkeypatch: pytest.Monkey
     monkeypatch.setattr(kernels, "_working", True)
     assert not kernels.usable(torch.empty(1))
     assert kernels.usable(torch.empty(1, device="meta")) is False
-    assert kernels.installed()
-    kernels.switch_off()
-    assert not kernels.installed()
+    monkeypatch.setattr(kernels, "_installed", True)
+    on_a_gpu = types.SimpleNamespace(device=torch.device("cuda"))
+    for on in (False, True):
+        kernels.switch(on=on)
+        assert kernels.usable(on_a_gpu) is on  # type: ignore[arg-type]
+    monkeypatch.setattr(kernels, "_installed", False)
+    kernels.switch(on=True)
+    assert not kernels.usable(on_a_gpu)  # type: ignore[arg-type]
 
 
 def test_trying_out_runs_one_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,7 @@ def test_killed_at_any_step_and_resumed_it_ends_with_the_same_bits(
     ("kind", "where"),
     [
         *((Trainer, where) for where in ("save", "_save", "validate", "_validate")),
+        (Trainer, "finish"),
         *((Log, where) for where in ("add", "_write", "keep")),
     ],
 )

@@ -282,8 +282,8 @@ class Grouped:
     def once(self, part: Part) -> Iterator[Batch]:
         """Pass once over a part, similar lengths together: for evaluation."""
         source, target = part.source.lengths, part.target.lengths
-        limits = self.batch_tokens, self.batch_tokens
-        for indices in cut(np.lexsort((source, target)), source, target, limits):
+        limit = self.batch_tokens // self.count  # what fits into memory
+        for indices in cut(np.lexsort((source, target)), source, target, (limit, limit)):
             yield make_batch([part.pair(int(i)) for i in indices])
 
 

@@ -173,18 +173,16 @@ class Engine:
         )
 
     def probe(self) -> None:
-        """Find out into how many pieces updates must be cut, with room left for the optimizer."""
+        """Find out into how many pieces updates must be cut."""
         if self.device.type != "cuda" or self.processes.world > 1:
             self.say("accumulate = none: memory is probed by one process on a GPU alone; one piece")
             return
         random, before = torch.cuda.get_rng_state(), self.sums.clone()
-        room = [torch.empty_like(parameter) for parameter in self.model.parameters() for _ in "mv"]
         sentences = self.layout.updates(np.random.default_rng(0))[0]
         self.model.train()
         self.gradient(self.prepare(sentences, Place(), 0.0))
         self.sums.copy_(before)
         torch.cuda.set_rng_state(random)
-        del room
         self.say(
             f"{self.recipe.batch_tokens:,} tokens a side in {self.pieces} "
             f"piece{'s' if self.pieces > 1 else ''}: the largest that fit into memory"
@@ -245,8 +243,8 @@ def choose(model: Transformer, recipe: TrainConfig, say: Say) -> tuple[bool, str
     if model.config.attention_dropout:
         say("attention_dropout: attention goes by torch's kernels, which is slower")
         return False, precision
+    kernels.switch(on=recipe.kernels)
     if not recipe.kernels:
-        kernels.switch_off()
         return False, precision
     if not kernels.installed():
         say("Triton is not installed: everything goes by torch's kernels, which is slower")
@@ -254,7 +252,7 @@ def choose(model: Transformer, recipe: TrainConfig, say: Say) -> tuple[bool, str
     try:
         kernels.try_out(device)
     except Exception as error:  # whatever compilers and drivers come up with
-        kernels.switch_off()
+        kernels.switch(on=False)
         say(f"our kernels do not work here, torch's are used, which is slower: {_line(error)}")
         return False, precision
     return True, precision

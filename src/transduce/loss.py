@@ -28,7 +28,7 @@ def loss(x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tens
     has a gradient: the second is for people, its exponential per token being the perplexity.
     """
     wants_gradient = torch.is_grad_enabled() and (x.requires_grad or matrix.requires_grad)
-    kind = _OnCPU if x.device.type == "cpu" else _OnGPU
+    kind = _OnCPU if x.device.type == "cpu" and x.dtype == matrix.dtype else _OnGPU
     smoothed, nll = kind.apply(x, matrix, labels, eps_ls, wants_gradient)  # type: ignore[no-untyped-call]
     return smoothed, nll
 

@@ -20,11 +20,21 @@ def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.
 
 
 def adam(model: nn.Module, config: TrainConfig) -> torch.optim.Adam:
-    """Return the paper's optimizer; its rate is set at every step."""
-    return torch.optim.Adam(
+    """Return the paper's optimizer; its rate is set at every step.
+
+    It takes its memory at once, so that what is left is known before the first step.
+    """
+    optimizer = torch.optim.Adam(
         model.parameters(),
         lr=0.0,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
         fused=True,
     )
+    for parameter in model.parameters():
+        optimizer.state[parameter] = {
+            "step": torch.zeros((), device=parameter.device),
+            "exp_avg": torch.zeros_like(parameter),
+            "exp_avg_sq": torch.zeros_like(parameter),
+        }
+    return optimizer

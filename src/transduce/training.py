@@ -213,15 +213,15 @@ class Trainer:
 
     def conclude(self, show: Show) -> None:
         """Do what is due after the last step."""
-        state = self.state
-        if state.window.tokens:
+        state, unlogged = self.state, self.state.window.tokens > 0
+        if unlogged:
             self.log.add(state, self.rate, self.part_done(), show)
         self.log.wait(show)
         if state.validated != state.step:
             self.validate()
-        # A checkpoint of this very step may say that a little time is left; one that was written
-        # on interruption does not count, for it takes no part in the mean.
-        if self.recipe.seconds or not self.processes.from_first(self.saved):
+        # A checkpoint of this very step may not know what was just logged, or say that a little
+        # time is left; one that was written on interruption takes no part in the mean.
+        if unlogged or self.recipe.seconds or not self.processes.from_first(self.saved):
             self.save(scheduled=True)
 
     def saved(self) -> bool:

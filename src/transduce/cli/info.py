@@ -1,5 +1,6 @@
 """`transduce info`."""
 
+import contextlib
 import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,8 +84,8 @@ def _metrics(path: Path) -> list[dict[str, Any]]:
         return []
     found = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            found.append(json_module.loads(line))
-        except ValueError:  # a line that a kill cut short
-            continue
+        with contextlib.suppress(ValueError):  # a line that a kill cut short
+            entry = json_module.loads(line)
+            if isinstance(entry, dict):
+                found.append(entry)
     return found

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-_working = find_spec("triton") is not None
+_installed = find_spec("triton") is not None
+_working = _installed
 
 
 def usable(x: Tensor) -> bool:
@@ -17,14 +18,14 @@ def usable(x: Tensor) -> bool:
 
 
 def installed() -> bool:
-    """Tell whether there is a Triton to make kernels with, and it has not failed."""
-    return _working
+    """Tell whether there is a Triton to make kernels with."""
+    return _installed
 
 
-def switch_off() -> None:
-    """Use torch's kernels from now on."""
+def switch(*, on: bool) -> None:
+    """Use our kernels, or torch's, from now on."""
     global _working  # noqa: PLW0603
-    _working = False
+    _working = on and _installed
 
 
 def try_out(device: torch.device) -> None:
