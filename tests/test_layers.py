@@ -44,6 +44,7 @@ ORDER = [
     "log",
     "feed",
     "engine",
+    "validation",
     "training",
     "translator",
     "look",

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import torch
 
 from transduce import config as configuration
-from transduce import score, text
+from transduce import text
 from transduce.batches import Updates
 from transduce.checkpoint import (
     RunConfig,
@@ -25,7 +24,6 @@ from transduce.checkpoint import (
     save_tensors,
     weights_of,
 )
-from transduce.config import SearchConfig
 from transduce.corpus import Corpus, open_corpus
 from transduce.engine import Engine
 from transduce.errors import BadRun, Interrupted
@@ -49,11 +47,8 @@ from transduce.presets import preset as find_preset
 from transduce.processes import Processes, lost, together
 from transduce.progress import Progress, Show, Silent, duration
 from transduce.schedule import adam, learning_rate
-from transduce.search import search
 from transduce.state import State, Window
-
-GREEDY = SearchConfig(beam=1)
-SIDE_BY_SIDE = 100  # sentences translated at once in validation
+from transduce.validation import validate
 
 
 def train(
@@ -296,56 +291,23 @@ class Trainer:
         state.best_loss, state.best_step, state.worse = self.processes.from_first(self._validate)
         state.validated = state.step
 
-    @torch.inference_mode()
     def _validate(self) -> tuple[float, int, int]:
         """Return the best loss so far, its step, and how many validations ago that was."""
         state = self.state
-        self.model.eval()
-        smoothed = nll = tokens = 0.0
-        for batch in self.engine.layout.once(self.corpus.valid):
-            one, other = self.engine.objective(batch.to(self.device))
-            smoothed, nll = smoothed + one.item(), nll + other.item()
-            tokens += batch.target_tokens
-        require_finite(smoothed, state.step)
-        loss, perplexity = smoothed / tokens, math.exp(min(nll / tokens, 100))
-        bleu = self.bleu() if self.recipe.validate_bleu else None
-        better = loss < state.best_loss
+        found = validate(self.engine, self.corpus, self.recipe.validate_bleu)
+        require_finite(found.loss, state.step)
+        better = found.loss < state.best_loss
         if better:
             save_tensors(self.run / "best.safetensors", weights_of(self.model))
-        self.log.validated(
-            state.step,
-            valid_loss=loss,
-            valid_nll=nll / tokens,
-            valid_perplexity=perplexity,
-            **({} if bleu is None else {"valid_bleu": round(bleu, 2)}),
-        )
-        said = "" if bleu is None else f", BLEU {bleu:.1f} (greedy)"
+        self.log.validated(state.step, **found.to_json())
         best = ", the best so far" if better else ""
-        self.progress.say(
-            f"step {state.step:,}: validation loss {loss:.3f}, ppl {perplexity:.2f}{said}{best}"
-        )
+        self.progress.say(f"step {state.step:,}: {found}{best}")
         # Our own are set before the others hear of them: one of those may have died meanwhile.
         if better:
-            state.best_loss, state.best_step, state.worse = loss, state.step, 0
+            state.best_loss, state.best_step, state.worse = found.loss, state.step, 0
         else:
             state.worse += 1
         return state.best_loss, state.best_step, state.worse
-
-    def bleu(self) -> float:
-        """Translate the first sentences of the validation set greedily and score them."""
-        part, codec = self.corpus.valid, self.corpus.codec
-        count = min(self.recipe.validate_bleu, len(part))
-        pairs = [part.pair(i) for i in range(count)]
-        outputs = [""] * count
-        by_length = sorted(range(count), key=lambda i: len(pairs[i][0]))
-        for begin in range(0, count, SIDE_BY_SIDE):
-            some = by_length[begin : begin + SIDE_BY_SIDE]
-            sources = [pairs[i][0] for i in some]
-            found = search(self.model, sources, GREEDY, forbidden=codec.target.forbidden())
-            for i, (best, *_) in zip(some, found, strict=True):
-                outputs[i] = codec.target.decode(best.tokens)
-        references = [codec.target.decode(target.tolist()) for _, target in pairs]
-        return score.bleu(outputs, references, self.config.languages[1])
 
     def save(self, *, scheduled: bool) -> None:
         """Write a checkpoint from which the run goes on exactly."""

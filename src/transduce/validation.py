@@ -1,0 +1,74 @@
+"""How good a model is in the midst of training: loss, perplexity and BLEU of unseen text."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from transduce import score
+from transduce.config import SearchConfig
+from transduce.corpus import Corpus
+from transduce.engine import Engine
+from transduce.model import Transformer
+from transduce.search import search
+
+GREEDY = SearchConfig(beam=1)
+SIDE_BY_SIDE = 100  # sentences translated at once
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What was measured, per token."""
+
+    loss: float
+    nll: float
+    bleu: float | None  # greedy
+
+    @property
+    def perplexity(self) -> float:
+        """The exponential of the negative log-likelihood."""
+        return math.exp(min(self.nll, 100))
+
+    def to_json(self) -> dict[str, float]:
+        """Return what is recorded of it."""
+        value = {
+            "valid_loss": self.loss,
+            "valid_nll": self.nll,
+            "valid_perplexity": self.perplexity,
+        }
+        return value if self.bleu is None else value | {"valid_bleu": round(self.bleu, 2)}
+
+    def __str__(self) -> str:
+        said = "" if self.bleu is None else f", BLEU {self.bleu:.1f} (greedy)"
+        return f"validation loss {self.loss:.3f}, ppl {self.perplexity:.2f}{said}"
+
+
+@torch.inference_mode()
+def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
+    """Measure a model on the validation set; BLEU on its first sentences, so many of them."""
+    engine.model.eval()
+    smoothed = nll = tokens = 0.0
+    for batch in engine.layout.once(corpus.valid):
+        one, other = engine.objective(batch.to(engine.device))
+        smoothed, nll = smoothed + one.item(), nll + other.item()
+        tokens += batch.target_tokens
+    wanted = translate and math.isfinite(smoothed)  # a model of no numbers says nothing
+    of_output = bleu(engine.model, corpus, translate) if wanted else None
+    return Validation(smoothed / tokens, nll / tokens, of_output)
+
+
+def bleu(model: Transformer, corpus: Corpus, count: int) -> float:
+    """Translate the first sentences of the validation set greedily and score them."""
+    part, codec = corpus.valid, corpus.codec
+    count = min(count, len(part))
+    pairs = [part.pair(i) for i in range(count)]
+    outputs = [""] * count
+    by_length = sorted(range(count), key=lambda i: len(pairs[i][0]))
+    for begin in range(0, count, SIDE_BY_SIDE):
+        some = by_length[begin : begin + SIDE_BY_SIDE]
+        sources = [pairs[i][0] for i in some]
+        found = search(model, sources, GREEDY, forbidden=codec.target.forbidden())
+        for i, (best, *_) in zip(some, found, strict=True):
+            outputs[i] = codec.target.decode(best.tokens)
+    references = [codec.target.decode(target.tolist()) for _, target in pairs]
+    return score.bleu(outputs, references, corpus.languages[1])
