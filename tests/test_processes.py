@@ -240,6 +240,7 @@ def test_a_stopped_run_goes_on_with_another_number_of_processes(
 ) -> None:
     out = Path(shutil.copytree(stopped[0], tmp_path / "run"))
     go_on(tiny_files, out, processes)
+    assert checkpoints(out)[-1].step == checkpoints(alone)[-1].step
     require_equal(out, alone)
     require_same_log(out, alone)
 
