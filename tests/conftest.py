@@ -225,7 +225,7 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
         assert status is None or isinstance(status, int)
         return Result(status or 0, _written(out), _written(err))
 
-    monkeypatch.setattr("transduce.translator.cores", lambda: 1)  # quicker for tiny models
+    monkeypatch.setattr("transduce.engines.pytorch.cores", lambda: 1)  # quicker for tiny models
     with threads_kept():
         yield run
 

@@ -15,9 +15,9 @@ from transduce.batches import make_batch
 from transduce.bench import huggingface, peer, pytorch
 from transduce.bench.peer import Padded, Peer, tune
 from transduce.bench.random_text import random_corpus
-from transduce.checkpoint import RunConfig
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import open_corpus
+from transduce.folder import RunConfig
 
 SHAPE = ModelConfig(
     N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, source_vocabulary=300, target_vocabulary=300

@@ -14,12 +14,8 @@ from torch import Tensor
 
 from models import small_model
 from transduce.checkpoint import (
-    KEY,
-    RunConfig,
     average,
     average_checkpoints,
-    checkpoints,
-    last_checkpoint,
     load_model,
     load_tensors,
     load_weights,
@@ -31,12 +27,13 @@ from transduce.checkpoint import (
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.errors import BadRun
 from transduce.files import write_json, write_sealed
+from transduce.folder import KEY, RunConfig, checkpoints, last_checkpoint
 from transduce.model import Transformer
 
 CPU = torch.device("cpu")
 TENSORS = {
     "a": torch.arange(6, dtype=torch.float32).view(2, 3),
-    "half": torch.tensor([1.5, -0.0, float("inf"), float("nan")], dtype=torch.bfloat16),
+    "half": torch.tensor([1.5, -0.0, float("inf"), float("nan")], dtype=torch.float16),
     "count": torch.tensor(7),
     "random": torch.arange(5, dtype=torch.uint8),
     "nothing": torch.empty(0, 4),

@@ -28,10 +28,11 @@ from conftest import (
 )
 
 from models import SMALL
-from transduce.checkpoint import RunConfig, average, checkpoints, load_tensors, weights_of
+from transduce.checkpoint import average, load_tensors, weights_of
 from transduce.cli.train import parse_time
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadInput
+from transduce.folder import RunConfig, checkpoints
 from transduce.machine import locked
 from transduce.model import Transformer
 from transduce.training import Trainer
@@ -1011,7 +1012,7 @@ def test_an_interrupted_translation_is_no_traceback(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("transduce.translator.search", interrupt)
+    monkeypatch.setattr("transduce.engines.pytorch.search", interrupt)
     result = cli("translate", tiny_run, input="a dog\n")
     assert result.status == 130
     assert "Traceback" not in result.stderr

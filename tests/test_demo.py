@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from conftest import CommandLine
 
-from transduce.checkpoint import checkpoints
+from transduce.folder import checkpoints
 
 
 def test_the_demo_trains_translates_and_shows(

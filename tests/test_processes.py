@@ -20,9 +20,10 @@ from conftest import Result, environment, options, snapshot, threads_kept
 
 from transduce import cli
 from transduce.batches import Grouped
-from transduce.checkpoint import checkpoints, load_tensors
+from transduce.checkpoint import load_tensors
 from transduce.corpus import open_corpus
 from transduce.errors import BadSetting
+from transduce.folder import checkpoints
 from transduce.machine import cores, interruptions, terminated_as_interrupted, undisturbed
 from transduce.processes import Processes, _own_gpu, together
 from transduce.training import train

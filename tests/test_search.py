@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from models import pairs_of, sentence, small_model
 from transduce.batches import Ints
 from transduce.config import SearchConfig
+from transduce.hypotheses import Hypothesis, length_penalty
 from transduce.model import Transformer
-from transduce.search import Hypothesis, length_penalty, log_probabilities, search
+from transduce.search import log_probabilities, search
 from transduce.subwords import BOS, EOS, PAD, UNK
 
 FORBIDDEN = [PAD, BOS, UNK]

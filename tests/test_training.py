@@ -11,14 +11,10 @@ import pytest
 import torch
 
 from transduce import plan
-from transduce.checkpoint import (
-    RunConfig,
-    average,
-    checkpoints,
-    load_tensors,
-)
+from transduce.checkpoint import average, load_tensors
 from transduce.engine import Objective
 from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
+from transduce.folder import RunConfig, checkpoints
 from transduce.log import Log
 from transduce.training import Trainer, train
 

@@ -9,9 +9,10 @@ import torch
 
 import transduce
 from transduce import Translator
-from transduce.checkpoint import RunConfig
 from transduce.config import ModelConfig, TrainConfig
+from transduce.engines.pytorch import TorchEngine
 from transduce.errors import BadInput, BadRun, BadSetting
+from transduce.folder import RunConfig
 from transduce.model import Transformer
 from transduce.subwords import Codec, Subwords
 from transduce.translator import cut
@@ -45,7 +46,8 @@ def translator() -> Translator:
     with torch.no_grad():
         model.output.mul_(3)
     config = RunConfig(model=model.config, train=TrainConfig())
-    return Translator(model, Codec(subwords, subwords), config)
+    engine = TorchEngine(model, subwords.forbidden())
+    return Translator(engine, Codec(subwords, subwords), config)
 
 
 def test_a_call_translates_one_text(translator: Translator) -> None:

@@ -1,103 +1,39 @@
-"""A run folder: its settings, its weights, its checkpoints. Save, load, average.
-
-    config.json            settings and versions, sealed by a checksum
-    subwords.json
-    model.safetensors      what translates: the mean of the last checkpoints, or the best
-    best.safetensors       the weights with the lowest validation loss
-    metrics.jsonl          one object a logged step
-    checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
-    corpus/                token files
-
-Nothing here runs code from a file, and every file carries a checksum.
-"""
+"""What lies in a run folder: save, load, average its weights and checkpoints."""
 
 import dataclasses
 import errno
-import hashlib
 import json
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from transduce.config import ModelConfig, SearchConfig, TrainConfig
-from transduce.errors import BadRun, BadSetting
-from transduce.files import read_sealed, replacing, replacing_folder, write_sealed
+from transduce.errors import BadRun
+from transduce.files import replacing, replacing_folder, write_sealed
+from transduce.folder import (
+    FORMAT,
+    KEY,
+    RunConfig,
+    checkpoints,
+    digest,
+    load_arrays,
+    weights_file,
+)
 from transduce.model import Transformer
-
-FORMAT = 1
-KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunConfig:
-    """What config.json holds."""
-
-    model: ModelConfig
-    train: TrainConfig
-    search: SearchConfig = field(default_factory=SearchConfig)
-    languages: tuple[str, str] = ("src", "tgt")
-    preset: str = "base"
-    device: str = "cpu"
-    weights: str = "none yet"  # what model.safetensors is, for people
-    chosen: str = ""  # by what rule the run itself chose it when it ended
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-    def save(self, run: Path) -> None:
-        """Write config.json."""
-        write_sealed(
-            run / "config.json",
-            {
-                "format": FORMAT,
-                "preset": self.preset,
-                "languages": list(self.languages),
-                "device": self.device,
-                "weights": self.weights,
-                "chosen": self.chosen,
-                "model": self.model.to_json(),
-                "train": self.train.to_json(),
-                "search": self.search.to_json(),
-                "versions": dict(self.versions),
-            },
-        )
-
-    @classmethod
-    def load(cls, run: Path) -> Self:
-        """Read config.json, or say why the folder is no run."""
-        path = run / "config.json"
-        if not run.exists():
-            raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
-        if not path.is_file():
-            raise BadRun(f"{run} is not a run folder: it has no config.json")
-        value = read_sealed(path, FORMAT, "settings")
-        try:
-            return cls(
-                model=ModelConfig.from_json(value["model"]),
-                train=TrainConfig.from_json(value["train"]),
-                search=SearchConfig.from_json(value["search"]),
-                languages=(value["languages"][0], value["languages"][1]),
-                preset=value["preset"],
-                device=value["device"],
-                weights=value["weights"],
-                chosen=value["chosen"],
-                versions=value["versions"],
-            )
-        except (KeyError, IndexError, TypeError, BadSetting) as error:
-            raise BadRun(f"{path} is damaged: {error}") from None
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors, with a digest of all of them in the file's metadata."""
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    note = json.dumps({"format": FORMAT, "sha256": _digest(on_cpu)})
+    checksum = digest({name: tensor.numpy() for name, tensor in on_cpu.items()})
+    note = json.dumps({"format": FORMAT, "sha256": checksum})
     with replacing(path) as beside:
         try:
             save_file(on_cpu, beside, metadata={KEY: note})
@@ -110,19 +46,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read tensors and check that they are what was written."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            note = json.loads((file.metadata() or {}).get(KEY, "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise BadRun(f"{path} is missing") from None
-    except OSError as error:
-        raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None
-    except (SafetensorError, ValueError, UnicodeDecodeError) as error:
-        raise BadRun(f"{path} is damaged or no safetensors file: {error}") from None
-    if not isinstance(note, dict) or note.get("sha256") != _digest(tensors):
-        raise BadRun(f"{path} is damaged: its tensors do not match their own checksum")
-    return tensors
+    return {name: torch.from_numpy(array) for name, array in load_arrays(path).items()}
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -147,17 +71,8 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) ->
 
 
 def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transformer, str]:
-    """Return the model that translates, and in words which weights it has.
-
-    A run that has never ended has no model.safetensors yet: its newest checkpoint is taken.
-    """
-    path, which = run / "model.safetensors", config.weights
-    if not path.exists():
-        newest = last_checkpoint(run)
-        if newest is None:
-            raise BadRun(f"{run} has no weights yet: train it further with `transduce train`")
-        path = newest.path / "weights.safetensors"
-        which = f"step {newest.step:,} of a run that has not ended"
+    """Return the model that translates, and in words which weights it has."""
+    path, which = weights_file(run, config)
     tensors = load_tensors(path)
     model = Transformer(config.model)
     load_weights(model, tensors, path)
@@ -168,34 +83,6 @@ def save_model(run: Path, config: RunConfig, tensors: Mapping[str, Tensor], word
     """Make these the weights that translate, and say in `words` what they are."""
     save_tensors(run / "model.safetensors", tensors)
     dataclasses.replace(config, weights=words).save(run)
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Checkpoint:
-    """A folder from which training goes on."""
-
-    step: int
-    scheduled: bool  # those written on interruption are for resuming, not for averaging
-    path: Path
-
-    def state(self) -> dict[str, Any]:
-        """Read what is neither weight nor optimizer."""
-        return read_sealed(self.path / "state.json", FORMAT, "training state")
-
-
-def checkpoints(run: Path) -> list[Checkpoint]:
-    """Return the checkpoints of a run, oldest first."""
-    return sorted(
-        Checkpoint(int(match[1]), match[2] is None, path)
-        for path in (run / "checkpoints").glob("step-*")
-        if (match := re.fullmatch(r"step-(\d+)(-interrupted)?", path.name))
-    )
-
-
-def last_checkpoint(run: Path) -> Checkpoint | None:
-    """Return the checkpoint to go on from."""
-    found = checkpoints(run)
-    return found[-1] if found else None
 
 
 def save_checkpoint(
@@ -257,12 +144,3 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
         return tensors[0], f"checkpoint at step {chosen[0].step:,}"
     steps = ", ".join(f"{one.step:,}" for one in chosen)
     return average(tensors), f"mean of the checkpoints at steps {steps}"
-
-
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from transduce.errors import BadSetting, did_you_mean
 
+LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
+
 
 class Settings:
     """What the three configurations share: checks, JSON, and changes by name."""
@@ -100,6 +102,11 @@ class ModelConfig(Settings):
             raise BadSetting(
                 "tie = 'all' needs a joint vocabulary: with separate ones tie 'decoder' or 'none'"
             )
+
+    @property
+    def longest_output(self) -> int:
+        """The number of positions that there are; of learned ones only those that are trained."""
+        return self.max_len + (0 if self.positions == "learned" else LONGER)
 
     @property
     def depth_of_decoder(self) -> int:

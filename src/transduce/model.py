@@ -17,7 +17,6 @@ from transduce.config import ModelConfig
 from transduce.fused import linear_relu, residual_norm
 from transduce.linear import Linear, product
 
-LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
 Layer = TypeVar("Layer", bound=nn.Module)
 
 
@@ -42,10 +41,10 @@ class Embedding(nn.Module):
         self.dtype = torch.float32  # of what comes out, and so of all arithmetic after it
         self.positions: Tensor
         if config.positions == "learned":
-            learned = torch.empty(config.max_len, config.d_model)  # no more are ever trained
+            learned = torch.empty(config.longest_output, config.d_model)
             self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
         else:
-            table = sinusoids(config.max_len + LONGER, config.d_model)
+            table = sinusoids(config.longest_output, config.d_model)
             self.register_buffer("positions", table, persistent=False)
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:

@@ -9,10 +9,10 @@ import torch
 
 from transduce import __version__
 from transduce import config as configuration
-from transduce.checkpoint import RunConfig
 from transduce.config import TrainConfig
 from transduce.corpus import Corpus
 from transduce.errors import BadSetting
+from transduce.folder import RunConfig
 from transduce.machine import cores
 from transduce.model import count_parameters
 from transduce.presets import preset as find_preset

@@ -10,7 +10,6 @@ still beat those that ended, however it went on. An output that reaches its limi
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,32 +18,9 @@ from torch import Tensor
 
 from transduce.batches import CrossView, Ints, Tokens, make_batch, pack
 from transduce.config import SearchConfig
+from transduce.hypotheses import Hypothesis, length_penalty
 from transduce.model import State, Transformer
 from transduce.subwords import BOS, EOS
-
-
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """One output: its tokens without </s>, its log-probability, and its score."""
-
-    tokens: list[int]
-    log_probability: float
-    score: float
-
-    @classmethod
-    def of(cls, tokens: list[int], log_probability: float, config: SearchConfig) -> "Hypothesis":
-        """Score an output; its length counts </s>."""
-        penalty = length_penalty(len(tokens) + 1, config)
-        return cls(tokens, log_probability, log_probability / penalty)
-
-
-def length_penalty(length: float, config: SearchConfig) -> float:
-    """Return what a log-probability is divided by; `length` counts </s>.
-
-    Paper: 6.1, after Wu et al. 2016, ((5 + |Y|) / 6)^alpha.
-    """
-    base = length if config.penalty == "power" else (5 + length) / 6
-    return float(base**config.alpha)
 
 
 def search(

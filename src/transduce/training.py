@@ -12,10 +12,7 @@ from transduce import config as configuration
 from transduce import text
 from transduce.batches import Updates
 from transduce.checkpoint import (
-    RunConfig,
     average_checkpoints,
-    checkpoints,
-    last_checkpoint,
     load_tensors,
     load_weights,
     prune,
@@ -29,6 +26,7 @@ from transduce.engine import Engine
 from transduce.errors import BadRun, Interrupted
 from transduce.feed import Feed, Update
 from transduce.files import remove_leftovers
+from transduce.folder import RunConfig, checkpoints, last_checkpoint
 from transduce.log import Log, require_finite
 from transduce.machine import (
     choose_device,

@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 
-from transduce.batches import Ints
-from transduce.checkpoint import RunConfig, load_model
 from transduce.config import SearchConfig
 from transduce.errors import BadInput
-from transduce.machine import choose_device, cores
-from transduce.model import Transformer
-from transduce.search import Hypothesis, log_probabilities, search
+from transduce.folder import RunConfig, weights_file
+from transduce.hypotheses import Engine, Hypothesis, Ints, Job
 from transduce.subwords import EOS, Codec, Subwords
 
 WINDOW = 100  # batches that are read ahead, so that similar lengths meet
@@ -64,24 +60,22 @@ class Translator:
     'Das Papier ist die Vorgabe.'
     """
 
-    def __init__(
-        self, model: Transformer, codec: Codec, config: RunConfig, weights: str = ""
-    ) -> None:
-        self.model, self.codec, self.config = model.eval(), codec, config
+    def __init__(self, engine: Engine, codec: Codec, config: RunConfig, weights: str = "") -> None:
+        self.engine, self.codec, self.config = engine, codec, config
         self.weights = weights  # in words, which weights these are
         self.forbidden = codec.target.forbidden()
 
     @classmethod
     def load(cls, run: str | Path, *, device: str = "auto") -> Self:
         """Load the model of a run folder."""
+        from transduce.engines.pytorch import TorchEngine
+
         run = Path(run)
         config = RunConfig.load(run)
         codec = Codec.load(run / "subwords.json")
-        on = choose_device(device)
-        if on.type == "cpu":
-            torch.set_num_threads(cores())
-        model, weights = load_model(run, config, on)
-        return cls(model, codec, config, weights)
+        _, weights = weights_file(run, config)
+        engine = TorchEngine.load(run, config, codec.target.forbidden(), device)
+        return cls(engine, codec, config, weights)
 
     def __call__(self, text: str) -> str:
         """Translate one text."""
@@ -147,7 +141,7 @@ class Translator:
         results: list[Candidate | None] = [None] * len(pairs)
         order = sorted(range(len(pairs)), key=lambda i: sum(map(len, encoded[i])))
         for some in _batched(order, 32):
-            scores = log_probabilities(self.model, [encoded[i] for i in some])
+            scores = self.engine.score([encoded[i] for i in some])
             for i, of_tokens in zip(some, scores, strict=True):
                 ids = encoded[i][1][:-1].tolist()
                 results[i] = self._candidate(Hypothesis.of(ids, sum(of_tokens), config))
@@ -161,35 +155,28 @@ class Translator:
         advance: Callable[[int], None],
     ) -> Iterator[Translation]:
         """Translate some texts, similar lengths side by side."""
-        jobs: list[_Job] = []
+        jobs: list[tuple[int, Job]] = []  # each with its text's place in the window
         for place, (number, (text, prefix)) in enumerate(window):
             if text.strip():
-                jobs += self._jobs(place, number, text, prefix)
+                jobs += ((place, job) for job in self._jobs(number, text, prefix))
             else:
                 advance(1)
-        jobs.sort(key=lambda job: len(job.source))
+        jobs.sort(key=lambda item: len(item[1].source))
         found: list[dict[int, list[Hypothesis]]] = [{} for _ in window]
-        for some in _batched(jobs, batch):
-            hypotheses = search(
-                self.model,
-                [job.source for job in some],
-                config,
-                forbidden=self.forbidden,
-                prefixes=[job.prefix for job in some],
-                numbers=[(job.number, job.part) for job in some],
-            )
-            for job, best in zip(some, hypotheses, strict=True):
-                found[job.place][job.part] = best
-            advance(sum(job.part == 0 for job in some))
+        for i, best in self.engine.search([job for _, job in jobs], config, batch):
+            place, job = jobs[i]
+            _, part = job.number
+            found[place][part] = best
+            advance(int(part == 0))
         for (_, (text, _)), parts in zip(window, found, strict=True):
             ordered = [parts[part] for part in sorted(parts)]
             yield Translation(text, self._joined(ordered), max(1, len(ordered)))
 
-    def _jobs(self, place: int, number: int, text: str, prefix: str | None) -> list["_Job"]:
+    def _jobs(self, number: int, text: str, prefix: str | None) -> list[Job]:
         """Return what to search for one text: one source, or several where it is over-long."""
         ids = self.codec.source.encode(_one_line(text))
         forced = self.codec.target.encode(_one_line(prefix)) if prefix else []
-        room = self.model.target_embedding.positions.size(0) - 2
+        room = self.config.model.longest_output - 2
         if len(forced) > room:
             raise BadInput(
                 f"the prefix of text {number + 1:,} has {len(forced):,} subwords: "
@@ -200,7 +187,7 @@ class Translator:
                 f"the prefix of text {number + 1:,} has characters that the model cannot write"
             )
         return [
-            _Job(place, number, part, np.array([*piece, EOS]), forced if part == 0 else [])
+            Job(np.array([*piece, EOS]), forced if part == 0 else [], (number, part))
             for part, piece in enumerate(cut(ids, self.config.model.max_len - 1, self.codec.source))
         ]
 
@@ -235,17 +222,6 @@ class Translator:
     @staticmethod
     def _ids(text: str, subwords: Subwords) -> Ints:
         return np.array([*subwords.encode(_one_line(text)), EOS])
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """One source to search, and where its outputs belong."""
-
-    place: int
-    number: int
-    part: int
-    source: Ints
-    prefix: list[int]
 
 
 def cut(ids: list[int], limit: int, subwords: Subwords) -> list[list[int]]:

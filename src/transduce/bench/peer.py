@@ -19,10 +19,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from transduce.batches import Grouped, Tokens, Updates
 from transduce.bench.sides import Seen
-from transduce.checkpoint import RunConfig
 from transduce.config import ModelConfig
 from transduce.corpus import open_corpus
 from transduce.errors import BadSetting
+from transduce.folder import RunConfig
 from transduce.schedule import learning_rate
 from transduce.subwords import BOS, PAD
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from transduce.bench.flops import flops
 from transduce.bench.sides import WARM_UP, Round, Started, total
-from transduce.checkpoint import RunConfig
 from transduce.config import ModelConfig
+from transduce.folder import RunConfig
 
 COLUMNS = (
     *("", "target tokens/s", "lowest to highest", "ms/step", "MFU"),

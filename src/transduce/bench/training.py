@@ -19,10 +19,11 @@ from transduce import text
 from transduce.bench import hardware, huggingface, peer, pytorch, random_text
 from transduce.bench.results import Comparison, Measured
 from transduce.bench.sides import Round, Seen, Worker
-from transduce.checkpoint import RunConfig, weights_of
+from transduce.checkpoint import weights_of
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import Corpus, open_corpus
 from transduce.errors import BadInput, BadSetting, did_you_mean
+from transduce.folder import RunConfig
 from transduce.machine import choose_device, terminated_as_interrupted
 from transduce.plan import begun
 from transduce.preparation import prepare

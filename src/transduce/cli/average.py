@@ -18,7 +18,8 @@ def average(
     last: Annotated[int, typer.Option(help="How many checkpoints, the newest ones.", min=1)] = 5,
 ) -> None:
     """Translate from now on with the mean of the last checkpoints, as the paper does (6.1)."""
-    from transduce.checkpoint import RunConfig, average_checkpoints, save_model
+    from transduce.checkpoint import average_checkpoints, save_model
+    from transduce.folder import RunConfig
     from transduce.machine import locked
     from transduce.progress import for_people
 

@@ -46,9 +46,9 @@ def demo(
     """
     began = clock.monotonic()
     from transduce import pocket, score, training
-    from transduce.checkpoint import RunConfig
     from transduce.cli.train import parse_time
     from transduce.files import replacing
+    from transduce.folder import RunConfig
     from transduce.progress import duration, for_people
     from transduce.translator import Translator
 

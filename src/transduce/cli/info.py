@@ -57,7 +57,7 @@ def info(
 
 def gather(run: Path) -> dict[str, Any]:
     """Collect the facts of a run."""
-    from transduce.checkpoint import RunConfig, checkpoints
+    from transduce.folder import RunConfig, checkpoints
     from transduce.model import count_parameters
 
     config = RunConfig.load(run)

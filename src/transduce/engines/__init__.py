@@ -1,0 +1,1 @@
+"""What translates: torch's own engine, and others that models are exported to."""

@@ -1,0 +1,161 @@
+"""A run folder: its settings, and what lies where in it. Reading it takes no torch.
+
+    config.json            settings and versions, sealed by a checksum
+    subwords.json
+    model.safetensors      what translates: the mean of the last checkpoints, or the best
+    best.safetensors       the weights with the lowest validation loss
+    metrics.jsonl          one object a logged step
+    checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
+    corpus/                token files
+
+Nothing here runs code from a file, and every file carries a checksum.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from transduce.config import ModelConfig, SearchConfig, TrainConfig
+from transduce.errors import BadRun, BadSetting
+from transduce.files import read_sealed, write_sealed
+
+FORMAT = 1
+KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunConfig:
+    """What config.json holds."""
+
+    model: ModelConfig
+    train: TrainConfig
+    search: SearchConfig = field(default_factory=SearchConfig)
+    languages: tuple[str, str] = ("src", "tgt")
+    preset: str = "base"
+    device: str = "cpu"
+    weights: str = "none yet"  # what model.safetensors is, for people
+    chosen: str = ""  # by what rule the run itself chose it when it ended
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def save(self, run: Path) -> None:
+        """Write config.json."""
+        write_sealed(
+            run / "config.json",
+            {
+                "format": FORMAT,
+                "preset": self.preset,
+                "languages": list(self.languages),
+                "device": self.device,
+                "weights": self.weights,
+                "chosen": self.chosen,
+                "model": self.model.to_json(),
+                "train": self.train.to_json(),
+                "search": self.search.to_json(),
+                "versions": dict(self.versions),
+            },
+        )
+
+    @classmethod
+    def load(cls, run: Path) -> Self:
+        """Read config.json, or say why the folder is no run."""
+        path = run / "config.json"
+        if not run.exists():
+            raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
+        if not path.is_file():
+            raise BadRun(f"{run} is not a run folder: it has no config.json")
+        value = read_sealed(path, FORMAT, "settings")
+        try:
+            return cls(
+                model=ModelConfig.from_json(value["model"]),
+                train=TrainConfig.from_json(value["train"]),
+                search=SearchConfig.from_json(value["search"]),
+                languages=(value["languages"][0], value["languages"][1]),
+                preset=value["preset"],
+                device=value["device"],
+                weights=value["weights"],
+                chosen=value["chosen"],
+                versions=value["versions"],
+            )
+        except (KeyError, IndexError, TypeError, BadSetting) as error:
+            raise BadRun(f"{path} is damaged: {error}") from None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Checkpoint:
+    """A folder from which training goes on."""
+
+    step: int
+    scheduled: bool  # those written on interruption are for resuming, not for averaging
+    path: Path
+
+    def state(self) -> dict[str, Any]:
+        """Read what is neither weight nor optimizer."""
+        return read_sealed(self.path / "state.json", FORMAT, "training state")
+
+
+def checkpoints(run: Path) -> list[Checkpoint]:
+    """Return the checkpoints of a run, oldest first."""
+    return sorted(
+        Checkpoint(int(match[1]), match[2] is None, path)
+        for path in (run / "checkpoints").glob("step-*")
+        if (match := re.fullmatch(r"step-(\d+)(-interrupted)?", path.name))
+    )
+
+
+def last_checkpoint(run: Path) -> Checkpoint | None:
+    """Return the checkpoint to go on from."""
+    found = checkpoints(run)
+    return found[-1] if found else None
+
+
+def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
+    """Return the file of the weights that translate, and in words which these are.
+
+    A run that has never ended has no model.safetensors yet: its newest checkpoint is taken.
+    """
+    path = run / "model.safetensors"
+    if path.exists():
+        return path, config.weights
+    newest = last_checkpoint(run)
+    if newest is None:
+        raise BadRun(f"{run} has no weights yet: train it further with `transduce train`")
+    words = f"step {newest.step:,} of a run that has not ended"
+    return newest.path / "weights.safetensors", words
+
+
+def load_arrays(path: Path) -> Arrays:
+    """Read arrays and check that they are what was written."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            note = json.loads((file.metadata() or {}).get(KEY, "{}"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise BadRun(f"{path} is missing") from None
+    except OSError as error:
+        raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None
+    except (SafetensorError, ValueError, UnicodeDecodeError) as error:
+        raise BadRun(f"{path} is damaged or no safetensors file: {error}") from None
+    if not isinstance(note, dict) or note.get("sha256") != digest(arrays):
+        raise BadRun(f"{path} is damaged: its tensors do not match their own checksum")
+    return arrays
+
+
+def digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+    """Return a hash of the names, types, shapes and numbers of arrays."""
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        # The types have torch's names: that is how the first files were made.
+        found.update(f"{name} torch.{array.dtype.name} {tuple(array.shape)}\n".encode())
+        found.update(array.reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
