@@ -33,12 +33,14 @@ ORDER = [
     "fused",
     "packed_attention",
     "attention",
+    "cache",
     "model",
     "loss",
     "schedule",
     "checkpoint",
     "metrics",
     "search",
+    "decoding",
     "score",
     "processes",
     "plan",
@@ -58,7 +60,7 @@ ORDER = [
 WITHOUT_TORCH = ORDER[: ORDER.index("batches")]
 OPTIONAL = {"sacremoses", "zstandard", "transformers", "tensorboard", "matplotlib", "triton"}
 # Written in Triton, they are nothing without it; so they count as optional themselves.
-IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.rows"}
+IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.decoding", "transduce.kernels.rows"}
 
 ROOT = Path(transduce.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
