@@ -2,11 +2,13 @@
 
     config.json            settings and versions, sealed by a checksum
     subwords.json
+    start.safetensors      what it began with, where that was another run's weights
     model.safetensors      what translates: the mean of the last checkpoints, or the best
     best.safetensors       the weights with the lowest validation loss
     metrics.jsonl          one object a logged step
     checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
     corpus/                token files
+    distilled/             the texts of a student: what its teacher translated
 
 Nothing here runs code from a file, and every file carries a checksum.
 """
@@ -34,7 +36,18 @@ from transduce.files import read_sealed, replacing, replacing_folder, write_seal
 from transduce.model import Transformer
 
 FORMAT = 1
+START = "start.safetensors"
 KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """The trained run that another was begun with."""
+
+    run: str
+    subwords: str  # the hash of those that it has from there
+    weights: str = ""  # in words, those that it has from there; none: the subwords alone
+    sha256: str = ""  # of these weights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +63,7 @@ class RunConfig:
     weights: str = "none yet"  # what model.safetensors is, for people
     chosen: str = ""  # by what rule the run itself chose it when it ended
     versions: Mapping[str, str] = field(default_factory=dict)
+    origin: Origin | None = None
 
     def save(self, run: Path) -> None:
         """Write config.json."""
@@ -66,6 +80,7 @@ class RunConfig:
                 "train": self.train.to_json(),
                 "search": self.search.to_json(),
                 "versions": dict(self.versions),
+                "origin": dataclasses.asdict(self.origin) if self.origin else None,
             },
         )
 
@@ -78,6 +93,7 @@ class RunConfig:
         if not path.is_file():
             raise BadRun(f"{run} is not a run folder: it has no config.json")
         value = read_sealed(path, FORMAT, "settings")
+        origin = value.get("origin")  # older runs say nothing of it
         try:
             return cls(
                 model=ModelConfig.from_json(value["model"]),
@@ -89,6 +105,7 @@ class RunConfig:
                 weights=value["weights"],
                 chosen=value["chosen"],
                 versions=value["versions"],
+                origin=Origin(**origin) if origin else None,
             )
         except (KeyError, IndexError, TypeError, BadSetting) as error:
             raise BadRun(f"{path} is damaged: {error}") from None
@@ -146,18 +163,24 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) ->
             parameter.copy_(tensors[name])
 
 
-def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transformer, str]:
-    """Return the model that translates, and in words which weights it has.
+def weights_that_translate(run: Path, config: RunConfig) -> tuple[Path, str]:
+    """Return the file of the weights that translate, and in words which they are.
 
     A run that has never ended has no model.safetensors yet: its newest checkpoint is taken.
     """
-    path, which = run / "model.safetensors", config.weights
-    if not path.exists():
-        newest = last_checkpoint(run)
-        if newest is None:
-            raise BadRun(f"{run} has no weights yet: train it further with `transduce train`")
-        path = newest.path / "weights.safetensors"
-        which = f"step {newest.step:,} of a run that has not ended"
+    path = run / "model.safetensors"
+    if path.exists():
+        return path, config.weights
+    newest = last_checkpoint(run)
+    if newest is None:
+        raise BadRun(f"{run} has no weights yet: train it further with `transduce train`")
+    which = f"step {newest.step:,} of a run that has not ended"
+    return newest.path / "weights.safetensors", which
+
+
+def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transformer, str]:
+    """Return the model that translates, and in words which weights it has."""
+    path, which = weights_that_translate(run, config)
     tensors = load_tensors(path)
     model = Transformer(config.model)
     load_weights(model, tensors, path)
