@@ -47,6 +47,7 @@ ORDER = [
     "validation",
     "training",
     "translator",
+    "distillation",
     "look",
     "bench",
     "cli",
@@ -173,7 +174,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "train", "translate", "score", "info", "curves", "bench", "demo"]
+    "command", ["", "train", "distill", "translate", "score", "info", "curves", "bench", "demo"]
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:
     argv = ["transduce", *command.split(), "--help"]

@@ -155,8 +155,10 @@ def test_another_beginning_is_refused(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("d_ff", "128"), ("N_decoder", "2"), ("max_len", "99"), ("vocabulary", "400")]
-    + [("joint", "false"), ("subwords", "wordpiece"), ("positions", "learned")],
+    [
+        *(("d_ff", "128"), ("N_decoder", "2"), ("max_len", "99"), ("vocabulary", "400")),
+        *(("joint", "false"), ("subwords", "wordpiece"), ("positions", "learned")),
+    ],
 )
 def test_what_would_make_another_model_is_refused_by_name(
     name: str, value: str, other_files: Files, tiny_run: Path, tmp_path: Path
@@ -219,7 +221,7 @@ def test_the_subwords_alone_can_be_another_runs(
     assert not (out / "start.safetensors").exists()
     with pytest.raises(BadSetting, match="leave subwords_of away"):
         train(*other_files, out=tmp_path / "new", start=tiny_run, subwords_of=tiny_run)
-    with pytest.raises(BadSetting, match="^vocabulary = 400: expected"):
+    with pytest.raises(BadSetting, match=r"^vocabulary = 400: expected"):
         train(
             *other_files,
             out=tmp_path / "new",

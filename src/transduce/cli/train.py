@@ -51,7 +51,8 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="tiny, small, base, big or a row of Table 3. Default: by data and machine."
+            help="tiny, small, base, big, a fast one (slim-6-1, tiny-3-1, base-12-1) or a row of "
+            "Table 3. Default: by data and machine."
         ),
     ] = None,
     set_: Annotated[
