@@ -212,7 +212,17 @@ def test_killed_for_good_while_translating_the_command_goes_on(
         "distillation._write = slow\n"
         "main()\n"
     )
-    words = ["distill", teacher, text, "--out", out, "--beam", "2", "--preset", "tiny"]
+    words: list[str | Path] = [
+        "distill",
+        teacher,
+        text,
+        "--out",
+        out,
+        "--beam",
+        "2",
+        "--preset",
+        "tiny",
+    ]
     words += ["--device", "cpu", *options(SETTINGS)]
     process = subprocess.Popen(
         [sys.executable, str(program), *map(str, words)],
