@@ -155,6 +155,7 @@ def test_killed_while_translating_it_goes_on_at_the_block_where_it_was(
         with pytest.raises(Killed):
             run(teacher, text, tmp_path / "run")
         assert len(list((tmp_path / "run" / "distilled" / "blocks").glob("*.txt"))) == at
+        patch.setattr(distillation, "BLOCK", BLOCK + 3)  # another version's; this run keeps its own
         run(teacher, text, tmp_path / "run")
     assert len(blocks) == LINES // BLOCK + 1  # the one that was not whole came twice
     assert all(len(block) == BLOCK for block in blocks)

@@ -1,5 +1,6 @@
 """A run can begin with another's weights, model, subwords and languages."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -59,7 +60,6 @@ def test_a_run_has_model_subwords_and_languages_of_the_one_it_begins_with(
     own, origin = RunConfig.load(tuned), RunConfig.load(tiny_run)
     assert own.model == origin.model
     assert own.languages == origin.languages == ("en", "de")
-    assert own.search == origin.search
     for name in OF_SUBWORDS:
         assert getattr(own.train, name) == getattr(origin.train, name)
     assert own.train.steps == 6
@@ -88,6 +88,16 @@ def test_the_first_update_is_made_of_the_other_runs_weights(
     counts = [value for name, value in moments.items() if name.startswith("step.")]
     assert counts
     assert all(torch.equal(count, torch.ones(())) for count in counts)
+
+
+def test_a_run_searches_as_the_one_it_begins_with(
+    other_files: Files, own_run: Path, tmp_path: Path
+) -> None:
+    config = RunConfig.load(own_run)
+    search = config.search.replace(penalty="power", alpha=1.0)
+    dataclasses.replace(config, search=search).save(own_run)
+    out = further(other_files, tmp_path / "run", own_run, steps="1")
+    assert RunConfig.load(out).search == search
 
 
 def test_an_unfinished_run_gives_its_newest_checkpoint(
