@@ -52,6 +52,7 @@ ORDER = [
     "training",
     "engines",
     "translator",
+    "distillation",
     "look",
     "bench",
     "cli",
@@ -178,7 +179,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "train", "translate", "score", "info", "curves", "bench", "demo"]
+    "command", ["", "train", "distill", "translate", "score", "info", "curves", "bench", "demo"]
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:
     argv = ["transduce", *command.split(), "--help"]

@@ -60,9 +60,7 @@ class HuggingFace:
 
     BATCH = {"cuda": 256, "cpu": 32}
 
-    def __init__(
-        self, folder: Path, device: str, search: SearchConfig, batch: int | None
-    ) -> None:
+    def __init__(self, folder: Path, device: str, search: SearchConfig, batch: int | None) -> None:
         import torch
         from transformers import AutoTokenizer, MarianMTModel
 
@@ -120,9 +118,13 @@ class CTranslate2:
 
         self.device = "cpu"
         source = folder / "source_tokenizer.json"
-        self.source: Any = Tokenizer.from_file(str(source if source.exists() else folder / "tokenizer.json"))
+        self.source: Any = Tokenizer.from_file(
+            str(source if source.exists() else folder / "tokenizer.json")
+        )
         target = folder / "target_tokenizer.json"
-        self.target: Any = Tokenizer.from_file(str(target if target.exists() else folder / "tokenizer.json"))
+        self.target: Any = Tokenizer.from_file(
+            str(target if target.exists() else folder / "tokenizer.json")
+        )
         self.translator: Any = ctranslate2.Translator(
             str(folder),
             device="cpu",
