@@ -2,8 +2,8 @@
 
 import io
 import itertools
-import sys
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest

