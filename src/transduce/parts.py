@@ -40,7 +40,7 @@ def gaps(parts: Sequence[Part], language: str) -> list[str]:
     any between sentences.
     """
     space = "" if language_code(language) in WITHOUT_SPACES else " "
-    return ["", *(part.gap or space for part in parts[1:])]
+    return ["" if place == 0 else part.gap or space for place, part in enumerate(parts)]
 
 
 def source_words(parts: Sequence[Part], subwords: Subwords) -> list[list[int]]:

@@ -245,8 +245,8 @@ class Translator:
             candidates.append(
                 Candidate(
                     "".join(texts),
-                    sum(one.score for one in chosen),
-                    sum(one.log_probability for one in chosen),
+                    sum((one.score for one in chosen), 0.0),
+                    sum((one.log_probability for one in chosen), 0.0),
                     tuple(p for one in chosen for p in self.codec.target.pieces(one.tokens)),
                     None if aligned is None else aligned[rank],
                 )

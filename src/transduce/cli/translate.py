@@ -10,35 +10,25 @@ from transduce.errors import BadInput
 EXAMPLES = """
 [bold]Examples[/bold]
 
-A file, a pipe, a terminal; compressed text is read as it is:
-
 transduce translate runs/en-de test.en > out.de
 
 echo "Two dogs run." | transduce translate runs/en-de
 
-The 3 best of a beam of 8; three that are drawn:
+transduce translate runs/en-de book.txt.gz --split
 
 transduce translate runs/en-de test.en --beam 8 --nbest 3
 
-transduce translate runs/en-de test.en --sample --nbest 3 --top-p 0.9
-
-Everything there is to know, one JSON object a line; which word translates which:
-
-transduce translate runs/en-de test.en --json --nbest 4 --align
+transduce translate runs/en-de test.en --json --align
 
 transduce translate runs/en-de test.en --align | cut -f 2 > links.txt
 
-Paragraphs, sentence by sentence; beginnings that are given:
-
-transduce translate runs/en-de book.txt --split
+transduce translate runs/en-de test.en --sample --top-p 0.9 --seed 7
 
 transduce translate runs/en-de test.en --prefixes begins.de
 
-Several models together; the scores of translations that there are:
+transduce translate runs/en-de test.en --given test.de
 
 transduce translate runs/seed1 test.en --with runs/seed2 --with runs/seed3
-
-transduce translate runs/en-de test.en --given test.de
 """
 
 SEARCH, SAMPLING, INPUT, OUTPUT, MACHINE = "Search", "Sampling", "Input", "Output", "Machine"
