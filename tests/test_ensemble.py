@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from test_search import FORBIDDEN, toy_model
 
 from models import sentence
-from test_search import FORBIDDEN, toy_model
 from transduce.config import SearchConfig
 from transduce.engines.pytorch import TorchEngine
 from transduce.hypotheses import Job
