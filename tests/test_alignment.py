@@ -48,8 +48,8 @@ def test_words_are_those_of_str_split(text: str) -> None:
         if word != NO_WORD:
             found[word] = found.get(word, b"") + piece
     assert sorted(found) == list(range(len(text.split())))
-    for place, word in enumerate(text.split()):
-        assert found[place].decode(errors="replace").strip() == word
+    for place, written in enumerate(text.split()):
+        assert found[place].decode(errors="replace").strip() == written
 
 
 def test_bytes_that_are_no_text_are_words_too() -> None:

@@ -156,7 +156,7 @@ def test_line_n_of_the_output_is_line_n_of_the_input_whatever_is_in_it(
     expected = [line.removesuffix("\r") for line in expected]
     if not expected[-1] and not text.removeprefix("\ufeff").endswith("\r"):
         expected.pop()
-    arguments = ("translate", tiny_run, "--beam", "1", "--batch", "2", *sorted(options))
+    arguments = ["translate", str(tiny_run), "--beam", "1", "--batch", "2", *sorted(options)]
     found = objects(cli(*arguments, "--json", input=text.encode()).stdout)
     assert [one["source"] for one in found] == expected
     assert [one["line"] for one in found] == list(range(1, len(expected) + 1))
