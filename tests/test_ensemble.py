@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import torch
 from test_search import FORBIDDEN, toy_model
 
 from models import sentence
+from transduce.batches import make_batch
 from transduce.config import SearchConfig
 from transduce.engines.pytorch import TorchEngine
 from transduce.hypotheses import Job
@@ -71,3 +73,13 @@ def test_the_engine_scores_and_aligns_by_the_mean() -> None:
     for one, first, second in zip(engine.align(pairs), *each, strict=True):
         assert one == pytest.approx((first + second) / 2, abs=1e-5)
         assert one.sum(1) == pytest.approx(1, abs=1e-5)
+
+
+def test_links_are_taken_from_the_last_layer_at_the_step_that_writes() -> None:
+    model = toy_model(7, 12)
+    pair = (SOURCES[1], np.append(SOURCES[0][:-1], EOS))
+    (found,) = TorchEngine(model, FORBIDDEN).align([pair])
+    with torch.inference_mode():
+        cross = model.weights(make_batch([pair])).cross  # (N, H, target, source)
+    assert found.shape == (len(pair[1]), len(pair[0]))
+    assert found == pytest.approx(cross[-1].mean(0).numpy())

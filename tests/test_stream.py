@@ -117,7 +117,7 @@ def test_a_program_that_waits_for_each_answer_gets_it(tiny_run: Path) -> None:
         [*COMMAND, "translate", str(tiny_run), "--beam", "1", "--nbest", "1"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=environment(),
+        env=environment({"PYTHONUNBUFFERED": ""}),
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

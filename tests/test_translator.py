@@ -365,6 +365,16 @@ def test_long_texts_are_not_all_held_in_memory(translator: Translator) -> None:
     assert peak < 500_000
 
 
+def test_few_long_texts_are_read_ahead(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.translator.CHARACTERS", 100)
+    taken: list[int] = []
+    texts = (taken.append(number) or " " * 60 for number in range(10))  # type: ignore[func-returns-value]
+    next(translator.stream(texts))
+    assert len(taken) == 2
+
+
 def test_prefixes_that_run_out_are_an_error(translator: Translator) -> None:
     with pytest.raises(BadInput, match="there are 1 prefixes but more texts"):
         list(translator.stream(["A", "B"], prefixes=iter(["Ein"])))

@@ -167,23 +167,25 @@ class Translator:
         self, texts: Sequence[str], prefixes: Sequence[str | None], first: int, *, split: bool
     ) -> list["_Work"]:
         """Make texts ready to be searched: encoded, in parts; a blank one has none."""
+        units = [self._units(_one_line(text), split=split) for text in texts]
+        subwords, limit = self.codec.source, self.config.model.max_len - 1
+        encoded = iter(subwords.encode_batch([one for own in units for _, one in own]))
         found = []
-        limit = self.config.model.max_len - 1
-        for number, (text, prefix) in enumerate(zip(texts, prefixes, strict=True), start=first):
-            line = _one_line(text)
-            units = [("", line)] if line.strip() else []
-            if split:
-                units = sentences(line, self.config.languages[0])
+        for number, (text, prefix, own) in enumerate(zip(texts, prefixes, units, strict=True)):
             parts = [
                 Part(piece, gap, begins=place == 0)
-                for gap, sentence in units
-                for place, piece in enumerate(
-                    cut(self.codec.source.encode(sentence), limit, self.codec.source)
-                )
+                for gap, _ in own
+                for place, piece in enumerate(cut(next(encoded), limit, subwords))
             ]
-            forced = self._forced(prefix, number) if prefix else []
-            found.append(_Work(text, parts, [[] for _ in parts], forced, number))
+            forced = self._forced(prefix, first + number) if prefix else []
+            found.append(_Work(text, parts, [[] for _ in parts], forced, first + number))
         return found
+
+    def _units(self, text: str, *, split: bool) -> list[tuple[str, str]]:
+        """Return what is encoded by itself, each after the white space before it."""
+        if split:
+            return sentences(text, self.config.languages[0])
+        return [("", text)] if text.strip() else []
 
     def _forced(self, prefix: str, number: int) -> list[int]:
         """Return the tokens of a prefix."""
