@@ -77,9 +77,9 @@ def test_the_engine_scores_and_aligns_by_the_mean() -> None:
 
 def test_links_are_taken_from_the_last_layer_at_the_step_that_writes() -> None:
     model = toy_model(7, 12)
-    pair = (SOURCES[1], np.append(SOURCES[0][:-1], EOS))
-    (found,) = TorchEngine(model, FORBIDDEN).align([pair])
-    with torch.inference_mode():
-        cross = model.weights(make_batch([pair])).cross  # (N, H, target, source)
-    assert found.shape == (len(pair[1]), len(pair[0]))
-    assert found == pytest.approx(cross[-1].mean(0).numpy())
+    pairs = [(a, b) for a in SOURCES for b in SOURCES]
+    for pair, found in zip(pairs, TorchEngine(model, FORBIDDEN).align(pairs), strict=True):
+        with torch.inference_mode():
+            cross = model.weights(make_batch([pair])).cross  # (N, H, target, source)
+        assert found.shape == (len(pair[1]), len(pair[0]))
+        assert found == pytest.approx(cross[-1].mean(0).numpy(), abs=1e-5)
