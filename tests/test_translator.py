@@ -396,3 +396,5 @@ def test_runs_of_different_subwords_do_not_translate_together(
     Codec(subwords, subwords).save(own_run / "subwords.json")
     with pytest.raises(BadRun, match=r"own_run and .*tiny have different subwords"):
         Translator.load([tiny_run, own_run])
+    with pytest.raises(BadInput, match="there is no run to load"):
+        Translator.load([])

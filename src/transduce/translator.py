@@ -46,7 +46,10 @@ class Translator:
         """
         from transduce.engines.pytorch import TorchEngine
 
-        first, *others = runs = [Path(run)] if isinstance(run, str | Path) else list(map(Path, run))
+        runs = [Path(one) for one in ([run] if isinstance(run, str | Path) else run)]
+        if not runs:
+            raise BadInput("there is no run to load: expected at least one folder")
+        first, *others = runs
         configs = [RunConfig.load(one) for one in runs]
         codec = Codec.load(first / "subwords.json")
         for other in others:

@@ -165,8 +165,9 @@ def translate(
     if prefix is not None and prefixes is not None:
         raise BadInput("--prefix and --prefixes both say how translations begin: give one of them")
     progress = for_people()
-    translator = Translator.load([run, *(others or [])], device=device)
-    if not (run / "model.safetensors").exists():
+    runs = [run, *(others or [])]
+    translator = Translator.load(runs, device=device)
+    if not all((one / "model.safetensors").exists() for one in runs):
         progress.say(f"translating with {translator.weights}")
     form: lines.Form
     if given is not None:
