@@ -20,7 +20,11 @@ ORDER = [
     "folder",
     "text",
     "pocket",
+    "sentences",
+    "alignment",
+    "translation",
     "subwords",
+    "parts",
     "hypotheses",
     "corpus",
     "inputs",
@@ -59,7 +63,15 @@ ORDER = [
     "__main__",
 ]
 WITHOUT_TORCH = ORDER[: ORDER.index("batches")]
-OPTIONAL = {"sacremoses", "zstandard", "transformers", "tensorboard", "matplotlib", "triton"}
+OPTIONAL = {
+    "sacremoses",
+    "zstandard",
+    "transformers",
+    "tensorboard",
+    "matplotlib",
+    "sentencex",
+    "triton",
+}
 # Written in Triton, they are nothing without it; so they count as optional themselves.
 IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.decoding", "transduce.kernels.rows"}
 

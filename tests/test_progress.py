@@ -3,6 +3,7 @@
 import io
 import itertools
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -196,6 +197,19 @@ def test_the_terminal_speaks_to_stderr(
     Terminal().say("one thing")
     assert screen.getvalue() == "one thing\n"
     assert capsys.readouterr().out == ""
+
+
+def test_results_written_beside_a_bar_stay_on_stdout(
+    terminal: tuple[Terminal, io.StringIO], capsys: pytest.CaptureFixture[str]
+) -> None:
+    it, screen = terminal
+    with it.track("translating", 2, "lines") as advance:
+        sys.stdout.write("one\n")
+        advance(1)
+    with it.watch("training"):
+        sys.stdout.write("two\n")
+    assert capsys.readouterr().out == "one\ntwo\n"
+    assert "one" not in screen.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_lines_come_back_as_they_were_written(ending: str, lines: list[str]) -> 
 def test_where_blocks_end_does_not_matter(lines: list[str], size: int) -> None:
     data = "".join(line + "\n" for line in lines).encode()
     blocks = [data[begin : begin + size] for begin in range(0, len(data), size)]
-    assert list(text._lines(blocks, "text")) == lines
+    assert list(itertools.chain.from_iterable(text._lines(blocks, "text"))) == lines
 
 
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory() -> None:
     with pytest.raises(BadInput, match="text, line 2 is longer than 16 MiB"):
         list(text._lines(itertools.chain([b"one\n"], itertools.repeat(b"x" * 65536)), "text"))
     long = b"y" * 65536
-    assert list(text._lines([long] * 100, "text")) == [(long * 100).decode()]
+    assert list(text._lines([long] * 100, "text"))[-1] == [(long * 100).decode()]
 
 
 def test_what_is_no_readable_file_is_refused_by_name(

@@ -1,6 +1,8 @@
 """The public API: strings in, strings out, line n for line n."""
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,8 @@ from transduce.engines.pytorch import TorchEngine
 from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.folder import RunConfig
 from transduce.model import Transformer
+from transduce.parts import cut
 from transduce.subwords import Codec, Subwords
-from transduce.translator import cut
 
 TEXT = [
     "Two dogs run over the wet grass.",
@@ -203,7 +205,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_public_names_are_there_and_no_others() -> None:
-    assert set(transduce.__all__) == {"Candidate", "Translation", "Translator", "train"}
+    assert set(transduce.__all__) == {"Candidate", "Translation", "Translator", "distill", "train"}
     for name in transduce.__all__:
         assert getattr(transduce, name).__module__.startswith("transduce.")
         assert name in dir(transduce)
@@ -223,3 +225,176 @@ def test_extremes_of_length_give_one_line_each(translator: Translator) -> None:
     translations = translator.translate(texts)
     assert len(translations) == len(texts) >= 4
     assert np.array([one.parts for one in translations]).max() == 2
+
+
+# Paragraphs, links, blocks, JSON.
+
+
+def test_a_paragraph_is_its_sentences_with_the_same_white_space(translator: Translator) -> None:
+    sentences = ["A man sleeps.", "Two dogs run.", "A woman reads!"]
+    (whole,) = translator.translate(["A man sleeps.  Two dogs run.\tA woman reads!"], split=True)
+    first, second, third = (one.text.strip() for one in translator.translate(sentences))
+    assert whole.text == f"{first}  {second}\t{third}"
+    assert (whole.parts, whole.cut) == (3, False)
+    (together,) = translator.translate([" ".join(sentences)])
+    assert together.text != whole.text
+
+
+def test_a_paragraph_of_one_sentence_and_a_blank_one_are_as_without_splitting(
+    translator: Translator,
+) -> None:
+    texts = ["A man sleeps.", "", " \t "]
+    assert translator.translate(texts, split=True) == translator.translate(texts)
+
+
+def test_line_breaks_of_any_kind_never_come_out_of_a_paragraph(translator: Translator) -> None:
+    paragraph = "A man sleeps.\n\nTwo dogs run.\u2028A woman.\x85Two.\rA man sleeps."
+    (found,) = translator.translate([paragraph], split=True)
+    assert found.parts > 3
+    assert len(found.text.splitlines()) == 1
+
+
+def test_an_over_long_sentence_of_a_paragraph_is_cut(translator: Translator) -> None:
+    paragraph = "A man sleeps. " + "dogs and " * 40 + "dogs. Two dogs run."
+    (found,) = translator.translate([paragraph], split=True, nbest=2)
+    assert found.cut
+    assert found.parts > 3
+    assert found.text.startswith(translator("A man sleeps.").strip())
+    assert found.text.endswith(translator("Two dogs run.").strip())
+
+
+def test_a_prefix_begins_the_paragraph_and_not_each_sentence(translator: Translator) -> None:
+    (plain,) = translator.translate(["A man sleeps. Two dogs run."], split=True)
+    (found,) = translator.translate(
+        ["A man sleeps. Two dogs run."], prefixes=["Ein Mann"], split=True
+    )
+    assert found.text.startswith("Ein Mann")
+    assert found.text.endswith(plain.text.split(" ")[-1])
+    assert found.text.count("Ein Mann") == 1
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_links_are_within_the_words_of_both_texts(translator: Translator, split: bool) -> None:
+    texts = ["A man sleeps.  Two dogs run.", "", "Two", " ".join(TEXT[:12]), "我爱你。你呢？"]
+    for one in translator.translate(texts, split=split, align=True, nbest=3):
+        for candidate in one.candidates:
+            assert candidate.alignment is not None
+            targets = [target for _, target in candidate.alignment]
+            assert targets == sorted(targets)
+            if one.source.strip():
+                assert {*targets} == set(range(len(candidate.text.split())))
+            words = len(one.source.split())
+            assert all(0 <= source < words for source, _ in candidate.alignment)
+
+
+def test_links_of_parts_are_those_of_the_sentences_moved(translator: Translator) -> None:
+    sentences = ["A man sleeps.", "Two dogs run over the grass.", "A woman."]
+    (whole,) = translator.translate([" ".join(sentences)], split=True, align=True)
+    expected = []
+    source = target = 0
+    for one in translator.translate(sentences, align=True):
+        assert one.alignment is not None
+        expected += [(source + s, target + t) for s, t in one.alignment]
+        source += len(one.source.split())
+        target += len(one.text.split())
+    assert whole.alignment == tuple(expected)
+
+
+def test_links_follow_the_attention(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where every token attends to the last word's tokens, all links lead there."""
+
+    def to_the_last(pairs: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+        found = [np.zeros((len(target), len(source)), np.float32) for source, target in pairs]
+        for one in found:
+            one[:, -2] = 1  # the token before </s>
+        return found
+
+    monkeypatch.setattr(translator.engine, "align", to_the_last)
+    (found,) = translator.translate(["Two dogs run"], align=True)
+    assert found.alignment is not None
+    assert {source for source, _ in found.alignment} == {2}
+    (scored,) = translator.score([("Two dogs run", "Zwei Hunde")], align=True)
+    assert scored.alignment == ((2, 0), (2, 1))
+
+
+def test_a_translation_is_written_as_json(translator: Translator) -> None:
+    (one,) = translator.translate(["Two dogs run."], nbest=2)
+    value = one.to_json()
+    assert json.loads(json.dumps(value)) == value
+    assert list(value) == ["source", "text", "score", "log_probability", "tokens"]
+    assert value["text"] == one.text
+    assert (value["score"], value["log_probability"]) == (one.score, one.log_probability)
+    texts = [candidate["text"] for candidate in one.to_json(candidates=True)["candidates"]]
+    assert texts == [candidate.text for candidate in one.candidates]
+    (whole,) = translator.translate(["A man. Two dogs run."], split=True, align=True)
+    assert whole.to_json()["parts"] == 2
+    assert [tuple(link) for link in whole.to_json()["alignment"]] == list(whole.alignment or ())
+
+
+def test_what_has_come_is_translated_where_nothing_else_is_ready(translator: Translator) -> None:
+    taken: list[int] = []
+
+    def texts() -> Iterator[str]:
+        for number in range(5):
+            taken.append(number)
+            yield TEXT[number]
+
+    stream = translator.stream(texts(), ready=lambda: len(taken) not in (1, 3), beam=1)
+    seen = []
+    for _ in range(5):
+        next(stream)
+        seen.append(len(taken))
+    assert seen == [1, 3, 3, 5, 5]
+
+
+def test_long_texts_are_not_all_held_in_memory(translator: Translator) -> None:
+    """2 MB of blank lines, 100 lines at a time."""
+    import tracemalloc
+
+    blank = b" " * 100
+    texts = (str(blank, "ascii") for _ in range(20_000))
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in translator.stream(texts, batch=1))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 20_000
+    assert peak < 500_000
+
+
+def test_few_long_texts_are_read_ahead(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.translator.CHARACTERS", 100)
+    taken: list[int] = []
+    texts = (taken.append(number) or " " * 60 for number in range(10))  # type: ignore[func-returns-value]
+    next(translator.stream(texts))
+    assert len(taken) == 2
+
+
+def test_prefixes_that_run_out_are_an_error(translator: Translator) -> None:
+    with pytest.raises(BadInput, match="there are 1 prefixes but more texts"):
+        list(translator.stream(["A", "B"], prefixes=iter(["Ein"])))
+
+
+def test_several_runs_are_loaded_as_one_translator(tiny_run: Path, own_run: Path) -> None:
+    texts = ["the dog sees a man.", "one bird!"]
+    alone = Translator.load(tiny_run, device="cpu").translate(texts)
+    both = Translator.load([tiny_run, str(own_run)], device="cpu").translate(texts)
+    assert [one.text for one in both] == [one.text for one in alone]
+    for one, other in zip(both, alone, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_runs_of_different_subwords_do_not_translate_together(
+    tiny_run: Path, own_run: Path
+) -> None:
+    subwords = Subwords.learn(TEXT, 300)
+    Codec(subwords, subwords).save(own_run / "subwords.json")
+    with pytest.raises(BadRun, match=r"own_run and .*tiny have different subwords"):
+        Translator.load([tiny_run, own_run])
+    with pytest.raises(BadInput, match="there is no run to load"):
+        Translator.load([])

@@ -5,32 +5,31 @@
 >>> Translator.load("runs/en-de")("Two dogs run.")
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transduce.distillation import distill
     from transduce.training import train
-    from transduce.translator import Candidate, Translation, Translator
+    from transduce.translation import Candidate, Translation
+    from transduce.translator import Translator
 
 __version__ = "0.1.0"
 
+MODULES = {
+    "Candidate": "translation",
+    "Translation": "translation",
+    "Translator": "translator",
+    "distill": "distillation",
+    "train": "training",
+}
 __all__ = ["Candidate", "Translation", "Translator", "distill", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import torch only when something is asked for that needs it."""
-    if name == "train":
-        from transduce.training import train
-
-        return train
-    if name == "distill":
-        from transduce.distillation import distill
-
-        return distill
-    if name in __all__:
-        from transduce import translator
-
-        return getattr(translator, name)
+    """Import what is heavy only when something is asked for that needs it."""
+    if name in MODULES:
+        return getattr(importlib.import_module(f"transduce.{MODULES[name]}"), name)
     raise AttributeError(f"module 'transduce' has no attribute {name!r}")
 
 

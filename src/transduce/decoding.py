@@ -68,7 +68,7 @@ class Decoder:
     def _search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        longest = self.models[0].config.longest_output
+        longest = min(model.config.longest_output for model in self.models)
         limits = np.array([limit(job.source, job.prefix, config, longest) for job in jobs])
         lengths = np.array([len(job.source) for job in jobs])
         room = int(lengths.max()), int(limits.max()) + 1

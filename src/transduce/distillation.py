@@ -47,7 +47,7 @@ def distill(
     teacher_subwords: bool = False,
     beam: int | None = None,
     alpha: float | None = None,
-    batch: int = 32,
+    batch: int | None = None,
     preset: str | None = None,
     settings: Mapping[str, str] | None = None,
     device: str = "auto",
@@ -174,7 +174,7 @@ class _Work:
             },
         )
 
-    def translate(self, device: str, batch: int, progress: Progress) -> None:
+    def translate(self, device: str, batch: int | None, progress: Progress) -> None:
         """Translate what is not translated yet, a block at a time."""
         manifest = self._manifest()
         done = [path for _, path in self._blocks(manifest) if path.exists()]
@@ -196,7 +196,6 @@ class _Work:
                 translations = translator.stream(
                     block,
                     batch=batch,
-                    window=-(-size // batch),
                     advance=advance,
                     **self.search.to_json(),
                 )

@@ -129,7 +129,10 @@ class Terminal:
             Rate(),
             bars.TimeRemainingColumn(),
         ]
-        with bars.Progress(*columns, console=self.console, transient=True) as bar:
+        # Left to itself rich would write to stderr what others write to stdout meanwhile.
+        with bars.Progress(
+            *columns, console=self.console, transient=True, redirect_stdout=False
+        ) as bar:
             task = bar.add_task(what, total=total)
             yield lambda units: bar.advance(task, units)
 
@@ -143,7 +146,7 @@ class Terminal:
             bars.TaskProgressColumn(),
             bars.TextColumn("{task.fields[note]}", markup=False),
         ]
-        with bars.Progress(*columns, console=self.console) as bar:
+        with bars.Progress(*columns, console=self.console, redirect_stdout=False) as bar:
             task = bar.add_task(what, total=1.0, note="")
             yield lambda part, note: bar.update(task, completed=part, note=note)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import BadInput, BadSetting, MissingExtra, did_you_mean
+from transduce.text import language_code
 
 if TYPE_CHECKING:
     from sacrebleu import BLEU
@@ -127,7 +128,7 @@ def paper_bleu(
         raise MissingExtra("the paper's BLEU", "sacremoses", "paper") from None
     from sacrebleu import BLEU
 
-    code = _code(language)
+    code = language_code(language)
     punctuation, tokenizer = MosesPunctNormalizer(), MosesTokenizer(lang=code)
 
     def tokens(line: str) -> str:
@@ -209,7 +210,7 @@ def _metric(name: str, language: str | None, lowercase: bool, tokenize: str | No
     if name == "chrf":
         return CHRF(lowercase=lowercase)
     if name == "ter":
-        characters = _code(language) in WITHOUT_SPACES
+        characters = language_code(language) in WITHOUT_SPACES
         return TER(normalized=characters, asian_support=characters)
     raise BadSetting(
         f"there is no metric {name}: expected some of {', '.join(METRICS)}."
@@ -240,17 +241,12 @@ def _bleu(language: str | None, *, lowercase: bool, tokenize: str | None, force:
 
 def _tokeniser(language: str | None) -> str:
     """Return the name of the tokeniser that suits a target language."""
-    name, libraries = TOKENISERS.get(_code(language), ("13a", ()))
+    name, libraries = TOKENISERS.get(language_code(language), ("13a", ()))
     return name if all(_installed(library) for library in libraries) else "char"
 
 
 def _installed(library: str) -> bool:
     return importlib.util.find_spec(library) is not None
-
-
-def _code(language: str | None) -> str:
-    """Return a language without its script or region: zh of zh-CN and of zh_Hans."""
-    return (language or "").replace("_", "-").split("-")[0].lower()
 
 
 def _check_confidence(samples: int) -> None:

@@ -136,7 +136,7 @@ class Subwords:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; padding, begin and end are nothing."""
-        whole = b"".join([self._bytes[piece] for piece in ids])
+        whole = b"".join(self.raw(ids))
         return whole.decode("utf-8", errors="replace").removeprefix(" ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -148,6 +148,10 @@ class Subwords:
             SPECIAL[piece] if piece < len(SPECIAL) else _readable(self._bytes[piece])
             for piece in ids
         ]
+
+    def raw(self, ids: Iterable[int]) -> list[bytes]:
+        """Return the bytes of each piece; those of special tokens are none."""
+        return [self._bytes[piece] for piece in ids]
 
     def starts_word(self, piece: int) -> bool:
         """Tell whether a piece begins a word, that is, begins with a space."""

@@ -5,11 +5,14 @@ other in every tool. What cannot be read exactly is refused, with the file and t
 """
 
 import contextlib
+import io
 import itertools
 import lzma
 import re
+import select
 import sys
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import BinaryIO, Protocol, cast
@@ -19,6 +22,7 @@ from transduce.errors import BadInput, MissingExtra
 STDIN = "-"
 BLOCK = 1 << 16  # bytes read at once; small, for a block of good xz may unfold a thousandfold
 LONGEST_LINE = 1 << 24  # bytes; what is longer is no sentence, and memory must stay bounded
+MOMENT = 0.005  # seconds to wait for a line that may be on its way
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # How each compressed format begins. None of these is valid UTF-8, so no text is mistaken for one.
@@ -53,7 +57,41 @@ def open_lines(path: str | Path) -> Iterator[str]:
     with \n; a \r before it, a byte-order mark at the start and a missing last \n do not matter.
     """
     with _opened(path) as stream:
-        yield from _lines(_unfolded(path, stream), name_of(path))
+        for lines in _lines(_unfolded(path, stream), name_of(path)):
+            yield from lines
+
+
+class Lines(Iterator[str]):
+    """The lines of `open_lines`, and whether there are more of them at once.
+
+    So a program that writes a line and waits for the answer gets it, and one that writes many has
+    them answered together.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._come: deque[str] = deque()
+        self._stream: BinaryIO | None = None  # until the first line is asked for
+        self._blocks = self._read(path)
+
+    def __next__(self) -> str:
+        while not self._come:
+            self._come.extend(next(self._blocks))
+        return self._come.popleft()
+
+    def ready(self) -> bool:
+        """Tell whether another line can be had without waiting more than a moment."""
+        while not self._come:
+            if self._stream is not None and not _readable(self._stream):
+                return False
+            lines = next(self._blocks, None)
+            if lines is None:
+                return False
+            self._come.extend(lines)
+        return True
+
+    def _read(self, path: str | Path) -> Iterator[list[str]]:
+        with _opened(path) as self._stream:
+            yield from _lines(_unfolded(path, self._stream), name_of(path))
 
 
 def read_pairs(source: str | Path, target: str | Path | None) -> Iterator[tuple[str, str]]:
@@ -87,6 +125,11 @@ def languages(
     if len(codes) == 2 and all(map(CODE.fullmatch, codes)):
         return codes[0], codes[1]
     return "src", "tgt"
+
+
+def language_code(language: str | None) -> str:
+    """Return a language without its script or region: zh of zh-CN and of zh_Hans."""
+    return (language or "").replace("_", "-").split("-")[0].lower()
 
 
 def name_of(path: str | Path) -> str:
@@ -154,6 +197,16 @@ def _opened(path: str | Path) -> Iterator[BinaryIO]:
         except (OSError, ValueError) as error:
             raise BadInput(f"{path!s} cannot be opened: {error}") from None
         yield cast("BinaryIO", file)
+
+
+def _readable(stream: BinaryIO) -> bool:
+    """Tell whether something can be read from a stream, or its end, without waiting for it."""
+    try:
+        return bool(select.select([stream], [], [], MOMENT)[0])
+    except io.UnsupportedOperation:  # it lies in memory
+        return True
+    except (OSError, ValueError):  # Windows can tell of sockets alone
+        return False
 
 
 def _blocks(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
@@ -229,19 +282,20 @@ def _decompressor(kind: str) -> Callable[[], Decompressor]:
     return lambda: cast("Decompressor", zstandard.ZstdDecompressor().decompressobj())
 
 
-def _lines(blocks: Iterable[bytes], name: str) -> Iterator[str]:
-    """Cut bytes into lines of text, many at once, for a loop over bytes would be slow."""
+def _lines(blocks: Iterable[bytes], name: str) -> Iterator[list[str]]:
+    """Cut bytes into lines of text, those of a block at once: a loop over bytes would be slow."""
     number = 0  # lines that have been yielded
     begun: list[bytes] = []  # the parts of a line whose end has not come yet
     length = 0
     for block in blocks:
         cut = block.rfind(b"\n") + 1
+        lines: list[str] = []
         if cut:
             whole = b"".join((*begun, block[:cut]))
             lines = _decoded(whole if number else whole.removeprefix(BYTE_ORDER_MARK), number, name)
-            yield from lines
             number += len(lines)
             begun, length = [], 0
+        yield lines
         begun.append(block[cut:])
         length += len(block) - cut
         if length > LONGEST_LINE:
@@ -252,7 +306,7 @@ def _lines(blocks: Iterable[bytes], name: str) -> Iterator[str]:
     rest = b"".join(begun)
     rest = rest if number else rest.removeprefix(BYTE_ORDER_MARK)
     if rest:
-        yield from _decoded(rest + b"\n", number, name)
+        yield _decoded(rest + b"\n", number, name)
 
 
 def _decoded(whole: bytes, number: int, name: str) -> list[str]:

@@ -1,55 +1,27 @@
 """Strings to strings: the public way to use a trained model."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from transduce.alignment import Links, links, words_of
 from transduce.config import SearchConfig
-from transduce.errors import BadInput
+from transduce.errors import BadInput, BadRun
 from transduce.folder import RunConfig, weights_file
 from transduce.hypotheses import Engine, Hypothesis, Ints, Job
+from transduce.parts import Part, cut, gaps, source_words
+from transduce.sentences import sentences
 from transduce.subwords import EOS, Codec, Subwords
+from transduce.translation import Candidate, Translation
+
+T = TypeVar("T")
 
 WINDOW = 100  # batches that are read ahead, so that similar lengths meet
-ENDS = (".", "!", "?", "…", "。", "！", "？", ";", ":")  # where an over-long sentence is best cut
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One translation of a sentence."""
-
-    text: str
-    score: float  # the log-probability over the length penalty; higher is better
-    log_probability: float  # natural logarithm, of the whole output with its end
-    tokens: tuple[str, ...]  # the subwords, as people read them
-
-
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """The translations of one text, best first."""
-
-    source: str
-    candidates: tuple[Candidate, ...]
-    parts: int = 1  # more than 1: the text was longer than the model's limit and was cut
-
-    @property
-    def text(self) -> str:
-        """The best translation."""
-        return self.candidates[0].text
-
-    @property
-    def score(self) -> float:
-        """The score of the best translation."""
-        return self.candidates[0].score
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The subwords of the best translation."""
-        return self.candidates[0].tokens
+CHARACTERS = 4_000_000  # that are read ahead at most, for memory must stay bounded
 
 
 class Translator:
@@ -66,16 +38,32 @@ class Translator:
         self.forbidden = codec.target.forbidden()
 
     @classmethod
-    def load(cls, run: str | Path, *, device: str = "auto") -> Self:
-        """Load the model of a run folder."""
+    def load(cls, run: str | Path | Sequence[str | Path], *, device: str = "auto") -> Self:
+        """Load the model of a run folder, or of several: then the mean of what they predict counts.
+
+        At each step it is the arithmetic mean of their probabilities. All must have the same
+        subwords; everything else, the settings of the search included, is the first one's.
+        """
         from transduce.engines.pytorch import TorchEngine
 
-        run = Path(run)
-        config = RunConfig.load(run)
-        codec = Codec.load(run / "subwords.json")
-        _, weights = weights_file(run, config)
-        engine = TorchEngine.load(run, config, codec.target.forbidden(), device)
-        return cls(engine, codec, config, weights)
+        runs = [Path(one) for one in ([run] if isinstance(run, str | Path) else run)]
+        if not runs:
+            raise BadInput("there is no run to load: expected at least one folder")
+        first, *others = runs
+        configs = [RunConfig.load(one) for one in runs]
+        codec = Codec.load(first / "subwords.json")
+        for other in others:
+            if Codec.load(other / "subwords.json").sha256 != codec.sha256:
+                raise BadRun(
+                    f"{other} and {first} have different subwords: to translate together, models "
+                    "must be trained on the same text, with the same --valid and vocabulary"
+                )
+        words = [weights_file(*one)[1] for one in zip(runs, configs, strict=True)]
+        engine = TorchEngine.load(runs, configs, codec.target.forbidden(), device)
+        limit = min(one.model.max_len for one in configs)
+        model = dataclasses.replace(configs[0].model, max_len=limit)
+        config = dataclasses.replace(configs[0], model=model)
+        return cls(engine, codec, config, "; ".join(words))
 
     def __call__(self, text: str) -> str:
         """Translate one text."""
@@ -86,44 +74,71 @@ class Translator:
         texts: Sequence[str],
         *,
         prefixes: Sequence[str] | None = None,
-        batch: int = 32,
+        batch: int | None = None,
+        split: bool = False,
+        align: bool = False,
         **settings: Any,
     ) -> list[Translation]:
         """Translate many texts; `settings` are those of SearchConfig: beam, alpha, nbest and so on.
 
-        With `prefixes`, the translation of each text begins with its prefix.
+        With `prefixes`, the translation of each text begins with its prefix. With `split`, texts
+        are paragraphs: their sentences are translated one by one. With `align`, candidates tell
+        which of their words translate which.
         """
         if prefixes is not None and len(prefixes) != len(texts):
             raise BadInput(
                 f"{len(prefixes):,} prefixes for {len(texts):,} texts: expected one each"
             )
-        return list(self.stream(texts, prefixes=prefixes, batch=batch, **settings))
+        return list(
+            self.stream(texts, prefixes=prefixes, batch=batch, split=split, align=align, **settings)
+        )
 
     def stream(
         self,
         texts: Iterable[str],
         *,
         prefixes: Iterable[str] | None = None,
-        batch: int = 32,
+        batch: int | None = None,
         window: int = WINDOW,
+        ready: Callable[[], bool] = lambda: True,
+        split: bool = False,
+        align: bool = False,
         advance: Callable[[int], None] = lambda done: None,
         **settings: Any,
     ) -> Iterator[Translation]:
         """Translate any number of texts, in order, holding a window of them in memory.
 
-        `batch` is the number of sentences searched side by side, `window` the number of batches
-        read ahead; neither changes a translation. `advance` hears how many texts are done.
+        `batch` is the number of sentences searched side by side (by default what suits the
+        engine), `window` the number of batches read ahead; neither changes a translation. `ready`
+        tells whether another text can be had without waiting: where not, those that have come are
+        translated at once. `advance` hears how many texts are done. The rest is as in `translate`.
         """
         config = self.config.search.replace(**settings)
+        batch = self.engine.batch if batch is None else batch
         if batch < 1:
             raise BadInput(f"batch = {batch}: expected at least 1 sentence")
-        forced = itertools.repeat(None) if prefixes is None else prefixes
-        numbered = enumerate(zip(texts, forced, strict=False))
-        while some := list(itertools.islice(numbered, window * batch)):
-            yield from self._window(some, config, batch, advance)
+        forced = itertools.repeat(None) if prefixes is None else iter(prefixes)
+        first = 0
+        for block in _blocks(texts, window * batch, ready):
+            begins = list(itertools.islice(forced, len(block)))
+            if len(begins) < len(block):
+                raise BadInput(
+                    f"there are {first + len(begins):,} prefixes but more texts: expected one each"
+                )
+            works = self._works(block, begins, first, split=split)
+            self._search(works, config, batch, advance)
+            aligned = self._aligned(works, batch) if align else itertools.repeat(None)
+            for work, of_ranks in zip(works, aligned, strict=False):
+                yield self._translation(work, of_ranks)
+            first += len(block)
 
     def score(
-        self, pairs: Sequence[tuple[str, str]], *, first: int = 1, **settings: Any
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        first: int = 1,
+        align: bool = False,
+        **settings: Any,
     ) -> list[Candidate]:
         """Score given translations, as the search would have; `first` numbers the first pair."""
         config = self.config.search.replace(**settings)
@@ -138,45 +153,47 @@ class Translator:
                     f"pair {number:,} has {max(map(len, both)):,} subwords on a side: "
                     f"the model scores at most {limit:,}"
                 )
-        results: list[Candidate | None] = [None] * len(pairs)
+        works = [_Work(source, [], []) for source, _ in pairs]
         order = sorted(range(len(pairs)), key=lambda i: sum(map(len, encoded[i])))
         for some in _batched(order, 32):
             scores = self.engine.score([encoded[i] for i in some])
             for i, of_tokens in zip(some, scores, strict=True):
-                ids = encoded[i][1][:-1].tolist()
-                results[i] = self._candidate(Hypothesis.of(ids, sum(of_tokens), config))
-        return [one for one in results if one is not None]
+                source, target = (ids[:-1].tolist() for ids in encoded[i])
+                works[i].parts.append(Part(source))
+                works[i].found.append([Hypothesis.of(target, sum(of_tokens), config)])
+        aligned = self._aligned(works, 32) if align else itertools.repeat(None)
+        return [
+            self._translation(work, of_ranks).candidates[0]
+            for work, of_ranks in zip(works, aligned, strict=False)
+        ]
 
-    def _window(
-        self,
-        window: list[tuple[int, tuple[str, str | None]]],
-        config: SearchConfig,
-        batch: int,
-        advance: Callable[[int], None],
-    ) -> Iterator[Translation]:
-        """Translate some texts, similar lengths side by side."""
-        jobs: list[tuple[int, Job]] = []  # each with its text's place in the window
-        for place, (number, (text, prefix)) in enumerate(window):
-            if text.strip():
-                jobs += ((place, job) for job in self._jobs(number, text, prefix))
-            else:
-                advance(1)
-        jobs.sort(key=lambda item: -len(item[1].source))
-        found: list[dict[int, list[Hypothesis]]] = [{} for _ in window]
-        outputs = self.engine.search([job for _, job in jobs], config, batch) if jobs else ()
-        for i, best in outputs:
-            place, job = jobs[i]
-            _, part = job.number
-            found[place][part] = best
-            advance(int(part == 0))
-        for (_, (text, _)), parts in zip(window, found, strict=True):
-            ordered = [parts[part] for part in sorted(parts)]
-            yield Translation(text, self._joined(ordered), max(1, len(ordered)))
+    def _works(
+        self, texts: Sequence[str], prefixes: Sequence[str | None], first: int, *, split: bool
+    ) -> list["_Work"]:
+        """Make texts ready to be searched: encoded, in parts; a blank one has none."""
+        units = [self._units(_one_line(text), split=split) for text in texts]
+        subwords, limit = self.codec.source, self.config.model.max_len - 1
+        encoded = iter(subwords.encode_batch([one for own in units for _, one in own]))
+        found = []
+        for number, (text, prefix, own) in enumerate(zip(texts, prefixes, units, strict=True)):
+            parts = [
+                Part(piece, gap, begins=place == 0)
+                for gap, _ in own
+                for place, piece in enumerate(cut(next(encoded), limit, subwords))
+            ]
+            forced = self._forced(prefix, first + number) if prefix else []
+            found.append(_Work(text, parts, [[] for _ in parts], forced, first + number))
+        return found
 
-    def _jobs(self, number: int, text: str, prefix: str | None) -> list[Job]:
-        """Return what to search for one text: one source, or several where it is over-long."""
-        ids = self.codec.source.encode(_one_line(text))
-        forced = self.codec.target.encode(_one_line(prefix)) if prefix else []
+    def _units(self, text: str, *, split: bool) -> list[tuple[str, str]]:
+        """Return what is encoded by itself, each after the white space before it."""
+        if split:
+            return sentences(text, self.config.languages[0])
+        return [("", text)] if text.strip() else []
+
+    def _forced(self, prefix: str, number: int) -> list[int]:
+        """Return the tokens of a prefix."""
+        forced = self.codec.target.encode(_one_line(prefix))
         room = self.config.model.longest_output - 2
         if len(forced) > room:
             raise BadInput(
@@ -187,62 +204,112 @@ class Translator:
             raise BadInput(
                 f"the prefix of text {number + 1:,} has characters that the model cannot write"
             )
-        return [
-            Job(np.array([*piece, EOS]), forced if part == 0 else [], (number, part))
-            for part, piece in enumerate(cut(ids, self.config.model.max_len - 1, self.codec.source))
-        ]
+        return forced
 
-    def _joined(self, parts: list[list[Hypothesis]]) -> tuple[Candidate, ...]:
-        """Return the candidates of a text from those of its parts."""
-        if not parts:  # a blank line is translated by a blank line
-            return (Candidate("", 0.0, 0.0, ()),)
-        if len(parts) == 1:
-            return tuple(self._candidate(one) for one in parts[0])
+    def _search(
+        self,
+        works: Sequence["_Work"],
+        config: SearchConfig,
+        batch: int,
+        advance: Callable[[int], None],
+    ) -> None:
+        """Search the parts of some texts, similar lengths side by side."""
+        places = [(work, part) for work in works for part in range(len(work.parts))]
+        places.sort(key=lambda place: -len(place[0].parts[place[1]].ids))
+        jobs = [work.job(part) for work, part in places]
+        advance(sum(not work.parts for work in works))
+        for place, best in self.engine.search(jobs, config, batch) if jobs else ():
+            work, part = places[place]
+            work.found[part] = best
+            advance(int(part == 0))
+
+    def _aligned(self, works: Sequence["_Work"], batch: int) -> Iterator[list[Links]]:
+        """Yield the links between the words of each text and those of each of its candidates."""
+        pairs = (pair for work in works for rank in range(work.ranks) for pair in work.pairs(rank))
+        matrices = itertools.chain.from_iterable(map(self.engine.align, _batched(pairs, batch)))
+        for work in works:
+            source = source_words(work.parts, self.codec.source)
+            before = gaps(work.parts, self.config.languages[1])
+            of_ranks = []
+            for rank in range(work.ranks):
+                outputs = [self.codec.target.raw(best[rank].tokens) for best in work.found]
+                target = words_of(outputs, before)
+                own = itertools.islice(matrices, len(work.parts))
+                found = itertools.chain.from_iterable(map(links, own, source, target))
+                of_ranks.append(tuple(sorted(set(found), key=lambda link: link[::-1])))
+            yield of_ranks
+
+    def _translation(self, work: "_Work", aligned: Sequence[Links] | None) -> Translation:
+        """Put the parts of a text together again."""
+        before = gaps(work.parts, self.config.languages[1])
         candidates = []
-        for rank in range(min(map(len, parts))):
-            chosen = [self._candidate(part[rank]) for part in parts]
+        for rank in range(work.ranks):
+            chosen = [best[rank] for best in work.found]
+            texts = [self.codec.target.decode(one.tokens) for one in chosen]
+            if len(texts) > 1:
+                texts = [gap + text.strip() for gap, text in zip(before, texts, strict=True)]
             candidates.append(
                 Candidate(
-                    " ".join(one.text.strip() for one in chosen),
-                    sum(one.score for one in chosen),
-                    sum(one.log_probability for one in chosen),
-                    tuple(itertools.chain.from_iterable(one.tokens for one in chosen)),
+                    "".join(texts),
+                    sum((one.score for one in chosen), 0.0),
+                    sum((one.log_probability for one in chosen), 0.0),
+                    tuple(p for one in chosen for p in self.codec.target.pieces(one.tokens)),
+                    None if aligned is None else aligned[rank],
                 )
             )
-        return tuple(candidates)
-
-    def _candidate(self, hypothesis: Hypothesis) -> Candidate:
-        target = self.codec.target
-        return Candidate(
-            target.decode(hypothesis.tokens),
-            hypothesis.score,
-            hypothesis.log_probability,
-            tuple(target.pieces(hypothesis.tokens)),
-        )
+        is_cut = not all(part.begins for part in work.parts)
+        return Translation(work.text, tuple(candidates), max(1, len(work.parts)), is_cut)
 
     @staticmethod
     def _ids(text: str, subwords: Subwords) -> Ints:
         return np.array([*subwords.encode(_one_line(text)), EOS])
 
 
-def cut(ids: list[int], limit: int, subwords: Subwords) -> list[list[int]]:
-    """Cut a sentence that is longer than the model's limit: after a mark, else between words."""
-    parts = []
-    while len(ids) > limit:
-        pieces = subwords.pieces(ids[: limit + 1])
-        begins = [i for i in range(max(1, limit // 2), limit + 1) if subwords.starts_word(ids[i])]
-        after_mark = [i for i in begins if pieces[i - 1].rstrip().endswith(ENDS)]
-        end = (after_mark or begins or [limit])[-1]
-        parts.append(ids[:end])
-        ids = ids[end:]
-    return [*parts, ids]
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Work:
+    """A text on its way."""
+
+    text: str
+    parts: list[Part]
+    found: list[list[Hypothesis]]  # of each part, best first
+    forced: Sequence[int] = ()  # tokens that its translation begins with
+    number: int = 0
+
+    @property
+    def ranks(self) -> int:
+        """How many candidates it has; a blank text has one, a blank one."""
+        return min(map(len, self.found), default=1)
+
+    def job(self, part: int) -> Job:
+        """Return what to search for one part."""
+        source = np.array([*self.parts[part].ids, EOS])
+        return Job(source, () if part else self.forced, (self.number, part))
+
+    def pairs(self, rank: int) -> Iterator[tuple[Ints, Ints]]:
+        """Yield the tokens of each part and of its output of this rank, </s> last."""
+        for part, best in zip(self.parts, self.found, strict=True):
+            yield np.array([*part.ids, EOS]), np.array([*best[rank].tokens, EOS])
+
+
+def _blocks(texts: Iterable[str], most: int, ready: Callable[[], bool]) -> Iterator[list[str]]:
+    """Yield texts in blocks: a full one, or what has come where no other is ready."""
+    block: list[str] = []
+    characters = 0
+    for text in texts:
+        block.append(text)
+        characters += len(text)
+        if len(block) >= most or characters >= CHARACTERS or not ready():
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
 
 
 def _one_line(text: str) -> str:
-    """Take line breaks out of a text: the model has never seen one."""
-    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+    """Take line breaks out of a text, whatever character makes them."""
+    return " ".join(text.splitlines())
 
 
-def _batched(items: Sequence[Any], size: int) -> Iterator[Any]:
-    for begin in range(0, len(items), size):
-        yield items[begin : begin + size]
+def _batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(items)
+    return iter(lambda: list(itertools.islice(rest, size)), [])

@@ -55,7 +55,10 @@ def distill(
     alpha: Annotated[
         float | None, typer.Option(help="Length penalty of that search. Default: 0.6.")
     ] = None,
-    batch: Annotated[int, typer.Option(help="Sentences it searches side by side.", min=1)] = 32,
+    batch: Annotated[
+        int | None,
+        typer.Option(help="Sentences it searches side by side. Default: by machine.", min=1),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Updates to make.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data to make.")] = None,
     time: Annotated[str | None, typer.Option(help="Time to train: 90s, 30m, 1h30m.")] = None,

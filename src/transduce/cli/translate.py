@@ -1,16 +1,11 @@
 """`transduce translate`."""
 
-import itertools
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from transduce.errors import BadInput
-
-if TYPE_CHECKING:
-    from transduce.translator import Translator
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -19,10 +14,24 @@ transduce translate runs/en-de test.en > out.de
 
 echo "Two dogs run." | transduce translate runs/en-de
 
+transduce translate runs/en-de book.txt.gz --split
+
 transduce translate runs/en-de test.en --beam 8 --nbest 3
 
+transduce translate runs/en-de test.en --json --align
+
+transduce translate runs/en-de test.en --align | cut -f 2 > links.txt
+
+transduce translate runs/en-de test.en --sample --top-p 0.9 --seed 7
+
+transduce translate runs/en-de test.en --prefixes begins.de
+
 transduce translate runs/en-de test.en --given test.de
+
+transduce translate runs/seed1 test.en --with runs/seed2 --with runs/seed3
 """
+
+SEARCH, SAMPLING, INPUT, OUTPUT, MACHINE = "Search", "Sampling", "Input", "Output", "Machine"
 
 
 def translate(
@@ -31,106 +40,144 @@ def translate(
         str, typer.Argument(help="Text to translate (plain, gz, xz, zst); - is stdin.")
     ] = "-",
     *,
-    beam: Annotated[
-        int | None, typer.Option(help="Width of the search; 1 is greedy. Default: 4.")
+    split: Annotated[
+        bool,
+        typer.Option(
+            "--split",
+            rich_help_panel=INPUT,
+            help="Lines are paragraphs: translate their sentences one by one.",
+        ),
+    ] = False,
+    prefix: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=INPUT, help="Words that every translation begins with."),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")] = None,
-    nbest: Annotated[
-        int | None,
-        typer.Option(help="Write the K best: line number, score and text between tabs."),
+    prefixes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=INPUT,
+            help="Words that each translation begins with, line by line.",
+        ),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Sentences searched side by side.")] = 32,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw from the model instead.")] = False,
-    temperature: Annotated[float | None, typer.Option(help="Of the draws. Default: 1.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw among the K likeliest words.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw among words that make up P.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the draws. Default: 1.")] = None,
-    prefix: Annotated[str | None, typer.Option(help="Words every translation begins with.")] = None,
     given: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Score these translations: score and text between tabs."),
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=INPUT,
+            help="Score these translations: score and text between tabs.",
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    nbest: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            rich_help_panel=OUTPUT,
+            help="Write the K best: line number, score and text between tabs.",
+        ),
+    ] = None,
+    align: Annotated[
+        bool,
+        typer.Option(
+            "--align",
+            rich_help_panel=OUTPUT,
+            help="Write which word translates which after a tab: 0-0 1-2, source-target.",
+        ),
+    ] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            rich_help_panel=OUTPUT,
+            help="Write one JSON object a line: text, scores, subwords and what was asked for.",
+        ),
+    ] = False,
+    beam: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=SEARCH, help="Width of the search; 1 is greedy. Default: 4."),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(rich_help_panel=SEARCH, help="Length penalty. Default: 0.6.")
+    ] = None,
+    others: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            metavar="RUN",
+            rich_help_panel=SEARCH,
+            help="Another model, for the mean of their probabilities; may stand several times.",
+        ),
+    ] = None,
+    sample: Annotated[
+        bool,
+        typer.Option(
+            "--sample", rich_help_panel=SAMPLING, help="Draw from the model instead of searching."
+        ),
+    ] = False,
+    temperature: Annotated[
+        float | None, typer.Option(rich_help_panel=SAMPLING, help="Of the draws. Default: 1.")
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(metavar="K", rich_help_panel=SAMPLING, help="Draw among the K likeliest."),
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", rich_help_panel=SAMPLING, help="Draw among those that make up P."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(rich_help_panel=SAMPLING, help="Of the draws. Default: 1.")
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=MACHINE, help="Sentences searched side by side. Default: by machine."
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu or cuda.")
+    ] = "auto",
 ) -> None:
     """Translate text line by line: line n of the output translates line n of the input.
 
     The search is the paper's: beam 4, alpha 0.6, output at most 50 subwords longer than the input.
+    Lines that come through a pipe are answered as they come.
     """
-    from transduce import text
+    from transduce.cli import lines
     from transduce.progress import for_people
-    from transduce.translator import WINDOW, Translator
+    from transduce.translator import Translator
 
-    settings: dict[str, Any] = {
-        name: value
-        for name, value in {
-            "beam": beam,
-            "alpha": alpha,
-            "nbest": nbest,
-            "sample": sample or None,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "draw": seed,
-        }.items()
-        if value is not None
+    asked: dict[str, Any] = {
+        "beam": beam,
+        "alpha": alpha,
+        "nbest": nbest,
+        "sample": sample or None,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "draw": seed,
     }
-    progress = for_people()
-    translator = Translator.load(run, device=device)
-    if not (run / "model.safetensors").exists():
-        progress.say(f"translating with {translator.weights}")
-    if given is not None:
-        unused = settings.keys() - {"alpha"}
-        if unused or prefix is not None:
-            raise BadInput("--given scores what is there: of the search it takes --alpha alone")
-        _score(translator, file, given, settings)
-        return
+    settings = {name: value for name, value in asked.items() if value is not None}
+    begins = prefix is not None or prefixes is not None
+    if given is not None and (settings.keys() - {"alpha"} or begins or split):
+        raise BadInput("--given scores what is there: of the search it takes --alpha alone")
     if not sample and settings.keys() & {"temperature", "top_k", "top_p", "draw"}:
         raise BadInput("--temperature, --top-k, --top-p and --seed need --sample")
-    lines = text.open_lines(file)
-    typed = file == "-" and sys.stdin.isatty()  # then each line is answered at once
-    cut = 0
-    with progress.track("translating", _count(file), "lines") as advance:
-        translations = translator.stream(
-            lines,
-            prefixes=None if prefix is None else itertools.repeat(prefix),
-            batch=1 if typed else batch,
-            window=1 if typed else WINDOW,
-            advance=advance,
-            **settings,
-        )
-        for number, translation in enumerate(translations, start=1):
-            cut += translation.parts > 1
-            if nbest is None:
-                sys.stdout.write(translation.text + "\n")
-            else:
-                for candidate in translation.candidates:
-                    sys.stdout.write(f"{number}\t{candidate.score:.4f}\t{candidate.text}\n")
-    sys.stdout.flush()
-    if cut:
-        progress.say(
-            f"{cut:,} lines were longer than the model's {translator.config.model.max_len:,} "
-            "subwords: they were cut, translated in parts and joined"
-        )
-
-
-def _score(translator: "Translator", source: str, target: str, settings: dict[str, Any]) -> None:
-    from transduce import text
-
-    first = 1
-    pairs = text.read_pairs(source, target)
-    while block := list(itertools.islice(pairs, 1000)):
-        for candidate in translator.score(block, first=first, **settings):
-            sys.stdout.write(f"{candidate.score:.4f}\t{candidate.text}\n")
-        first += len(block)
-
-
-def _count(file: str) -> int | None:
-    """Count the lines of a file for the bar; a stream has no count."""
-    from transduce import text
-
-    if file == "-" or not Path(file).is_file():
-        return None
-    count = sum(1 for _ in text.open_lines(file))
-    if not count:
-        raise BadInput(f"{file} is empty: there is nothing to translate")
-    return count
+    if prefix is not None and prefixes is not None:
+        raise BadInput("--prefix and --prefixes both say how translations begin: give one of them")
+    progress = for_people()
+    runs = [run, *(others or [])]
+    translator = Translator.load(runs, device=device)
+    if not all((one / "model.safetensors").exists() for one in runs):
+        progress.say(f"translating with {translator.weights}")
+    form: lines.Form
+    if given is not None:
+        found = lines.scored(translator, file, given, align=align, **settings)
+        form = lines.with_score
+    else:
+        settings |= {"batch": batch, "split": split, "align": align}
+        found = lines.translated(translator, file, prefix, prefixes, progress, **settings)
+        form = lines.plain if nbest is None else lines.ranked
+    lines.write(found, lines.as_json(candidates=nbest is not None) if json else form)

@@ -1,0 +1,73 @@
+"""What comes of a text: its translations, best first."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.alignment import Links
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One translation of a text."""
+
+    text: str
+    score: float  # the log-probability over the length penalty; higher is better
+    log_probability: float  # natural logarithm, of the whole output with its end
+    tokens: tuple[str, ...]  # the subwords, as people read them
+    alignment: Links | None = None  # which words translate which; None where nobody asked
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what JSON can hold; the alignment only where it was asked for."""
+        value: dict[str, Any] = {
+            "text": self.text,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "tokens": list(self.tokens),
+        }
+        if self.alignment is not None:
+            value["alignment"] = [list(link) for link in self.alignment]
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The translations of one text, best first."""
+
+    source: str
+    candidates: tuple[Candidate, ...]
+    parts: int = 1  # more than 1: sentences, or what was cut, translated one by one and joined
+    cut: bool = False  # a sentence was longer than the model's limit
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.candidates[0].text
+
+    @property
+    def score(self) -> float:
+        """The score of the best translation."""
+        return self.candidates[0].score
+
+    @property
+    def log_probability(self) -> float:
+        """The log-probability of the best translation."""
+        return self.candidates[0].log_probability
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The subwords of the best translation."""
+        return self.candidates[0].tokens
+
+    @property
+    def alignment(self) -> Links | None:
+        """The links between the text's words and those of the best translation."""
+        return self.candidates[0].alignment
+
+    def to_json(self, *, candidates: bool = False) -> dict[str, Any]:
+        """Return what JSON can hold: the best translation, and all of them with `candidates`."""
+        value = {"source": self.source, **self.candidates[0].to_json()}
+        if candidates:
+            value["candidates"] = [one.to_json() for one in self.candidates]
+        if self.parts > 1:
+            value["parts"] = self.parts
+        return value

@@ -1,0 +1,180 @@
+"""`transduce translate`: its options, alone and together, on the real command line."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CommandLine
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from transduce.translator import Translator
+
+TEXT = "the dog sees a man.  one bird!\n\nevery fish likes the tree today.\n"
+LINES = TEXT.split("\n")[:-1]
+
+
+def objects(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_json_has_one_object_a_line(cli: CommandLine, tiny_run: Path) -> None:
+    found = objects(cli("translate", tiny_run, "--json", input=TEXT).stdout)
+    assert [one["line"] for one in found] == [1, 2, 3]
+    assert [one["source"] for one in found] == LINES
+    texts = cli("translate", tiny_run, input=TEXT).stdout.split("\n")[:-1]
+    assert [one["text"] for one in found] == texts
+    expected = Translator.load(tiny_run).translate(LINES)
+    for one, same in zip(found, expected, strict=True):
+        assert one["tokens"] == list(same.tokens)
+        assert one["score"] == pytest.approx(same.score, abs=1e-4)
+        assert one["log_probability"] <= one["score"] <= 0
+        assert not {"candidates", "alignment", "parts"} & one.keys()
+
+
+def test_json_holds_what_was_asked_for(cli: CommandLine, tiny_run: Path) -> None:
+    result = cli("translate", tiny_run, "--json", "--nbest", "2", "--align", "--split", input=TEXT)
+    first, blank, last = objects(result.stdout)
+    assert (first["parts"], len(first["candidates"]), len(blank["candidates"])) == (2, 2, 1)
+    assert "parts" not in last
+    for one in (first, last):
+        for candidate in one["candidates"]:
+            targets = [target for _, target in candidate["alignment"]]
+            assert targets == list(range(len(candidate["text"].split())))
+        assert one["candidates"][0].items() <= one.items()
+
+
+def test_json_of_given_translations_is_their_score(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "given.en", tmp_path / "given.de"
+    source.write_text("a dog\nthe man\n", encoding="utf-8")
+    target.write_text("ein Hund\nder Mann\n", encoding="utf-8")
+    arguments = ("translate", tiny_run, source, "--given", target)
+    plain = [line.split("\t") for line in cli(*arguments, "--align").stdout.splitlines()]
+    found = objects(cli(*arguments, "--align", "--json").stdout)
+    assert [one["text"] for one in found] == [row[1] for row in plain] == ["ein Hund", "der Mann"]
+    for row, one in zip(plain, found, strict=True):
+        assert float(row[0]) == pytest.approx(one["score"], abs=1e-4)
+        assert row[2] == " ".join(f"{s}-{t}" for s, t in one["alignment"])
+        assert len(one["alignment"]) == 2
+
+
+def test_a_line_of_json_is_one_line_to_every_tool(cli: CommandLine, tiny_run: Path) -> None:
+    strange = "a\u2028b\u2029c\x85d\x0be\tf\x1cg"
+    result = cli("translate", tiny_run, "--json", "--beam", "1", input=f"{strange}\nwörter\n")
+    assert len(result.stdout.splitlines()) == 2
+    assert [one["source"] for one in objects(result.stdout)] == [strange, "wörter"]
+    assert "wörter" in result.stdout
+
+
+@pytest.mark.parametrize("split", [(), ("--split",)])
+def test_links_stand_behind_the_text(
+    split: tuple[str, ...], cli: CommandLine, tiny_run: Path
+) -> None:
+    plain = cli("translate", tiny_run, *split, input=TEXT).stdout.split("\n")[:-1]
+    rows = cli("translate", tiny_run, "--align", *split, input=TEXT).stdout.split("\n")[:-1]
+    assert len(rows) == len(plain) == 3
+    for source, text, row in zip(LINES, plain, rows, strict=True):
+        assert row.startswith(f"{text}\t")
+        links = [link.split("-") for link in row.removeprefix(f"{text}\t").split()]
+        assert [int(target) for _, target in links] == list(range(len(text.split())))
+        assert all(0 <= int(word) < len(source.split()) for word, _ in links)
+    ranked = cli("translate", tiny_run, "--align", "--nbest", "2", *split, input=TEXT).stdout
+    assert all(line.count("\t") == 3 for line in ranked.split("\n")[:-1])
+
+
+def test_prefixes_begin_line_by_line(cli: CommandLine, tiny_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "begins.de.gz"
+    path.write_bytes(gzip.compress(b"jeder Vogel\nkein\n\n"))
+    result = cli("translate", tiny_run, "--prefixes", path, input="a dog\n\none bird!\n")
+    first, blank, last = result.stdout.split("\n")[:-1]
+    assert first.startswith("jeder Vogel")
+    assert blank == ""
+    assert last == cli("translate", tiny_run, input="one bird!").stdout.rstrip("\n")
+
+
+@pytest.mark.parametrize(("begins", "said"), [("a\n", "1"), ("a\nb\nc\n", "3"), ("", "0")])
+def test_as_many_prefixes_as_lines_are_expected(
+    begins: str, said: str, cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    path, source = tmp_path / "begins.de", tmp_path / "text.en"
+    path.write_text(begins, encoding="utf-8")
+    source.write_text("a dog\nthe man\n", encoding="utf-8")
+    expected = f"{path} has {said} lines but {source} has 2: line n of one must begin"
+    result = cli("translate", tiny_run, source, "--prefixes", path)
+    assert result.error.startswith(expected)
+    assert result.stdout == ""
+    piped = cli("translate", tiny_run, "--prefixes", path, input=source.read_bytes()).error
+    many = "more lines but standard input has 2" if said == "3" else "but standard input has more"
+    assert many in piped
+
+
+def test_options_that_exclude_each_other_are_refused(cli: CommandLine, tiny_run: Path) -> None:
+    for arguments, expected in (
+        (["--prefix", "a", "--prefixes", "b"], "--prefix and --prefixes both say"),
+        (["--prefixes", "-"], "text and prefixes cannot both be standard input"),
+        (["--given", "a", "--split"], "--given scores what is there"),
+        (["--given", "a", "--prefixes", "b"], "--given scores what is there"),
+    ):
+        assert cli("translate", tiny_run, *arguments, input="a dog\n").error.startswith(expected)
+
+
+def test_several_models_translate_together(cli: CommandLine, tiny_run: Path, own_run: Path) -> None:
+    alone = cli("translate", tiny_run, "--json", input=TEXT)
+    both = cli("translate", tiny_run, "--with", own_run, "--json", input=TEXT)
+    for one, other in zip(objects(alone.stdout), objects(both.stdout), strict=True):
+        assert one["text"] == other["text"]
+        assert one["score"] == pytest.approx(other["score"], abs=1e-4)
+
+
+LETTERS = st.sampled_from("ab. ä我😀\t\r\x01\x0b\x0c\x1b\x1c\x7f\x85\u00a0\u2028\u2029\ufeff")
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lines=st.lists(st.text(LETTERS, max_size=12), max_size=5),
+    ends=st.randoms(use_true_random=False),
+    mark=st.booleans(),
+    options=st.sets(st.sampled_from(["--split", "--align"])),
+)
+def test_line_n_of_the_output_is_line_n_of_the_input_whatever_is_in_it(
+    lines: list[str],
+    ends: random.Random,
+    mark: bool,
+    options: set[str],
+    cli: CommandLine,
+    tiny_run: Path,
+) -> None:
+    text = "\ufeff" * mark + "".join(line + ends.choice(["\n", "\r\n"]) for line in lines)
+    if lines and lines[-1]:
+        text = text.removesuffix("\n") if ends.random() < 0.5 else text
+    expected = text.removeprefix("\ufeff").split("\n")
+    expected = [line.removesuffix("\r") for line in expected]
+    if not expected[-1] and not text.removeprefix("\ufeff").endswith("\r"):
+        expected.pop()
+    arguments = ["translate", str(tiny_run), "--beam", "1", "--batch", "2", *sorted(options)]
+    found = objects(cli(*arguments, "--json", input=text.encode()).stdout)
+    assert [one["source"] for one in found] == expected
+    assert [one["line"] for one in found] == list(range(1, len(expected) + 1))
+    plain = cli(*arguments, input=text.encode())
+    assert plain.stdout.count("\n") == len(expected)
+    assert plain.stderr == ""
+
+
+def test_a_paragraph_may_be_split_from_python_too(tiny_run: Path, cli: CommandLine) -> None:
+    output = cli("translate", tiny_run, "--split", input=TEXT).stdout.split("\n")[:-1]
+    found = Translator.load(tiny_run).translate(LINES, split=True)
+    assert [one.text for one in found] == output
+
+
+def test_help_has_a_panel_for_each_kind_of_option(cli: CommandLine) -> None:
+    for columns in ("80", "120"):
+        shown = cli("translate", "--help", env={"COLUMNS": columns}).stdout
+        for panel in ("Input", "Output", "Search", "Sampling", "Machine"):
+            assert f"─ {panel} ─" in shown
+        assert max(map(len, shown.splitlines())) <= int(columns)
+        assert "--with runs/seed2" in shown
