@@ -48,6 +48,7 @@ ORDER = [
     "engine",
     "validation",
     "training",
+    "export",
     "engines",
     "translator",
     "look",
@@ -56,7 +57,10 @@ ORDER = [
     "__main__",
 ]
 WITHOUT_TORCH = ORDER[: ORDER.index("batches")]
-OPTIONAL = {"sacremoses", "zstandard", "transformers", "tensorboard", "matplotlib", "triton"}
+OPTIONAL = {
+    *("sacremoses", "zstandard", "transformers", "tensorboard", "matplotlib", "triton"),
+    "ctranslate2",
+}
 # Written in Triton, they are nothing without it; so they count as optional themselves.
 IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.rows"}
 
@@ -176,7 +180,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "train", "translate", "score", "info", "curves", "bench", "demo"]
+    "command", ["", "train", "translate", "score", "info", "curves", "bench", "demo", "export"]
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:
     argv = ["transduce", *command.split(), "--help"]

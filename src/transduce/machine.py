@@ -43,6 +43,12 @@ def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "to
     return torch.device("cpu")
 
 
+def may_have_cuda() -> bool:
+    """Tell whether this machine might have a CUDA device; torch knows, but takes long to ask."""
+    signs = [Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg")]  # dxg: WSL
+    return any(sign.exists() for sign in signs) or not Path("/proc").exists()
+
+
 def cores() -> int:
     """Return how many cores this process may use, or OMP_NUM_THREADS where it is set.
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from transduce.config import SearchConfig
+from transduce.engines.choice import choose_engine
 from transduce.errors import BadInput
 from transduce.folder import RunConfig, weights_file
 from transduce.hypotheses import Engine, Hypothesis, Ints, Job
@@ -66,16 +67,25 @@ class Translator:
         self.forbidden = codec.target.forbidden()
 
     @classmethod
-    def load(cls, run: str | Path, *, device: str = "auto") -> Self:
-        """Load the model of a run folder."""
-        from transduce.engines.pytorch import TorchEngine
+    def load(
+        cls,
+        run: str | Path,
+        *,
+        device: str = "auto",
+        engine: str = "auto",
+        quantize: str = "auto",
+    ) -> Self:
+        """Load the model of a run folder.
 
+        `engine` is torch, ctranslate2, or auto: the fastest there is, which its `name` tells.
+        `quantize` is how ctranslate2 holds the matrices: auto, none, int8 and so on.
+        """
         run = Path(run)
         config = RunConfig.load(run)
         codec = Codec.load(run / "subwords.json")
         _, weights = weights_file(run, config)
-        engine = TorchEngine.load(run, config, codec.target.forbidden(), device)
-        return cls(engine, codec, config, weights)
+        loaded = choose_engine(run, config, codec, engine=engine, device=device, quantize=quantize)
+        return cls(loaded, codec, config, weights)
 
     def __call__(self, text: str) -> str:
         """Translate one text."""

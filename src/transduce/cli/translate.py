@@ -51,6 +51,10 @@ def translate(
         typer.Option(metavar="FILE", help="Score these translations: score and text between tabs."),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, torch or ctranslate2.")] = "auto",
+    quantize: Annotated[
+        str, typer.Option(help="How ctranslate2 holds the matrices: auto, none, int8 ...")
+    ] = "auto",
 ) -> None:
     """Translate text line by line: line n of the output translates line n of the input.
 
@@ -75,7 +79,8 @@ def translate(
         if value is not None
     }
     progress = for_people()
-    translator = Translator.load(run, device=device)
+    translator = Translator.load(run, device=device, engine=engine, quantize=quantize)
+    progress.say(f"engine: {translator.engine.name}")
     if not (run / "model.safetensors").exists():
         progress.say(f"translating with {translator.weights}")
     if given is not None:

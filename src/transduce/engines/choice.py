@@ -1,0 +1,94 @@
+"""Which engine translates."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from transduce.config import SearchConfig
+from transduce.errors import BadInput, BadSetting, MissingExtra
+from transduce.folder import RunConfig
+from transduce.hypotheses import Engine, Hypothesis, Ints, Job
+from transduce.machine import may_have_cuda
+from transduce.subwords import Codec
+
+ENGINES = ("auto", "torch", "ctranslate2")
+
+
+def choose_engine(
+    run: Path, config: RunConfig, codec: Codec, *, engine: str, device: str, quantize: str
+) -> Engine:
+    """Load an engine; auto is the fastest for the device of those that are there.
+
+    That is torch on a GPU, and CTranslate2 on a processor if it is installed and can hold the
+    model. Torch is imported only where it, or a GPU that may be there, is asked for.
+    """
+    if engine not in ENGINES:
+        raise BadSetting(f"engine = {engine!r}: expected {', '.join(ENGINES)}")
+
+    def with_torch() -> Engine:
+        from transduce.engines.pytorch import TorchEngine
+
+        if quantize not in ("auto", "none"):
+            raise BadInput(f"quantize = {quantize!r}: only the engine ctranslate2 quantises")
+        return TorchEngine.load(run, config, codec.target.forbidden(), device)
+
+    def with_ctranslate2() -> Engine:
+        from transduce.engines.ctranslate2 import CTranslate2Engine
+
+        if device == "cuda":
+            raise BadInput(
+                "the engine ctranslate2 is for processors: on a GPU use the engine torch"
+            )
+        return CTranslate2Engine.load(run, config, codec, quantize)
+
+    if engine == "torch" or (engine == "auto" and _on_gpu(device)):
+        return with_torch()
+    if engine == "ctranslate2":
+        return with_ctranslate2()
+    try:
+        return Fastest(with_ctranslate2(), with_torch)
+    except (MissingExtra, BadInput):
+        if quantize != "auto":
+            raise
+        return with_torch()
+
+
+class Fastest:
+    """An engine, and another for what that one cannot do; the other is loaded when first needed."""
+
+    def __init__(self, engine: Engine, other: Callable[[], Engine]) -> None:
+        self.engine = engine
+        self.name = engine.name
+        self._load_other = other
+        self._other: Engine | None = None
+
+    @property
+    def other(self) -> Engine:
+        """The engine that can do everything."""
+        self._other = self._other or self._load_other()
+        return self._other
+
+    def search(
+        self, jobs: Iterable[Job], config: SearchConfig, batch: int
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Yield each job's place and its outputs."""
+        engine = self.other if config.sample else self.engine
+        return engine.search(jobs, config, batch)
+
+    def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
+        """Return the log-probability of each token of given targets, </s> included."""
+        return self.engine.score(pairs)
+
+    def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
+        """Return how much each target token attended to each source token."""
+        return self.engine.align(pairs)
+
+
+def _on_gpu(device: str) -> bool:
+    if device == "cpu" or (device == "auto" and not may_have_cuda()):
+        return False
+    from transduce.machine import choose_device
+
+    return choose_device(device).type == "cuda"

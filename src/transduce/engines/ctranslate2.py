@@ -1,0 +1,248 @@
+"""The engine for processors: CTranslate2, on an export of the model.
+
+Its search is not ours to the letter (transduce.search has ours). It too takes the best
+continuations of each step; but a hypothesis that ends makes room for the next best, and a sentence
+is done when `beam` have ended (with alpha = 0, when the best has). All that ended are scored here,
+by our penalty.
+
+A batch has one limit, and what it may not write would count as impossible, which changes the
+probabilities of all else. So a batch is searched with the limit of its longest and with every word;
+sentences for which something came out that may not are searched again, strictly.
+"""
+
+import collections
+import contextlib
+import itertools
+import math
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from transduce.config import ModelConfig, SearchConfig
+from transduce.errors import BadInput
+from transduce.export.ctranslate2 import (
+    choose_quantization,
+    is_export_of,
+    library,
+    refuse_inexpressible,
+    stamp_of,
+    write,
+)
+from transduce.folder import RunConfig
+from transduce.hypotheses import Hypothesis, Ints, Job
+from transduce.machine import cores
+from transduce.subwords import EOS, Codec
+
+AHEAD = 2  # batches that wait for each worker
+IMPOSSIBLE = -1e9  # CTranslate2 gives less to what it fills a beam with where it has nothing
+
+Piece = tuple[int, Job]  # a job and its place
+Tokens = list[str]
+
+
+class Output(NamedTuple):
+    """What the library's search has found, and the sum of the log-probabilities that it counts."""
+
+    ids: list[int]
+    total: float
+    ended: bool  # by </s>, not by its limit
+
+
+class CTranslate2Engine:
+    """An export that searches, a worker with one thread on each core.
+
+    Threads that share one sentence would wait for each other at every product of small matrices.
+    """
+
+    def __init__(self, folder: Path, codec: Codec, model: ModelConfig, quantize: str) -> None:
+        self.model, self.codec = model, codec
+        self.workers = cores()
+        self.name = f"ctranslate2 on cpu, {'float32' if quantize == 'none' else quantize}"
+        self.number = {name: number for number, name in enumerate(codec.target.names)}
+        self.forbidden = frozenset(codec.target.forbidden())
+        self.suppressed = [[codec.target.names[number]] for number in self.forbidden]
+        self.translator = library().Translator(
+            str(folder),
+            device="cpu",
+            compute_type="float32" if quantize == "none" else quantize,
+            inter_threads=self.workers,
+            intra_threads=1,
+            max_queued_batches=-1,  # it is we who wait
+        )
+
+    @classmethod
+    def load(cls, run: Path, config: RunConfig, codec: Codec, quantize: str = "auto") -> Self:
+        """Load the model of a run folder, exported there already or now."""
+        refuse_inexpressible(config.model)
+        chosen = choose_quantization(quantize)
+        compute_type = "float32" if chosen == "none" else chosen
+        supported = library().get_supported_compute_types("cpu")
+        if compute_type not in supported:
+            raise BadInput(
+                f"quantize = {quantize!r}: this processor computes with "
+                f"{', '.join(sorted(supported))} alone"
+            )
+        stamp = stamp_of(run, config, chosen)
+        folder = run / f"ctranslate2-{chosen}"
+        if is_export_of(folder, stamp):
+            with contextlib.suppress(RuntimeError):  # damaged, though its files have their sizes
+                return cls(folder, codec, config.model, chosen)
+        try:
+            write(run, config, codec, folder, chosen)
+            return cls(folder, codec, config.model, chosen)
+        except OSError:  # we may not write there, or another process has just done so
+            with tempfile.TemporaryDirectory(prefix="transduce-") as temporary:
+                write(run, config, codec, Path(temporary) / "model", chosen)
+                return cls(Path(temporary) / "model", codec, config.model, chosen)
+
+    def search(
+        self, jobs: Iterable[Job], config: SearchConfig, batch: int
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Yield each job's place and its outputs."""
+        if config.sample:
+            raise BadInput(
+                "the engine ctranslate2 does not draw translations: what it would draw for one "
+                "sentence depends on those beside it; use the engine torch"
+            )
+        pieces = list(enumerate(jobs))
+        pieces.sort(key=lambda piece: -len(piece[1].source))  # the longest first: none ends alone
+        size = max(1, min(batch, -(-len(pieces) // self.workers)))
+        chunks = (pieces[begin : begin + size] for begin in range(0, len(pieces), size))
+        again: list[Piece] = []
+        for some, found in self._in_parallel(chunks, config, strict=False):
+            fine = [self._may_be(job, outputs, config) for (_, job), outputs in zip(some, found)]
+            again += itertools.compress(some, [not one for one in fine])
+            some, found = (
+                list(itertools.compress(some, fine)),
+                list(itertools.compress(found, fine)),
+            )
+            yield from self._scored(some, found, config, strict=False)
+        again.sort(key=lambda piece: self._limit(piece[1], config))
+        groups = itertools.groupby(again, key=lambda piece: self._limit(piece[1], config))
+        for some, found in self._in_parallel(
+            (list(each) for _, each in groups), config, strict=True
+        ):
+            yield from self._scored(some, found, config, strict=True)
+
+    def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
+        """Return the log-probability of each token of given targets, </s> included."""
+        scored = self.translator.score_batch(
+            [self._source(source) for source, _ in pairs],
+            [self._target(target[:-1]) for _, target in pairs],  # it adds </s> itself
+            max_batch_size=-(-len(pairs) // self.workers),
+            max_input_length=0,
+        )
+        return [one.log_probs for one in scored]
+
+    def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
+        """Return the decoder's attention to the source, the mean of the last layer's heads."""
+        found = []
+        for source, target in pairs:
+            (result,) = self.translator.translate_batch(
+                [self._source(source)],
+                target_prefix=[self._target(target[:-1])],
+                beam_size=1,
+                max_input_length=0,
+                max_decoding_length=len(target),
+                return_end_token=True,
+                return_attention=True,
+            )
+            found.append(np.array(result.attention[0], np.float32))
+        return found
+
+    def _in_parallel(
+        self, chunks: Iterable[list[Piece]], config: SearchConfig, *, strict: bool
+    ) -> Iterator[tuple[list[Piece], list[list[Output]]]]:
+        """Yield batches and what was found for them, with others waiting for each worker."""
+        waiting: collections.deque[tuple[list[Piece], list[Any]]] = collections.deque()
+
+        def oldest() -> tuple[list[Piece], list[list[Output]]]:
+            some, results = waiting.popleft()
+            return some, [self._outputs(one.result(), config) for one in results]
+
+        for some in chunks:
+            waiting.append((some, self._begin([job for _, job in some], config, strict=strict)))
+            if len(waiting) > AHEAD * self.workers:
+                yield oldest()
+        while waiting:
+            yield oldest()
+
+    def _begin(self, jobs: list[Job], config: SearchConfig, *, strict: bool) -> list[Any]:
+        """Begin to search one batch."""
+        prefixes = [self._target(job.prefix) for job in jobs]
+        return self.translator.translate_batch(  # type: ignore[no-any-return]
+            [self._source(job.source) for job in jobs],
+            target_prefix=prefixes if any(prefixes) else None,
+            asynchronous=True,
+            beam_size=config.beam,
+            num_hypotheses=config.beam if config.alpha else config.nbest,
+            length_penalty=config.alpha,
+            suppress_sequences=self.suppressed if strict else None,
+            max_input_length=0,
+            max_decoding_length=max(self._limit(job, config) for job in jobs) - 1,
+            min_decoding_length=0,
+            return_scores=True,
+            return_end_token=True,  # then its length counts </s>, as ours does
+        )
+
+    def _limit(self, job: Job, config: SearchConfig) -> int:
+        """Return the length of the longest output that a job may have, </s> included."""
+        wanted = max(len(job.source) + config.extra, len(job.prefix) + 1)
+        return min(wanted, self.model.longest_output)
+
+    def _outputs(self, result: Any, config: SearchConfig) -> list[Output]:
+        """Return what was found for one job."""
+        outputs = []
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+            total = score * len(tokens) ** config.alpha
+            if total > IMPOSSIBLE:
+                ids = [self.number[token] for token in tokens]
+                ended = ids[-1] == EOS
+                outputs.append(Output(ids[:-1] if ended else ids, total, ended))
+        return outputs
+
+    def _may_be(self, job: Job, outputs: list[Output], config: SearchConfig) -> bool:
+        """Tell whether all that was found for a job may come out."""
+        limit = self._limit(job, config)
+        return all(
+            len(output.ids) < limit and self.forbidden.isdisjoint(output.ids) for output in outputs
+        )
+
+    def _scored(
+        self, some: list[Piece], found: list[list[Output]], config: SearchConfig, *, strict: bool
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Yield the outputs of a batch with our scores.
+
+        What the search does not count is counted here: prefixes, which it takes for certain, the
+        end of what was cut at its limit, and the words that a strict search leaves out.
+        """
+        uncounted = [
+            (job.source, np.array([*output.ids, EOS]))
+            for (_, job), outputs in zip(some, found, strict=True)
+            for output in outputs
+            if strict or job.prefix or not output.ended
+        ]
+        counted = map(math.fsum, self.score(uncounted) if uncounted else ())
+        for (place, job), outputs in zip(some, found, strict=True):
+            hypotheses = [
+                Hypothesis.of(
+                    output.ids,
+                    next(counted) if strict or job.prefix or not output.ended else output.total,
+                    config,
+                )
+                for output in outputs
+            ]
+            hypotheses.sort(key=lambda one: -one.score)
+            yield place, hypotheses[: config.nbest]
+
+    def _source(self, ids: Ints) -> Tokens:
+        names = self.codec.source.names
+        return [names[number] for number in ids.tolist()]
+
+    def _target(self, ids: Iterable[int]) -> Tokens:
+        names = self.codec.target.names
+        return [names[number] for number in ids]
