@@ -278,6 +278,7 @@ def _byte_of_symbol() -> dict[str, int]:
     return table | {chr(256 + place): byte for place, byte in enumerate(others)}
 
 
+@functools.cache
 def _readable(piece: bytes) -> str:
     text = piece.decode("utf-8", errors="surrogateescape")
     return "".join(map(_shown, text))

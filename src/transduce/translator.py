@@ -166,9 +166,10 @@ class Translator:
     ) -> Iterator[Translation]:
         """Translate some texts, similar lengths side by side."""
         jobs: list[tuple[int, Job]] = []  # each with its text's place in the window
+        encoded = self.codec.source.encode_batch([_one_line(text) for _, (text, _) in window])
         for place, (number, (text, prefix)) in enumerate(window):
             if text.strip():
-                jobs += ((place, job) for job in self._jobs(number, text, prefix))
+                jobs += ((place, job) for job in self._jobs(number, encoded[place], prefix))
             else:
                 advance(1)
         jobs.sort(key=lambda item: len(item[1].source))
@@ -182,9 +183,8 @@ class Translator:
             ordered = [parts[part] for part in sorted(parts)]
             yield Translation(text, self._joined(ordered), max(1, len(ordered)))
 
-    def _jobs(self, number: int, text: str, prefix: str | None) -> list[Job]:
+    def _jobs(self, number: int, ids: list[int], prefix: str | None) -> list[Job]:
         """Return what to search for one text: one source, or several where it is over-long."""
-        ids = self.codec.source.encode(_one_line(text))
         forced = self.codec.target.encode(_one_line(prefix)) if prefix else []
         room = self.config.model.longest_output - 2
         if len(forced) > room:

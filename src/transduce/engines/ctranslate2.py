@@ -40,8 +40,14 @@ from transduce.subwords import EOS, Codec
 AHEAD = 2  # batches that wait for each worker
 IMPOSSIBLE = -1e9  # CTranslate2 gives less to what it fills a beam with where it has nothing
 
-Piece = tuple[int, Job]  # a job and its place
 Tokens = list[str]
+
+
+class Piece(NamedTuple):
+    """A job and its place among others."""
+
+    place: int
+    job: Job
 
 
 class Output(NamedTuple):
@@ -50,6 +56,9 @@ class Output(NamedTuple):
     ids: list[int]
     total: float
     ended: bool  # by </s>, not by its limit
+
+
+Found = tuple[Piece, list[Output]]
 
 
 class CTranslate2Engine:
@@ -108,25 +117,23 @@ class CTranslate2Engine:
                 "the engine ctranslate2 does not draw translations: what it would draw for one "
                 "sentence depends on those beside it; use the engine torch"
             )
-        pieces = list(enumerate(jobs))
-        pieces.sort(key=lambda piece: -len(piece[1].source))  # the longest first: none ends alone
+        pieces = [Piece(*each) for each in enumerate(jobs)]
+        pieces.sort(key=lambda piece: -len(piece.job.source))  # the longest first: none ends alone
         size = max(1, min(batch, -(-len(pieces) // self.workers)))
         chunks = (pieces[begin : begin + size] for begin in range(0, len(pieces), size))
         again: list[Piece] = []
-        for some, found in self._in_parallel(chunks, config, strict=False):
-            fine = [self._may_be(job, outputs, config) for (_, job), outputs in zip(some, found)]
-            again += itertools.compress(some, [not one for one in fine])
-            some, found = (
-                list(itertools.compress(some, fine)),
-                list(itertools.compress(found, fine)),
-            )
-            yield from self._scored(some, found, config, strict=False)
-        again.sort(key=lambda piece: self._limit(piece[1], config))
-        groups = itertools.groupby(again, key=lambda piece: self._limit(piece[1], config))
-        for some, found in self._in_parallel(
-            (list(each) for _, each in groups), config, strict=True
-        ):
-            yield from self._scored(some, found, config, strict=True)
+        for found in self._in_parallel(chunks, config, strict=False):
+            fine = []
+            for piece, outputs in found:
+                if self._may_be(piece.job, outputs, config):
+                    fine.append((piece, outputs))
+                else:
+                    again.append(piece)
+            yield from self._scored(fine, config, strict=False)
+        again.sort(key=lambda piece: self._limit(piece.job, config))
+        groups = itertools.groupby(again, key=lambda piece: self._limit(piece.job, config))
+        for found in self._in_parallel((list(each) for _, each in groups), config, strict=True):
+            yield from self._scored(found, config, strict=True)
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
         """Return the log-probability of each token of given targets, </s> included."""
@@ -156,16 +163,18 @@ class CTranslate2Engine:
 
     def _in_parallel(
         self, chunks: Iterable[list[Piece]], config: SearchConfig, *, strict: bool
-    ) -> Iterator[tuple[list[Piece], list[list[Output]]]]:
-        """Yield batches and what was found for them, with others waiting for each worker."""
+    ) -> Iterator[list[Found]]:
+        """Yield what was found for each batch, with others waiting for each worker."""
         waiting: collections.deque[tuple[list[Piece], list[Any]]] = collections.deque()
 
-        def oldest() -> tuple[list[Piece], list[list[Output]]]:
-            some, results = waiting.popleft()
-            return some, [self._outputs(one.result(), config) for one in results]
+        def oldest() -> list[Found]:
+            pieces, results = waiting.popleft()
+            outputs = [self._outputs(one.result(), config) for one in results]
+            return list(zip(pieces, outputs, strict=True))
 
-        for some in chunks:
-            waiting.append((some, self._begin([job for _, job in some], config, strict=strict)))
+        for pieces in chunks:
+            jobs = [piece.job for piece in pieces]
+            waiting.append((pieces, self._begin(jobs, config, strict=strict)))
             if len(waiting) > AHEAD * self.workers:
                 yield oldest()
         while waiting:
@@ -213,7 +222,7 @@ class CTranslate2Engine:
         )
 
     def _scored(
-        self, some: list[Piece], found: list[list[Output]], config: SearchConfig, *, strict: bool
+        self, found: list[Found], config: SearchConfig, *, strict: bool
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield the outputs of a batch with our scores.
 
@@ -221,23 +230,20 @@ class CTranslate2Engine:
         end of what was cut at its limit, and the words that a strict search leaves out.
         """
         uncounted = [
-            (job.source, np.array([*output.ids, EOS]))
-            for (_, job), outputs in zip(some, found, strict=True)
+            (piece.job.source, np.array([*output.ids, EOS]))
+            for piece, outputs in found
             for output in outputs
-            if strict or job.prefix or not output.ended
+            if strict or piece.job.prefix or not output.ended
         ]
         counted = map(math.fsum, self.score(uncounted) if uncounted else ())
-        for (place, job), outputs in zip(some, found, strict=True):
-            hypotheses = [
-                Hypothesis.of(
-                    output.ids,
-                    next(counted) if strict or job.prefix or not output.ended else output.total,
-                    config,
-                )
-                for output in outputs
-            ]
+        for piece, outputs in found:
+            hypotheses = []
+            for output in outputs:
+                exact = output.ended and not (strict or piece.job.prefix)
+                total = output.total if exact else next(counted)
+                hypotheses.append(Hypothesis.of(output.ids, total, config))
             hypotheses.sort(key=lambda one: -one.score)
-            yield place, hypotheses[: config.nbest]
+            yield piece.place, hypotheses[: config.nbest]
 
     def _source(self, ids: Ints) -> Tokens:
         names = self.codec.source.names
