@@ -45,8 +45,13 @@ def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "to
 
 def may_have_cuda() -> bool:
     """Tell whether this machine might have a CUDA device; torch knows, but takes long to ask."""
-    signs = [Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg")]  # dxg: WSL
-    return any(sign.exists() for sign in signs) or not Path("/proc").exists()
+    signs = (
+        *("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/nvidia0"),
+        "/dev/nvmap",  # Jetson
+        "/dev/dxg",  # WSL
+        "/dev/kfd",  # AMD's, which torch calls CUDA too
+    )
+    return any(Path(sign).exists() for sign in signs)
 
 
 def cores() -> int:

@@ -122,7 +122,8 @@ class Translator:
         """Translate any number of texts, in order, holding a window of them in memory.
 
         `batch` is the number of sentences searched side by side, `window` the number of batches
-        read ahead; neither changes a translation. `advance` hears how many texts are done.
+        read ahead; neither changes a translation, but where numbers are rounded to 8 bits a last
+        digit may. `advance` hears how many texts are done.
         """
         config = self.config.search.replace(**settings)
         if batch < 1:

@@ -14,6 +14,7 @@ from transduce.machine import may_have_cuda
 from transduce.subwords import Codec
 
 ENGINES = ("auto", "torch", "ctranslate2")
+WHOLE = ("auto", "none")  # what torch can do about `quantize`
 
 
 def choose_engine(
@@ -30,16 +31,16 @@ def choose_engine(
     def with_torch() -> Engine:
         from transduce.engines.pytorch import TorchEngine
 
-        if quantize not in ("auto", "none"):
+        if quantize not in WHOLE:
             raise BadInput(f"quantize = {quantize!r}: only the engine ctranslate2 quantises")
         return TorchEngine.load(run, config, codec.target.forbidden(), device)
 
     def with_ctranslate2() -> Engine:
         from transduce.engines.ctranslate2 import CTranslate2Engine
 
-        if device == "cuda":
-            raise BadInput(
-                "the engine ctranslate2 is for processors: on a GPU use the engine torch"
+        if device not in ("auto", "cpu"):
+            raise BadSetting(
+                f"device = {device!r}: the engine ctranslate2 is for the cpu, torch for others"
             )
         return CTranslate2Engine.load(run, config, codec, quantize)
 
@@ -50,7 +51,7 @@ def choose_engine(
     try:
         return Fastest(with_ctranslate2(), with_torch)
     except (MissingExtra, BadInput):
-        if quantize != "auto":
+        if quantize not in WHOLE:
             raise
         return with_torch()
 

@@ -5,14 +5,12 @@ continuations of each step; but a hypothesis that ends makes room for the next b
 is done when `beam` have ended (with alpha = 0, when the best has). All that ended are scored here,
 by our penalty.
 
-A batch has one limit, and what it may not write would count as impossible, which changes the
-probabilities of all else. So a batch is searched with the limit of its longest and with every word;
-sentences for which something came out that may not are searched again, strictly.
+A batch has one limit, and a word that it may not write has no part in its probabilities. So a batch
+is searched with the limit of its longest and with every word. Sentences for which something came
+out that may not are searched again with their own limit, and if need be without those words.
 """
 
 import collections
-import contextlib
-import itertools
 import math
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -97,11 +95,9 @@ class CTranslate2Engine:
             )
         stamp = stamp_of(run, config, chosen)
         folder = run / f"ctranslate2-{chosen}"
-        if is_export_of(folder, stamp):
-            with contextlib.suppress(RuntimeError):  # damaged, though its files have their sizes
-                return cls(folder, codec, config.model, chosen)
         try:
-            write(run, config, codec, folder, chosen)
+            if not is_export_of(folder, stamp):
+                write(run, config, codec, folder, chosen)
             return cls(folder, codec, config.model, chosen)
         except OSError:  # we may not write there, or another process has just done so
             with tempfile.TemporaryDirectory(prefix="transduce-") as temporary:
@@ -117,23 +113,18 @@ class CTranslate2Engine:
                 "the engine ctranslate2 does not draw translations: what it would draw for one "
                 "sentence depends on those beside it; use the engine torch"
             )
-        pieces = [Piece(*each) for each in enumerate(jobs)]
-        pieces.sort(key=lambda piece: -len(piece.job.source))  # the longest first: none ends alone
-        size = max(1, min(batch, -(-len(pieces) // self.workers)))
-        chunks = (pieces[begin : begin + size] for begin in range(0, len(pieces), size))
-        again: list[Piece] = []
-        for found in self._in_parallel(chunks, config, strict=False):
-            fine = []
-            for piece, outputs in found:
-                if self._may_be(piece.job, outputs, config):
-                    fine.append((piece, outputs))
-                else:
-                    again.append(piece)
-            yield from self._scored(fine, config, strict=False)
-        again.sort(key=lambda piece: self._limit(piece.job, config))
-        groups = itertools.groupby(again, key=lambda piece: self._limit(piece.job, config))
-        for found in self._in_parallel((list(each) for _, each in groups), config, strict=True):
-            yield from self._scored(found, config, strict=True)
+        left = [Piece(*each) for each in enumerate(jobs)]
+        for strict, together in ((False, True), (False, False), (True, False)):
+            chunks = self._chunks(left, config, batch, together=together)
+            left = []
+            for found in self._in_parallel(chunks, config, strict=strict):
+                fine = []
+                for piece, outputs in found:
+                    if strict or self._may_be(piece.job, outputs, config):
+                        fine.append((piece, outputs))
+                    else:
+                        left.append(piece)
+                yield from self._scored(fine, config, strict=strict)
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
         """Return the log-probability of each token of given targets, </s> included."""
@@ -160,6 +151,22 @@ class CTranslate2Engine:
             )
             found.append(np.array(result.attention[0], np.float32))
         return found
+
+    def _chunks(
+        self, pieces: list[Piece], config: SearchConfig, batch: int, *, together: bool
+    ) -> list[list[Piece]]:
+        """Make batches; unless all may be together, those of one batch have one limit."""
+        pieces = sorted(pieces, key=lambda piece: -len(piece.job.source))  # so none ends alone
+        size = max(1, min(batch, -(-len(pieces) // self.workers)))
+        groups: dict[int, list[Piece]] = {}
+        for piece in pieces:
+            limit = 0 if together else self._limit(piece.job, config)
+            groups.setdefault(limit, []).append(piece)
+        return [
+            group[begin : begin + size]
+            for group in groups.values()
+            for begin in range(0, len(group), size)
+        ]
 
     def _in_parallel(
         self, chunks: Iterable[list[Piece]], config: SearchConfig, *, strict: bool

@@ -9,6 +9,7 @@ It is made through the library's own specification classes, from arrays, without
 """
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,48 +34,46 @@ from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec
 FORMAT = 1
 STAMP = "transduce.json"
 QUANTIZATIONS = ("none", "int8", "int8_float32", "int8_float16", "int16", "float16")
-HEAVY = ("torch", "transformers", "huggingface_hub")  # what it imports for its converters
 
 Array = npt.NDArray[Any]
 
 
 def library() -> ModuleType:
-    """Import CTranslate2, without torch unless that is there already."""
+    """Import CTranslate2; that takes no torch."""
     try:
-        with hidden(*HEAVY):
-            import ctranslate2
+        import ctranslate2
     except ModuleNotFoundError as error:
         if error.name != "ctranslate2":
             raise
         raise MissingExtra("the engine ctranslate2", "CTranslate2", "fast") from None
-    return ctranslate2
+    return ctranslate2  # type: ignore[no-any-return]
+
+
+def specifications() -> ModuleType:
+    """Import the classes that describe models, without torch unless that is imported already.
+
+    They take it for the tensors that they would also accept. Without it they know that there is
+    none, so they are not left for others to find, who may have tensors.
+    """
+    own = library()
+    if "torch" in sys.modules:
+        return importlib.import_module("ctranslate2.specs")
+    with hidden("torch"):
+        specs = importlib.import_module("ctranslate2.specs")
+    for name in [name for name in sys.modules if f"{name}.".startswith("ctranslate2.specs.")]:
+        del sys.modules[name]
+    vars(own).pop("specs", None)
+    return specs
 
 
 @contextlib.contextmanager
-def hidden(*names: str) -> Iterator[None]:
-    """Make modules seem not installed for a while; those that are imported already stay."""
-    absent = [name for name in names if name not in sys.modules]
-    for name in absent:
-        sys.modules[name] = None  # type: ignore[assignment]
+def hidden(name: str) -> Iterator[None]:
+    """Make a module that is not imported yet seem not installed for a while."""
+    sys.modules[name] = None  # type: ignore[assignment]
     try:
         yield
     finally:
-        for name in absent:
-            if sys.modules.get(name, ...) is None:
-                del sys.modules[name]
-
-
-def specifications() -> Any:
-    """Import the classes that describe models, likewise."""
-    own = library()
-    with hidden(*HEAVY):
-        from ctranslate2 import specs
-    if "torch" not in sys.modules:
-        # These have found that there is no torch. Whoever imports them next shall find it.
-        for name in [name for name in sys.modules if name.startswith(f"{own.__name__}.specs")]:
-            del sys.modules[name]
-        vars(own).pop("specs", None)
-    return specs
+        del sys.modules[name]
 
 
 def export(run: Path, folder: Path, quantize: str = "auto") -> str:
@@ -101,8 +100,8 @@ def write(run: Path, config: RunConfig, codec: Codec, folder: Path, quantize: st
             sides = {"source_": codec.source, "target_": codec.target}
         for side, subwords in sides.items():
             write_json(beside / f"{side}tokenizer.json", subwords.to_json())
-        sizes = {file.name: file.stat().st_size for file in beside.iterdir()}
-        write_sealed(beside / STAMP, {**stamp, "files": sizes})
+        files = {file.name: sha256(file) for file in sorted(beside.iterdir())}
+        write_sealed(beside / STAMP, {**stamp, "files": files})
 
 
 def stamp_of(run: Path, config: RunConfig, quantize: str) -> dict[str, Any]:
@@ -122,8 +121,8 @@ def is_export_of(folder: Path, stamp: dict[str, Any]) -> bool:
     """Tell whether a folder holds, whole, the export that a stamp describes."""
     try:
         found = read_sealed(folder / STAMP, FORMAT, "an export")
-        sizes = found.pop("files")
-        whole = all((folder / name).stat().st_size == size for name, size in sizes.items())
+        files = found.pop("files")
+        whole = all(sha256(folder / name) == known for name, known in files.items())
     except (BadRun, KeyError, OSError):
         return False
     return whole and found == stamp
