@@ -117,7 +117,9 @@ class CTranslate2Engine:
         for strict, together in ((False, True), (False, False), (True, False)):
             chunks = self._chunks(left, config, batch, together=together)
             left = []
-            for found in self._in_parallel(chunks, config, strict=strict):
+            # Their number changes nothing but with alpha = 0: then the best ends the search.
+            some = config.beam if config.alpha or not together else config.nbest
+            for found in self._in_parallel(chunks, config, some=some, strict=strict):
                 fine = []
                 for piece, outputs in found:
                     if strict or self._may_be(piece.job, outputs, config):
@@ -140,6 +142,9 @@ class CTranslate2Engine:
         """Return the decoder's attention to the source, the mean of the last layer's heads."""
         found = []
         for source, target in pairs:
+            if len(source) == 1:  # </s> alone, which it does not search
+                found.append(np.ones((len(target), 1), np.float32))
+                continue
             (result,) = self.translator.translate_batch(
                 [self._source(source)],
                 target_prefix=[self._target(target[:-1])],
@@ -169,7 +174,7 @@ class CTranslate2Engine:
         ]
 
     def _in_parallel(
-        self, chunks: Iterable[list[Piece]], config: SearchConfig, *, strict: bool
+        self, chunks: Iterable[list[Piece]], config: SearchConfig, *, some: int, strict: bool
     ) -> Iterator[list[Found]]:
         """Yield what was found for each batch, with others waiting for each worker."""
         waiting: collections.deque[tuple[list[Piece], list[Any]]] = collections.deque()
@@ -181,21 +186,23 @@ class CTranslate2Engine:
 
         for pieces in chunks:
             jobs = [piece.job for piece in pieces]
-            waiting.append((pieces, self._begin(jobs, config, strict=strict)))
+            waiting.append((pieces, self._begin(jobs, config, some=some, strict=strict)))
             if len(waiting) > AHEAD * self.workers:
                 yield oldest()
         while waiting:
             yield oldest()
 
-    def _begin(self, jobs: list[Job], config: SearchConfig, *, strict: bool) -> list[Any]:
-        """Begin to search one batch."""
+    def _begin(
+        self, jobs: list[Job], config: SearchConfig, *, some: int, strict: bool
+    ) -> list[Any]:
+        """Begin to search one batch for `some` outputs of each."""
         prefixes = [self._target(job.prefix) for job in jobs]
         return self.translator.translate_batch(  # type: ignore[no-any-return]
             [self._source(job.source) for job in jobs],
             target_prefix=prefixes if any(prefixes) else None,
             asynchronous=True,
             beam_size=config.beam,
-            num_hypotheses=config.beam if config.alpha else config.nbest,
+            num_hypotheses=some,
             length_penalty=config.alpha,
             suppress_sequences=self.suppressed if strict else None,
             max_input_length=0,
@@ -217,15 +224,18 @@ class CTranslate2Engine:
             total = score * len(tokens) ** config.alpha
             if total > IMPOSSIBLE:
                 ids = [self.number[token] for token in tokens]
-                ended = ids[-1] == EOS
+                ended = ids[-1:] == [EOS]  # a source of </s> alone is not searched: it has no ids
                 outputs.append(Output(ids[:-1] if ended else ids, total, ended))
         return outputs
 
     def _may_be(self, job: Job, outputs: list[Output], config: SearchConfig) -> bool:
-        """Tell whether all that was found for a job may come out."""
+        """Tell whether all that was found for a job may come out, and is all there is to find."""
         limit = self._limit(job, config)
         return all(
-            len(output.ids) < limit and self.forbidden.isdisjoint(output.ids) for output in outputs
+            len(output.ids) < limit
+            and self.forbidden.isdisjoint(output.ids)
+            and (output.ended or len(outputs) == config.beam)  # else their ends may say otherwise
+            for output in outputs
         )
 
     def _scored(

@@ -33,6 +33,7 @@ from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec
 
 FORMAT = 1
 STAMP = "transduce.json"
+CPUINFO = Path("/proc/cpuinfo")
 QUANTIZATIONS = ("none", "int8", "int8_float32", "int8_float16", "int16", "float16")
 
 Array = npt.NDArray[Any]
@@ -131,8 +132,8 @@ def is_export_of(folder: Path, stamp: dict[str, Any]) -> bool:
 def choose_quantization(quantize: str) -> str:
     """Return how matrices are stored; auto is what this processor multiplies fastest.
 
-    Its 8-bit products need instructions of their own (VNNI of x86, the dot products of ARM):
-    without them they are no faster than those of float32, and less exact.
+    Products of 8 bits need instructions of their own, VNNI of x86 or the dot products of ARM. With
+    older ones they are no faster than float32, and sums that overflow cost exactness: docs/log.md.
     """
     if quantize == "auto":
         return "int8" if _multiplies_bytes() else "none"
@@ -143,7 +144,7 @@ def choose_quantization(quantize: str) -> str:
 
 def _multiplies_bytes() -> bool:
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         return False
     flags = {
