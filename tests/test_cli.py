@@ -557,7 +557,7 @@ def test_line_n_of_the_output_translates_line_n_of_the_input(
     cli: CommandLine, tiny_run: Path
 ) -> None:
     lines = [SENTENCES[2], "", SENTENCES[0], "   ", *SENTENCES, ""]
-    command = ["translate", tiny_run, "--nbest", "1", "--quantize", "none"]
+    command: list[str | Path] = ["translate", tiny_run, "--nbest", "1", "--quantize", "none"]
     together = cli(*command, input="\n".join(lines) + "\n")
     assert together.status == 0
     rows = numbered(together.stdout)
@@ -594,7 +594,7 @@ def test_a_file_is_translated_as_the_same_text_through_a_pipe(
     path = tmp_path / "text.en"
     lines = [*SENTENCES[:2], "", *SENTENCES[2:], " "]
     path.write_text("\n".join(lines), encoding="utf-8")
-    command = ["translate", tiny_run, "--quantize", "none"]
+    command: list[str | Path] = ["translate", tiny_run, "--quantize", "none"]
     piped = cli(*command, input=path.read_bytes())
     assert cli(*command, path).stdout == piped.stdout
     assert cli(*command, "-", "--batch", "1", input=path.read_bytes()) == piped
