@@ -1,13 +1,17 @@
 """Small models and batches that several tests share."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from transduce.batches import Batch, Ints, SelfView, make_batch
-from transduce.config import ModelConfig
+from transduce.batches import Batch, Ints, SelfView, make_batch, pack
+from transduce.cache import Cache
+from transduce.config import ModelConfig, SearchConfig
 from transduce.corpus import Part, Side
+from transduce.decoding import Decoder
+from transduce.hypotheses import Hypothesis, Job
 from transduce.model import Transformer
 from transduce.subwords import EOS
 
@@ -68,6 +72,43 @@ def logits_by_sentence(model: Transformer, batch: Batch) -> list[torch.Tensor]:
     lengths = [length for sentences, length in batch.target.view.groups for _ in range(sentences)]
     parts = logits.split(lengths)
     return [parts[place] for place in np.argsort(batch.order)]
+
+
+def filled_cache(model: Transformer, sources: Sequence[Ints], hypotheses: int, steps: int) -> Cache:
+    """Return a cache that holds these sources, sorted by length, a slot each."""
+    lengths = [len(source) for source in sources]
+    room = max(lengths)
+    like = model.output.new_empty(0, dtype=model.dtype)
+    cache = Cache(model.config, len(sources), hypotheses, (room, steps), like)
+    places = [slot * room + i for slot, length in enumerate(lengths) for i in range(length)]
+    device = model.output.device
+    cache.put(
+        torch.arange(len(sources), device=device),
+        torch.tensor(lengths, dtype=torch.int32, device=device),
+        torch.tensor(places, device=device),
+        model.keys_values(model.encode(pack(sources).to(device))),
+    )
+    return cache
+
+
+def search(
+    model: Transformer | list[Transformer],
+    sources: Sequence[Ints],
+    config: SearchConfig,
+    *,
+    forbidden: Sequence[int],
+    prefixes: Sequence[Sequence[int]] | None = None,
+    numbers: Sequence[tuple[int, ...]] | None = None,
+    batch: int = 32,
+) -> list[list[Hypothesis]]:
+    """Return what is found for each source."""
+    jobs = [
+        Job(source, prefixes[i] if prefixes else (), numbers[i] if numbers else (i,))
+        for i, source in enumerate(sources)
+    ]
+    decoder = Decoder(model if isinstance(model, list) else [model], forbidden)
+    found = dict(decoder.search(jobs, config, batch))
+    return [found[i] for i in range(len(jobs))]
 
 
 def batch_of(*lengths: tuple[int, int]) -> Batch:

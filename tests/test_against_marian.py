@@ -12,12 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import logits_by_sentence, pairs_of, sentence, small_model
+from models import logits_by_sentence, pairs_of, search, sentence, small_model
 from transduce.batches import make_batch
 from transduce.bench.huggingface import marian
 from transduce.config import SearchConfig
 from transduce.model import Transformer
-from transduce.search import search
 from transduce.subwords import BOS, EOS, PAD, UNK
 
 pytest.importorskip("transformers")

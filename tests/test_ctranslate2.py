@@ -270,11 +270,10 @@ def test_a_forbidden_word_never_comes_out(alpha: float, tiny_run: Path, tmp_path
 def _first_words(engine: TorchEngine, jobs: list[Job]) -> list[Any]:
     from transduce.batches import make_batch
 
+    (model,) = engine.models
     with torch.inference_mode():
         return [
-            engine.model.logits(engine.model(make_batch([(job.source, np.array([EOS]))])))[
-                0
-            ].numpy()
+            model.logits(model(make_batch([(job.source, np.array([EOS]))])))[0].numpy()
             for job in jobs
         ]
 

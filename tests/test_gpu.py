@@ -3,6 +3,7 @@
 `make test-gpu` runs it; it needs pytest and what transduce itself needs, and nothing else.
 """
 
+import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +17,15 @@ from conftest import TINY, threads_kept
 from torch import Tensor
 from torch.nn import functional as F
 
-from models import pairs_of, part_of, realistic, small_model
+from models import pairs_of, part_of, realistic, sentence, small_model
 from reference import attention_of, cross_entropy_of, distance, view_of
 from transduce import kernels
 from transduce.batches import Batch, Ints, Place
-from transduce.config import TrainConfig
+from transduce.config import SearchConfig, TrainConfig
+from transduce.decoding import Decoder
 from transduce.engine import Engine
 from transduce.feed import Update
+from transduce.hypotheses import Job
 from transduce.machine import choose_device
 from transduce.packing import pack
 from transduce.presets import TABLE_3
@@ -286,7 +289,7 @@ def test_out_of_memory_an_update_is_cut_into_more_pieces_and_stays_the_same() ->
     assert said == []
     del engine
     engine = large(said)
-    with room_for(2**30):
+    with room_for(3 * 2**29):
         found = gradient_of(engine, sentences)
     assert engine.pieces > 1
     assert said
@@ -300,7 +303,7 @@ def test_probing_finds_the_pieces_that_fit_and_leaves_no_trace() -> None:
     torch.manual_seed(3)
     before = torch.cuda.get_rng_state()
     engine.sums.fill_(3.0)  # of a window that a resumed run goes on with
-    with room_for(2**30):
+    with room_for(3 * 2**29):
         engine.probe()
     assert engine.pieces > 1
     assert said[-1] == (
@@ -354,3 +357,48 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(
             trained(tiny_files, tmp_path / "run", **changes)
     again = trained(tiny_files, tmp_path / "run", **changes)
     assert (again / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+# --- Decoding ----------------------------------------------------------------------------------
+
+
+def found_by(decoder: Decoder, jobs: list[Job], config: SearchConfig, batch: int) -> list[Any]:
+    found = dict(decoder.search(jobs, config, batch))
+    return [found[i] for i in range(len(jobs))]
+
+
+@pytest.mark.parametrize(
+    "config", [{"nbest": 4}, {"beam": 1}, {"beam": 5}, {"sample": True}], ids=str
+)
+@pytest.mark.parametrize("way", ["recorded", "plain", "without kernels"])
+def test_decoding_finds_what_the_cpu_finds(
+    config: dict[str, Any], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more sentences than slots, twice, so that slots and what is recorded serve again."""
+    monkeypatch.setattr(kernels, "_working", way != "without kernels")
+    model = small_model(3)
+    with torch.no_grad():
+        model.output.mul_(4)
+    jobs = [Job(sentence(2 + 7 * n % 40, n), number=(n,)) for n in range(50)]
+    jobs.sort(key=lambda job: -len(job.source))
+    search = SearchConfig(extra=10, **config)
+    expected = found_by(Decoder([model], [0, 1, 3]), jobs, search, 16)
+    decoder = Decoder([copy.deepcopy(model).cuda()], [0, 1, 3], record=way == "recorded")
+    for _ in range(2):
+        found = found_by(decoder, jobs, search, 16)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+            for one, other in zip(ours, theirs, strict=True):
+                assert one.score == pytest.approx(other.score, abs=1e-3)
+
+
+def test_decoding_in_half_precision_scores_as_in_full() -> None:
+    model = small_model(4).cuda()
+    jobs = [Job(sentence(20, n), number=(n,)) for n in range(40)]
+    search = SearchConfig(extra=5)
+    full = found_by(Decoder([model], [0, 1, 3]), jobs, search, 64)
+    half = found_by(
+        Decoder([copy.deepcopy(model).narrow(torch.float16)], [0, 1, 3]), jobs, search, 64
+    )
+    for ours, theirs in zip(half, full, strict=True):
+        assert ours[0].score == pytest.approx(theirs[0].score, abs=0.02)

@@ -14,11 +14,13 @@ from torch.nn import functional as F
 
 pytest.importorskip("triton")
 
-from models import batch_of, pairs_of, part_of, small_model
+from models import SMALL, batch_of, pairs_of, part_of, small_model
 from reference import attention_of, cross_entropy_of, distance, view_of
 from transduce import fused, kernels
 from transduce import loss as losses
 from transduce.batches import Batch
+from transduce.cache import Cache
+from transduce.config import ModelConfig
 from transduce.kernels import attention, rows
 from transduce.model import Transformer
 from transduce.packed_attention import attend_cross, attend_self
@@ -430,3 +432,41 @@ def test_trying_out_runs_one_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(torch.cuda, "synchronize", lambda _: called.append("synchronize"))
     kernels.try_out(torch.device("cpu"))
     assert sorted(called) == ["forward", "residual_forward", "synchronize"]
+
+
+# --- Decoding ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", EXACT, ids=str)
+@pytest.mark.parametrize(("d_k", "d_v", "k"), [(16, 16, 4), (8, 24, 1), (64, 64, 5), (48, 40, 20)])
+def test_decodings_kernels_see_what_the_dense_way_sees(
+    d_k: int, d_v: int, k: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several steps with hypotheses that go on from one another, sentences of several ages."""
+    config = ModelConfig(**SMALL | {"N": 1, "h": 2, "d_k": d_k, "d_v": d_v})
+    torch.manual_seed(0)
+    S, room, row = 3, (70, 12), 2 * (d_k + d_v)
+    caches = [Cache(config, S, k, room, torch.empty(0, dtype=dtype)) for _ in range(2)]
+    keys = torch.randn(1, S * room[0], row).to(dtype)
+    for step in range(10):
+        if step in (0, 4):  # the second sentence begins anew
+            slots = torch.tensor([0, 1, 2] if step == 0 else [1])
+            lengths = torch.tensor([70, 1, 33] if step == 0 else [66], dtype=torch.int32)
+            places = (slots[:, None] * room[0] + torch.arange(room[0])).flatten()
+            for cache in caches:
+                cache.put(slots, lengths, places, keys[:, places])
+        qkv, q = torch.randn(S * k, 2 * d_k + row).to(dtype), torch.randn(S * k, 2 * d_k).to(dtype)
+        parents = torch.randint(k, (S, k))
+        made = torch.tensor([True, True, step < 7])
+        for cache in caches:
+            cache.begin_step(room[0], step + 1)
+        own, source = (past[0] for past in caches[0].pasts)
+        exact = own.attend(qkv), source.attend(q)
+        with monkeypatch.context() as patch:
+            patch.setattr(kernels, "usable", lambda _: True)
+            own, source = (past[0] for past in caches[1].pasts)
+            ours = own.attend(qkv), source.attend(q)
+        for one, other in zip(ours, exact, strict=True):
+            assert distance(one, other) < EXACT[dtype]
+        for cache in caches:
+            cache.end_step(parents, made)

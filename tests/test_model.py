@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from models import batch_of, logits_by_sentence, pairs_of, sentence, small_model
-from transduce.batches import CrossView, make_batch, pack
+from models import batch_of, filled_cache, logits_by_sentence, pairs_of, sentence, small_model
+from transduce.batches import make_batch, pack
 from transduce.config import ModelConfig
 from transduce.model import Embedding, Transformer, dropped, sinusoids
 from transduce.subwords import BOS, EOS
@@ -91,13 +91,13 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(changes: dict[str
     model = small_model(**changes)
     pairs = pairs_of([(3, 10), (5, 10), (9, 10)])
     forced = logits_by_sentence(model, make_batch(pairs))
-    lengths = np.array([3, 5, 9])
     with torch.inference_mode():
-        view = CrossView.of(queries=np.ones(3, dtype=int), keys=lengths, rows=np.arange(3))
-        state = model.begin(pack([source for source, _ in pairs]), view, hypotheses=1)
+        cache = filled_cache(model, [source for source, _ in pairs], hypotheses=1, steps=10)
         tokens = torch.full((3,), BOS)
         for step in range(10):
-            logits = model.step(tokens, state)
+            cache.begin_step(9, step + 1)
+            logits = model.step(tokens, torch.full((3,), step), *cache.pasts)
+            cache.end_step(torch.zeros(3, 1, dtype=torch.int64), torch.ones(3, dtype=torch.bool))
             for row in range(3):
                 torch.testing.assert_close(logits[row], forced[row][step], rtol=1e-4, atol=1e-5)
             tokens = torch.tensor([int(target[step]) for _, target in pairs])

@@ -10,12 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import pairs_of, sentence, small_model
+from models import pairs_of, search, sentence, small_model
 from transduce.batches import Ints
 from transduce.config import SearchConfig
 from transduce.hypotheses import Hypothesis, length_penalty
 from transduce.model import Transformer
-from transduce.search import log_probabilities, search
+from transduce.search import log_probabilities
 from transduce.subwords import BOS, EOS, PAD, UNK
 
 FORBIDDEN = [PAD, BOS, UNK]
@@ -31,7 +31,7 @@ def toy_model(seed: int, vocabulary: int = 7) -> Transformer:
 
 def scored(model: Transformer, source: Ints, outputs: list[list[int]]) -> list[float]:
     pairs = [(source, np.array([*output, EOS])) for output in outputs]
-    return [sum(one) for one in log_probabilities(model, pairs)]
+    return [sum(one) for one in log_probabilities([model], pairs)]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -68,7 +68,7 @@ def greedy_by_hand(model: Transformer, source: Ints, limit: int) -> list[int]:
         best, choice = -math.inf, EOS
         for word in [EOS, *range(4, model.config.target_vocabulary)]:
             pair = (source, np.array([*output, word]))
-            value = log_probabilities(model, [pair])[0][-1]
+            value = log_probabilities([model], [pair])[0][-1]
             if value > best:
                 best, choice = value, word
         if choice == EOS:
@@ -197,7 +197,7 @@ def test_samples_have_the_models_distribution() -> None:
     (found,) = search(model, [source], config, forbidden=FORBIDDEN)
     firsts = [(*one.tokens, EOS)[0] for one in found]
     allowed = [EOS, 4, 5, 6, 7]
-    exact = np.exp([log_probabilities(model, [(source, np.array([w]))])[0][0] for w in allowed])
+    exact = np.exp([log_probabilities([model], [(source, np.array([w]))])[0][0] for w in allowed])
     counted = np.array([firsts.count(word) for word in allowed]) / len(firsts)
     assert counted == pytest.approx(exact / exact.sum(), abs=0.03)
 
@@ -214,7 +214,7 @@ def test_top_k_1_and_a_tiny_top_p_are_greedy() -> None:
 def test_top_p_leaves_out_the_unlikely() -> None:
     model, source = toy_model(8, 8), sentence(3, 8, 8)
     allowed = [EOS, 4, 5, 6, 7]
-    log_p = [log_probabilities(model, [(source, np.array([w]))])[0][0] for w in allowed]
+    log_p = [log_probabilities([model], [(source, np.array([w]))])[0][0] for w in allowed]
     ranked = sorted(zip(np.exp(log_p) / np.exp(log_p).sum(), allowed, strict=True), reverse=True)
     kept, mass = set(), 0.0
     for probability, word in ranked:
@@ -229,7 +229,7 @@ def test_top_p_leaves_out_the_unlikely() -> None:
 def test_scoring_does_not_depend_on_the_batch() -> None:
     model = small_model(9)
     pairs = pairs_of([(3, 5), (8, 2), (5, 5), (1, 1)])
-    together = log_probabilities(model, pairs)
+    together = log_probabilities([model], pairs)
     for pair, values in zip(pairs, together, strict=True):
-        assert values == pytest.approx(log_probabilities(model, [pair])[0], abs=1e-4)
+        assert values == pytest.approx(log_probabilities([model], [pair])[0], abs=1e-4)
         assert len(values) == len(pair[1])

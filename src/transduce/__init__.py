@@ -8,12 +8,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from transduce.distillation import distill
     from transduce.training import train
     from transduce.translator import Candidate, Translation, Translator
 
 __version__ = "0.1.0"
 
-__all__ = ["Candidate", "Translation", "Translator", "train"]
+__all__ = ["Candidate", "Translation", "Translator", "distill", "train"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,6 +23,10 @@ def __getattr__(name: str) -> Any:
         from transduce.training import train
 
         return train
+    if name == "distill":
+        from transduce.distillation import distill
+
+        return distill
     if name in __all__:
         from transduce import translator
 

@@ -5,8 +5,7 @@ Tokens of a sentence meet nowhere else: everything outside this module is positi
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -46,34 +45,19 @@ def attention_weights(q: Tensor, k: Tensor, *, causal: bool = False) -> Tensor:
     return scores.softmax(dim=-1)
 
 
-@dataclass(slots=True)
-class KeysValues:
-    """What queries meet: keys and values in rows, a sentence or hypothesis each.
+class Past(Protocol):
+    """What decoding remembers for one attention: keys and values of what is already there."""
 
-    In decoding it is the cache: self-attention appends one key a step.
-    """
+    def attend(self, projected: Tensor) -> Tensor:
+        """Let each next token, given by its projections, see the past. (R, …) -> (R, H * C)."""
+
+
+class KeysValues(NamedTuple):
+    """Keys and values in rows, a source sentence each."""
 
     k: Tensor  # (B, H, K, C)
     v: Tensor  # (B, H, K, C)
-    real: Tensor | None = None  # (B, 1, 1, K) which keys are no padding
-    length: int = 0  # keys in use, where rows grow
-
-    def append(self, k: Tensor, v: Tensor) -> None:
-        """Add one key and value to each row. (B, H, C)."""
-        if self.length == self.k.size(2):  # doubling keeps the copies rare
-            more = max(self.length, 16)
-            self.k = F.pad(self.k, (0, 0, 0, more))
-            self.v = F.pad(self.v, (0, 0, 0, more))
-        self.k[:, :, self.length] = k
-        self.v[:, :, self.length] = v
-        self.length += 1
-
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows, in this order."""
-        self.k = self.k.index_select(0, rows)
-        self.v = self.v.index_select(0, rows)
-        if self.real is not None:
-            self.real = self.real.index_select(0, rows)
+    real: Tensor  # (B, 1, 1, K) which keys are no padding
 
 
 class SelfAttention(nn.Module):
@@ -88,17 +72,14 @@ class SelfAttention(nn.Module):
         self.W_QKV = Linear(d_model, sum(self.sizes), bias=bias, blocks=self.sizes)
         self.W_O = Linear(self.sizes[-1], d_model, bias=bias)
 
-    def forward(self, x: Tensor, own: SelfView | Ranges | KeysValues, *, causal: bool) -> Tensor:
-        """Let each token of a run see its sentence, or each next token its cache."""
+    def forward(self, x: Tensor, own: SelfView | Ranges | Past, *, causal: bool) -> Tensor:
+        """Let each token of a run see its sentence, or each next token its past."""
         if isinstance(own, Ranges):  # which know what is causal
             y = attend_self(self.W_QKV(x), own, self.h, self.d_k, self.d_v)
             return self.W_O(y)  # type: ignore[no-any-return]
+        if not isinstance(own, SelfView):
+            return self.W_O(own.attend(self.W_QKV(x)))  # type: ignore[no-any-return]
         q, k, v = self._project(x)  # (T, H, C)
-        if isinstance(own, KeysValues):
-            own.append(k, v)
-            used = slice(own.length)
-            y = attention(q.unsqueeze(2), own.k[:, :, used], own.v[:, :, used])  # (T, H, 1, C)
-            return self.W_O(y.flatten(1))  # type: ignore[no-any-return]
         dropout = self.dropout if self.training else 0.0
         parts = []
         for trio in zip(*(by_sentence(heads, own.groups) for heads in (q, k, v)), strict=True):
@@ -137,21 +118,24 @@ class CrossAttention(nn.Module):
         return KeysValues(k.transpose(1, 2), v.transpose(1, 2), view.real[:, None, None])
 
     def forward(
-        self, x: Tensor, source: KeysValues | Tensor, view: Sequence[CrossGroup] | Ranges
+        self,
+        x: Tensor,
+        source: KeysValues | Tensor | Past,
+        groups: Sequence[CrossGroup] | Ranges = (),
     ) -> Tensor:
         """Let each token of a run, or each hypothesis of a sentence, see the whole source.
 
         `source` is what `keys_values` made of the encoder's output or, with ranges, that itself.
         """
-        if isinstance(view, Ranges):
+        if isinstance(groups, Ranges):
             assert isinstance(source, Tensor)
-            y = attend_cross(self.W_Q(x), self.W_KV(source), view, self.h, self.d_k, self.d_v)
+            y = attend_cross(self.W_Q(x), self.W_KV(source), groups, self.h, self.d_k, self.d_v)
             return self.W_O(y)  # type: ignore[no-any-return]
+        if not isinstance(source, KeysValues):
+            assert not isinstance(source, Tensor)
+            return self.W_O(source.attend(self.W_Q(x)))  # type: ignore[no-any-return]
         q = self.W_Q(x).unflatten(-1, (self.h, -1))  # (T, H, C)
-        groups = view
         sentences = [group.sentences for group in groups]
-        assert isinstance(source, KeysValues)
-        assert source.real is not None
         dropout = self.dropout if self.training else 0.0
         parts = []
         for group, q_, k, v, real in zip(

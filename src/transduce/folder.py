@@ -2,16 +2,19 @@
 
     config.json            settings and versions, sealed by a checksum
     subwords.json
+    start.safetensors      what it began with, where that was another run's weights
     model.safetensors      what translates: the mean of the last checkpoints, or the best
     best.safetensors       the weights with the lowest validation loss
     metrics.jsonl          one object a logged step
     checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
     corpus/                token files
+    distilled/             the texts of a student: what its teacher translated
 
 Nothing here runs code from a file, and every file carries a checksum.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import re
@@ -29,9 +32,20 @@ from transduce.errors import BadRun, BadSetting
 from transduce.files import read_sealed, write_sealed
 
 FORMAT = 1
+START = "start.safetensors"
 KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
 
 Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """The trained run that another was begun with."""
+
+    run: str
+    subwords: str  # the hash of those that it has from there
+    weights: str = ""  # in words, those that it has from there; none: the subwords alone
+    sha256: str = ""  # of these weights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +61,7 @@ class RunConfig:
     weights: str = "none yet"  # what model.safetensors is, for people
     chosen: str = ""  # by what rule the run itself chose it when it ended
     versions: Mapping[str, str] = field(default_factory=dict)
+    origin: Origin | None = None
 
     def save(self, run: Path) -> None:
         """Write config.json."""
@@ -63,6 +78,7 @@ class RunConfig:
                 "train": self.train.to_json(),
                 "search": self.search.to_json(),
                 "versions": dict(self.versions),
+                "origin": dataclasses.asdict(self.origin) if self.origin else None,
             },
         )
 
@@ -75,6 +91,7 @@ class RunConfig:
         if not path.is_file():
             raise BadRun(f"{run} is not a run folder: it has no config.json")
         value = read_sealed(path, FORMAT, "settings")
+        origin = value.get("origin")  # older runs say nothing of it
         try:
             return cls(
                 model=ModelConfig.from_json(value["model"]),
@@ -86,6 +103,7 @@ class RunConfig:
                 weights=value["weights"],
                 chosen=value["chosen"],
                 versions=value["versions"],
+                origin=Origin(**origin) if origin else None,
             )
         except (KeyError, IndexError, TypeError, BadSetting) as error:
             raise BadRun(f"{path} is damaged: {error}") from None

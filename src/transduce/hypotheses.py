@@ -1,6 +1,6 @@
 """What a search is given and what it finds; whichever engine searches."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,13 +49,14 @@ class Engine(Protocol):
     """What translates tokens to tokens."""
 
     name: str  # for people
+    batch: int  # sentences that are best searched side by side
 
     def search(
-        self, jobs: Iterable[Job], config: SearchConfig, batch: int
+        self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's place and its `nbest` outputs, best first, in the order they are done.
 
-        `batch` sentences are searched side by side; jobs of similar length are best neighbours.
+        `batch` sentences are searched side by side; jobs come with the longest first.
         """
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:

@@ -47,6 +47,13 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return F.linear(x, weight, bias)
 
 
+def wide_product(x: Tensor, weight: Tensor) -> Tensor:
+    """Return x W^T in float32, whatever the precision of the two; no gradient passes."""
+    if x.device.type == "cuda" and x.dtype != torch.float32:
+        return torch.mm(x, weight.to(x.dtype).T, out_dtype=torch.float32)
+    return product(x, weight).float()
+
+
 class _OneDNN(torch.autograd.Function):
     """The product of oneDNN, forward and for the gradient of x; MKL is better at that of W."""
 

@@ -138,7 +138,8 @@ def locked(run: Path) -> Iterator[None]:
     if run.exists() and not run.is_dir():
         raise BadRun(f"{run} is a file: expected a folder for the run")
     if run.is_dir() and not (run / "config.json").exists():
-        ours = ("corpus", "subwords.json")  # what there is before a run has its config.json
+        # What there is before a run has its config.json.
+        ours = ("corpus", "subwords.json", "start.safetensors", "distilled")
         foreign = [
             path.name
             for path in run.iterdir()

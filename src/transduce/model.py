@@ -1,7 +1,7 @@
 """The Transformer (paper 3). T tokens of a packed run, S sentences, H heads."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
@@ -11,11 +11,11 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from transduce import kernels
-from transduce.attention import CrossAttention, KeysValues, SelfAttention
+from transduce.attention import CrossAttention, KeysValues, Past, SelfAttention
 from transduce.batches import Batch, CrossGroup, CrossView, Ranges, Run, SelfView
 from transduce.config import ModelConfig
 from transduce.fused import linear_relu, residual_norm
-from transduce.linear import Linear, product
+from transduce.linear import Linear, product, wide_product
 
 Layer = TypeVar("Layer", bound=nn.Module)
 
@@ -130,11 +130,11 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        own: SelfView | Ranges | KeysValues,
-        source: KeysValues | Tensor,
-        cross: tuple[CrossGroup, ...] | Ranges,
+        own: SelfView | Ranges | Past,
+        source: KeysValues | Tensor | Past,
+        cross: tuple[CrossGroup, ...] | Ranges = (),
     ) -> Tensor:
-        """Transform a run, or the next tokens of a cache. (T, d_model) -> (T, d_model)."""
+        """Transform a run, or the next tokens after a past. (T, d_model) -> (T, d_model)."""
         x = self.after_self(x, self.self_attention(x, own, causal=True))
         x = self.after_cross(x, self.cross_attention(x, source, cross))
         return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]
@@ -155,29 +155,6 @@ class Weights:
     encoder: Tensor  # (N, H, source, source)
     decoder: Tensor  # (N, H, target, target)
     cross: Tensor  # (N, H, target, source)
-
-
-@dataclass(slots=True)
-class State:
-    """What decoding remembers between two tokens."""
-
-    own: list[KeysValues]  # a layer each; a row for each hypothesis, a sentence's side by side
-    source: list[KeysValues]  # a layer each; a row for each sentence
-    hypotheses: int  # of each sentence
-    padded: bool  # whether sources differ in length
-
-    @property
-    def length(self) -> int:
-        """The number of tokens decoded so far."""
-        return self.own[0].length
-
-    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
-        """Keep these hypotheses, in this order, and (unless all stay) these sentences."""
-        for own in self.own:
-            own.select(hypotheses)
-        if sentences is not None:
-            for source in self.source:
-                source.select(sentences)
 
 
 class Transformer(nn.Module):
@@ -231,34 +208,40 @@ class Transformer(nn.Module):
             return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
         return layer(x, *others)  # type: ignore[no-any-return]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the arithmetic."""
+        return self.target_embedding.dtype
+
     def compute_in(self, dtype: torch.dtype) -> None:
         """Do all arithmetic in this precision but the norms' statistics; weights stay float32."""
         self.source_embedding.dtype = self.target_embedding.dtype = dtype
 
-    def begin(self, source: Run, cross: CrossView, hypotheses: int) -> "State":
-        """Encode sentences, and make ready to decode so many hypotheses of each token by token."""
-        memory = self.encode(source)
-        over_source = [layer.cross_attention.keys_values(memory, cross) for layer in self.decoder]
-        sentences = len(cross.index)
-        empty = (sentences * hypotheses, self.config.h, 0)
-        own = [
-            KeysValues(
-                memory.new_empty(*empty, self.config.d_k), memory.new_empty(*empty, self.config.d_v)
-            )
-            for _ in self.decoder
-        ]
-        padded = any(group.padded for group in cross.groups)
-        return State(own, over_source, hypotheses, padded)
+    def narrow(self, dtype: torch.dtype) -> "Transformer":
+        """Keep the matrices in this precision: for decoding, which reads them at every step."""
+        for module in self.modules():
+            if isinstance(module, Linear):
+                module.to(dtype)
+        for matrix in {self.source_embedding.matrix, self.target_embedding.matrix, self.output}:
+            matrix.data = matrix.data.to(dtype)
+        self.compute_in(dtype)
+        return self
 
-    def step(self, tokens: Tensor, state: "State") -> Tensor:
-        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
-        positions = torch.full_like(tokens, state.length)
+    def keys_values(self, memory: Tensor) -> Tensor:
+        """Project the encoder's output for every layer of the decoder. (T, d) -> (N, T, H * C)."""
+        return torch.stack([layer.cross_attention.W_KV(memory) for layer in self.decoder])
+
+    def step(
+        self, tokens: Tensor, positions: Tensor, own: Sequence[Past], source: Sequence[Past]
+    ) -> Tensor:
+        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V).
+
+        `own` and `source` are the pasts of each layer's two attentions.
+        """
         x = self.target_embedding(tokens, positions)
-        sentences, _, keys, _ = state.source[0].k.shape
-        groups = (CrossGroup(sentences, state.hypotheses, keys, state.padded),)
-        for layer, own, source in zip(self.decoder, state.own, state.source, strict=True):
-            x = layer(x, own, source, groups)
-        return self.logits(x)
+        for layer, *pasts in zip(self.decoder, own, source, strict=True):
+            x = layer(x, *pasts)
+        return wide_product(x, self.output)
 
     def logits(self, x: Tensor) -> Tensor:
         """Return the scores of all words. (T, d_model) -> (T, V)."""

@@ -1,22 +1,27 @@
 """What a run will be: chosen from presets, settings, data and machine, or read from a run begun."""
 
 import dataclasses
+import functools
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from transduce import __version__
 from transduce import config as configuration
-from transduce.config import TrainConfig
+from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.corpus import Corpus
 from transduce.errors import BadSetting
-from transduce.folder import RunConfig
+from transduce.files import sha256
+from transduce.folder import Origin, RunConfig, weights_file
 from transduce.machine import cores
 from transduce.model import count_parameters
+from transduce.presets import Preset
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, duration
+from transduce.subwords import Codec
 
 # What may change when a run goes on; anything else would make another model of it.
 MAY_CHANGE = frozenset(
@@ -25,6 +30,84 @@ MAY_CHANGE = frozenset(
         *("threads", "accumulate", "precision", "kernels", "recompute"),
     }
 )
+# What a run that begins with the weights of another may set of its model, and what it cannot set
+# of its training where the subwords are another's too.
+RATES = frozenset({"P_drop", "attention_dropout", "relu_dropout"})
+OF_SUBWORDS = ("vocabulary", "joint", "subwords")
+
+
+@dataclass(frozen=True)
+class Start:
+    """A trained run that another begins with: its subwords, and its model too if `weights`.
+
+    It is read when it is asked for: a run that goes on has all of it in its own folder.
+    """
+
+    run: Path
+    weights: bool = True
+
+    @functools.cached_property
+    def config(self) -> RunConfig:
+        """Its settings."""
+        return RunConfig.load(self.run)
+
+    @functools.cached_property
+    def codec(self) -> Codec:
+        """Its subwords."""
+        return Codec.load(self.run / "subwords.json")
+
+    @property
+    def path(self) -> Path:
+        """The file of its weights."""
+        return weights_file(self.run, self.config)[0]
+
+    @functools.cached_property
+    def origin(self) -> Origin:
+        """What is remembered of it."""
+        home = str(self.run.resolve())
+        if not self.weights:
+            return Origin(run=home, subwords=self.codec.sha256)
+        path, words = weights_file(self.run, self.config)
+        return Origin(run=home, subwords=self.codec.sha256, weights=words, sha256=sha256(path))
+
+    def require(self, run: Path, origin: Origin | None) -> None:
+        """Refuse to go on with a run that was begun with something else."""
+        part = "weights" if self.weights else "subwords"
+        if origin is None or bool(origin.weights) != self.weights:
+            raise BadSetting(
+                f"{run} was not begun with the {part} of another run, such as {self.run}: "
+                "go on as it was begun, or choose another folder"
+            )
+        if str(self.run.resolve()) == origin.run:
+            return  # it may have been trained further: what this run has of it is its own
+        own = self.origin
+        if (own.subwords, own.sha256) != (origin.subwords, origin.sha256):
+            raise BadSetting(
+                f"{run} was begun with the {part} of {origin.run}, not of {self.run}: "
+                "go on with the same, or choose another folder"
+            )
+
+
+def settled(
+    chosen: Preset, settings: Mapping[str, str], start: Start | None
+) -> tuple[ModelConfig, TrainConfig]:
+    """Apply settings to a preset, or to the model of `start` and a preset's training."""
+    if start is None:
+        return configuration.apply(settings, chosen.model, chosen.train)
+    own = start.config
+    kept = {name: getattr(own.train, name) for name in OF_SUBWORDS}
+    before = own.model if start.weights else chosen.model
+    model, recipe = configuration.apply(settings, before, chosen.train.replace(**kept))
+    values = {name: getattr(recipe, name) for name in OF_SUBWORDS}
+    if start.weights:
+        kept, values = kept | before.to_json(), values | model.to_json()
+    for name, value in values.items():
+        if value != kept[name] and name not in RATES:
+            raise BadSetting(
+                f"{name} = {value}: expected {kept[name]} as in {start.run}, which this run begins "
+                f"with; {'the rates of dropout' if start.weights else 'the training'} may change"
+            )
+    return model, recipe
 
 
 def begun(
@@ -33,21 +116,24 @@ def begun(
     settings: Mapping[str, str],
     device: torch.device,
     progress: Progress,
+    start: Start | None = None,
 ) -> RunConfig:
     """Choose what was not set from the data and the machine, and say what was chosen."""
     name = preset or choose_preset(len(corpus.train), device)
-    chosen = find_preset(name)
-    model, recipe = configuration.apply(settings, chosen.model, chosen.train)
-    tie = model.tie if corpus.codec.joint or "tie" in settings else "decoder"
-    model = model.replace(
-        tie=tie,
-        source_vocabulary=len(corpus.codec.source),
-        target_vocabulary=len(corpus.codec.target),
-    )
+    model, recipe = settled(find_preset(name), settings, start)
+    if not (start and start.weights):
+        tie = model.tie if corpus.codec.joint or "tie" in settings else "decoder"
+        model = model.replace(
+            tie=tie,
+            source_vocabulary=len(corpus.codec.source),
+            target_vocabulary=len(corpus.codec.target),
+        )
     recipe = _ended_as_set(recipe, settings).replace(threads=recipe.threads or cores())
+    depth = f"{model.N}" if model.N_decoder is None else f"{model.N}+{model.N_decoder}"
     progress.say(
-        f"preset {name}{'' if preset else f', for {len(corpus.train):,} pairs on {device.type}'}: "
-        f"N {model.N}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}, "
+        f"preset {name}{'' if preset else f', for {len(corpus.train):,} pairs on {device.type}'}"
+        f"{f', with the model of {start.run}' if start and start.weights else ''}: "
+        f"N {depth}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}, "
         f"{count_parameters(model) / 1e6:.1f}M parameters, vocabulary {model.target_vocabulary:,}"
     )
     progress.say(
@@ -67,6 +153,8 @@ def begun(
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
+        search=start.config.search if start and start.weights else SearchConfig(),
+        origin=start.origin if start else None,
     )
 
 
@@ -76,9 +164,12 @@ def continued(
     settings: Mapping[str, str],
     device: torch.device,
     progress: Progress,
+    start: Start | None = None,
 ) -> RunConfig:
     """Return the settings of a run that goes on, with the changes that it can bear."""
     config = RunConfig.load(run)
+    if start:
+        start.require(run, config.origin)
     if preset and preset != config.preset:
         find_preset(preset)
         raise BadSetting(

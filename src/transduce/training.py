@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from transduce import config as configuration
 from transduce import text
 from transduce.batches import Updates
 from transduce.checkpoint import (
@@ -23,10 +22,10 @@ from transduce.checkpoint import (
 )
 from transduce.corpus import Corpus, open_corpus
 from transduce.engine import Engine
-from transduce.errors import BadRun, Interrupted
+from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.feed import Feed, Update
 from transduce.files import remove_leftovers
-from transduce.folder import RunConfig, checkpoints, last_checkpoint
+from transduce.folder import START, RunConfig, checkpoints, last_checkpoint
 from transduce.log import Log, require_finite
 from transduce.machine import (
     choose_device,
@@ -39,13 +38,14 @@ from transduce.machine import (
 )
 from transduce.metrics import require_tensorboard
 from transduce.model import Transformer
-from transduce.plan import begun, continued
+from transduce.plan import Start, begun, continued, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.processes import Processes, lost, together
 from transduce.progress import Progress, Show, Silent, duration
 from transduce.schedule import adam, learning_rate
 from transduce.state import State, Window
+from transduce.subwords import Codec
 from transduce.validation import validate
 
 
@@ -54,6 +54,8 @@ def train(
     target: str | Path | None = None,
     *,
     out: str | Path,
+    start: str | Path | None = None,
+    subwords_of: str | Path | None = None,
     valid: tuple[str | Path, str | Path | None] | None = None,
     languages: str | None = None,
     preset: str | None = None,
@@ -68,39 +70,52 @@ def train(
     Called again with the same arguments it goes on where it was stopped. `settings` are names and
     values as for `--set` on the command line; what is not set is chosen from the size of the data
     and the machine.
+
+    With `start`, a trained run, it begins with that run's weights, model, subwords and languages,
+    and a preset chooses the training alone; with `subwords_of`, it takes that run's subwords.
     """
     told = progress or Silent()
     run, settings = Path(out), dict(settings or {})
     on = choose_device(device, told.say)
     if tensorboard:
         require_tensorboard()
+    basis = _basis(start, subwords_of)
     # What is mistyped is refused before anything is written.
     chosen = find_preset(preset or "base")
     if not (run / "config.json").exists():
-        configuration.apply(settings, chosen.model, chosen.train)
+        settled(chosen, settings, basis)
+        if basis:
+            basis.origin  # noqa: B018  (a run without weights or subwords is refused)
 
     def begin_or_go_on() -> RunConfig:
         remove_leftovers(run)
         goes_on = (run / "config.json").exists()
         if goes_on:
-            config = continued(run, preset, settings, on, told)
+            config = continued(run, preset, settings, on, told, basis)
+            codec = Codec.load(run / "subwords.json") if config.origin else None
+            known = config.languages if config.origin and config.origin.weights else None
         else:
-            model, recipe = configuration.apply(settings, chosen.model, chosen.train)
+            model, recipe = settled(chosen, settings, basis)
             config = RunConfig(model=model, train=recipe)
+            codec = basis.codec if basis else None
+            known = basis.config.languages if basis and basis.weights else None
         corpus = prepare(
             source,
             target,
             run / "corpus",
             valid=valid,
-            languages=text.languages(source, target, languages),
+            languages=_languages(source, target, languages, known, told),
             train=config.train,
             max_len=config.model.max_len,
+            codec=codec,
             anew=not goes_on,
             progress=told,
         )
         if not goes_on:
-            config = begun(corpus, preset, settings, on, told)
+            config = begun(corpus, preset, settings, on, told, basis)
             corpus.codec.save(run / "subwords.json")
+            if basis and basis.weights:
+                save_tensors(run / START, load_tensors(basis.path))
         config.save(run)  # last, for it makes the folder a run
         return config
 
@@ -117,6 +132,33 @@ def train(
             run, config, corpus, on, told, tensorboard=tensorboard, processes=processes
         ).run_to_end()
     return run
+
+
+def _languages(
+    source: str | Path,
+    target: str | Path | None,
+    given: str | None,
+    known: tuple[str, str] | None,
+    progress: Progress,
+) -> tuple[str, str]:
+    """Tell the languages; those `known` of the model that a run begins with, unless given."""
+    told = text.languages(source, target, given)
+    if known is None or given is not None:
+        return told
+    if told not in (known, ("src", "tgt")):
+        progress.say(
+            f"the files' endings say {'-'.join(told)}, but the model translates "
+            f"{'-'.join(known)}: is this the right text, in this order? (--languages settles it)"
+        )
+    return known
+
+
+def _basis(start: str | Path | None, subwords_of: str | Path | None) -> Start | None:
+    """Return the trained run that another begins with, if there is one."""
+    if start is not None and subwords_of is not None:
+        raise BadSetting(f"start has the subwords of {start}: leave subwords_of away")
+    given = start if start is not None else subwords_of
+    return None if given is None else Start(Path(given), weights=start is not None)
 
 
 class Trainer:
@@ -332,9 +374,10 @@ class Trainer:
         prune(self.run, self.recipe.keep)
 
     def resume(self) -> None:
-        """Take up the newest checkpoint, if there is one."""
+        """Take up the newest checkpoint, if there is one, else what the run begins with."""
         newest = last_checkpoint(self.run)
         if newest is None:
+            self.begin()
             return
         try:
             self.state = State.from_json(newest.state())
@@ -346,6 +389,14 @@ class Trainer:
                 f"{error}; delete {newest.path} to go on from the checkpoint before it, if any"
             ) from None
         self.progress.say(f"going on from step {self.state.step:,} of {self.run}")
+
+    def begin(self) -> None:
+        """Take the weights of the run that this one begins with, if it does with any."""
+        origin = self.config.origin
+        if origin and origin.weights:
+            path = self.run / START
+            load_weights(self.model, load_tensors(path), path)
+            self.progress.say(f"beginning with the weights of {origin.run}: {origin.weights}")
 
     def _load_optimizer(self, path: Path) -> None:
         moments = load_tensors(path)

@@ -173,9 +173,10 @@ class Translator:
                 jobs += ((place, job) for job in self._jobs(number, encoded[place], prefix))
             else:
                 advance(1)
-        jobs.sort(key=lambda item: len(item[1].source))
+        jobs.sort(key=lambda item: -len(item[1].source))
         found: list[dict[int, list[Hypothesis]]] = [{} for _ in window]
-        for i, best in self.engine.search([job for _, job in jobs], config, batch):
+        outputs = self.engine.search([job for _, job in jobs], config, batch) if jobs else ()
+        for i, best in outputs:
             place, job = jobs[i]
             _, part = job.number
             found[place][part] = best

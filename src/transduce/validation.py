@@ -8,9 +8,10 @@ import torch
 from transduce import score
 from transduce.config import SearchConfig
 from transduce.corpus import Corpus
+from transduce.decoding import Decoder
 from transduce.engine import Engine
+from transduce.hypotheses import Job
 from transduce.model import Transformer
-from transduce.search import search
 
 GREEDY = SearchConfig(beam=1)
 SIDE_BY_SIDE = 100  # sentences translated at once
@@ -63,12 +64,10 @@ def bleu(model: Transformer, corpus: Corpus, count: int) -> float:
     count = min(count, len(part))
     pairs = [part.pair(i) for i in range(count)]
     outputs = [""] * count
-    by_length = sorted(range(count), key=lambda i: len(pairs[i][0]))
-    for begin in range(0, count, SIDE_BY_SIDE):
-        some = by_length[begin : begin + SIDE_BY_SIDE]
-        sources = [pairs[i][0] for i in some]
-        found = search(model, sources, GREEDY, forbidden=codec.target.forbidden())
-        for i, (best, *_) in zip(some, found, strict=True):
-            outputs[i] = codec.target.decode(best.tokens)
+    by_length = sorted(range(count), key=lambda i: -len(pairs[i][0]))
+    decoder = Decoder([model], codec.target.forbidden(), record=False)
+    jobs = [Job(pairs[i][0]) for i in by_length]
+    for place, (best, *_) in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):
+        outputs[by_length[place]] = codec.target.decode(best.tokens)
     references = [codec.target.decode(target.tolist()) for _, target in pairs]
     return score.bleu(outputs, references, corpus.languages[1])

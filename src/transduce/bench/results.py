@@ -161,7 +161,7 @@ def report(comparisons: Sequence[Comparison]) -> str:
     named = len(comparisons) > 1
     rows = [list(COLUMNS), *(row for one in comparisons for row in one.rows(named=named))]
     notes = (f"{name:12} {value}" for name, value in _circumstances(comparisons))
-    return "\n".join([*_aligned(rows), "", *notes])
+    return "\n".join([*aligned(rows), "", *notes])
 
 
 def _circumstances(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str]]:
@@ -206,7 +206,7 @@ def _rate(flops_per_second: float) -> str:
     return f"{tera:,.0f} TFLOP/s" if tera >= 1 else f"{1000 * tera:,.0f} GFLOP/s"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Set the first column to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

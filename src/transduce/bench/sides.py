@@ -9,6 +9,7 @@ Nothing here imports torch before the process is ready to be stopped quietly.
 """
 
 import contextlib
+import functools
 import importlib
 import multiprocessing
 import os
@@ -25,6 +26,9 @@ from transduce.bench.hardware import peak_memory, synchronise
 from transduce.errors import TransduceError
 
 WARM_UP = 2  # steps before the clock of every round: caches are cold after the other's turn
+
+
+Work = Callable[[Any], Any]  # answers a request
 
 
 class Seen(NamedTuple):
@@ -112,18 +116,25 @@ def measure(side: Side, steps: int) -> Round:
     return Round(steps, seconds, total(seen), peak_memory(side.device))
 
 
+def training(make: Callable[..., Side], *arguments: Any) -> tuple[Started, Work]:
+    """Make a side that trains, ready to measure rounds of so many steps."""
+    side, started = start(make, *arguments)
+    return started, functools.partial(measure, side)
+
+
 class Worker:
-    """A process that holds one side, and measures a round of it when asked.
+    """A process that holds one side, and does what it is asked with it, such as a round of steps.
 
     Its libraries are imported before any clock runs; `environment` is what those read when they
-    are, and gives way to what the user has set.
+    are, and gives way to what the user has set. `begin` makes the side, and returns what there is
+    to tell of it and what answers each request.
     """
 
     def __init__(
         self,
         name: str,
-        make: Callable[..., Side],
         *arguments: Any,
+        begin: Callable[..., tuple[Any, Work]] = training,
         imports: Sequence[str] = (),
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -135,7 +146,7 @@ class Worker:
         )
         self.process.start()
         theirs.close()  # no other copy stays open, so if the worker dies we notice at once
-        self._send((make, arguments, imports))
+        self._send((begin, arguments, imports))
 
     def __enter__(self) -> Self:
         return self
@@ -151,18 +162,14 @@ class Worker:
         self.process.terminate()
         self.process.join()
 
-    def started(self) -> Started:
-        """Wait until the side has made its first step, and return what there is to tell of it."""
-        answer = self._receive()
-        assert isinstance(answer, Started)
-        return answer
+    def started(self) -> Any:
+        """Wait until the side is made, and return what there is to tell of it."""
+        return self._receive()
 
-    def measure(self, steps: int) -> Round:
-        """Measure a round."""
-        self._send(steps)
-        answer = self._receive()
-        assert isinstance(answer, Round)
-        return answer
+    def measure(self, request: Any) -> Any:
+        """Measure a round, or whatever the side is asked for."""
+        self._send(request)
+        return self._receive()
 
     def _send(self, message: Any) -> None:
         with contextlib.suppress(ConnectionError):  # what went wrong is said where we receive
@@ -175,7 +182,7 @@ class Worker:
             self.process.join()
             raise TransduceError(
                 f"the process that measures {self.name} ended (status {self.process.exitcode}), "
-                "perhaps for want of memory: try a smaller batch_tokens or a smaller preset"
+                "perhaps for want of memory: try smaller batches or a smaller model"
             ) from None
         if isinstance(answer, Exception):
             raise answer
@@ -188,13 +195,13 @@ def serve(connection: Connection, environment: Mapping[str, str]) -> None:
     for name, value in environment.items():
         os.environ.setdefault(name, value)
     try:
-        make, arguments, imports = connection.recv()
+        begin, arguments, imports = connection.recv()
         for library in imports:
             importlib.import_module(library)
-        side, started = start(make, *arguments)
+        started, work = begin(*arguments)
         connection.send(started)
         while True:
-            connection.send(measure(side, connection.recv()))
+            connection.send(work(connection.recv()))
     except (EOFError, ConnectionError):  # nobody asks any more
         return
     except Exception as error:

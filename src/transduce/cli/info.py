@@ -1,6 +1,7 @@
 """`transduce info`."""
 
 import contextlib
+import dataclasses
 import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ def info(
         typer.echo(json_module.dumps(facts, indent=2, ensure_ascii=False))
         return
     model, train = facts["model"], facts["train"]
-    last, valid = facts["last"], facts["validation"]
+    last, valid, origin = facts["last"], facts["validation"], facts["origin"]
     depth = model["N"] if model["N_decoder"] is None else f"{model['N']}+{model['N_decoder']}"
     rows = {
         "languages": " to ".join(facts["languages"]),
@@ -47,6 +48,9 @@ def info(
             f"{name.removeprefix('valid_')} {value:,.3f}" if name != "step" else f"step {value:,}"
             for name, value in valid.items()
         ),
+        "begun with": "fresh weights"
+        if not origin
+        else f"{origin['weights'] or 'the subwords alone'}, of {origin['run']}",
         "weights": facts["weights"],
         "checkpoints": ", ".join(f"{step:,}" for step in facts["checkpoints"]) or "none",
         "made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
@@ -68,6 +72,7 @@ def gather(run: Path) -> dict[str, Any]:
         "preset": config.preset,
         "device": config.device,
         "parameters": count_parameters(config.model),
+        "origin": dataclasses.asdict(config.origin) if config.origin else None,
         "weights": config.weights,
         "checkpoints": [one.step for one in checkpoints(run)],
         "last": next((one for one in reversed(metrics) if "loss" in one), None),

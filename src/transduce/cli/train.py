@@ -17,6 +17,8 @@ transduce train pairs.tsv --out run --valid dev.en dev.de --time 30m
 
 transduce train train.en train.de --out run --preset small --set d_ff=2048 --set P_drop=0.2
 
+transduce train law.en law.de --out runs/law --from runs/en-de --set lr_scale=0.3
+
 torchrun --nproc-per-node 4 -m transduce train train.en train.de --out run
 
 The same command again goes on where it was stopped.
@@ -30,6 +32,15 @@ def train(
     target: Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")] = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The run folder.")],
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Begin with the weights, model and subwords of a trained run; a preset then "
+            "chooses the training alone.",
+        ),
+    ] = None,
     valid: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -40,7 +51,8 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="tiny, small, base, big or a row of Table 3. Default: by data and machine."
+            help="tiny, small, base, big, a fast one (slim-4-1, tiny-3-1, base-12-1) or a row of "
+            "Table 3. Default: by data and machine."
         ),
     ] = None,
     set_: Annotated[
@@ -90,6 +102,7 @@ def train(
         source,
         target,
         out=out,
+        start=from_,
         valid=(valid_tsv, None) if valid_tsv else valid,
         languages=languages,
         preset=preset,

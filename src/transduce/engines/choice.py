@@ -1,6 +1,6 @@
 """Which engine translates."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +61,7 @@ class Fastest:
 
     def __init__(self, engine: Engine, other: Callable[[], Engine]) -> None:
         self.engine = engine
-        self.name = engine.name
+        self.name, self.batch = engine.name, engine.batch
         self._load_other = other
         self._other: Engine | None = None
 
@@ -72,7 +72,7 @@ class Fastest:
         return self._other
 
     def search(
-        self, jobs: Iterable[Job], config: SearchConfig, batch: int
+        self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's place and its outputs."""
         engine = self.other if config.sample else self.engine

@@ -65,6 +65,8 @@ class CTranslate2Engine:
     Threads that share one sentence would wait for each other at every product of small matrices.
     """
 
+    batch = 32
+
     def __init__(self, folder: Path, codec: Codec, model: ModelConfig, quantize: str) -> None:
         self.model, self.codec = model, codec
         self.workers = cores()
@@ -105,7 +107,7 @@ class CTranslate2Engine:
                 return cls(Path(temporary) / "model", codec, config.model, chosen)
 
     def search(
-        self, jobs: Iterable[Job], config: SearchConfig, batch: int
+        self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's place and its outputs."""
         if config.sample:

@@ -1,7 +1,6 @@
 """The engine of this house: the model itself, on torch."""
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -12,20 +11,23 @@ import torch
 from transduce.batches import make_batch
 from transduce.checkpoint import load_model
 from transduce.config import SearchConfig
+from transduce.decoding import Decoder
 from transduce.folder import RunConfig
 from transduce.hypotheses import Hypothesis, Ints, Job
 from transduce.machine import choose_device, cores
 from transduce.model import Transformer
-from transduce.search import log_probabilities, search
+from transduce.search import log_probabilities
 
 
 class TorchEngine:
-    """A model that searches."""
+    """A model that searches, or several that vote."""
 
-    def __init__(self, model: Transformer, forbidden: Sequence[int]) -> None:
-        self.model = model.eval()
-        self.forbidden = forbidden
-        self.name = f"torch on {model.output.device.type}"
+    def __init__(self, models: Sequence[Transformer], forbidden: Sequence[int]) -> None:
+        self.models = [model.eval() for model in models]
+        self.decoder = Decoder(self.models, forbidden)
+        device = self.decoder.device.type
+        self.batch = 512 if device == "cuda" else 32  # sentences that are best side by side
+        self.name = f"torch on {device}"
 
     @classmethod
     def load(cls, run: Path, config: RunConfig, forbidden: Sequence[int], device: str) -> Self:
@@ -34,34 +36,24 @@ class TorchEngine:
         if on.type == "cpu":
             torch.set_num_threads(cores())
         model, _ = load_model(run, config, on)
-        return cls(model, forbidden)
+        return cls([model.narrow(torch.float16) if on.type == "cuda" else model], forbidden)
 
     def search(
-        self, jobs: Iterable[Job], config: SearchConfig, batch: int
+        self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's place and its outputs."""
-        numbered = enumerate(jobs)
-        while some := list(itertools.islice(numbered, batch)):
-            found = search(
-                self.model,
-                [job.source for _, job in some],
-                config,
-                forbidden=self.forbidden,
-                prefixes=[job.prefix for _, job in some],
-                numbers=[job.number for _, job in some],
-            )
-            yield from zip((place for place, _ in some), found, strict=True)
+        return self.decoder.search(jobs, config, batch)
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
         """Return the log-probability of each token of given targets, </s> included."""
-        return log_probabilities(self.model, pairs)
+        return log_probabilities(self.models, pairs)
 
     @torch.inference_mode()
     def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
         """Return the decoder's attention to the source, the mean of the last layer's heads."""
-        device = self.model.output.device
+        device = self.decoder.device
         found = []
         for pair in pairs:
-            weights = self.model.weights(make_batch([pair]).to(device)).cross[-1]
+            weights = self.models[0].weights(make_batch([pair]).to(device)).cross[-1]
             found.append(weights.mean(0).float().cpu().numpy())
         return found

@@ -205,7 +205,7 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
         raise BadInput(f"--by {by}: expected {' or '.join(BY)}.{did_you_mean(by, BY)}")
     panels = _choose(histories, what)
     axis, unit = _time_axis(histories) if by == "time" else ("training step", None)
-    with _matplotlib():
+    with house_style():
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
         from matplotlib.ticker import MaxNLocator
@@ -390,7 +390,7 @@ def save(figure: "Figure", path: Path) -> None:
     """Write a picture in the format that its name ends in; equal pictures are equal files."""
     ending = check_ending(path)
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending)
-    with _matplotlib(), warnings.catch_warnings(), replacing(path) as beside:
+    with house_style(), warnings.catch_warnings(), replacing(path) as beside:
         # A run's name in a script that the font lacks is drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(beside, format=ending[1:], metadata=undated)
@@ -407,7 +407,7 @@ def check_ending(path: Path) -> str:
 
 
 @contextmanager
-def _matplotlib() -> Iterator[None]:
+def house_style() -> Iterator[None]:
     """Set our style, and only here: a program that draws with matplotlib keeps its own."""
     try:
         import matplotlib as mpl

@@ -1,0 +1,303 @@
+"""How fast a model translates here, and how well: engines and peers, side by side.
+
+All sides have the same weights and the same lines, and take turns. BLEU stands beside the speed, so
+that none is bought unnoticed.
+"""
+
+import contextlib
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from transduce import score, text
+from transduce.bench import hardware
+from transduce.bench.results import aligned
+from transduce.bench.sides import Worker
+from transduce.bench.translators import (
+    CTranslate2,
+    HuggingFace,
+    Ours,
+    Translated,
+    translating,
+)
+from transduce.config import SearchConfig
+from transduce.errors import BadInput, BadSetting, did_you_mean
+from transduce.folder import RunConfig
+from transduce.machine import cores, terminated_as_interrupted
+from transduce.progress import Progress, Silent
+from transduce.subwords import Codec
+
+PEERS = {"huggingface": "transformers", "ctranslate2": "ctranslate2"}  # and their libraries
+COLUMNS = (
+    *("", "sentences/s", "lowest to highest", "tokens/s", "one sentence, ms", "95th percentile"),
+    *("peak memory", "start", "BLEU"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What was measured of one side."""
+
+    name: str
+    path: str
+    start: float  # seconds, from a new process to its first translation
+    rounds: tuple[Translated, ...]
+    each: tuple[float, ...]  # seconds of single sentences
+    tokens: int  # of the output
+    bleu: float | None
+
+    @property
+    def speeds(self) -> list[float]:
+        """The sentences per second of each round."""
+        return [len(one.outputs) / one.seconds for one in self.rounds]
+
+    @property
+    def speed(self) -> float:
+        """The median of the rounds."""
+        return statistics.median(self.speeds)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Output tokens, </s> counted, by the median of the rounds."""
+        return self.speed * self.tokens / len(self.rounds[0].outputs)
+
+    def quantile(self, part: float) -> float | None:
+        """Return the milliseconds that so large a part of single sentences took at most."""
+        if not self.each:
+            return None
+        ordered = sorted(self.each)
+        return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was measured as a JSON object."""
+        return {
+            "name": self.name,
+            "path": self.path,
+            "sentences_per_second": round(self.speed, 2),
+            "rounds": [round(speed, 2) for speed in self.speeds],
+            "tokens_per_second": round(self.tokens_per_second, 1),
+            "latency_ms_median": self.quantile(0.5),
+            "latency_ms_95": self.quantile(0.95),
+            "peak_memory": max(one.peak_memory for one in self.rounds),
+            "start_seconds": round(self.start, 3),
+            "bleu": self.bleu,
+        }
+
+    def row(self) -> list[str]:
+        """Return the line of the table."""
+        middle, late = self.quantile(0.5), self.quantile(0.95)
+        return [
+            self.name,
+            f"{self.speed:,.1f}",
+            f"{min(self.speeds):,.1f} to {max(self.speeds):,.1f}",
+            f"{self.tokens_per_second:,.0f}",
+            "" if middle is None else f"{middle:,.1f}",
+            "" if late is None else f"{late:,.1f}",
+            f"{max(one.peak_memory for one in self.rounds) / 2**30:.2f} GiB",
+            f"{self.start:.1f} s",
+            "" if self.bleu is None else f"{self.bleu:.2f}",
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """What was measured of all sides, and on what."""
+
+    sides: tuple[Measured, ...]
+    peers: int  # so many of the sides, the last ones
+    search: SearchConfig
+    text: str
+    machine: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as a JSON object."""
+        return {
+            "bench": "translate",
+            "sides": [side.to_json() for side in self.sides],
+            "ratios": {
+                f"{ours.name} to {peer.name}": round(ours.speed / peer.speed, 3)
+                for ours, peer in self._pairs()
+            },
+            "search": self.search.to_json(),
+            "text": self.text,
+            "machine": dict(self.machine),
+        }
+
+    def report(self) -> str:
+        """Return a table of all sides, and under it what was measured on what."""
+        rows = [list(COLUMNS), *(side.row() for side in self.sides)]
+        for ours, peer in self._pairs():
+            each = [a / b for a, b in zip(ours.speeds, peer.speeds, strict=True)]
+            rows.append(
+                [
+                    f"{ours.name} to {peer.name}",
+                    f"{ours.speed / peer.speed:.2f}",
+                    f"{min(each):.2f} to {max(each):.2f}",
+                    *[""] * (len(COLUMNS) - 3),
+                ]
+            )
+        machine = self.machine
+        names = " and ".join(name for name in (machine["gpu"], machine["processor"]) if name)
+        notes = {
+            "rounds": f"median of {len(self.sides[0].rounds)}, each all of the text, by turns",
+            "text": self.text,
+            "search": f"beam {self.search.beam}, alpha {self.search.alpha}; the peers' penalty is "
+            "the length to the power of alpha",
+            **{side.name: side.path for side in self.sides},
+            "machine": f"{machine['device']}, {machine['threads']} threads, {names}",
+            "versions": ", ".join(f"{name} {of}" for name, of in machine["versions"].items()),
+        }
+        lines = (f"{name:12} {value}" for name, value in notes.items())
+        return "\n".join([*aligned(rows), "", *lines])
+
+    def _pairs(self) -> list[tuple[Measured, Measured]]:
+        """Return each of our engines beside each peer; without peers, beside our first."""
+        cut = len(self.sides) - self.peers
+        ours, peers = self.sides[:cut], self.sides[cut:]
+        if not peers:
+            return [(one, ours[0]) for one in ours[1:]]
+        return [(one, peer) for peer in peers for one in ours]
+
+
+def compare(
+    run: Path,
+    source: str,
+    reference: str | None = None,
+    *,
+    engines: Sequence[str] | None = None,
+    peers: Sequence[str] | None = None,
+    lines: int | None = None,
+    single: int = 50,
+    rounds: int = 3,
+    batch: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Measure engines and peers on a run's model and the first `lines` of a text.
+
+    `single` of them are translated one by one too. An engine is named as `--engine` takes it, with
+    a quantisation behind a colon: ctranslate2:int8. Without `engines` all that are installed take
+    part, without `peers` huggingface if it is installed.
+    """
+    progress = progress or Silent()
+    config = RunConfig.load(run)
+    search = config.search.replace(**(settings or {}))
+    texts = _read(source, lines)
+    references = None if reference is None else _read(reference, lines)
+    if references is not None and len(references) != len(texts):
+        raise BadInput(
+            f"{reference} has {len(references):,} lines for {len(texts):,} of {source}: "
+            "expected one each"
+        )
+    chosen = list(engines or _installed(device))
+    names = _peers(peers)
+    codec = Codec.load(run / "subwords.json")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(terminated_as_interrupted())
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
+        plans = [(name, Ours, (run, name, device, search, batch)) for name in chosen]
+        for name in names:
+            plans.append((f"peer {name}", *_peer(name, run, scratch, device, search, batch)))
+        workers, started = [], []
+        for name, make, arguments in plans:
+            # One after the other: each has the machine for itself until it has translated a line.
+            progress.say(f"starting {name}")
+            began = time.perf_counter()
+            worker = Worker(name, make, texts[0], *arguments, begin=translating)
+            workers.append(stack.enter_context(worker))
+            started.append((worker.started(), time.perf_counter() - began))
+        found = _by_turns(workers, texts, rounds, progress)
+        each = [worker.measure(("each", texts[:single])) for worker in workers]
+    return Comparison(
+        sides=tuple(
+            Measured(
+                name=worker.name,
+                path=path,
+                start=seconds,
+                rounds=tuple(own),
+                each=tuple(one),
+                tokens=sum(len(ids) + 1 for ids in codec.target.encode_batch(own[-1].outputs)),
+                bleu=None
+                if references is None
+                else round(score.bleu(own[-1].outputs, references, config.languages[1]), 2),
+            )
+            for worker, (path, seconds), own, one in zip(workers, started, found, each, strict=True)
+        ),
+        peers=len(names),
+        search=search,
+        text=f"{len(texts):,} lines of {source}",
+        machine=hardware.describe(
+            "cuda" if any("cuda" in path for path, _ in started) else "cpu",
+            cores(),
+            ("torch", *(PEERS[name] for name in names)),
+        ),
+    )
+
+
+def _read(file: str, lines: int | None) -> list[str]:
+    """Read the first lines of a text that are not blank."""
+    found = [line for line in text.open_lines(file) if line.strip()]
+    if not found:
+        raise BadInput(f"{file} is empty: there is nothing to translate")
+    return found[:lines]
+
+
+def _installed(device: str) -> list[str]:
+    from transduce.machine import choose_device
+
+    on_cpu = choose_device(device).type == "cpu"
+    return ["torch", *(["ctranslate2"] if on_cpu and find_spec("ctranslate2") else [])]
+
+
+def _peers(wanted: Sequence[str] | None) -> list[str]:
+    if wanted is None:
+        return ["huggingface"] if find_spec("transformers") else []
+    for name in wanted:
+        plain = name.partition(":")[0]
+        if plain not in (*PEERS, "none"):
+            raise BadSetting(
+                f"there is no peer {name}.{did_you_mean(name, (*PEERS, 'none'))} "
+                f"The peers are: {', '.join((*PEERS, 'none'))}"
+            )
+    return [name for name in dict.fromkeys(wanted) if name != "none"]
+
+
+def _peer(
+    name: str, run: Path, scratch: Path, device: str, search: SearchConfig, batch: int | None
+) -> tuple[Any, tuple[Any, ...]]:
+    """Export the model for a peer; return what makes the peer."""
+    folder = scratch / name.replace(":", "-")
+    if name == "huggingface":
+        from transduce.export.huggingface import export
+
+        export(run, folder)
+        return HuggingFace, (folder, device, search, batch)
+    from transduce.export import ctranslate2
+
+    quantize = name.partition(":")[2] or "none"
+    ctranslate2.export(run, folder, quantize)
+    return CTranslate2, (folder, "float32" if quantize == "none" else quantize, search, batch)
+
+
+def _by_turns(
+    workers: Sequence[Worker], texts: Sequence[str], rounds: int, progress: Progress
+) -> list[list[Translated]]:
+    """Let the sides work one after the other, round by round, so that all meet the same weather."""
+    found: list[list[Translated]] = [[] for _ in workers]
+    with progress.watch("measuring") as show:
+        for number in range(rounds + 1):
+            for worker, own in zip(workers, found, strict=True):
+                one = worker.measure(("all", texts))
+                if number:  # the first round is for warming up
+                    own.append(one)
+                part = (sum(map(len, found)) + 1) / (rounds * len(workers) + 1)
+                speed = len(texts) / one.seconds
+                what = f"round {number}" if number else "warming up"
+                show(min(1.0, part), f"{what}, {worker.name}: {speed:,.1f} sentences/s")
+    return found

@@ -1,0 +1,96 @@
+"""`transduce distill`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce distill runs/en-de train.en --out runs/student
+
+transduce distill runs/en-de en.gz --out runs/student --with train.en train.de --valid val.en val.de
+
+transduce distill runs/en-de train.en --out runs/student --preset slim-4-1 --set vocabulary=4000
+
+The same command again goes on where it was stopped.
+"""
+
+
+def distill(
+    teacher: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
+    text: Annotated[
+        Path, typer.Argument(help="Text for it to translate (plain, gz, xz, zst), no stream.")
+    ],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder of the student.")],
+    with_: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--with", metavar="SRC TGT", help="Translations by people, to learn as well."),
+    ] = None,
+    valid: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            help="Validation text, both sides. Default: 1% held out, at most 2,000 pairs."
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="tiny-3-1, slim-4-1, base-12-1 or any other. Default: by the teacher's size."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set any field of the configuration."),
+    ] = None,
+    teacher_subwords: Annotated[
+        bool,
+        typer.Option("--teacher-subwords", help="Take the teacher's subwords, not its own."),
+    ] = False,
+    beam: Annotated[
+        int | None, typer.Option(help="Width of the teacher's search. Default: 4.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Length penalty of that search. Default: 0.6.")
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Sentences it searches side by side.", min=1)] = 32,
+    steps: Annotated[int | None, typer.Option(help="Updates to make.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data to make.")] = None,
+    time: Annotated[str | None, typer.Option(help="Time to train: 90s, 30m, 1h30m.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random. Default: 1.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Train a small, fast student on what a trained model translates a text into.
+
+    The teacher writes more simply and more regularly than people do, so a model with one decoder
+    layer can learn it (Kim & Rush 2016). Stop it at any time: translating and training go on.
+    """
+    from transduce import distillation
+    from transduce.cli.train import parse_settings, parse_time
+    from transduce.progress import for_people
+
+    settings = parse_settings(set_ or [])
+    for name, value in (("steps", steps), ("epochs", epochs), ("seed", seed)):
+        if value is not None:
+            settings[name] = str(value)
+    if time is not None:
+        settings["seconds"] = str(parse_time(time))
+    progress = for_people()
+    run = distillation.distill(
+        teacher,
+        text,
+        out=out,
+        pairs=with_,
+        valid=valid,
+        teacher_subwords=teacher_subwords,
+        beam=beam,
+        alpha=alpha,
+        batch=batch,
+        preset=preset,
+        settings=settings,
+        device=device,
+        progress=progress,
+    )
+    progress.say(f"translate with: transduce translate {run} FILE")

@@ -1,0 +1,326 @@
+"""Many sentences through a search: finished ones leave, waiting ones take their slots.
+
+So the batch stays full whatever the lengths. On the CPU slots that nobody waits for are closed; on
+a GPU shapes never change, a step is recorded once as a CUDA graph, and what came of a step is read
+while the next one runs.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from transduce import kernels
+from transduce.batches import Ranges, Run, pack, positions
+from transduce.cache import GRAIN
+from transduce.config import SearchConfig
+from transduce.hypotheses import Hypothesis, Ints, Job
+from transduce.model import Transformer
+from transduce.search import NONE, Beams, limit
+
+SHARE = 8  # new sentences wait until one slot in so many is free: the encoder likes company
+AHEAD = 256  # sentences that a GPU encodes at once
+ROUND = 64  # lengths are rounded up to multiples of it where a recorded step depends on them
+MEMORY = 0.5  # of what a GPU has free, for caches
+
+
+class Decoder:
+    """One or several models that decode together; weights are not to change meanwhile."""
+
+    def __init__(
+        self, models: Sequence[Transformer], forbidden: Sequence[int], *, record: bool = True
+    ) -> None:
+        """Take models; with `record`, a GPU records its steps."""
+        self.models, self.forbidden = models, forbidden
+        self.device = models[0].output.device
+        self.still = self.device.type == "cuda"  # shapes
+        self.record = record and self.still
+        self.recorded: _Recorded | None = None
+
+    @torch.inference_mode()
+    def search(
+        self, jobs: Sequence[Job], config: SearchConfig, batch: int
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Yield each job's place and its `nbest` outputs, best first, in the order they are done.
+
+        Jobs of similar length are best neighbours, the longest first.
+        """
+        if not config.sample:
+            yield from self._search(jobs, config, batch)
+            return
+        # What is drawn depends on nothing else, so each draw is a sentence of its own.
+        drawn: dict[int, list[Hypothesis]] = {}
+        each = [
+            Job(job.source, job.prefix, (*job.number, draw))
+            for job in jobs
+            for draw in range(config.nbest)
+        ]
+        for place, (one,) in self._search(each, config.replace(nbest=1), batch):
+            of_job = drawn.setdefault(place // config.nbest, [])
+            of_job.append(one)
+            if len(of_job) == config.nbest:
+                yield place // config.nbest, sorted(of_job, key=lambda one: -one.score)
+
+    def _search(
+        self, jobs: Sequence[Job], config: SearchConfig, batch: int
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        longest = self.models[0].config.longest_output
+        limits = np.array([limit(job.source, job.prefix, config, longest) for job in jobs])
+        lengths = np.array([len(job.source) for job in jobs])
+        room = int(lengths.max()), int(limits.max()) + 1
+        beams = self._beams(config, min(batch, len(jobs)), room)
+        intake = _Intake(self.models, jobs, limits, config)
+        slots = _Slots(beams, self.still)
+        while True:
+            vacant = slots.vacant()
+            if intake.waiting and len(vacant) * SHARE >= len(slots.held):
+                slots.place(intake, vacant)
+            elif not intake.waiting and not self.still and len(vacant) * SHARE >= len(slots.held):
+                slots.close(vacant)
+            if not slots.busy:
+                break
+            if self.recorded is not None and self.record:
+                self.recorded.graph.replay()
+            else:
+                beams.step(*slots.used())
+            yield from slots.made()
+        yield from slots.rest()
+
+    def _beams(self, config: SearchConfig, slots: int, room: tuple[int, int]) -> Beams:
+        """Make the slots, or take those of before."""
+        if not self.still:
+            cached = room[0], min(room[1], GRAIN)
+            return Beams(self.models, config, self.forbidden, slots, room, cached)
+        room = -(-room[0] // ROUND) * ROUND, -(-room[1] // ROUND) * ROUND
+        if self.recorded is not None and self.recorded.serves(config, slots, room):
+            return self.recorded.beams
+        self.recorded = None  # its memory is wanted
+        slots = min(slots, self._fitting(config, room))
+        beams = Beams(self.models, config, self.forbidden, slots, room, room)
+        if self.record:
+            self.recorded = _Recorded(beams)
+        return beams
+
+    def _fitting(self, config: SearchConfig, room: tuple[int, int]) -> int:
+        """Return how many sentences the memory of the GPU holds."""
+        k = 1 if config.sample else config.beam
+        each = sum(
+            model.config.depth_of_decoder
+            * model.config.h
+            * (model.config.d_k + model.config.d_v)
+            * (room[0] + room[1] * k)
+            * model.dtype.itemsize
+            + 3 * 4 * k * model.config.target_vocabulary
+            for model in self.models
+        )
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return max(1, int(free * MEMORY) // each)
+
+
+class _Recorded:
+    """A step of some beams as a CUDA graph."""
+
+    def __init__(self, beams: Beams) -> None:
+        self.beams = beams
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):  # kernels are compiled and libraries begun before
+            for _ in range(2):
+                beams.step(*beams.room)
+        torch.cuda.current_stream().wait_stream(beside)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            beams.step(*beams.room)
+
+    def serves(self, config: SearchConfig, slots: int, room: tuple[int, int]) -> bool:
+        """Tell whether these beams can be used for another search."""
+        held, beams = len(self.beams.live), self.beams
+        enough = all(own >= asked for own, asked in zip(beams.room, room, strict=True))
+        return beams.config == config and enough and slots <= held <= max(2 * slots, 16)
+
+
+class _Intake:
+    """Jobs on their way into slots: encoded in order, some at a time."""
+
+    def __init__(
+        self, models: Sequence[Transformer], jobs: Sequence[Job], limits: Ints, config: SearchConfig
+    ) -> None:
+        self.models, self.jobs, self.limits, self.config = models, jobs, limits, config
+        self.next = 0  # of the jobs
+        self.encoded = 0  # so many of them
+        self.rows: list[Tensor] = []  # of each model, keys and values of the encoded (N, T, row)
+        self.begins: dict[int, int] = {}  # in those rows
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs have no slot yet."""
+        return len(self.jobs) - self.next
+
+    def take(self, most: int, ahead: int) -> range:
+        """Return the next jobs, which are encoded now if they are not; `ahead` more for later."""
+        if self.next == self.encoded:
+            self._encode(min(self.waiting, max(most, ahead)))
+        taken = range(self.next, min(self.next + most, self.encoded))
+        self.next = taken.stop
+        return taken
+
+    def _encode(self, count: int) -> None:
+        self.encoded = self.next + count
+        by_length = sorted(range(self.next, self.encoded), key=lambda i: len(self.jobs[i].source))
+        sources = [self.jobs[i].source for i in by_length]
+        lengths = np.array([len(source) for source in sources])
+        begins = lengths.cumsum() - lengths
+        self.begins = dict(zip(by_length, begins.tolist(), strict=True))
+        device = self.models[0].output.device
+        if kernels.usable(self.models[0].output):
+            first, last = np.repeat(begins, lengths), np.repeat(begins + lengths, lengths)
+            arrays = np.stack([np.concatenate(sources), positions(lengths), first, last])
+            tokens, places, *ends = torch.from_numpy(arrays.astype(np.int32)).to(device).unbind()
+            run = Run(tokens, places, Ranges(*ends, *ends))
+        else:
+            run = pack(sources).to(device)
+        self.rows = [model.keys_values(model.encode(run)) for model in self.models]
+
+
+@dataclass(slots=True)
+class _Parcel:
+    """What is known of sentences that are done, on its way from the device."""
+
+    jobs: Ints
+    tensors: list[Tensor]
+    event: Any  # torch.cuda.Event
+
+
+class _Slots:
+    """Which job is in which slot, and how far it is."""
+
+    def __init__(self, beams: Beams, still: bool) -> None:
+        slots = len(beams.live)
+        self.beams, self.still = beams, still
+        self.device = beams.live.device
+        self.held: Ints = np.full(slots, -1)  # the job in each slot
+        self.steps: Ints = np.zeros(slots, dtype=np.int64)  # made since it came
+        self.sources: Ints = np.zeros(slots, dtype=np.int64)  # lengths
+        self.parcels: list[_Parcel] = []
+        self.seen: _Parcel | None = None  # who was alive after the step before
+
+    @property
+    def busy(self) -> bool:
+        """Whether any slot has a job."""
+        return bool((self.held >= 0).any())
+
+    def vacant(self) -> Ints:
+        """Return the slots without a job."""
+        return np.flatnonzero(self.held < 0)
+
+    def used(self) -> tuple[int, int]:
+        """Return the longest source, and the most steps with the one that comes."""
+        used = int(self.sources.max()), int(self.steps.max()) + 1
+        if not self.still:
+            for cache in self.beams.caches:
+                cache.grow(*used)
+        return used
+
+    def place(self, intake: _Intake, vacant: Ints) -> None:
+        """Put waiting jobs into vacant slots."""
+        beams = self.beams
+        jobs = intake.take(len(vacant), AHEAD if self.still else 0)
+        slots = vacant[: len(jobs)]
+        sources = np.array([len(intake.jobs[i].source) for i in jobs])
+        self.held[slots], self.steps[slots], self.sources[slots] = jobs, 0, sources
+        if not self.still:
+            for cache in beams.caches:
+                cache.grow(int(sources.max()), 1)
+        within = positions(sources)
+        taken = np.repeat([intake.begins[i] for i in jobs], sources) + within
+        limits = intake.limits[jobs.start : jobs.stop]
+        forced = np.full((len(jobs), beams.forced.size(1)), NONE)
+        draws = np.zeros((len(jobs), beams.draws.size(1)))
+        for row, i in enumerate(jobs):
+            job = intake.jobs[i]
+            forced[row, : len(job.prefix)] = job.prefix
+            if intake.config.sample:
+                random = np.random.default_rng([intake.config.draw, *job.number])
+                draws[row, : limits[row]] = random.random(int(limits[row]))
+        at = self._send(slots)
+        beams.begin(at, *map(self._send, (limits, forced, draws)))
+        for cache, rows in zip(beams.caches, intake.rows, strict=True):
+            room = cache.source.size(2)
+            places = self._send(np.repeat(slots, sources) * room + within)
+            cache.put(at, self._send(sources.astype(np.int32)), places, rows[:, self._send(taken)])
+
+    def close(self, vacant: Ints) -> None:
+        """Go on without the vacant slots."""
+        if not len(vacant):
+            return
+        kept = np.flatnonzero(self.held >= 0)
+        self.held, self.steps, self.sources = (
+            array[kept] for array in (self.held, self.steps, self.sources)
+        )
+        self.beams.keep(torch.from_numpy(kept))
+
+    def made(self) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Note that a step was made; yield what is done."""
+        self.steps += self.held >= 0
+        now = self._fetch(self.held.copy(), [self.beams.live])
+        if self.still:
+            now, self.seen = self.seen, now
+        if now is not None:
+            yield from self._collect(now)
+
+    def _collect(self, seen: _Parcel) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Send for the outputs of those that are seen to be done; yield those that have come."""
+        (live,) = self._open(seen)
+        # On a GPU what is seen is a step old: a slot may have got another job since.
+        done = np.flatnonzero(~live.numpy() & (self.held >= 0) & (self.held == seen.jobs))
+        if self.still:
+            count = len(self.held)
+            if len(done) * SHARE * 2 < count and not self._last(done):
+                done = done[:0]
+        if len(done):
+            at = self._send(done)
+            beams = self.beams
+            kept = [beams.ended[at], beams.ended_count[at], beams.history[at]]
+            self.parcels.append(self._fetch(self.held[done], kept))
+            self.held[done], self.steps[done], self.sources[done] = -1, 0, 0
+        while self.parcels and (not self.still or self.parcels[0].event.query()):
+            yield from self._outputs(self.parcels.pop(0))
+
+    def _last(self, done: Ints) -> bool:
+        """Tell whether all that are left are done."""
+        return len(done) == int((self.held >= 0).sum())
+
+    def rest(self) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Yield what is still on its way."""
+        for parcel in self.parcels:
+            yield from self._outputs(parcel)
+
+    def _outputs(self, parcel: _Parcel) -> Iterator[tuple[int, list[Hypothesis]]]:
+        found = self.beams.found(*self._open(parcel))
+        yield from zip(parcel.jobs.tolist(), found, strict=True)
+
+    def _send(self, array: npt.NDArray[Any]) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        if self.still:
+            return tensor.pin_memory().to(self.device, non_blocking=True)
+        return tensor
+
+    def _fetch(self, jobs: Ints, tensors: list[Tensor]) -> _Parcel:
+        if not self.still:
+            return _Parcel(jobs, tensors, None)
+        copies = []
+        for tensor in tensors:
+            copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            copies.append(copy.copy_(tensor, non_blocking=True))
+        event = torch.cuda.Event()
+        event.record()
+        return _Parcel(jobs, copies, event)
+
+    def _open(self, parcel: _Parcel) -> list[Tensor]:
+        if parcel.event is not None:
+            parcel.event.synchronize()
+        return parcel.tensors

@@ -1,0 +1,262 @@
+"""From a teacher to a student that learns what the teacher writes (Kim & Rush 2016).
+
+    STUDENT/distilled/
+      manifest.json              the teacher, the search and the texts: what must stay the same
+      blocks/0000000.txt, …      translations of some lines each, until all are there
+      source.txt, target.txt     what the student learns from
+
+A block is whole or absent and is translated by itself, so that a stop changes no translation.
+"""
+
+import dataclasses
+import itertools
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from transduce.config import ModelConfig, SearchConfig
+from transduce.corpus import Input
+from transduce.errors import BadInput, BadRun, BadSetting
+from transduce.files import read_sealed, remove_leftovers, replacing, write_sealed
+from transduce.inputs import InputFile
+from transduce.machine import choose_device, locked, terminated_as_interrupted
+from transduce.plan import Start, settled
+from transduce.presets import preset as find_preset
+from transduce.progress import Progress, Silent
+from transduce.text import STDIN, open_lines, read_pairs
+from transduce.training import train
+from transduce.translator import Translator
+
+FORMAT = 1
+BLOCK = 1_024  # lines; what a stop can cost
+FOLDER, MANIFEST, BLOCKS = "distilled", "manifest.json", "blocks"
+SOURCE, TARGET = "source.txt", "target.txt"
+
+Texts = tuple[str | Path, str | Path]
+
+
+def distill(
+    teacher: str | Path,
+    text: str | Path,
+    *,
+    out: str | Path,
+    pairs: Texts | None = None,
+    valid: tuple[str | Path, str | Path | None] | None = None,
+    teacher_subwords: bool = False,
+    beam: int | None = None,
+    alpha: float | None = None,
+    batch: int = 32,
+    preset: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Path:
+    """Train a student in the folder `out` on what the run `teacher` translates `text` into.
+
+    With `pairs`, two files of sentences and their translations by people, it learns from those too.
+    Its subwords are its own, fewer in a smaller model, unless it takes the teacher's. Called again
+    with the same arguments it goes on where it was stopped. The rest is as for `train`.
+    """
+    told = progress or Silent()
+    run, own = Path(out), Start(Path(teacher))
+    choose_device(device)
+    name = preset or choose_student(own.config.model)
+    if not (run / "config.json").exists():  # refused now, not after hours of translating
+        basis = Start(own.run, weights=False) if teacher_subwords else None
+        settled(find_preset(name), settings or {}, basis)
+    search = own.config.search.replace(
+        **{k: v for k, v in {"beam": beam, "alpha": alpha}.items() if v is not None}
+    )
+    work = _Work(run, own, Path(text), pairs, search)
+    work.require_usable(valid)
+    if not work.done():
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise BadSetting(
+                "the teacher translates in one process: run this without torchrun until the "
+                "student is being trained, then stop it and go on with torchrun"
+            )
+        with terminated_as_interrupted(), locked(run):
+            remove_leftovers(run)
+            remove_leftovers(work.folder)
+            work.begin(valid)
+            work.translate(device, batch, told)
+            work.join()
+    told.say(f"the student learns from {work.folder / SOURCE} and {work.folder / TARGET}")
+    return train(
+        work.folder / SOURCE,
+        work.folder / TARGET,
+        out=run,
+        subwords_of=own.run if teacher_subwords else None,
+        valid=valid,
+        languages="-".join(own.config.languages),
+        preset=name,
+        settings=settings,
+        device=device,
+        progress=told,
+    )
+
+
+def choose_student(teacher: ModelConfig) -> str:
+    """Choose a preset that decodes several times as fast as the teacher and can still learn."""
+    return "base-12-1" if teacher.d_model >= 512 else "tiny-3-1"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Work:
+    """What is to be translated, by whom and how, and the folder that holds what is done of it."""
+
+    run: Path
+    teacher: Start
+    text: Path
+    pairs: Texts | None
+    search: SearchConfig
+
+    @property
+    def folder(self) -> Path:
+        return self.run / FOLDER
+
+    @property
+    def files(self) -> list[InputFile]:
+        given = [self.text, *map(Path, self.pairs or ())]
+        return [InputFile(path, str(path.resolve())) for path in given]
+
+    def require_usable(self, valid: tuple[str | Path, str | Path | None] | None) -> None:
+        """Refuse what cannot be read again when the work goes on, or what is no student."""
+        given = [file.path for file in self.files] + [Path(path) for path in valid or () if path]
+        for path in given:
+            if str(path) != STDIN and not path.exists():
+                raise BadInput(f"{path} does not exist: expected a text file")
+            if not path.is_file():
+                raise BadInput(
+                    f"{path} is no file: expected one, for this goes on after a stop "
+                    "and reads it again"
+                )
+        if self.pairs and not valid:
+            raise BadInput(
+                "with the pairs of people, validation text is needed (--valid): what would be held "
+                "out of them would be learned in the teacher's words"
+            )
+        if (self.run / "config.json").exists() and not (self.folder / MANIFEST).exists():
+            raise BadRun(f"{self.run} is a run that had no teacher: choose another folder")
+
+    def done(self) -> bool:
+        """Tell whether all is translated; refuse what was begun with something else."""
+        if not (self.folder / MANIFEST).exists():
+            return False
+        self._require_same(self._manifest())
+        return (self.folder / TARGET).exists()
+
+    def begin(self, valid: tuple[str | Path, str | Path | None] | None) -> None:
+        """Read everything once, so that errors come early, and write down what it was."""
+        if (self.folder / MANIFEST).exists():
+            return
+        for both in filter(None, (self.pairs, valid)):
+            for _ in read_pairs(*both):
+                pass
+        lines = blank = 0
+        for line in open_lines(self.text):
+            lines += 1
+            blank += not line.strip()
+        if lines == blank:
+            found = f"holds nothing but {lines:,} blank lines" if lines else "is empty"
+            raise BadInput(f"{self.text} {found}: expected text for the teacher to translate")
+        write_sealed(
+            self.folder / MANIFEST,
+            {
+                "format": FORMAT,
+                "teacher": dataclasses.asdict(self.teacher.origin),
+                "search": self.search.to_json(),
+                "inputs": [dataclasses.asdict(file.describe()) for file in self.files],
+                "lines": lines,
+                "block": BLOCK,
+            },
+        )
+
+    def translate(self, device: str, batch: int, progress: Progress) -> None:
+        """Translate what is not translated yet, a block at a time."""
+        manifest = self._manifest()
+        done = [path for _, path in self._blocks(manifest) if path.exists()]
+        left = manifest["lines"] - len(done) * manifest["block"]
+        if left <= 0:
+            return
+        translator = Translator.load(self.teacher.run, device=device)
+        progress.say(
+            f"translating {self.text} with {self.teacher.run} ({translator.weights}), "
+            f"beam {self.search.beam}"
+            + (f", from line {manifest['lines'] - left + 1:,} on" if done else "")
+        )
+        with progress.track("translating", left, "lines") as advance:
+            lines = open_lines(self.text)
+            for size, path in self._blocks(manifest):
+                block = list(itertools.islice(lines, size))
+                if path.exists():
+                    continue
+                translations = translator.stream(
+                    block,
+                    batch=batch,
+                    window=-(-size // batch),
+                    advance=advance,
+                    **self.search.to_json(),
+                )
+                _write(path, (one.text for one in translations))
+
+    def join(self) -> None:
+        """Write the two texts that the student learns from, the target's last."""
+        manifest = self._manifest()
+        self._require_same(manifest)  # the text may have changed while it was read
+        sources, targets = map(open_lines, self.pairs) if self.pairs else ((), ())
+        _write(self.folder / SOURCE, itertools.chain(open_lines(self.text), sources))
+        _write(self.folder / TARGET, itertools.chain(self._translations(manifest), targets))
+        shutil.rmtree(self.folder / BLOCKS)
+
+    def _blocks(self, manifest: Mapping[str, Any]) -> Iterator[tuple[int, Path]]:
+        """Yield how many lines each block has, and its file."""
+        lines, size = manifest["lines"], manifest["block"]
+        for number, begin in enumerate(range(0, lines, size)):
+            yield min(size, lines - begin), self.folder / BLOCKS / f"{number:07}.txt"
+
+    def _translations(self, manifest: Mapping[str, Any]) -> Iterator[str]:
+        for size, path in self._blocks(manifest):
+            block = list(open_lines(path))
+            if len(block) != size:
+                raise BadRun(
+                    f"{path} is damaged: it has {len(block):,} lines, expected {size:,}; "
+                    "delete it to have them translated anew"
+                )
+            yield from block
+
+    def _manifest(self) -> dict[str, Any]:
+        return read_sealed(self.folder / MANIFEST, FORMAT, "a student's texts")
+
+    def _require_same(self, manifest: Mapping[str, Any]) -> None:
+        otherwise = "go on with the same, or choose another folder"
+        teacher, own = manifest["teacher"], self.teacher.origin
+        if (teacher["sha256"], teacher["subwords"]) != (own.sha256, own.subwords):
+            raise BadRun(
+                f"{self.run} was begun with the teacher {teacher['run']} ({teacher['weights']}), "
+                f"and {self.teacher.run} now has other weights: {otherwise}"
+            )
+        for name, value in self.search.to_json().items():
+            if manifest["search"][name] != value:
+                raise BadSetting(
+                    f"{self.run} was begun with {name} = {manifest['search'][name]}, "
+                    f"not {value}: {otherwise}"
+                )
+        files, old = self.files, [Input(**one) for one in manifest["inputs"]]
+        if len(files) != len(old):
+            began = "without" if len(files) > len(old) else "with"
+            raise BadSetting(f"{self.run} was begun {began} the pairs of people: {otherwise}")
+        for file, before in zip(files, old, strict=True):
+            if not file.agrees(before):
+                raise BadRun(
+                    f"{file.path} is another text than {before.path}, which {self.run} was begun "
+                    f"with: {otherwise}"
+                )
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+        for line in lines:
+            file.write(line + "\n")

@@ -1,0 +1,151 @@
+"""The GPU kernels of decoding: k queries of a sentence meet its cache (cache.py), in Triton.
+
+S sentences, k hypotheses of each, H heads, C channels of a head. A program takes one head of one
+sentence: all its queries read each key once. Lengths are read on the GPU, so that one recorded step
+serves sentences of any length. Sums are float32.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from transduce.kernels.attention import LOG2_E
+
+KEYS = 64  # that a program reads at a time
+
+
+def own(qkv: Tensor, rows: Tensor, ancestors: Tensor, lengths: Tensor, h: int, d_k: int) -> Tensor:
+    """Write the step's keys and values to the cache, and let each hypothesis see its past.
+
+    qkv: (S * k, H * (2 d_k + d_v)); rows: (S, room, k, H * (d_k + d_v)); ancestors: (S, k, room);
+    lengths: (S,). -> (S * k, H * d_v).
+    """
+    S, room, k, row = rows.shape
+    d_v = row // h - d_k
+    out = qkv.new_empty(len(qkv), h * d_v)
+    _own[S, h](
+        *(qkv, rows, ancestors, lengths, out, qkv.stride(0), room, k, row),
+        *(d_k**-0.5 * LOG2_E, h * d_k),
+        **_sizes(k, d_k, d_v, qkv),
+    )
+    return out
+
+
+def source(q: Tensor, rows: Tensor, lengths: Tensor, h: int, d_k: int) -> Tensor:
+    """Let each hypothesis see its source. (S * k, H * d_k), (S, room, row), (S,) -> (S * k, …)."""
+    S, room, row = rows.shape
+    d_v, k = row // h - d_k, len(q) // S
+    out = q.new_empty(len(q), h * d_v)
+    _source[S, h](
+        *(q, rows, lengths, out, q.stride(0), room, k, row, d_k**-0.5 * LOG2_E, h * d_k),
+        **_sizes(k, d_k, d_v, q),
+    )
+    return out
+
+
+def _sizes(k: int, d_k: int, d_v: int, q: Tensor) -> dict[str, int | str]:
+    return {
+        # The tensor cores take powers of 2, 16 at the least.
+        "QUERIES": max(16, triton.next_power_of_2(k)),
+        "C": d_k,
+        "C_V": d_v,
+        "WIDTH": max(16, triton.next_power_of_2(d_k)),
+        "WIDTH_V": max(16, triton.next_power_of_2(d_v)),
+        "KEYS": KEYS if max(d_k, d_v) <= 128 else 32,
+        "PRECISION": "ieee" if q.itemsize == 4 else "tf32",
+        "num_warps": 4,
+    }
+
+
+@triton.jit
+def _tile(BASE, rows, stride, begin, channels, inside, C: tl.constexpr):
+    """Load (rows, channels) of a head that begins at a column."""
+    at = BASE + rows.to(tl.int64)[:, None] * stride + begin + channels[None, :]
+    return tl.load(at, mask=inside[:, None] & (channels < C)[None, :], other=0.0)
+
+
+@triton.jit
+def _more(s, v, top, total, out, PRECISION: tl.constexpr):
+    """Add some keys to a softmax whose largest score, divisor and values are known so far."""
+    above = tl.maximum(top, tl.max(s, 1))
+    base = tl.where(above == -float("inf"), 0.0, above)
+    p = tl.exp2(s - base[:, None])
+    shrink = tl.exp2(top - base)
+    out = tl.dot(p.to(v.dtype), v, out * shrink[:, None], input_precision=PRECISION)
+    return above, total * shrink + tl.sum(p, 1), out
+
+
+@triton.jit
+def _own(
+    QKV, ROWS, ANCESTORS, LENGTHS, OUT, stride, room, k, row, scale, values,
+    QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
+    WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    sentence, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    length = tl.load(LENGTHS + sentence)
+    i, n = tl.arange(0, QUERIES), tl.arange(0, KEYS)
+    c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
+    mine = i < k
+    tokens = sentence * k + i
+    q = _tile(QKV, tokens, stride, head * C, c, mine, C)
+    new_k = _tile(QKV, tokens, stride, values + head * C, c, mine, C)
+    new_v = _tile(QKV, tokens, stride, 2 * values + head * C_V, c_v, mine, C_V)
+    at = ROWS + ((sentence * room + length) * k + i)[:, None] * row
+    tl.store(at + head * C + c[None, :], new_k, mask=mine[:, None] & (c < C)[None, :])
+    tl.store(
+        at + values + head * C_V + c_v[None, :], new_v, mask=mine[:, None] & (c_v < C_V)[None, :]
+    )
+    # Of what this step adds, a hypothesis sees its own key alone.
+    top = tl.sum(q.to(tl.float32) * new_k.to(tl.float32), 1) * scale
+    total = tl.full([QUERIES], 1.0, tl.float32)
+    out = new_v.to(tl.float32)
+    for begin in range(0, length * k, KEYS):
+        key = begin + n
+        inside = key < length * k
+        step = key // k
+        at_rows = sentence * room * k + key
+        keys = _tile(ROWS, at_rows, row, head * C, c, inside, C)
+        vals = _tile(ROWS, at_rows, row, values + head * C_V, c_v, inside, C_V)
+        whose = tl.load(
+            ANCESTORS + tokens[:, None] * room + step[None, :],
+            mask=mine[:, None] & inside[None, :], other=-1,
+        )  # fmt: skip
+        s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
+        s = tl.where(whose == (key % k)[None, :], s, -float("inf"))
+        top, total, out = _more(s, vals, top, total, out, PRECISION)
+    result = out / total[:, None]
+    at = OUT + tokens[:, None] * (tl.num_programs(1) * C_V) + head * C_V + c_v[None, :]
+    tl.store(at, result.to(OUT.dtype.element_ty), mask=mine[:, None] & (c_v < C_V)[None, :])
+
+
+@triton.jit
+def _source(
+    Q, ROWS, LENGTHS, OUT, stride, room, k, row, scale, values,
+    QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
+    WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    sentence, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    length = tl.load(LENGTHS + sentence)
+    i, n = tl.arange(0, QUERIES), tl.arange(0, KEYS)
+    c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
+    mine = i < k
+    tokens = sentence * k + i
+    q = _tile(Q, tokens, stride, head * C, c, mine, C)
+    top = tl.full([QUERIES], -float("inf"), tl.float32)
+    total = tl.zeros([QUERIES], tl.float32)
+    out = tl.zeros([QUERIES, WIDTH_V], tl.float32)
+    for begin in range(0, length, KEYS):
+        key = begin + n
+        inside = key < length
+        at_rows = sentence * room + key
+        keys = _tile(ROWS, at_rows, row, head * C, c, inside, C)
+        vals = _tile(ROWS, at_rows, row, values + head * C_V, c_v, inside, C_V)
+        s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
+        s = tl.where(inside[None, :], s, -float("inf"))
+        top, total, out = _more(s, vals, top, total, out, PRECISION)
+    total = tl.where(total == 0.0, 1.0, total)  # a slot that no sentence has had
+    at = OUT + tokens[:, None] * (tl.num_programs(1) * C_V) + head * C_V + c_v[None, :]
+    tl.store(
+        at, (out / total[:, None]).to(OUT.dtype.element_ty),
+        mask=mine[:, None] & (c_v < C_V)[None, :],
+    )  # fmt: skip
