@@ -162,10 +162,13 @@ def tiny_run(
 ) -> Iterator[Path]:
     """The folder of a finished run, for looking at only: `own_run` is a copy to change."""
     from transduce.training import train
+    from transduce.translator import Translator
 
     run = tmp_path_factory.mktemp("runs") / "tiny"
     with threads_kept():
         train(*tiny_files, out=run, settings=TINY, preset="tiny", device="cpu")
+        for quantize in ("auto", "none"):
+            Translator.load(run, quantize=quantize)  # which may keep an export there
     before = snapshot(run)
     yield run
     assert snapshot(run) == before, "a test has changed the run that all tests share"

@@ -290,6 +290,8 @@ def test_a_damaged_file_is_named_and_nothing_is_changed(
     damage(own_run / name)
     before = snapshot(own_run)
     arguments = train_command(tiny_files, own_run) if command == "train" else [command, own_run]
+    if command == "translate":  # another engine may have an export that is whole
+        arguments += ["--engine", "torch"]
     error = cli(*arguments, input="a dog\n").error
     assert error.startswith(f"{own_run / name} is damaged")
     assert snapshot(own_run) == before
@@ -555,7 +557,8 @@ def test_line_n_of_the_output_translates_line_n_of_the_input(
     cli: CommandLine, tiny_run: Path
 ) -> None:
     lines = [SENTENCES[2], "", SENTENCES[0], "   ", *SENTENCES, ""]
-    together = cli("translate", tiny_run, "--nbest", "1", input="\n".join(lines) + "\n")
+    command: list[str | Path] = ["translate", tiny_run, "--nbest", "1", "--quantize", "none"]
+    together = cli(*command, input="\n".join(lines) + "\n")
     assert together.status == 0
     rows = numbered(together.stdout)
     assert [number for number, _, _ in rows] == list(range(1, len(lines) + 1))
@@ -564,8 +567,7 @@ def test_line_n_of_the_output_translates_line_n_of_the_input(
         if not line.strip():
             assert (score, text) == (0.0, "")
         else:
-            alone = cli("translate", tiny_run, "--nbest", "1", input=line)
-            ((_, expected, same),) = numbered(alone.stdout)
+            ((_, expected, same),) = numbered(cli(*command, input=line).stdout)
             assert score == pytest.approx(expected, abs=2e-4)
             assert text == same
             scores[line] = score
@@ -583,7 +585,7 @@ def test_as_many_lines_come_out_as_went_in(
     assert result.status == 0
     assert result.stdout.count("\n") == lines
     assert not result.stdout or result.stdout.endswith("\n")
-    assert result.stderr == ""
+    assert re.fullmatch(r"engine: .+\n", result.stderr)
 
 
 def test_a_file_is_translated_as_the_same_text_through_a_pipe(
@@ -592,10 +594,12 @@ def test_a_file_is_translated_as_the_same_text_through_a_pipe(
     path = tmp_path / "text.en"
     lines = [*SENTENCES[:2], "", *SENTENCES[2:], " "]
     path.write_text("\n".join(lines), encoding="utf-8")
-    piped = cli("translate", tiny_run, input=path.read_bytes())
-    assert cli("translate", tiny_run, path).stdout == piped.stdout
-    assert cli("translate", tiny_run, "-", "--batch", "1", input=path.read_bytes()) == piped
-    expected = [one.text for one in Translator.load(tiny_run).translate(lines)]
+    command: list[str | Path] = ["translate", tiny_run, "--quantize", "none"]
+    piped = cli(*command, input=path.read_bytes())
+    assert cli(*command, path).stdout == piped.stdout
+    assert cli(*command, "-", "--batch", "1", input=path.read_bytes()) == piped
+    translator = Translator.load(tiny_run, quantize="none")
+    expected = [one.text for one in translator.translate(lines)]
     assert (expected[2], expected[-1]) == ("", "")
     assert lines_of(piped.stdout) == expected
 
@@ -1012,8 +1016,8 @@ def test_an_interrupted_translation_is_no_traceback(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("transduce.engines.pytorch.search", interrupt)
-    result = cli("translate", tiny_run, input="a dog\n")
+    monkeypatch.setattr("transduce.translator.Translator.stream", interrupt)
+    result = cli("translate", tiny_run, "--engine", "torch", input="a dog\n")
     assert result.status == 130
     assert "Traceback" not in result.stderr
 

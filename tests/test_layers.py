@@ -54,6 +54,7 @@ ORDER = [
     "engine",
     "validation",
     "training",
+    "export",
     "engines",
     "translator",
     "distillation",
@@ -70,6 +71,7 @@ OPTIONAL = {
     "tensorboard",
     "matplotlib",
     "sentencex",
+    "ctranslate2",
     "triton",
 }
 # Written in Triton, they are nothing without it; so they count as optional themselves.
@@ -191,7 +193,8 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "train", "distill", "translate", "score", "info", "curves", "bench", "demo"]
+    "command",
+    ["", "train", "distill", "translate", "score", "info", "curves", "bench", "demo", "export"],
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:
     argv = ["transduce", *command.split(), "--help"]

@@ -382,7 +382,7 @@ def test_prefixes_that_run_out_are_an_error(translator: Translator) -> None:
 
 def test_several_runs_are_loaded_as_one_translator(tiny_run: Path, own_run: Path) -> None:
     texts = ["the dog sees a man.", "one bird!"]
-    alone = Translator.load(tiny_run, device="cpu").translate(texts)
+    alone = Translator.load(tiny_run, device="cpu", engine="torch").translate(texts)
     both = Translator.load([tiny_run, str(own_run)], device="cpu").translate(texts)
     assert [one.text for one in both] == [one.text for one in alone]
     for one, other in zip(both, alone, strict=True):

@@ -13,11 +13,12 @@
 Nothing here runs code from a file, and every file carries a checksum.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -153,19 +154,32 @@ def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
 
 def load_arrays(path: Path) -> Arrays:
     """Read arrays and check that they are what was written."""
+    with _opened(path) as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if stored_digest(path) != digest(arrays):
+        raise BadRun(f"{path} is damaged: its tensors do not match their own checksum")
+    return arrays
+
+
+def stored_digest(path: Path) -> str:
+    """Return the hash that a file of arrays was given when it was written, reading no array."""
+    with _opened(path) as file:
+        note = json.loads((file.metadata() or {}).get(KEY, "{}"))
+    return str(note.get("sha256")) if isinstance(note, dict) else ""
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file of arrays, or say what is wrong with it."""
     try:
         with safe_open(path, framework="numpy") as file:
-            note = json.loads((file.metadata() or {}).get(KEY, "{}"))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            yield file
     except FileNotFoundError:
         raise BadRun(f"{path} is missing") from None
     except OSError as error:
         raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None
     except (SafetensorError, ValueError, UnicodeDecodeError) as error:
         raise BadRun(f"{path} is damaged or no safetensors file: {error}") from None
-    if not isinstance(note, dict) or note.get("sha256") != digest(arrays):
-        raise BadRun(f"{path} is damaged: its tensors do not match their own checksum")
-    return arrays
 
 
 def digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:

@@ -43,6 +43,17 @@ def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "to
     return torch.device("cpu")
 
 
+def may_have_cuda() -> bool:
+    """Tell whether this machine might have a CUDA device; torch knows, but takes long to ask."""
+    signs = (
+        *("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/nvidia0"),
+        "/dev/nvmap",  # Jetson
+        "/dev/dxg",  # WSL
+        "/dev/kfd",  # AMD's, which torch calls CUDA too
+    )
+    return any(Path(sign).exists() for sign in signs)
+
+
 def cores() -> int:
     """Return how many cores this process may use, or OMP_NUM_THREADS where it is set.
 

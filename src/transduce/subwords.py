@@ -66,10 +66,11 @@ class Subwords:
             raise ValueError("its ids are not 0, 1, 2 and so on")
         if tuple(name for name, _ in names[: len(SPECIAL)]) != SPECIAL:
             raise ValueError(f"its first pieces are not {' '.join(SPECIAL)}")
+        self.names = [name for name, _ in names]  # as the library writes them, by their ids
         symbols = _byte_of_symbol()
         self._bytes = [b""] * len(SPECIAL) + [
             bytes(symbols[symbol] for symbol in name.removeprefix(INSIDE))
-            for name, _ in names[len(SPECIAL) :]
+            for name in self.names[len(SPECIAL) :]
         ]
         self._bytes[UNK] = "\N{REPLACEMENT CHARACTER}".encode()
 
@@ -281,6 +282,7 @@ def _byte_of_symbol() -> dict[str, int]:
     return table | {chr(256 + place): byte for place, byte in enumerate(others)}
 
 
+@functools.cache
 def _readable(piece: bytes) -> str:
     text = piece.decode("utf-8", errors="surrogateescape")
     return "".join(map(_shown, text))

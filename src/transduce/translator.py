@@ -10,6 +10,7 @@ import numpy as np
 
 from transduce.alignment import Links, links, words_of
 from transduce.config import SearchConfig
+from transduce.engines.choice import choose_engine
 from transduce.errors import BadInput, BadRun
 from transduce.folder import RunConfig, weights_file
 from transduce.hypotheses import Engine, Hypothesis, Ints, Job
@@ -38,14 +39,23 @@ class Translator:
         self.forbidden = codec.target.forbidden()
 
     @classmethod
-    def load(cls, run: str | Path | Sequence[str | Path], *, device: str = "auto") -> Self:
+    def load(
+        cls,
+        run: str | Path | Sequence[str | Path],
+        *,
+        device: str = "auto",
+        engine: str = "auto",
+        quantize: str = "none",
+    ) -> Self:
         """Load the model of a run folder, or of several: then the mean of what they predict counts.
 
         At each step it is the arithmetic mean of their probabilities. All must have the same
         subwords; everything else, the settings of the search included, is the first one's.
-        """
-        from transduce.engines.pytorch import TorchEngine
 
+        `engine` is torch, ctranslate2, or auto: the fastest there is, which its `name` tells.
+        `quantize` is how ctranslate2 holds the matrices: none (float32), int8 and so on, or auto:
+        what this processor multiplies fastest.
+        """
         runs = [Path(one) for one in ([run] if isinstance(run, str | Path) else run)]
         if not runs:
             raise BadInput("there is no run to load: expected at least one folder")
@@ -59,11 +69,13 @@ class Translator:
                     "must be trained on the same text, with the same --valid and vocabulary"
                 )
         words = [weights_file(*one)[1] for one in zip(runs, configs, strict=True)]
-        engine = TorchEngine.load(runs, configs, codec.target.forbidden(), device)
+        loaded = choose_engine(
+            runs, configs, codec, engine=engine, device=device, quantize=quantize
+        )
         limit = min(one.model.max_len for one in configs)
         model = dataclasses.replace(configs[0].model, max_len=limit)
         config = dataclasses.replace(configs[0], model=model)
-        return cls(engine, codec, config, "; ".join(words))
+        return cls(loaded, codec, config, "; ".join(words))
 
     def __call__(self, text: str) -> str:
         """Translate one text."""

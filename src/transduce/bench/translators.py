@@ -42,7 +42,7 @@ class Ours:
 
         name, _, quantize = engine.partition(":")
         self.translator = Translator.load(
-            run, device=device, engine=name, quantize=quantize or "auto"
+            run, device=device, engine=name, quantize=quantize or "none"
         )
         self.path = self.translator.engine.name
         self.device = "cuda" if "cuda" in self.path else "cpu"

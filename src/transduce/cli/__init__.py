@@ -14,7 +14,18 @@ from typing import Annotated
 import typer
 
 from transduce import __version__
-from transduce.cli import average, bench, curves, demo, distill, info, score, train, translate
+from transduce.cli import (
+    average,
+    bench,
+    curves,
+    demo,
+    distill,
+    export,
+    info,
+    score,
+    train,
+    translate,
+)
 from transduce.errors import Interrupted, TransduceError
 from transduce.progress import Unsaid
 
@@ -27,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for module in (demo, train, distill, translate, score, average, info, curves):
+for module in (demo, train, distill, translate, score, average, info, export, curves):
     app.command(epilog=module.EXAMPLES)(getattr(module, module.__name__.rpartition(".")[2]))
 app.add_typer(bench.app, name="bench")
 

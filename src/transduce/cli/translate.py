@@ -139,6 +139,19 @@ def translate(
     device: Annotated[
         str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu or cuda.")
     ] = "auto",
+    engine: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=MACHINE, help="auto, torch or ctranslate2; auto: the fastest there is."
+        ),
+    ] = "auto",
+    quantize: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=MACHINE,
+            help="How ctranslate2 holds matrices: none, int8 …, or auto for this processor.",
+        ),
+    ] = "none",
 ) -> None:
     """Translate text line by line: line n of the output translates line n of the input.
 
@@ -169,7 +182,8 @@ def translate(
         raise BadInput("--prefix and --prefixes both say how translations begin: give one of them")
     progress = for_people()
     runs = [run, *(others or [])]
-    translator = Translator.load(runs, device=device)
+    translator = Translator.load(runs, device=device, engine=engine, quantize=quantize)
+    progress.say(f"engine: {translator.engine.name}")
     if not all((one / "model.safetensors").exists() for one in runs):
         progress.say(f"translating with {translator.weights}")
     form: lines.Form
