@@ -16,7 +16,7 @@ from transduce.errors import BadInput
 from transduce.machine import choose_device, cores
 from transduce.model import Transformer
 from transduce.search import Hypothesis, log_probabilities, search
-from transduce.subwords import EOS, Codec, Subwords
+from transduce.subwords import EOS, Codec, Coder
 
 WINDOW = 100  # batches that are read ahead, so that similar lengths meet
 ENDS = (".", "!", "?", "…", "。", "！", "？", ";", ":")  # where an over-long sentence is best cut
@@ -233,7 +233,7 @@ class Translator:
         )
 
     @staticmethod
-    def _ids(text: str, subwords: Subwords) -> Ints:
+    def _ids(text: str, subwords: Coder) -> Ints:
         return np.array([*subwords.encode(_one_line(text)), EOS])
 
 
@@ -248,7 +248,7 @@ class _Job:
     prefix: list[int]
 
 
-def cut(ids: list[int], limit: int, subwords: Subwords) -> list[list[int]]:
+def cut(ids: list[int], limit: int, subwords: Coder) -> list[list[int]]:
     """Cut a sentence that is longer than the model's limit: after a mark, else between words."""
     parts = []
     while len(ids) > limit:
