@@ -32,6 +32,7 @@ ORDER = [
     "packed_attention",
     "attention",
     "model",
+    "marian",
     "loss",
     "schedule",
     "checkpoint",
@@ -47,13 +48,18 @@ ORDER = [
     "validation",
     "training",
     "translator",
+    "export",
+    "importing",
     "look",
     "bench",
     "cli",
     "__main__",
 ]
 WITHOUT_TORCH = ORDER[: ORDER.index("batches")]
-OPTIONAL = {"sacremoses", "zstandard", "transformers", "tensorboard", "matplotlib", "triton"}
+OPTIONAL = {
+    *("sacremoses", "zstandard", "transformers", "sentencepiece", "tensorboard", "matplotlib"),
+    "triton",
+}
 # Written in Triton, they are nothing without it; so they count as optional themselves.
 IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.rows"}
 
@@ -173,7 +179,8 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "train", "translate", "score", "info", "curves", "bench", "demo"]
+    "command",
+    ["", "train", "translate", "score", "info", "curves", "bench", "demo", "export", "import"],
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:
     argv = ["transduce", *command.split(), "--help"]

@@ -14,7 +14,18 @@ from typing import Annotated
 import typer
 
 from transduce import __version__
-from transduce.cli import average, bench, curves, demo, info, score, train, translate
+from transduce.cli import (
+    average,
+    bench,
+    curves,
+    demo,
+    export,
+    import_,
+    info,
+    score,
+    train,
+    translate,
+)
 from transduce.errors import Interrupted, TransduceError
 from transduce.progress import Unsaid
 
@@ -27,8 +38,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for module in (demo, train, translate, score, average, info, curves):
-    app.command(epilog=module.EXAMPLES)(getattr(module, module.__name__.rpartition(".")[2]))
+for module in (demo, train, translate, score, average, info, curves, export, import_):
+    name = module.__name__.rpartition(".")[2]
+    app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(bench.app, name="bench")
 
 SECONDS_TO_SPEAK = 10  # for the first of several processes

@@ -1,10 +1,10 @@
 """What every kind of subwords has in common: the special tokens, and what may be asked of them."""
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, Protocol
 
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding
 
 from transduce.errors import BadInput
 
@@ -52,10 +52,10 @@ class Coder(Protocol):
         """Return all there is to store."""
 
 
-def encodings(tokenizer: Tokenizer, texts: list[str]) -> list[Encoding]:
-    """Encode texts, or say which of them is no text."""
+def encodings(encode: Callable[..., list[Encoding]], texts: list[str]) -> list[Encoding]:
+    """Encode texts by a function of `tokenizers`, or say which of them is no text."""
     try:
-        return tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        return encode(texts, add_special_tokens=False)
     except TypeError:
         for number, text in enumerate(texts, start=1):
             if any(unicodedata.category(letter) == "Cs" for letter in text):

@@ -115,7 +115,8 @@ class Subwords:
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
-        return [encoding.ids for encoding in encodings(self._tokenizer, texts)]
+        found = encodings(self._tokenizer.encode_batch_fast, texts)
+        return [encoding.ids for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; padding, begin and end are nothing."""

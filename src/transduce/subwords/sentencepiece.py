@@ -128,9 +128,10 @@ class SentencePiece:
             self._normalised(text[code.end() :] if code else text)
             for text, code in zip(texts, codes, strict=True)
         ]
+        found = encodings(self._tokenizer.encode_batch, rests)  # the fast one keeps no tokens
         return [
             [self._ids.get(name, UNK) for name in ([code[0]] if code else []) + encoding.tokens]
-            for code, encoding in zip(codes, encodings(self._tokenizer, rests), strict=True)
+            for code, encoding in zip(codes, found, strict=True)
         ]
 
     def _normalised(self, text: str) -> str:
@@ -220,9 +221,7 @@ class Rules:
                 raise ValueError("its rules are cut short") from None
             self._texts = charsmap[4 + size :]
         single = {code: self._longest(bytes([code])) for code in range(128)}
-        self._of_ascii = {
-            code: text.decode() for code, (length, text) in single.items() if length
-        }
+        self._of_ascii = {code: text.decode() for code, (length, text) in single.items() if length}
         # Then text in ASCII needs no trie.
         self._alone = not any(
             self._longest(bytes([first, second]))[0] == 2
