@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from transduce.config import ModelConfig
+from transduce.model import Transformer
 
 # Our matrix of embeddings to Marian's names for it, by what is tied; a tied one stands once here.
 EMBEDDINGS = {
@@ -42,14 +43,15 @@ def to_marian(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, T
     """Return Marian's tensors of ours; biases that ours has none of are 0."""
     order = _order(config.d_model)
     found = {}
-    for entry in entries(config):
+    for entry in entries(config.replace(attention_bias=True)):
+        if entry.ours not in tensors:
+            found |= {name: torch.zeros(config.d_model) for name in entry.theirs}
+            continue
         tensor = tensors[entry.ours].float()
         if entry.axis is not None:
             tensor = tensor.index_select(entry.axis, order)
         for name, part in zip(entry.theirs, tensor.chunk(len(entry.theirs)), strict=True):
             found[name] = part.contiguous()
-    for name in attention_biases(config):
-        found.setdefault(name, torch.zeros(config.d_model))
     bias = tensors["logits_bias"] if config.logits_bias else torch.zeros(config.target_vocabulary)
     return found | {LOGITS_BIAS: bias[None]}
 
@@ -66,18 +68,17 @@ def from_marian(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str,
     return found
 
 
-def marian_names(config: ModelConfig) -> list[str]:
-    """Return the names of all that Marian has."""
-    found = [
-        name for entry in entries(config.replace(attention_bias=True)) for name in entry.theirs
-    ]
-    return [*found, LOGITS_BIAS]
+def shapes(config: ModelConfig) -> dict[str, torch.Size]:
+    """Return the shape of everything that Marian has."""
+    with torch.device("meta"):
+        tensors = to_marian(config, dict(Transformer(config).named_parameters()))
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
-def attention_biases(config: ModelConfig) -> list[str]:
-    """Return Marian's names of the biases that our model has only with `attention_bias`."""
+def attention_biases(tensors: Mapping[str, Tensor]) -> list[Tensor]:
+    """Return those of Marian's tensors that our model has only with `attention_bias`."""
     ends = tuple(f"{name}_proj.bias" for name in ("q", "k", "v", "out"))
-    return [name for name in marian_names(config) if name.endswith(ends)]
+    return [tensor for name, tensor in tensors.items() if name.endswith(ends)]
 
 
 def entries(config: ModelConfig) -> Iterator[Entry]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from transduce import __version__
-from transduce.checkpoint import RunConfig, load_weights, save_tensors
+from transduce.checkpoint import RunConfig, save_tensors
 from transduce.config import TrainConfig
 from transduce.errors import BadInput
 from transduce.files import replacing_folder
@@ -18,7 +18,6 @@ from transduce.importing.settings import Theirs
 from transduce.importing.vocabulary import read_sides
 from transduce.importing.weights import read_weights
 from transduce.marian import LOGITS_BIAS, attention_biases, from_marian
-from transduce.model import Transformer
 from transduce.subwords import Codec
 
 __all__ = ["import_model"]
@@ -38,13 +37,10 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
     model = theirs.model(len(source.rows), len(target.rows), joint=codec.joint)
     tensors = read_weights(folder, model, source, target)
     model = model.replace(
-        attention_bias=any(bool(tensors[name].any()) for name in attention_biases(model)),
+        attention_bias=any(bool(bias.any()) for bias in attention_biases(tensors)),
         logits_bias=bool(tensors[LOGITS_BIAS].any()),
     )
     weights = from_marian(model, tensors)
-    with torch.device("meta"):
-        empty = Transformer(model)
-    load_weights(empty, weights, folder)  # refuses other shapes
     config = RunConfig(
         model=model,
         train=TrainConfig(joint=codec.joint, subwords=codec.kind),

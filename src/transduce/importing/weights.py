@@ -14,7 +14,7 @@ from torch import Tensor
 from transduce.config import ModelConfig
 from transduce.errors import BadInput, MissingExtra
 from transduce.importing.vocabulary import Side
-from transduce.marian import EMBEDDINGS, LOGITS_BIAS, marian_names
+from transduce.marian import EMBEDDINGS, LOGITS_BIAS, shapes
 from transduce.subwords import BOS
 
 # The bias of a word that is never said. Finite, for label smoothing takes the mean over all words;
@@ -27,6 +27,8 @@ TIED = {
     "model.encoder.embed_tokens.weight": ("model.shared.weight",),
     "model.decoder.embed_tokens.weight": ("model.shared.weight", "lm_head.weight"),
 }
+# What may be there beside: the same matrix again, and what follows from a formula (paper 3.5).
+REPEATED = ("embed_tokens.weight", "lm_head.weight", "shared.weight", "embed_positions.weight")
 
 
 def read_weights(folder: Path, model: ModelConfig, source: Side, target: Side) -> dict[str, Tensor]:
@@ -45,10 +47,23 @@ def read_weights(folder: Path, model: ModelConfig, source: Side, target: Side) -
     if target.begins_with_copy:
         bias[BOS] = NEVER
     tensors[LOGITS_BIAS] = bias.clamp(min=NEVER)[None]
-    for name in marian_names(model):
+    return _as_expected(folder, tensors, model)
+
+
+def _as_expected(folder: Path, tensors: dict[str, Tensor], model: ModelConfig) -> dict[str, Tensor]:
+    """Return just what the model has; refuse what is missing, of another shape or unheard of."""
+    expected = shapes(model)
+    for name, shape in expected.items():
         if name not in tensors:
             raise BadInput(f"the weights of {folder} lack {name}")
-    return tensors
+        if tensors[name].shape != shape:
+            raise BadInput(
+                f"{name} of {folder} is {tuple(tensors[name].shape)}, expected {tuple(shape)}"
+            )
+    for name in sorted(tensors.keys() - expected.keys()):
+        if not name.endswith(REPEATED):
+            raise BadInput(f"{folder} has weights of which its config.json says nothing: {name}")
+    return {name: tensors[name] for name in expected}
 
 
 def _in_our_order(folder: Path, tensors: dict[str, Tensor], name: str, side: Side) -> Tensor:
