@@ -1,15 +1,18 @@
 """Small models and batches that several tests share."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from transduce.batches import Batch, Ints, SelfView, make_batch
+from transduce.checkpoint import RunConfig, load_model, save_model, weights_of
 from transduce.config import ModelConfig
 from transduce.corpus import Part, Side
+from transduce.engine import Objective
 from transduce.model import Transformer
-from transduce.subwords import EOS
+from transduce.subwords import EOS, Codec
 
 SMALL = {
     "N": 2,
@@ -73,3 +76,33 @@ def logits_by_sentence(model: Transformer, batch: Batch) -> list[torch.Tensor]:
 def batch_of(*lengths: tuple[int, int]) -> Batch:
     """Return a batch of random pairs of these lengths."""
     return make_batch(pairs_of(list(lengths)))
+
+
+def tokens_of(codec: Codec, pairs: list[tuple[str, str]]) -> list[tuple[Ints, Ints]]:
+    """Return the tokens of pairs of texts, each with its end."""
+    return [
+        (
+            np.array([*codec.source.encode(source), EOS]),
+            np.array([*codec.target.encode(target), EOS]),
+        )
+        for source, target in pairs
+    ]
+
+
+def memorise(run: Path, pairs: list[tuple[str, str]], steps: int = 120) -> list[float]:
+    """Train the model of a run until it knows a few pairs by heart; return all losses."""
+    config, codec = RunConfig.load(run), Codec.load(run / "subwords.json")
+    model, _ = load_model(run, config, torch.device("cpu"))
+    batch = make_batch(tokens_of(codec, pairs))
+    objective = Objective(model.train(), 0.1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    torch.manual_seed(0)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss, _ = objective(batch)
+        (loss / len(batch.labels)).backward()
+        optimizer.step()
+        losses.append(loss.item())
+    save_model(run, config, weights_of(model), "what a few pairs taught")
+    return losses

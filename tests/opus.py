@@ -95,11 +95,12 @@ def write_opus(folder: Path, *, separate: bool = False, seed: int = 0, **changes
     model = MarianMTModel(config)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.2 * torch.randn_like(parameter)
+            parameter.add_(torch.randn_like(parameter), alpha=0.2)
         model.final_logits_bias.normal_()
         model.final_logits_bias[0, 0] += 3.0  # outputs shall end
     model.generation_config.num_beams = 3
     model.generation_config.length_penalty = 0.8
+    model.generation_config.bad_words_ids = [[pad]]
     model.save_pretrained(folder)
     MarianTokenizer(
         str(folder / "source.spm"),

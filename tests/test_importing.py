@@ -9,23 +9,21 @@ from typing import Any
 
 import pytest
 import torch
-
 from conftest import CommandLine, snapshot
+
+from models import memorise, tokens_of
+from opus import names_of, spm, write_opus
 from transduce import Translator, pocket
-from transduce.batches import make_batch
-from transduce.checkpoint import RunConfig, load_model, save_model, weights_of
-from transduce.engine import Objective
+from transduce.checkpoint import RunConfig
 from transduce.errors import BadInput, BadRun, MissingExtra
 from transduce.export.huggingface import export
 from transduce.importing import import_model
 from transduce.importing.weights import NEVER
 from transduce.search import log_probabilities
-from transduce.subwords import BOS, EOS, UNK
+from transduce.subwords import BOS, UNK
 
 pytest.importorskip("transformers")
 pytest.importorskip("sentencepiece")
-
-from opus import names_of, spm, write_opus
 
 LIMIT = 40  # tokens of an output, with what begins and ends it
 
@@ -66,12 +64,8 @@ class Both:
                 decoder_input_ids=torch.cat([begin, labels[:-1]])[None],
             ).logits[0]
         theirs = logits.log_softmax(-1).gather(1, labels[:, None]).flatten()
-        codec = self.ours.codec
-        pair = [codec.source.encode(source), EOS], [codec.target.encode(target), EOS]
-        (found,) = log_probabilities(
-            self.ours.model,
-            [(torch.tensor([*pair[0][0], EOS]).numpy(), torch.tensor([*pair[1][0], EOS]).numpy())],
-        )
+        pairs = tokens_of(self.ours.codec, [(source, target)])
+        (found,) = log_probabilities(self.ours.model, pairs)
         return float((theirs - torch.tensor(found)).abs().max())
 
 
@@ -99,28 +93,7 @@ def tuned(both: Both, tmp_path_factory: pytest.TempPathFactory) -> tuple[Both, l
     """The imported model after some steps of training, exported, and the losses of the steps."""
     folder = tmp_path_factory.mktemp("tuned")
     run = Path(shutil.copytree(both.run, folder / "run"))
-    config = RunConfig.load(run)
-    model, _ = load_model(run, config, torch.device("cpu"))
-    codec = both.ours.codec
-    pairs = [
-        tuple(
-            torch.tensor([*side.encode(text), EOS]).numpy()
-            for side, text in zip((codec.source, codec.target), pair, strict=True)
-        )
-        for pair in SHORT
-    ]
-    batch = make_batch([(source, target) for source, target in pairs])
-    objective = Objective(model.train(), 0.1)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    torch.manual_seed(0)
-    losses = []
-    for _ in range(120):
-        optimizer.zero_grad()
-        loss, _ = objective(batch)
-        (loss / len(batch.labels)).backward()
-        optimizer.step()
-        losses.append(loss.item())
-    save_model(run, config, weights_of(model), "tuned")
+    losses = memorise(run, SHORT)
     export(run, folder / "exported")
     return Both(folder / "exported", run), losses
 
@@ -241,6 +214,7 @@ def test_the_command_makes_a_run_that_other_commands_understand(
         path.write_text(f"{text}\n", encoding="utf-8")
     assert SHORT[0][1] in cli("translate", run, files[0], "--given", files[1]).stdout
     assert "no checkpoints" in cli("average", run).error
+    assert "holds an imported model" in cli("train", *files, "--out", run).error
     assert "exists already" in cli("import", opus, "--out", run).error
     assert "there is no folder" in cli("import", tmp_path / "none", "--out", run / "b").error
 
@@ -313,6 +287,7 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
     (settings(d_model=64), r"model.shared.weight of .* is \(\d+, 32\), expected \(\d+, 64\)"),
     (written("generation_config.json", '{"num_beams": 0}'), r"num_beams or length_penalty"),
     (written("generation_config.json", '{"length_penalty": -1.0}'), r"alpha = -1.0"),
+    (settings(bad_words_ids=[[7]]), r"bad_words_ids = \[\[7\]\]: expected none but <pad>"),
     (without("model.safetensors"), r"no weights: expected model.safetensors or pytorch_model.bin"),
     (written("model.safetensors", "no tensors"), r"damaged or no safetensors file"),
     (renamed("layers.0.fc1.weight", "layers.0.fc9.weight"), r"lack model.*fc1.weight"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from opus import SCRIPTS, names_of, spm, texts
 from transduce.errors import BadInput, BadRun
 from transduce.subwords import BOS, EOS, PAD, SPECIAL, UNK, Codec, SentencePiece
 from transduce.subwords.sentencepiece import Rules
@@ -16,8 +17,6 @@ from transduce.translator import cut
 
 pytest.importorskip("transformers")
 sentencepiece = pytest.importorskip("sentencepiece")
-
-from opus import SCRIPTS, names_of, spm, texts
 
 LETTERS = sorted({*"".join(SCRIPTS), *"aeiouß \t\u3000\u200b\u00a0▁\u0301\u0308\u0653ำﷺ①!.0"})
 PRINTED = st.text(st.sampled_from(LETTERS), max_size=30)
@@ -69,12 +68,13 @@ def likelihood(pieces: list[str], model: bytes) -> float:
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     scores = [processor.get_score(number) for number in range(3, len(processor))]
     unknown = min(scores) - 10
-    return sum(
+    total: float = sum(
         len(piece) * unknown
         if processor.is_unknown(number := processor.piece_to_id(piece))
         else processor.get_score(number)
         for piece in pieces
     )
+    return total
 
 
 @pytest.mark.parametrize("side", [0, 1])

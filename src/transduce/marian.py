@@ -42,7 +42,7 @@ class Entry:
 def to_marian(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return Marian's tensors of ours; biases that ours has none of are 0."""
     order = _order(config.d_model)
-    found = {}
+    found: dict[str, Tensor] = {}
     for entry in entries(config.replace(attention_bias=True)):
         if entry.ours not in tensors:
             found |= {name: torch.zeros(config.d_model) for name in entry.theirs}

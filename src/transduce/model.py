@@ -1,7 +1,7 @@
 """The Transformer (paper 3). T tokens of a packed run, S sentences, H heads."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
@@ -17,7 +17,8 @@ from transduce.config import ModelConfig
 from transduce.fused import linear_relu, residual_norm
 from transduce.linear import Linear, product
 
-ACTIVATIONS = {"swish": F.silu, "gelu": F.gelu}  # beside ReLU, which has kernels of its own
+# Beside ReLU, which has a kernel of its own.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
 Layer = TypeVar("Layer", bound=nn.Module)
 

@@ -79,6 +79,11 @@ def continued(
 ) -> RunConfig:
     """Return the settings of a run that goes on, with the changes that it can bear."""
     config = RunConfig.load(run)
+    if config.preset == "imported":
+        raise BadSetting(
+            f"{run} holds an imported model, which no training here has begun: "
+            "choose another folder for a new run"
+        )
     if preset and preset != config.preset:
         find_preset(preset)
         raise BadSetting(

@@ -24,8 +24,8 @@ def export(run: Path, folder: Path) -> None:
       beam stays as wide as it is where ours has a slot less for each output that has ended. Both
       agree in greedy search, and in beam search with length_penalty 0 where no better output than
       the first that ended is still alive.
-    - `generate` has one limit for all outputs, as many tokens as there are positions; ours is 50
-      subwords more than the source has.
+    - `generate` has one limit for all outputs, as many tokens as there are positions, and lets them
+      end there at no cost; ours is 50 subwords more than the source has, and the end counts.
     - The tokenizer cuts nothing: a source longer than `model_max_length` is for its caller to cut.
 
     With separate vocabularies the tokenizer is the source's, and that of the target stands in the

@@ -101,6 +101,12 @@ class Theirs:
     def search(self) -> SearchConfig:
         """Return the settings of the search."""
         stated = self.config | self.generation
+        words = stated.get("bad_words_ids") or []
+        if any(word != [self.config.get("pad_token_id")] for word in words):
+            raise BadInput(
+                f"{self.folder} has bad_words_ids = {words}: expected none but <pad>, for what may "
+                "not come out here follows from the subwords"
+            )
         try:
             return SearchConfig(
                 beam=stated.get("num_beams", SearchConfig().beam),
