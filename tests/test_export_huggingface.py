@@ -103,8 +103,10 @@ def test_logits_are_the_same_whatever_the_model(
 ) -> None:
     exported = Exported(changed(own_run, **settings), tmp_path / "hf")
     assert_same_logits(exported)
-    longest = exported.ours.config.model.max_len + LONGER
-    assert exported.model.config.max_position_embeddings == longest
+    config, ours = exported.model.config, exported.ours.config.model
+    assert config.max_position_embeddings == ours.max_len + LONGER
+    assert config.share_encoder_decoder_embeddings == (ours.tie == "all")
+    assert config.tie_word_embeddings == (ours.tie != "none")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import CommandLine, snapshot
+from safetensors.torch import load_file, save_file
 
 from models import memorise, tokens_of
 from opus import names_of, spm, write_opus
@@ -287,7 +288,10 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
     (settings(d_model=64), r"model.shared.weight of .* is \(\d+, 32\), expected \(\d+, 64\)"),
     (written("generation_config.json", '{"num_beams": 0}'), r"num_beams or length_penalty"),
     (written("generation_config.json", '{"length_penalty": -1.0}'), r"alpha = -1.0"),
-    (settings(bad_words_ids=[[7]]), r"bad_words_ids = \[\[7\]\]: expected none but <pad>"),
+    (
+        written("generation_config.json", '{"bad_words_ids": [[7]]}'),
+        r"bad_words_ids = \[\[7\]\]: expected none but <pad>",
+    ),
     (without("model.safetensors"), r"no weights: expected model.safetensors or pytorch_model.bin"),
     (written("model.safetensors", "no tensors"), r"damaged or no safetensors file"),
     (renamed("layers.0.fc1.weight", "layers.0.fc9.weight"), r"lack model.*fc1.weight"),
@@ -322,6 +326,23 @@ def test_a_vocabulary_of_another_size_than_the_matrix_is_refused(own: Path, tmp_
     names["one more"] = len(names)
     (own / "vocab.json").write_text(json.dumps(names), encoding="utf-8")
     with pytest.raises(BadInput, match=r"model.shared.weight .* rows, but its vocabulary"):
+        import_model(own, tmp_path / "run")
+
+
+def test_tied_matrices_that_differ_are_refused(own: Path, tmp_path: Path) -> None:
+    path = own / "model.safetensors"
+    tensors = load_file(path)
+    save_file(tensors | {"lm_head.weight": tensors["model.shared.weight"] + 1}, path)
+    with pytest.raises(BadInput, match="model.shared.weight and lm_head.weight of .* differ"):
+        import_model(own, tmp_path / "run")
+
+
+def test_a_lack_of_weights_in_an_older_folder_is_named(own: Path, tmp_path: Path) -> None:
+    tensors = load_file(own / "model.safetensors")
+    del tensors["model.encoder.layers.0.fc1.bias"]
+    torch.save(tensors, own / "pytorch_model.bin")
+    (own / "model.safetensors").unlink()
+    with pytest.raises(BadInput, match=r"lack model.encoder.layers.0.fc1.bias"):
         import_model(own, tmp_path / "run")
 
 

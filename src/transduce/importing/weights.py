@@ -23,7 +23,11 @@ NEVER = -100.0
 OLDER = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.safetensors.index.json")
 # Under which other names a matrix that is tied may have been saved.
 TIED = {
-    "model.shared.weight": ("model.decoder.embed_tokens.weight", "lm_head.weight"),
+    "model.shared.weight": (
+        "model.encoder.embed_tokens.weight",
+        "model.decoder.embed_tokens.weight",
+        "lm_head.weight",
+    ),
     "model.encoder.embed_tokens.weight": ("model.shared.weight",),
     "model.decoder.embed_tokens.weight": ("model.shared.weight", "lm_head.weight"),
 }
@@ -37,11 +41,18 @@ def read_weights(folder: Path, model: ModelConfig, source: Side, target: Side) -
     Where no token of its own begins an output, <s> gets a copy of the row of the one that does, and
     a bias that keeps it out of the softmax.
     """
-    tensors = _read(folder)
+    tensors, embeddings = _read(folder), {}
     for name in EMBEDDINGS[model.tie].values():
-        saved = next((one for one in (name, *TIED.get(name, ())) if one in tensors), name)
         side = source if "encoder" in name else target
-        tensors[name] = _in_our_order(folder, tensors, saved, side)
+        saved = [one for one in (name, *TIED.get(name, ())) if one in tensors] or [name]
+        for other in saved[1:]:
+            if not torch.equal(tensors[saved[0]], tensors[other]):
+                raise BadInput(
+                    f"{saved[0]} and {other} of {folder} differ: expected one matrix, for its "
+                    "config.json says that they are tied"
+                )
+        embeddings[name] = _in_our_order(folder, tensors, saved[0], side)
+    tensors |= embeddings
     bias = tensors.get(LOGITS_BIAS, torch.zeros(1, target.size))  # (1, V)
     bias = _in_our_order(folder, {LOGITS_BIAS: bias.flatten()}, LOGITS_BIAS, target)
     if target.begins_with_copy:
@@ -96,6 +107,8 @@ def _read_by_transformers(folder: Path) -> dict[str, Tensor]:
         from transformers.utils import logging
     except ImportError:
         raise MissingExtra(f"the format of {folder}", "transformers", "huggingface") from None
+    talks = logging.get_verbosity()
+    logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         model, told = MarianMTModel.from_pretrained(folder, output_loading_info=True)
@@ -103,6 +116,7 @@ def _read_by_transformers(folder: Path) -> dict[str, Tensor]:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise BadInput(f"transformers cannot load {folder}: {lines[0]}") from None
     finally:
+        logging.set_verbosity(talks)
         logging.enable_progress_bar()
     for name in sorted(told["missing_keys"]):
         raise BadInput(f"the weights of {folder} lack {name}")
