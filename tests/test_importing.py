@@ -333,7 +333,7 @@ def test_tied_matrices_that_differ_are_refused(own: Path, tmp_path: Path) -> Non
     path = own / "model.safetensors"
     tensors = load_file(path)
     save_file(tensors | {"lm_head.weight": tensors["model.shared.weight"] + 1}, path)
-    with pytest.raises(BadInput, match="model.shared.weight and lm_head.weight of .* differ"):
+    with pytest.raises(BadInput, match=r"model.shared.weight and lm_head.weight of .* differ"):
         import_model(own, tmp_path / "run")
 
 

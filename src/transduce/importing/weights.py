@@ -21,18 +21,18 @@ from transduce.subwords import BOS
 # e^-100 adds nothing to a softmax.
 NEVER = -100.0
 OLDER = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.safetensors.index.json")
-# Under which other names a matrix that is tied may have been saved.
+SHARED, ENCODER, DECODER, HEAD = (
+    *("model.shared.weight", "model.encoder.embed_tokens.weight"),
+    *("model.decoder.embed_tokens.weight", "lm_head.weight"),
+)
+# By what is tied: under which other names a matrix may have been saved, alone or once more.
 TIED = {
-    "model.shared.weight": (
-        "model.encoder.embed_tokens.weight",
-        "model.decoder.embed_tokens.weight",
-        "lm_head.weight",
-    ),
-    "model.encoder.embed_tokens.weight": ("model.shared.weight",),
-    "model.decoder.embed_tokens.weight": ("model.shared.weight", "lm_head.weight"),
+    "all": {SHARED: (ENCODER, DECODER, HEAD)},
+    "decoder": {DECODER: (HEAD,)},
+    "none": {ENCODER: (SHARED,), DECODER: (SHARED,)},
 }
 # What may be there beside: the same matrix again, and what follows from a formula (paper 3.5).
-REPEATED = ("embed_tokens.weight", "lm_head.weight", "shared.weight", "embed_positions.weight")
+REPEATED = (SHARED, ENCODER, DECODER, HEAD, "embed_positions.weight")
 
 
 def read_weights(folder: Path, model: ModelConfig, source: Side, target: Side) -> dict[str, Tensor]:
@@ -41,17 +41,12 @@ def read_weights(folder: Path, model: ModelConfig, source: Side, target: Side) -
     Where no token of its own begins an output, <s> gets a copy of the row of the one that does, and
     a bias that keeps it out of the softmax.
     """
-    tensors, embeddings = _read(folder), {}
+    tensors = _read(folder)
+    embeddings = {}
     for name in EMBEDDINGS[model.tie].values():
-        side = source if "encoder" in name else target
-        saved = [one for one in (name, *TIED.get(name, ())) if one in tensors] or [name]
-        for other in saved[1:]:
-            if not torch.equal(tensors[saved[0]], tensors[other]):
-                raise BadInput(
-                    f"{saved[0]} and {other} of {folder} differ: expected one matrix, for its "
-                    "config.json says that they are tied"
-                )
-        embeddings[name] = _in_our_order(folder, tensors, saved[0], side)
+        saved = _saved_as(folder, tensors, name, model)
+        side = source if name == ENCODER else target
+        embeddings[name] = _in_our_order(folder, tensors, saved, side)
     tensors |= embeddings
     bias = tensors.get(LOGITS_BIAS, torch.zeros(1, target.size))  # (1, V)
     bias = _in_our_order(folder, {LOGITS_BIAS: bias.flatten()}, LOGITS_BIAS, target)
@@ -75,6 +70,19 @@ def _as_expected(folder: Path, tensors: dict[str, Tensor], model: ModelConfig) -
         if not name.endswith(REPEATED):
             raise BadInput(f"{folder} has weights of which its config.json says nothing: {name}")
     return {name: tensors[name] for name in expected}
+
+
+def _saved_as(folder: Path, tensors: dict[str, Tensor], name: str, model: ModelConfig) -> str:
+    """Return under which name a matrix of embeddings was saved; refuse twins that differ."""
+    names = (name, *TIED[model.tie].get(name, ()))
+    first, *others = [one for one in names if one in tensors] or [name]
+    for other in others if model.tie != "none" else []:
+        if not torch.equal(tensors[first], tensors[other]):
+            raise BadInput(
+                f"{first} and {other} of {folder} differ: expected one matrix, for its "
+                "config.json says that they are tied"
+            )
+    return first
 
 
 def _in_our_order(folder: Path, tensors: dict[str, Tensor], name: str, side: Side) -> Tensor:
