@@ -120,9 +120,7 @@ class TrainConfig(Settings):
     # What is learned from.
     vocabulary: int | None = None  # None: from the size of the corpus
     joint: bool = True  # one vocabulary for both languages (5.1)
-    subwords: Literal["bpe", "wordpiece", "sentencepiece"] = (
-        "bpe"  # the last: imported, not learned
-    )
+    subwords: Literal["bpe", "wordpiece", "sentencepiece"] = "bpe"  # the last: imported only
     batch_tokens: int = 25_000  # of an update, on each side (5.1)
     accumulate: int | None = 1  # pieces that a process computes it in; None: as few as fit
     max_skew: float = 4.0  # drop pairs where one side is this many times longer, and 10 more

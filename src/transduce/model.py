@@ -205,8 +205,8 @@ class Transformer(nn.Module):
         self.output = (
             target if config.tie != "none" else _matrix(config.target_vocabulary, config.d_model)
         )
-        words = config.target_vocabulary if config.logits_bias else None
-        self.logits_bias = None if words is None else nn.Parameter(torch.zeros(words))
+        bias = nn.Parameter(torch.zeros(config.target_vocabulary)) if config.logits_bias else None
+        self.logits_bias = bias
         self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config) for _ in range(config.depth_of_decoder)

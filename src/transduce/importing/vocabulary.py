@@ -42,18 +42,16 @@ def read_sides(theirs: Theirs) -> tuple[Side, Side]:
 
 
 def _read_sentencepiece(theirs: Theirs) -> tuple[Side, Side]:
-    folder, vocabulary = theirs.folder, theirs.folder / "vocab.json"
-    if theirs.tokenizer.get("separate_vocabs", False):
-        source = _side(folder / "source.spm", _names(vocabulary), None)
-        vocabulary = folder / "target_vocab.json"
-    else:
-        source = None
-    names = _names(vocabulary)
-    _require_same(theirs, vocabulary, names, {"pad_token_id": PAD, "eos_token_id": EOS})
+    folder, separate = theirs.folder, theirs.tokenizer.get("separate_vocabs", False)
+    path = folder / ("target_vocab.json" if separate else "vocab.json")
+    names, of_source = _names(path), _names(folder / "vocab.json")
+    _require_same(theirs, path, names, {"pad_token_id": PAD, "eos_token_id": EOS})
     begin = theirs.config.get("decoder_start_token_id")
-    theirs.require("decoder_start_token_id", begin in names.values(), f"a token of {vocabulary}")
-    target = _side(folder / "target.spm", names, begin)
-    return source or _side(folder / "source.spm", names, begin), target
+    theirs.require("decoder_start_token_id", begin in names.values(), f"a token of {path}")
+    return (
+        _side(folder / "source.spm", of_source, None if separate else begin),
+        _side(folder / "target.spm", names, begin),
+    )
 
 
 def _read_learned(theirs: Theirs) -> tuple[Side, Side]:
