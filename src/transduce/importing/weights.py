@@ -26,7 +26,7 @@ SHARED, ENCODER, DECODER, HEAD = (
     *("model.decoder.embed_tokens.weight", "lm_head.weight"),
 )
 # By what is tied: under which other names a matrix may have been saved, alone or once more.
-TIED = {
+TIED: dict[str, dict[str, tuple[str, ...]]] = {
     "all": {SHARED: (ENCODER, DECODER, HEAD)},
     "decoder": {DECODER: (HEAD,)},
     "none": {ENCODER: (SHARED,), DECODER: (SHARED,)},
