@@ -1,6 +1,7 @@
 """Small models and batches that several tests share."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,17 @@ import torch
 
 from transduce.batches import Batch, Ints, SelfView, make_batch, pack
 from transduce.cache import Cache
+from transduce.checkpoint import load_model, save_model, weights_of
 from transduce.config import ModelConfig, SearchConfig
 from transduce.corpus import Part, Side
 from transduce.decoding import Decoder
+from transduce.engine import Objective
+from transduce.engines.pytorch import TorchEngine
+from transduce.folder import RunConfig
 from transduce.hypotheses import Hypothesis, Job
 from transduce.model import Transformer
-from transduce.subwords import EOS
+from transduce.subwords import EOS, Codec
+from transduce.translator import Translator
 
 SMALL = {
     "N": 2,
@@ -114,3 +120,39 @@ def search(
 def batch_of(*lengths: tuple[int, int]) -> Batch:
     """Return a batch of random pairs of these lengths."""
     return make_batch(pairs_of(list(lengths)))
+
+
+def model_of(translator: Translator) -> Transformer:
+    """Return the model of a translator that has torch's engine."""
+    assert isinstance(translator.engine, TorchEngine)
+    return translator.engine.models[0]
+
+
+def tokens_of(codec: Codec, pairs: list[tuple[str, str]]) -> list[tuple[Ints, Ints]]:
+    """Return the tokens of pairs of texts, each with its end."""
+    return [
+        (
+            np.array([*codec.source.encode(source), EOS]),
+            np.array([*codec.target.encode(target), EOS]),
+        )
+        for source, target in pairs
+    ]
+
+
+def memorise(run: Path, pairs: list[tuple[str, str]], steps: int = 120) -> list[float]:
+    """Train the model of a run until it knows a few pairs by heart; return all losses."""
+    config, codec = RunConfig.load(run), Codec.load(run / "subwords.json")
+    model, _ = load_model(run, config, torch.device("cpu"))
+    batch = make_batch(tokens_of(codec, pairs))
+    objective = Objective(model.train(), 0.1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    torch.manual_seed(0)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss, _ = objective(batch)
+        (loss / len(batch.labels)).backward()
+        optimizer.step()
+        losses.append(loss.item())
+    save_model(run, config, weights_of(model), "what a few pairs taught")
+    return losses

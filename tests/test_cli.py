@@ -531,10 +531,16 @@ def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
     assert (result.status, result.stdout) == (0, f"transduce {version('transduce')}\n")
 
 
+COMMANDS = (
+    *("demo", "train", "translate", "score", "average", "info", "curves", "bench"),
+    *("export", "import"),
+)
+
+
 def test_help_shows_every_command_and_without_arguments_too(cli: CommandLine) -> None:
     for arguments in (["--help"], ["-h"], []):
         result = cli(*arguments)
-        for command in ("demo", "train", "translate", "score", "average", "info", "bench"):
+        for command in COMMANDS:
             assert re.search(rf"\b{command}\b", result.stdout + result.stderr)
 
 

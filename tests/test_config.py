@@ -405,3 +405,8 @@ def test_every_value_can_be_typed(settings: Settings) -> None:
     for name, hint in module._hints(type(settings)).items():
         value = getattr(settings, name)
         assert parse(str(value), hint, name) == value
+
+
+def test_subwords_that_come_with_a_model_cannot_be_learned() -> None:
+    with pytest.raises(BadSetting, match="'sentencepiece': expected 'bpe' or 'wordpiece'"):
+        apply({"subwords": "sentencepiece"}, ModelConfig(), TrainConfig())

@@ -5,6 +5,7 @@ On a GPU the same is shown by test_gpu.py; bf16 there alone, for the interpreter
 
 import math
 import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from transduce import loss as losses
 from transduce.batches import Batch
 from transduce.cache import Cache
 from transduce.config import ModelConfig
+from transduce.engine import Objective
 from transduce.kernels import attention, rows
 from transduce.model import Transformer
 from transduce.packed_attention import attend_cross, attend_self
@@ -329,19 +331,20 @@ def test_the_loss_of_the_gpu_is_that_of_the_cpu(
     monkeypatch.setattr(losses, "CHUNK_CUDA", chunk)
     torch.manual_seed(0)
     x, matrix = torch.randn(12, 8, requires_grad=True), torch.randn(37, 8, requires_grad=True)
+    bias = torch.randn(37, requires_grad=True)
     labels = torch.randint(1, 37, (12,), dtype=torch.int32)
     if filler:
         labels[[1, 5, 6, 11]] = PAD
     found = []
     for kind in (losses._OnGPU, losses._OnCPU):
-        smoothed, nll = kind.apply(x, matrix, labels, 0.1, True)  # type: ignore[no-untyped-call]
-        gradients = torch.autograd.grad(3 * smoothed, (x, matrix))
+        smoothed, nll = kind.apply(x, matrix, bias, labels, 0.1, True)  # type: ignore[no-untyped-call]
+        gradients = torch.autograd.grad(3 * smoothed, (x, matrix, bias))
         assert bool((gradients[0][labels == PAD] == 0).all())
         found.append((smoothed, nll, *gradients))
     for ours, theirs in zip(*found, strict=True):
         assert distance(ours, theirs) < 1e-6
     with torch.inference_mode():
-        plain = losses._OnGPU.apply(x, matrix, labels, 0.1, False)  # type: ignore[no-untyped-call]
+        plain = losses._OnGPU.apply(x, matrix, bias, labels, 0.1, False)  # type: ignore[no-untyped-call]
     assert [one.item() for one in plain] == pytest.approx([one.item() for one in found[0][:2]])
 
 
@@ -363,7 +366,7 @@ def test_logits_are_made_a_few_at_a_time_all_chunks_alike_where_that_can_be(
 
 def sums_and_gradients(model: Transformer, batch: Batch) -> list[Tensor]:
     model.zero_grad()
-    smoothed, nll = losses.loss(model(batch), model.output, batch.labels, 0.1)
+    smoothed, nll = Objective(model, 0.1)(batch)
     smoothed.backward()
     gradients = [parameter.grad for parameter in model.parameters()]
     return [smoothed.detach(), nll, *(one.clone() for one in gradients if one is not None)]
@@ -375,9 +378,18 @@ def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "_OnCPU", losses._OnGPU)
 
 
-@pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 3}, {"attention_bias": True}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"d_k": 5, "d_v": 3},
+        {"attention_bias": True},
+        {"activation": "swish", "logits_bias": True},
+    ],
+    ids=str,
+)
 def test_the_whole_model_through_the_kernels_is_the_model(
-    changes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = small_model(P_drop=0.0, N=1, **({"h": 2} | changes)).train()
     lengths = [(9, 7), (3, 12), (2, 2)]

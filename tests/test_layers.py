@@ -39,6 +39,7 @@ ORDER = [
     "attention",
     "cache",
     "model",
+    "marian",
     "loss",
     "schedule",
     "checkpoint",
@@ -58,6 +59,7 @@ ORDER = [
     "engines",
     "translator",
     "distillation",
+    "importing",
     "look",
     "bench",
     "cli",
@@ -72,6 +74,7 @@ OPTIONAL = {
     "matplotlib",
     "sentencex",
     "ctranslate2",
+    "sentencepiece",
     "triton",
 }
 # Written in Triton, they are nothing without it; so they count as optional themselves.
@@ -194,7 +197,10 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["", "train", "distill", "translate", "score", "info", "curves", "bench", "demo", "export"],
+    [
+        *("", "train", "distill", "translate", "score", "info", "curves", "bench", "demo"),
+        *("export", "import"),
+    ],
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:
     argv = ["transduce", *command.split(), "--help"]

@@ -91,3 +91,40 @@ def test_extreme_logits_stay_finite() -> None:
     smoothed, nll = loss(x, matrix, torch.tensor([1, 2]), 0.1)
     assert torch.isfinite(smoothed)
     assert torch.isfinite(nll)
+
+
+@pytest.mark.parametrize("eps_ls", [0.0, 0.1])
+@pytest.mark.parametrize("way", ["_OnCPU", "_OnGPU"])
+def test_a_bias_of_the_words_counts_and_has_its_gradient(
+    way: str, eps_ls: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    monkeypatch.setattr(losses, "CHUNK", 20 * 5)
+    monkeypatch.setattr(losses, "CHUNK_CUDA", 64 * 5)
+    monkeypatch.setattr(losses, "_OnCPU", getattr(losses, way))
+    x, matrix = torch.randn(13, 8, requires_grad=True), torch.randn(20, 8, requires_grad=True)
+    bias = torch.randn(20, requires_grad=True)
+    labels = torch.randint(1, 20, (13,))
+    labels[4] = PAD
+    real = labels != PAD
+    ours, nll = loss(x, matrix, labels, eps_ls, bias=bias)
+    logits = x.double() @ matrix.double().T + bias.double()
+    q = smoothed_target(labels[real], 20, eps_ls)
+    exact = -(q * torch.log_softmax(logits, -1)[real]).sum()
+    assert ours.item() == pytest.approx(exact.item(), rel=1e-5)
+    plain = F.cross_entropy(logits[real], labels[real], reduction="sum")
+    assert nll.item() == pytest.approx(plain.item(), rel=1e-5)
+    own = torch.autograd.grad(ours, (x, matrix, bias))
+    reference = torch.autograd.grad(exact, (x, matrix, bias))
+    for a, b in zip(own, reference, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_bias_of_0_changes_nothing() -> None:
+    torch.manual_seed(0)
+    x, matrix, labels = torch.randn(13, 8), torch.randn(20, 8), torch.randint(1, 20, (13,))
+    for one in (x, x.bfloat16()):
+        without, with_one = (
+            loss(one, matrix, labels, 0.1, bias=bias) for bias in (None, torch.zeros(20))
+        )
+        torch.testing.assert_close(without, with_one)

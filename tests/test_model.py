@@ -1,6 +1,7 @@
 """The model is the paper's, and a sentence never sees its neighbours."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -207,6 +208,29 @@ def test_the_loss_of_a_fixed_seed_does_not_move() -> None:
 
 
 PINNED = (87.33035, 87.82507)
+
+
+@pytest.mark.parametrize(
+    ("activation", "function"),
+    [("relu", torch.relu), ("swish", lambda x: x * x.sigmoid()), ("gelu", nn.GELU())],
+)
+def test_the_feed_forward_network_has_the_activation_that_is_set(
+    activation: str, function: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    network = next(iter(small_model(activation=activation).encoder)).feed_forward
+    x = torch.randn(40, 32)
+    inner = function(x @ network.W_1.weight.T + network.W_1.bias)
+    torch.testing.assert_close(network(x), inner @ network.W_2.weight.T + network.W_2.bias)
+
+
+def test_a_bias_of_the_words_is_added_to_the_logits_and_is_a_weight_only_if_set() -> None:
+    model = small_model(logits_bias=True)
+    assert model.logits_bias is not None
+    nn.init.normal_(model.logits_bias)
+    x = torch.randn(3, 32)
+    torch.testing.assert_close(model.logits(x), x @ model.output.T + model.logits_bias)
+    assert "logits_bias" in dict(model.named_parameters())
+    assert "logits_bias" not in dict(small_model().named_parameters())
 
 
 def test_sentence_helper_ends_in_the_end_token() -> None:

@@ -78,6 +78,8 @@ class ModelConfig(Settings):
     attention_dropout: float = 0.0  # on attention weights; not in the paper
     relu_dropout: float = 0.0  # inside the feed-forward layers; not in the paper
     attention_bias: bool = False  # biases of the projections; not in the paper's equations
+    activation: Literal["relu", "swish", "gelu"] = "relu"  # Eq. 2 has ReLU; imported models others
+    logits_bias: bool = False  # one for each word, before the softmax; not in the paper
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # learned: row (E)
     tie: Literal["all", "decoder", "none"] = "all"  # which of the three matrices are one (3.4)
     max_len: int = 256  # subwords of a sentence; more are dropped in training, cut in translation
@@ -125,7 +127,7 @@ class TrainConfig(Settings):
     # What is learned from.
     vocabulary: int | None = None  # None: from the size of the corpus
     joint: bool = True  # one vocabulary for both languages (5.1)
-    subwords: Literal["bpe", "wordpiece"] = "bpe"
+    subwords: Literal["bpe", "wordpiece", "sentencepiece"] = "bpe"  # the last: imported only
     batch_tokens: int = 25_000  # of an update, on each side (5.1)
     accumulate: int | None = 1  # pieces that a process computes it in; None: as few as fit
     max_skew: float = 4.0  # drop pairs where one side is this many times longer, and 10 more
@@ -241,6 +243,8 @@ def apply(
             )
         if name in ("source_vocabulary", "target_vocabulary"):
             raise BadSetting(f"{name} follows from the subwords that are learned: set vocabulary")
+    if pairs.get("subwords") == "sentencepiece":
+        raise BadSetting("subwords = 'sentencepiece': expected 'bpe' or 'wordpiece', to be learned")
     values = {name: parse(text, hints[name], name) for name, text in pairs.items()}
     # All at once: some settings fit only together.
     return (

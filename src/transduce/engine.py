@@ -39,7 +39,9 @@ class Objective(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the sums of the smoothed loss and of the negative log-likelihood."""
-        return losses.loss(self.model(batch), self.model.output, batch.labels, self.eps_ls)
+        model = self.model
+        x = model(batch)
+        return losses.loss(x, model.output, batch.labels, self.eps_ls, bias=model.logits_bias)
 
 
 class Engine:

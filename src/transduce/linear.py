@@ -47,11 +47,12 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return F.linear(x, weight, bias)
 
 
-def wide_product(x: Tensor, weight: Tensor) -> Tensor:
-    """Return x W^T in float32, whatever the precision of the two; no gradient passes."""
+def wide_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return x W^T + b in float32, whatever the precision of the others; no gradient passes."""
     if x.device.type == "cuda" and x.dtype != torch.float32:
-        return torch.mm(x, weight.to(x.dtype).T, out_dtype=torch.float32)
-    return product(x, weight).float()
+        found = torch.mm(x, weight.to(x.dtype).T, out_dtype=torch.float32)
+        return found if bias is None else found.add_(bias)
+    return product(x, weight, bias).float()
 
 
 class _OneDNN(torch.autograd.Function):

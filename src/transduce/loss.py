@@ -21,15 +21,19 @@ CHUNK, CHUNK_CUDA = 2**22, 2**28
 GRAIN = 64  # on a GPU words come in so many, or products and the softmax would load them singly
 
 
-def loss(x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tensor, Tensor]:
+def loss(
+    x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float, *, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the sums over tokens of the smoothed loss and of the negative log-likelihood.
 
-    `x` (T, D) is the decoder's output, `matrix` (V, D) the one before the softmax. Only the first
-    has a gradient: the second is for people, its exponential per token being the perplexity.
+    `x` (T, D) is the decoder's output, `matrix` (V, D) the one before the softmax, `bias` (V,) what
+    some models add. Only the first sum has a gradient: the second is for people, its exponential
+    per token being the perplexity.
     """
-    wants_gradient = torch.is_grad_enabled() and (x.requires_grad or matrix.requires_grad)
+    weights = (x, matrix) if bias is None else (x, matrix, bias)
+    wants_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in weights)
     kind = _OnCPU if x.device.type == "cpu" and x.dtype == matrix.dtype else _OnGPU
-    smoothed, nll = kind.apply(x, matrix, labels, eps_ls, wants_gradient)  # type: ignore[no-untyped-call]
+    smoothed, nll = kind.apply(x, matrix, bias, labels, eps_ls, wants_gradient)  # type: ignore[no-untyped-call]
     return smoothed, nll
 
 
@@ -46,6 +50,7 @@ class _OnCPU(torch.autograd.Function):
         ctx: Any,
         x: Tensor,
         matrix: Tensor,
+        bias: Tensor | None,
         labels: Tensor,
         eps_ls: float,
         wants_gradient: bool,
@@ -60,10 +65,11 @@ class _OnCPU(torch.autograd.Function):
         nll = x.new_zeros((), dtype=torch.float64)
         if wants_gradient:
             d_x, d_matrix = torch.empty_like(x), torch.zeros_like(matrix)
+            d_bias = None if bias is None else torch.zeros_like(bias)
         rows = max(1, CHUNK // len(matrix))
         for part in range(0, len(x), rows):
             some, right = x[part : part + rows], labels[part : part + rows, None].long()
-            z = product(some, matrix)  # (t, V)
+            z = product(some, matrix, bias)  # (t, V)
             z_right = z.gather(1, right)
             p = z.softmax(-1)
             # log p of the right word, through the likeliest one, whose p cannot underflow; on the
@@ -71,24 +77,31 @@ class _OnCPU(torch.autograd.Function):
             log_p = z_right - z.amax(-1, keepdim=True) + p.amax(-1, keepdim=True).log()
             nll -= log_p.sum()
             z_even = (some @ columns).sum()
+            if bias is not None:
+                z_even += len(some) * (bias.sum() - bias[PAD])
             smoothed += (z_right - log_p).sum() - (1 - eps_ls) * z_right.sum() - even * z_even
             if wants_gradient:
                 p.scatter_add_(1, right, p.new_full(right.shape, eps_ls - 1))
                 d_x[part : part + rows] = product(p, matrix.T)
                 d_matrix.addmm_(p.T, some)
+                if d_bias is not None:
+                    d_bias += p.sum(0)
         if wants_gradient:
             d_x -= even * columns
             total = even * x.sum(0)
             d_matrix -= total
             d_matrix[PAD] += total
+            if d_bias is not None:
+                d_bias -= even * len(x)
+                d_bias[PAD] += even * len(x)
             if filler:
                 d_x = torch.zeros_like(all_x).masked_scatter_(real[:, None], d_x)
-            ctx.save_for_backward(d_x, d_matrix)
+            ctx.save_for_backward(d_x, d_matrix, d_bias)
         ctx.mark_non_differentiable(nll)
         return smoothed, nll
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         return _backward(ctx, gradient)
 
 
@@ -104,6 +117,7 @@ class _OnGPU(torch.autograd.Function):
         ctx: Any,
         x: Tensor,
         matrix: Tensor,
+        bias: Tensor | None,
         labels: Tensor,
         eps_ls: float,
         wants_gradient: bool,
@@ -111,32 +125,36 @@ class _OnGPU(torch.autograd.Function):
         V, D = matrix.shape
         words = -(-V // GRAIN) * GRAIN
         narrow = F.pad(matrix.to(x.dtype), (0, 0, 0, words - V))
+        added = None if bias is None else F.pad(bias.to(x.dtype), (0, words - V))
         sums = x.new_zeros(2, dtype=torch.float64)
         if wants_gradient:
             d_x, d_matrix = torch.empty_like(x), matrix.new_zeros(words, D)
+            d_bias = None if bias is None else bias.new_zeros(words)
         rows = _rows(len(x), words)
         for part in range(0, len(x), rows):
             some = x[part : part + rows]
-            z = some @ narrow.T  # (t, words)
+            z = F.linear(some, narrow, added)  # (t, words)
             losses = _softmax(z, V, labels[part : part + rows], eps_ls)
             sums += losses.sum(0, dtype=torch.float64)
             if wants_gradient:
                 torch.mm(z, narrow, out=d_x[part : part + rows])
                 add_product(d_matrix, z.T, some, d_matrix.dtype)
+                if d_bias is not None:
+                    d_bias += z.sum(0, dtype=d_bias.dtype)
         smoothed, nll = sums.unbind()
         if wants_gradient:
-            ctx.save_for_backward(d_x, d_matrix[:V])
+            ctx.save_for_backward(d_x, d_matrix[:V], None if d_bias is None else d_bias[:V])
         ctx.mark_non_differentiable(nll)
         return smoothed, nll
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         return _backward(ctx, gradient)
 
 
-def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-    d_x, d_matrix = ctx.saved_tensors
-    return d_x * gradient.to(d_x.dtype), d_matrix * gradient.to(d_matrix.dtype), None, None, None
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    scaled = (None if d is None else d * gradient.to(d.dtype) for d in ctx.saved_tensors)
+    return *scaled, None, None, None
 
 
 def _rows(tokens: int, words: int) -> int:

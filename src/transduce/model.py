@@ -1,7 +1,7 @@
 """The Transformer (paper 3). T tokens of a packed run, S sentences, H heads."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
@@ -17,6 +17,8 @@ from transduce.config import ModelConfig
 from transduce.fused import linear_relu, residual_norm
 from transduce.linear import Linear, product, wide_product
 
+# Beside ReLU, which has a kernel of its own.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
 Layer = TypeVar("Layer", bound=nn.Module)
 
 
@@ -55,17 +57,23 @@ class Embedding(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Eq. 2, max(0, x W1 + b1) W2 + b2, at each position by itself (paper 3.3)."""
+    """Eq. 2, max(0, x W1 + b1) W2 + b2, at each position by itself (paper 3.3).
+
+    Differs: imported models may have another function in the place of max(0, x).
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.W_1 = Linear(config.d_model, config.d_ff, bias=True)
         self.W_2 = Linear(config.d_ff, config.d_model, bias=True)
         self.relu_dropout = config.relu_dropout
+        self.activation = ACTIVATIONS.get(config.activation)
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token. (T, d_model) -> (T, d_model)."""
-        if kernels.usable(x):
+        if self.activation:
+            inner = self.activation(self.W_1(x))
+        elif kernels.usable(x):
             inner = linear_relu(x, self.W_1.weight, self.W_1.bias)
         else:
             inner = F.relu(self.W_1(x), inplace=True)
@@ -173,6 +181,8 @@ class Transformer(nn.Module):
         self.output = (
             target if config.tie != "none" else _matrix(config.target_vocabulary, config.d_model)
         )
+        bias = nn.Parameter(torch.zeros(config.target_vocabulary)) if config.logits_bias else None
+        self.logits_bias = bias
         self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config) for _ in range(config.depth_of_decoder)
@@ -241,11 +251,11 @@ class Transformer(nn.Module):
         x = self.target_embedding(tokens, positions)
         for layer, *pasts in zip(self.decoder, own, source, strict=True):
             x = layer(x, *pasts)
-        return wide_product(x, self.output)
+        return wide_product(x, self.output, self.logits_bias)
 
     def logits(self, x: Tensor) -> Tensor:
         """Return the scores of all words. (T, d_model) -> (T, V)."""
-        return product(x, self.output)
+        return product(x, self.output, self.logits_bias)
 
     def weights(self, batch: Batch) -> Weights:
         """Return the attention weights of every layer and head for the one pair of a batch."""

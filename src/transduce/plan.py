@@ -170,6 +170,11 @@ def continued(
     config = RunConfig.load(run)
     if start:
         start.require(run, config.origin)
+    if config.preset == "imported":
+        raise BadSetting(
+            f"{run} holds an imported model, which no training here has begun: "
+            "choose another folder for a new run"
+        )
     if preset and preset != config.preset:
         find_preset(preset)
         raise BadSetting(

@@ -260,6 +260,7 @@ def _learn(
     def learned(*sides: int) -> Subwords:
         characters = sum(scan.characters[side] for side in sides)
         size = train.vocabulary or default_vocabulary(characters)
+        assert train.subwords != "sentencepiece"  # which comes with imported models only
         return Subwords.learn(lines(sides), size, train.subwords)
 
     source = learned(0, 1) if train.joint else learned(0)

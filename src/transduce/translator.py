@@ -16,7 +16,7 @@ from transduce.folder import RunConfig, weights_file
 from transduce.hypotheses import Engine, Hypothesis, Ints, Job
 from transduce.parts import Part, cut, gaps, source_words
 from transduce.sentences import sentences
-from transduce.subwords import EOS, Codec, Subwords
+from transduce.subwords import EOS, Codec, Coder
 from transduce.translation import Candidate, Translation
 
 T = TypeVar("T")
@@ -273,7 +273,7 @@ class Translator:
         return Translation(work.text, tuple(candidates), max(1, len(work.parts)), is_cut)
 
     @staticmethod
-    def _ids(text: str, subwords: Subwords) -> Ints:
+    def _ids(text: str, subwords: Coder) -> Ints:
         return np.array([*subwords.encode(_one_line(text)), EOS])
 
 

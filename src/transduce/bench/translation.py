@@ -201,9 +201,13 @@ def compare(
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminated_as_interrupted())
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
-        plans = [(name, Ours, (run, name, device, search, batch)) for name in chosen]
-        for name in names:
-            plans.append((f"peer {name}", *_peer(name, run, scratch, device, search, batch)))
+        plans: list[tuple[str, Any, tuple[Any, ...]]] = [
+            *((name, Ours, (run, name, device, search, batch)) for name in chosen),
+            *(
+                (f"peer {name}", *_peer(name, run, scratch, device, search, batch))
+                for name in names
+            ),
+        ]
         workers, started = [], []
         for name, make, arguments in plans:
             # One after the other: each has the machine for itself until it has translated a line.

@@ -58,8 +58,6 @@ class Ours:
 class HuggingFace:
     """MarianMTModel.generate on sorted batches, in half precision on a GPU."""
 
-    BATCH = {"cuda": 256, "cpu": 32}
-
     def __init__(self, folder: Path, device: str, search: SearchConfig, batch: int | None) -> None:
         import torch
         from transformers import AutoTokenizer, MarianMTModel
@@ -73,7 +71,7 @@ class HuggingFace:
         dtype = torch.float16 if on.type == "cuda" else torch.float32
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         self.model: Any = MarianMTModel.from_pretrained(folder, dtype=dtype).to(on).eval()
-        self.search, self.batch = search, batch or self.BATCH[on.type]
+        self.search, self.batch = search, batch or (256 if on.type == "cuda" else 32)
         self.path = f"MarianMTModel.generate on {on.type}, {str(dtype).removeprefix('torch.')}"
 
     def translate(self, lines: Sequence[str]) -> list[str]:
@@ -117,13 +115,9 @@ class CTranslate2:
         from transduce.machine import cores
 
         self.device = "cpu"
-        source = folder / "source_tokenizer.json"
-        self.source: Any = Tokenizer.from_file(
-            str(source if source.exists() else folder / "tokenizer.json")
-        )
-        target = folder / "target_tokenizer.json"
-        self.target: Any = Tokenizer.from_file(
-            str(target if target.exists() else folder / "tokenizer.json")
+        self.source, self.target = (
+            Tokenizer.from_file(str(own if own.exists() else folder / "tokenizer.json"))
+            for own in (folder / "source_tokenizer.json", folder / "target_tokenizer.json")
         )
         self.translator: Any = ctranslate2.Translator(
             str(folder),

@@ -21,6 +21,7 @@ from transduce.cli import (
     demo,
     distill,
     export,
+    import_,
     info,
     score,
     train,
@@ -38,8 +39,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for module in (demo, train, distill, translate, score, average, info, export, curves):
-    app.command(epilog=module.EXAMPLES)(getattr(module, module.__name__.rpartition(".")[2]))
+for module in (demo, train, distill, translate, score, average, info, export, import_, curves):
+    name = module.__name__.rpartition(".")[2]
+    app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(bench.app, name="bench")
 
 SECONDS_TO_SPEAK = 10  # for the first of several processes

@@ -12,20 +12,23 @@ EXAMPLES = """
 transduce export runs/en-de en-de-ct2 --to ctranslate2
 
 transduce export runs/en-de en-de-ct2 --to ctranslate2 --quantize int8
+
+transduce export runs/en-de en-de-marian --to huggingface
 """
 
 
-class Format(StrEnum):
-    """What a model can be exported to."""
+class Library(StrEnum):
+    """For whom a model can be written."""
 
     CTRANSLATE2 = "ctranslate2"
+    HUGGINGFACE = "huggingface"
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
-    folder: Annotated[Path, typer.Argument(help="A new folder for the export.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
     *,
-    to: Annotated[Format, typer.Option(help="For which system.")],
+    to: Annotated[Library, typer.Option(help="The library that shall load it.")],
     quantize: Annotated[
         str | None,
         typer.Option(
@@ -34,12 +37,25 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a trained model in the format of another system."""
+    """Write a model for another library.
+
+    [bold]ctranslate2[/bold]: ctranslate2.Translator loads the folder, on processors and GPUs.
+    [bold]huggingface[/bold]: MarianMTModel and AutoTokenizer load it by from_pretrained.
+    """
+    from transduce.errors import BadInput
     from transduce.progress import for_people
 
+    how = ""
     match to:
-        case Format.CTRANSLATE2:
-            from transduce.export.ctranslate2 import export as to_ctranslate2
+        case Library.CTRANSLATE2:
+            from transduce.export import ctranslate2
 
-            kind = to_ctranslate2(run, folder, quantize or "none")
-            for_people().say(f"{folder} holds the model for CTranslate2, quantized: {kind}")
+            kind = ctranslate2.export(run, folder, quantize or "none")
+            how = f", {'float32' if kind == 'none' else kind}"
+        case Library.HUGGINGFACE:
+            from transduce.export import huggingface
+
+            if quantize is not None:
+                raise BadInput("--quantize is for ctranslate2: Hugging Face's models are float32")
+            huggingface.export(run, folder)
+    for_people().say(f"{folder} holds the model of {run} for {to.value}{how}")

@@ -1,1 +1,1 @@
-"""A trained model in the formats of other systems."""
+"""Models for other libraries: a module for each, with a function `export(run, folder)`."""

@@ -2,7 +2,8 @@
 
     model.bin, config.json    what CTranslate2 reads
     *_vocabulary.json         the subwords' names, in the order of their ids
-    *tokenizer.json           what `tokenizers` reads: text to those names and back
+    *tokenizer.json           what `tokenizers` reads: text to those names and back; none for an
+                              imported model, whose .spm files do that
     transduce.json            of which weights this was made
 
 It is made through the library's own specification classes, from arrays, without torch.
@@ -29,7 +30,7 @@ from transduce.files import (
     write_sealed,
 )
 from transduce.folder import Arrays, RunConfig, load_arrays, stored_digest, weights_file
-from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec
+from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec, Subwords
 
 FORMAT = 1
 STAMP = "transduce.json"
@@ -96,11 +97,10 @@ def write(run: Path, config: RunConfig, codec: Codec, folder: Path, quantize: st
     spec.optimize(quantization="float32" if quantize == "none" else quantize)
     with replacing_folder(folder) as beside:
         spec.save(str(beside))
-        sides = {"": codec.source}
-        if not codec.joint:
-            sides = {"source_": codec.source, "target_": codec.target}
-        for side, subwords in sides.items():
-            write_json(beside / f"{side}tokenizer.json", subwords.to_json())
+        sides = {"source_": codec.source, "target_": codec.target}
+        for side, subwords in {"": codec.source}.items() if codec.joint else sides.items():
+            if isinstance(subwords, Subwords):
+                write_json(beside / f"{side}tokenizer.json", subwords.to_json())
         files = {file.name: sha256(file) for file in sorted(beside.iterdir())}
         write_sealed(beside / STAMP, {**stamp, "files": files})
 
@@ -172,13 +172,12 @@ def refuse_inexpressible(model: ModelConfig) -> None:
 def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
     """Return the library's description of a model, complete and checked by it."""
     specs = specifications()
-    activation = getattr(model, "activation", "relu")
     kinds = specs.common_spec.Activation
     spec = specs.TransformerSpec.from_config(
         (model.N, model.depth_of_decoder),
         model.h,
         pre_norm=False,
-        activation={"relu": kinds.RELU, "swish": kinds.SWISH, "gelu": kinds.GELU}[activation],
+        activation={"relu": kinds.RELU, "swish": kinds.SWISH, "gelu": kinds.GELU}[model.activation],
         alignment_layer=-1,
         alignment_heads=model.h,  # the mean of the last layer's heads
     )
@@ -187,7 +186,7 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
     _embedding(spec.encoder.embeddings[0], arrays.get("source_embedding.matrix", target))
     _embedding(spec.decoder.embeddings, arrays.get("target_embedding.matrix", target))
     spec.decoder.projection.weight = target
-    if getattr(model, "logits_bias", False):
+    if model.logits_bias:
         spec.decoder.projection.bias = arrays["logits_bias"]
     for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
         stack.scale_embeddings = True

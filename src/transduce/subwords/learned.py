@@ -1,4 +1,4 @@
-"""Subwords: text to ids and back, learned from the text itself (paper 5.1), by `tokenizers`.
+"""Subwords learned from the text itself (paper 5.1), by `tokenizers`.
 
 Both kinds work on the bytes of UTF-8 in NFC, with all 256 of them in the vocabulary: every text
 can be written, nothing is unknown, and decoding returns the text exactly, spaces included. Every
@@ -14,20 +14,13 @@ and leaves out those it has not seen; it is given all of them here, so it is exa
 import functools
 import json
 import math
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from transduce.errors import BadInput, BadRun, BadSetting
-from transduce.files import checksum, read_sealed, write_sealed
-
-PAD, BOS, EOS, UNK = 0, 1, 2, 3
-SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # in the order of their ids
-FORMAT = 1
+from transduce.errors import BadSetting
+from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, Coder, encodings, readable
 
 Kind = Literal["bpe", "wordpiece"]
 KINDS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "wordpiece"}  # by the library's names
@@ -123,17 +116,8 @@ class Subwords:
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
-        try:
-            encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        except TypeError:
-            for number, text in enumerate(texts, start=1):
-                if any(unicodedata.category(letter) == "Cs" for letter in text):
-                    raise BadInput(
-                        f"text {number:,} of {len(texts):,} holds half a surrogate pair: "
-                        "expected text that can be written as UTF-8"
-                    ) from None
-            raise
-        return [encoding.ids for encoding in encodings]
+        found = encodings(self._tokenizer.encode_batch_fast, texts)
+        return [encoding.ids for encoding in found]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; padding, begin and end are nothing."""
@@ -146,7 +130,7 @@ class Subwords:
         Bytes that are only part of a character are shown as <0xE2>, control characters as \n.
         """
         return [
-            SPECIAL[piece] if piece < len(SPECIAL) else _readable(self._bytes[piece])
+            SPECIAL[piece] if piece < len(SPECIAL) else readable(self._bytes[piece])
             for piece in ids
         ]
 
@@ -171,6 +155,10 @@ class Subwords:
         ]
         return [PAD, BOS, UNK, *breaks]
 
+    def same_ids(self, other: Coder) -> bool:
+        """Tell whether one vocabulary is shared: both sides are then one object."""
+        return other is self
+
     def to_json(self) -> dict[str, Any]:
         """Return what `tokenizers` itself stores and reads."""
         return cast("dict[str, Any]", json.loads(self._tokenizer.to_str()))
@@ -189,48 +177,6 @@ class Subwords:
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
         # The library's own copies forget encode_special_tokens.
         return type(self).from_json, (self.to_json(),)
-
-
-@dataclass(frozen=True)
-class Codec:
-    """The subwords of both sides; one object twice where the vocabulary is joint."""
-
-    source: Subwords
-    target: Subwords
-
-    @property
-    def joint(self) -> bool:
-        """Whether both sides share one vocabulary (paper 5.1)."""
-        return self.source is self.target
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the subwords."""
-        return self.source.kind
-
-    @functools.cached_property
-    def sha256(self) -> str:
-        """The hash of everything in it: equal codecs have equal hashes."""
-        return checksum(self._content())
-
-    def save(self, path: Path) -> None:
-        """Write one file that holds it all."""
-        write_sealed(path, self._content())
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what `save` wrote, or say what is wrong with the file."""
-        content = read_sealed(path, FORMAT, "subwords")
-        try:
-            source = Subwords.from_json(content["source"])
-            joint = "target" not in content
-            return cls(source, source if joint else Subwords.from_json(content["target"]))
-        except (KeyError, ValueError) as error:
-            raise BadRun(f"{path} is no file of subwords: {error}") from None
-
-    def _content(self) -> dict[str, Any]:
-        content = {"format": FORMAT, "kind": self.kind, "source": self.source.to_json()}
-        return content if self.joint else {**content, "target": self.target.to_json()}
 
 
 def _tokenizer(kind: Kind, model: models.Model) -> Tokenizer:
@@ -280,16 +226,3 @@ def _byte_of_symbol() -> dict[str, int]:
     others = [byte for byte in range(256) if byte not in printable]
     table = {chr(byte): byte for byte in printable}
     return table | {chr(256 + place): byte for place, byte in enumerate(others)}
-
-
-@functools.cache
-def _readable(piece: bytes) -> str:
-    text = piece.decode("utf-8", errors="surrogateescape")
-    return "".join(map(_shown, text))
-
-
-def _shown(letter: str) -> str:
-    category = unicodedata.category(letter)
-    if category == "Cs":  # a byte that is part of no character here: surrogateescape adds 0xDC00
-        return f"<0x{ord(letter) - 0xDC00:02X}>"
-    return ascii(letter)[1:-1] if category == "Cc" else letter

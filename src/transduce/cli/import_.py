@@ -1,0 +1,35 @@
+"""`transduce import`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce import opus-mt-en-de --out runs/opus-en-de
+
+transduce import opus-mt-tc-big-en-de --out runs/big --languages en-de
+"""
+
+
+def import_(
+    folder: Annotated[
+        Path, typer.Argument(help="A Hugging Face folder of a MarianMTModel, such as OPUS-MT's.")
+    ],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder to make.")],
+    languages: Annotated[
+        str | None, typer.Option(metavar="en-de", help="Default: as the folder says.")
+    ] = None,
+) -> None:
+    """Make a run folder of a Hugging Face model, for every command here to understand."""
+    from transduce.importing import import_model
+    from transduce.progress import for_people
+
+    config = import_model(folder, out, languages=languages)
+    source, target = config.languages
+    for_people().say(
+        f"{out} now translates from {source} to {target}: transduce translate {out} FILE"
+    )

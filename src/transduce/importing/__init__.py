@@ -1,0 +1,62 @@
+"""A Hugging Face folder of a MarianMTModel, such as OPUS-MT's, as a run folder.
+
+Differs: no <unk> ever comes out here; and the probabilities of a search are those among all words,
+where `generate` with `renormalize_logits` leaves out what may not come out.
+"""
+
+import platform
+from pathlib import Path
+
+import torch
+
+from transduce import __version__
+from transduce.checkpoint import save_tensors
+from transduce.config import TrainConfig
+from transduce.errors import BadInput
+from transduce.files import replacing_folder
+from transduce.folder import RunConfig
+from transduce.importing.settings import Theirs
+from transduce.importing.vocabulary import read_sides
+from transduce.importing.weights import read_weights
+from transduce.marian import LOGITS_BIAS, attention_biases, from_marian
+from transduce.subwords import Codec
+
+__all__ = ["import_model"]
+
+
+def import_model(folder: Path, run: Path, *, languages: str | None = None) -> RunConfig:
+    """Make a run of a folder, whole or not at all; return its settings.
+
+    The languages are as given ("en-de"), else as the folder says, else src and tgt. Of the search
+    the folder's `num_beams` and `length_penalty` are taken over.
+    """
+    if run.exists():
+        raise BadInput(f"{run} exists already: choose a new folder for the run")
+    theirs = Theirs.read(folder)
+    source, target = read_sides(theirs)
+    codec = Codec(source.subwords, target.subwords)
+    model = theirs.model(len(source.rows), len(target.rows), joint=codec.joint)
+    tensors = read_weights(folder, model, source, target)
+    model = model.replace(
+        attention_bias=any(bool(bias.any()) for bias in attention_biases(tensors)),
+        logits_bias=bool(tensors[LOGITS_BIAS].any()),
+    )
+    weights = from_marian(model, tensors)
+    config = RunConfig(
+        model=model,
+        train=TrainConfig(joint=codec.joint, subwords=codec.kind),
+        search=theirs.search(),
+        languages=theirs.languages(languages),
+        preset="imported",
+        weights=f"imported from {folder.resolve().name}",
+        versions={
+            "transduce": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+    )
+    with replacing_folder(run) as beside:
+        codec.save(beside / "subwords.json")
+        save_tensors(beside / "model.safetensors", weights)
+        config.save(beside)
+    return config

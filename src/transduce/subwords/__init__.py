@@ -1,0 +1,22 @@
+"""Subwords: text to ids and back. Learned here, or come along with an imported model."""
+
+from transduce.subwords.base import BOS, EOS, PAD, SPECIAL, UNK, AnyKind, Coder
+from transduce.subwords.codec import FORMAT, Codec
+from transduce.subwords.learned import Kind, Subwords, default_vocabulary
+from transduce.subwords.sentencepiece import SentencePiece
+
+__all__ = [
+    "BOS",
+    "EOS",
+    "FORMAT",
+    "PAD",
+    "SPECIAL",
+    "UNK",
+    "AnyKind",
+    "Codec",
+    "Coder",
+    "Kind",
+    "SentencePiece",
+    "Subwords",
+    "default_vocabulary",
+]

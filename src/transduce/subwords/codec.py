@@ -1,0 +1,58 @@
+"""The subwords of both sides, in one file."""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from transduce.errors import BadRun
+from transduce.files import checksum, read_sealed, write_sealed
+from transduce.subwords.base import AnyKind, Coder
+from transduce.subwords.learned import Subwords
+from transduce.subwords.sentencepiece import SentencePiece
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Codec:
+    """The subwords of both sides; one object twice where both are encoded alike."""
+
+    source: Coder
+    target: Coder
+
+    @property
+    def joint(self) -> bool:
+        """Whether both sides share one vocabulary (paper 5.1)."""
+        return self.source.same_ids(self.target)
+
+    @property
+    def kind(self) -> AnyKind:
+        """The kind of the subwords."""
+        return self.source.kind
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """The hash of everything in it: equal codecs have equal hashes."""
+        return checksum(self._content())
+
+    def save(self, path: Path) -> None:
+        """Write one file that holds it all."""
+        write_sealed(path, self._content())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote, or say what is wrong with the file."""
+        content = read_sealed(path, FORMAT, "subwords")
+        read = SentencePiece if content.get("kind") == SentencePiece.kind else Subwords
+        try:
+            source = read.from_json(content["source"])
+            alike = "target" not in content
+            return cls(source, source if alike else read.from_json(content["target"]))
+        except (KeyError, ValueError) as error:
+            raise BadRun(f"{path} is no file of subwords: {error}") from None
+
+    def _content(self) -> dict[str, Any]:
+        content = {"format": FORMAT, "kind": self.kind, "source": self.source.to_json()}
+        alike = self.source is self.target
+        return content if alike else {**content, "target": self.target.to_json()}
