@@ -255,7 +255,7 @@ def renamed(before: str, after: str) -> Callable[[Path], None]:
     return rename
 
 
-def model_of(**settings: Any) -> Callable[[Path], None]:
+def pieces_of(**settings: Any) -> Callable[[Path], None]:
     """Return what gives a folder another SentencePiece model."""
 
     def write(folder: Path) -> None:
@@ -300,10 +300,10 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
     (without("target.spm"), r"target.spm is missing"),
     (written("source.spm", "not a model"), r"source.spm is no SentencePiece model"),
     (written("source.spm", ""), r"source.spm has no pieces"),
-    (model_of(model_type="bpe", vocab_size=150), r"source.spm has model_type BPE"),
-    (model_of(byte_fallback=True, vocab_size=500), r"source.spm has byte_fallback"),
-    (model_of(user_defined_symbols="<x>"), r"source.spm has user-defined symbols"),
-    (model_of(treat_whitespace_as_suffix=True), r"has treat_whitespace_as_suffix"),
+    (pieces_of(model_type="bpe", vocab_size=150), r"source.spm has model_type BPE"),
+    (pieces_of(byte_fallback=True, vocab_size=500), r"source.spm has byte_fallback"),
+    (pieces_of(user_defined_symbols="<x>"), r"source.spm has user-defined symbols"),
+    (pieces_of(treat_whitespace_as_suffix=True), r"has treat_whitespace_as_suffix"),
     (without("vocab.json"), r"vocab.json is missing"),
     (written("vocab.json", '{"</s>": 0, "<unk>": 2}'), r"its ids are not 0, 1, 2"),
     (written("vocab.json", '{"</s>": 0, "<unk>": 1}'), r"vocab.json has no <pad>"),

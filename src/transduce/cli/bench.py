@@ -24,6 +24,16 @@ transduce bench train --random mixed --preset base --preset B-dk16 --preset big 
 transduce bench train train.en train.de --preset B-dk16 --peer none --corpus bench-corpus
 """
 
+EXAMPLES_TRANSLATE = """
+[bold]Examples[/bold]
+
+transduce bench translate runs/en-de test.en test.de
+
+transduce bench translate runs/en-de test.en test.de --engine ctranslate2:int8 --peer ctranslate2
+
+transduce bench translate runs/en-de test.en --lines 100 --rounds 5 --json
+"""
+
 app = typer.Typer(help="Measure, side by side with peers.", no_args_is_help=True)
 
 
@@ -111,3 +121,65 @@ def train(
         typer.echo(json_module.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
     else:
         typer.echo(report(found))
+
+
+@app.command(epilog=EXAMPLES_TRANSLATE)
+def translate(
+    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
+    source: Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst).")],
+    reference: Annotated[
+        str | None, typer.Argument(help="Its translation by people, for BLEU.")
+    ] = None,
+    *,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="torch, ctranslate2, ctranslate2:int8 …; may stand several times. "
+            "Default: those that are installed."
+        ),
+    ] = None,
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="huggingface, ctranslate2, ctranslate2:int8 … or none; may stand several times. "
+            "Default: huggingface where it is installed."
+        ),
+    ] = None,
+    lines: Annotated[int | None, typer.Option(help="Of the text. Default: all.", min=1)] = None,
+    single: Annotated[
+        int, typer.Option(help="Lines that are translated one by one too.", min=0)
+    ] = 50,
+    rounds: Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)] = 3,
+    beam: Annotated[int | None, typer.Option(help="Width of the search. Default: 4.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Sentences side by side. Default: what suits each side.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every round.")] = False,
+) -> None:
+    """Measure how fast a model translates here: its engines, and peers on the same weights.
+
+    Sentences a second, the time of a single sentence, memory, and the time from the start of a
+    process to its first translation; with BLEU beside them. The sides take turns, each in a process
+    of its own.
+    """
+    from transduce.bench.translation import compare
+    from transduce.progress import for_people
+
+    asked = {"beam": beam, "alpha": alpha}
+    found = compare(
+        run,
+        source,
+        reference,
+        engines=engine,
+        peers=peer,
+        lines=lines,
+        single=single,
+        rounds=rounds,
+        batch=batch,
+        settings={name: value for name, value in asked.items() if value is not None},
+        device=device,
+        progress=for_people(),
+    )
+    typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())
