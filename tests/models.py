@@ -86,12 +86,12 @@ def filled_cache(model: Transformer, sources: Sequence[Ints], hypotheses: int, s
     room = max(lengths)
     like = model.output.new_empty(0, dtype=model.dtype)
     cache = Cache(model.config, len(sources), hypotheses, (room, steps), like)
-    places = [slot * room + i for slot, length in enumerate(lengths) for i in range(length)]
+    places = [(slot, i) for slot, length in enumerate(lengths) for i in range(length)]
     device = model.output.device
     cache.put(
         torch.arange(len(sources), device=device),
         torch.tensor(lengths, dtype=torch.int32, device=device),
-        torch.tensor(places, device=device),
+        tuple(torch.tensor(one, device=device) for one in zip(*places, strict=True)),
         model.keys_values(model.encode(pack(sources).to(device))),
     )
     return cache

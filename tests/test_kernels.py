@@ -464,9 +464,9 @@ def test_decodings_kernels_see_what_the_dense_way_sees(
         if step in (0, 4):  # the second sentence begins anew
             slots = torch.tensor([0, 1, 2] if step == 0 else [1])
             lengths = torch.tensor([70, 1, 33] if step == 0 else [66], dtype=torch.int32)
-            places = (slots[:, None] * room[0] + torch.arange(room[0])).flatten()
+            places = slots.repeat_interleave(room[0]), torch.arange(room[0]).repeat(len(slots))
             for cache in caches:
-                cache.put(slots, lengths, places, keys[:, places])
+                cache.put(slots, lengths, places, keys[:, places[0] * room[0] + places[1]])
         qkv, q = torch.randn(S * k, 2 * d_k + row).to(dtype), torch.randn(S * k, 2 * d_k).to(dtype)
         parents = torch.randint(k, (S, k))
         made = torch.tensor([True, True, step < 7])

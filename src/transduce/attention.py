@@ -36,6 +36,19 @@ def attention(
     )
 
 
+def attend_few(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, h: int) -> Tensor:
+    """Eq. 1 for the few queries of each sentence that decoding has, on the CPU.
+
+    The fused kernels are made for many queries: for a beam of 4 plain products take half the time.
+    q: (B * Q, H * C), k and v: (B * H, K, C), `mask` is added to the scores: (B * H, 1 or Q, K).
+    """
+    B = len(k) // h
+    heads = q.view(B, -1, h, k.size(-1)).transpose(1, 2).flatten(0, 1)  # (B * H, Q, C)
+    scores = torch.baddbmm(mask, heads, k.mT, alpha=k.size(-1) ** -0.5)
+    y = torch.bmm(scores.softmax(-1), v)  # (B * H, Q, C)
+    return y.unflatten(0, (B, h)).transpose(1, 2).reshape(len(q), -1)
+
+
 def attention_weights(q: Tensor, k: Tensor, *, causal: bool = False) -> Tensor:
     """Return the weights of Eq. 1 themselves, softmax(Q K^T / sqrt(d_k)). (B, H, Q, K)."""
     scores = q @ k.mT / math.sqrt(q.size(-1))

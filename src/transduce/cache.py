@@ -2,11 +2,10 @@
 
 Keys and values never move once written. All hypotheses of a sentence share what any of them has
 written, step by step, and `ancestors` says for each of them in whose row each step of its past
-lies; when a search reorders its hypotheses it reorders that table alone. A row of the cache holds
-the keys of all heads and then their values, as the projections give them.
+lies; when a search reorders its hypotheses it reorders that table alone.
 
-On the CPU the shared keys meet all queries of the sentence in one fused kernel, with a mask for
-those of others; on a GPU our own kernel leaves them out.
+On the CPU the shared keys meet all queries of the sentence in one product, with a mask for those of
+others; on a GPU our own kernel leaves them out.
 """
 
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transduce import kernels
-from transduce.attention import attention
+from transduce.attention import attend_few
 from transduce.config import ModelConfig
 
 GRAIN = 16  # steps by which a cache that can grow does so, at the least
@@ -35,10 +34,12 @@ class Cache:
     ) -> None:
         """Make an empty cache, with room for so many tokens of a source and steps of an output."""
         self.config, self.k = config, hypotheses
-        row = config.h * (config.d_k + config.d_v)
         N, device = config.depth_of_decoder, like.device
-        self.source = like.new_zeros(N, slots, room[0], row)
-        self.own = like.new_zeros(N, slots, room[1], hypotheses, row)
+        self.sizes = [config.h * config.d_k, config.h * config.d_v]
+        of_source, of_own = (N, slots, config.h, room[0]), (N, slots, config.h, room[1], hypotheses)
+        # Keys, then values.
+        self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]
+        self.own = [like.new_zeros(*of_own, C) for C in (config.d_k, config.d_v)]
         ints = {"dtype": torch.int32, "device": device}
         self.source_lengths = torch.zeros(slots, **ints)
         self.lengths = torch.zeros(slots, **ints)  # steps made
@@ -47,37 +48,43 @@ class Cache:
         self.pasts = [Own(self, layer) for layer in range(N)], [Source(self, n) for n in range(N)]
         # Of the step that is being made:
         self.used = room  # no source or output is longer
-        self.places = self.lengths  # of the new keys
-        self.own_mask: Tensor | None = None
-        self.source_mask: Tensor | None = None
+        self.now = self.lengths
+        self.every = torch.arange(slots, device=device)
+        self.own_mask = self.source_mask = like
 
-    def put(self, slots: Tensor, lengths: Tensor, places: Tensor, rows: Tensor) -> None:
+    def put(
+        self, slots: Tensor, lengths: Tensor, places: tuple[Tensor, Tensor], rows: Tensor
+    ) -> None:
         """Begin new sentences in some slots.
 
-        `rows` (N, T, row) are the keys and values of their sources, `places` (T,) where each goes:
-        slot * room + position.
+        `rows` (N, T, H * C) are the projections of their sources, keys and then values; `places`
+        tell where each goes: its slot, and its position in the sentence.
         """
-        self.source.flatten(1, 2).index_copy_(1, places, rows)
+        slot, position = places
+        for cached, part in zip(self.source, rows.split(self.sizes, dim=-1), strict=True):
+            heads = part.unflatten(-1, (self.config.h, -1))  # (N, T, H, C)
+            cached[:, slot, :, position] = heads.transpose(0, 1)  # indices come first
         self.source_lengths.index_copy_(0, slots, lengths)
         self.lengths.index_fill_(0, slots, 0)
         self.ancestors.index_fill_(0, slots, -1)
 
     def grow(self, source: int, steps: int) -> None:
         """Have room for so many tokens of a source and so many steps."""
-        missing = source - self.source.size(2)
+        missing = source - self.source[0].size(3)
         if missing > 0:
-            self.source = F.pad(self.source, (0, 0, 0, missing))
-        missing = steps - self.own.size(2)
+            self.source = [F.pad(part, (0, 0, 0, missing)) for part in self.source]
+        missing = steps - self.own[0].size(3)
         if missing > 0:
-            missing = max(missing, self.own.size(2) // 2, GRAIN)  # so that copies are rare
-            self.own = F.pad(self.own, (0, 0, 0, 0, 0, missing))
+            missing = max(missing, self.own[0].size(3) // 2, GRAIN)  # so that copies are rare
+            self.own = [F.pad(part, (0, 0, 0, 0, 0, missing)) for part in self.own]
             self.ancestors = F.pad(self.ancestors, (0, missing), value=-1)
 
     def keep(self, slots: Tensor) -> None:
         """Go on with some of the slots."""
-        self.source, self.own = self.source[:, slots], self.own[:, slots]
+        self.source = [part[:, slots] for part in self.source]
+        self.own = [part[:, slots] for part in self.own]
         self.source_lengths, self.lengths = self.source_lengths[slots], self.lengths[slots]
-        self.ancestors = self.ancestors[slots]
+        self.ancestors, self.every = self.ancestors[slots], self.every[: len(slots)]
 
     def begin_step(self, source: int, steps: int) -> None:
         """Make ready for a step, where no source and no output (with it) is longer than told."""
@@ -87,27 +94,25 @@ class Cache:
             now[:, None, None].expand(-1, self.k, 1),
             self.hypotheses[None, :, None].expand(len(now), -1, 1),
         )
-        if kernels.usable(self.own):
+        if kernels.usable(self.ancestors):
             return
-        self.used = source, steps
-        rows = torch.arange(len(now), device=now.device) * self.own.size(2) + now
-        self.places = (rows[:, None] * self.k + self.hypotheses).flatten()
+        self.used, self.now = (source, steps), now
         seen = self.ancestors[:, :, :steps, None] == self.hypotheses  # (S, k, steps, k)
-        self.own_mask = _additive(seen.flatten(2).unsqueeze(1), self.own.dtype)
+        self.own_mask = self._mask(seen.flatten(2))
         real = torch.arange(source, device=now.device) < self.source_lengths[:, None]
-        self.source_mask = _additive(real[:, None, None], self.own.dtype)
+        self.source_mask = self._mask(real[:, None])
+
+    def _mask(self, allowed: Tensor) -> Tensor:
+        """Turn a mask into what is added to all heads' scores: once for all layers."""
+        mask = torch.zeros(allowed.shape, dtype=self.own[0].dtype, device=allowed.device)
+        mask.masked_fill_(~allowed, -torch.inf)
+        return mask.repeat_interleave(self.config.h, dim=0)  # (S * H, 1 or k, keys)
 
     def end_step(self, parents: Tensor, made: Tensor) -> None:
         """Let hypotheses go on from others of their sentence (S, k), where it was made (S,)."""
         chosen = parents[..., None].expand_as(self.ancestors)
         self.ancestors.copy_(self.ancestors.gather(1, chosen))
         self.lengths += made
-
-
-def _additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """Turn a mask into what is added to the scores: once for all layers."""
-    mask = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
-    return mask.masked_fill_(~allowed, -torch.inf)
 
 
 @dataclass(slots=True)
@@ -119,18 +124,19 @@ class Own:
 
     def attend(self, projected: Tensor) -> Tensor:
         """Let each hypothesis see its own past and itself. (R, H * (2 d_k + d_v)) -> (R, …)."""
-        cache, config = self.cache, self.cache.config
-        rows = cache.own[self.layer]  # (S, room, k, row)
+        cache = self.cache
+        keys, values = (part[self.layer] for part in cache.own)  # (S, H, room, k, C)
         if kernels.usable(projected):
             from transduce.kernels import decoding
 
-            return decoding.own(
-                projected, rows, cache.ancestors, cache.lengths, config.h, config.d_k
-            )
-        width = config.h * config.d_k
-        rows.flatten(0, 2).index_copy_(0, cache.places, projected[:, width:])
-        rows = rows[:, : cache.used[1]].flatten(1, 2)
-        return _attend(projected[:, :width], rows, config, cache.k, cache.own_mask)
+            return decoding.own(projected, keys, values, cache.ancestors, cache.lengths)
+        q, *new = projected.split([cache.sizes[0], *cache.sizes], dim=-1)
+        for cached, part in zip((keys, values), new, strict=True):
+            heads = part.unflatten(0, (-1, cache.k)).unflatten(-1, (cache.config.h, -1))
+            cached[cache.every, :, cache.now] = heads.transpose(1, 2)
+        used = cache.used[1] * cache.k
+        seen = (part.flatten(0, 1).flatten(1, 2)[:, :used] for part in (keys, values))
+        return attend_few(q, *seen, cache.own_mask, cache.config.h)
 
 
 @dataclass(slots=True)
@@ -142,19 +148,11 @@ class Source:
 
     def attend(self, projected: Tensor) -> Tensor:
         """Let each hypothesis see the source of its sentence. (R, H * d_k) -> (R, H * d_v)."""
-        cache, config = self.cache, self.cache.config
-        rows = cache.source[self.layer]  # (S, room, row)
+        cache = self.cache
+        keys, values = (part[self.layer] for part in cache.source)  # (S, H, room, C)
         if kernels.usable(projected):
             from transduce.kernels import decoding
 
-            return decoding.source(projected, rows, cache.source_lengths, config.h, config.d_k)
-        rows = rows[:, : cache.used[0]]
-        return _attend(projected, rows, config, cache.k, cache.source_mask)
-
-
-def _attend(q: Tensor, rows: Tensor, config: ModelConfig, k: int, mask: Tensor | None) -> Tensor:
-    """Let the k queries of a sentence see its rows. (R, H * d_k), (S, K, row) -> (R, H * d_v)."""
-    keys, values = rows.split([config.h * config.d_k, config.h * config.d_v], dim=-1)
-    heads = [part.unflatten(-1, (config.h, -1)).transpose(1, 2) for part in (keys, values)]
-    queries = q.view(-1, k, config.h, config.d_k).transpose(1, 2)  # (S, H, k, C)
-    return attention(queries, *heads, allowed=mask).transpose(1, 2).reshape(len(q), -1)
+            return decoding.source(projected, keys, values, cache.source_lengths)
+        seen = (part.flatten(0, 1)[:, : cache.used[0]] for part in (keys, values))
+        return attend_few(projected, *seen, cache.source_mask, cache.config.h)

@@ -248,10 +248,11 @@ class _Slots:
                 draws[row, : limits[row]] = random.random(int(limits[row]))
         at = self._send(slots)
         beams.begin(at, *map(self._send, (limits, forced, draws)))
+        lengths = self._send(sources.astype(np.int32))
+        places = self._send(np.repeat(slots, sources)), self._send(within)
+        tokens = self._send(taken)
         for cache, rows in zip(beams.caches, intake.rows, strict=True):
-            room = cache.source.size(2)
-            places = self._send(np.repeat(slots, sources) * room + within)
-            cache.put(at, self._send(sources.astype(np.int32)), places, rows[:, self._send(taken)])
+            cache.put(at, lengths, places, rows[:, tokens])
 
     def close(self, vacant: Ints) -> None:
         """Go on without the vacant slots."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 ROWS = 32  # below so many tokens the call costs more than the arithmetic
+PACKED_FOR = 128  # tokens that a packed matrix is laid out for; as good for more and for fewer
 
 
 class Linear(nn.Linear):
@@ -37,9 +38,24 @@ class Linear(nn.Linear):
         """Map each token. (T, inputs) -> (T, outputs)."""
         return product(x, self.weight, self.bias)
 
+    def pack(self) -> None:
+        """Keep the matrix as the processor multiplies it fastest; it is not to be learned then."""
+        matrix = packed(self.weight)
+        del self.weight
+        self.weight = matrix  # type: ignore[assignment]  # no parameter any more
+
+
+def packed(weight: Tensor) -> Tensor:
+    """Lay a matrix out as oneDNN multiplies it fastest, if it is what multiplies it."""
+    if ONEDNN and weight.device.type == "cpu" and weight.dtype == torch.float32:
+        return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), PACKED_FOR)  # type: ignore[no-any-return]  # noqa: SLF001
+    return weight.detach()
+
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x W^T + b, in the precision of `x`. (T, inputs), (outputs, inputs) -> (T, outputs)."""
+    if weight.is_mkldnn:
+        return _onednn(x, weight, bias)
     if weight.dtype != x.dtype:
         return _Narrow.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
     if ONEDNN and len(x) >= ROWS and x.device.type == "cpu" and x.dtype == torch.float32:
@@ -114,8 +130,10 @@ def _has_onednn() -> bool:
     """Tell whether this build of torch has the kernel: it is not part of its public interface."""
     try:
         x, weight = torch.ones(ROWS, 8), torch.ones(8, 8)
-        return torch.backends.mkldnn.is_available() and torch.equal(
-            _onednn(x, weight.T, weight[0]), torch.full((ROWS, 8), 9.0)
+        as_packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)  # noqa: SLF001
+        return torch.backends.mkldnn.is_available() and all(
+            torch.equal(_onednn(x, matrix, weight[0]), torch.full((ROWS, 8), 9.0))
+            for matrix in (weight.T, as_packed)
         )
     except (AttributeError, RuntimeError, TypeError):
         return False

@@ -15,7 +15,7 @@ from transduce.attention import CrossAttention, KeysValues, Past, SelfAttention
 from transduce.batches import Batch, CrossGroup, CrossView, Ranges, Run, SelfView
 from transduce.config import ModelConfig
 from transduce.fused import linear_relu, residual_norm
-from transduce.linear import Linear, product, wide_product
+from transduce.linear import Linear, packed, product, wide_product
 
 # Beside ReLU, which has a kernel of its own.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
@@ -183,6 +183,7 @@ class Transformer(nn.Module):
         )
         bias = nn.Parameter(torch.zeros(config.target_vocabulary)) if config.logits_bias else None
         self.logits_bias = bias
+        self.packed_output: Tensor | None = None
         self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config) for _ in range(config.depth_of_decoder)
@@ -237,6 +238,14 @@ class Transformer(nn.Module):
         self.compute_in(dtype)
         return self
 
+    def pack(self) -> "Transformer":
+        """Keep the matrices as the processor multiplies them fastest: for decoding alone."""
+        for module in self.modules():
+            if isinstance(module, Linear):
+                module.pack()
+        self.packed_output = packed(self.output)
+        return self
+
     def keys_values(self, memory: Tensor) -> Tensor:
         """Project the encoder's output for every layer of the decoder. (T, d) -> (N, T, H * C)."""
         return torch.stack([layer.cross_attention.W_KV(memory) for layer in self.decoder])
@@ -251,11 +260,15 @@ class Transformer(nn.Module):
         x = self.target_embedding(tokens, positions)
         for layer, *pasts in zip(self.decoder, own, source, strict=True):
             x = layer(x, *pasts)
-        return wide_product(x, self.output, self.logits_bias)
+        return wide_product(x, self._last_matrix, self.logits_bias)
+
+    @property
+    def _last_matrix(self) -> Tensor:
+        return self.output if self.packed_output is None else self.packed_output
 
     def logits(self, x: Tensor) -> Tensor:
         """Return the scores of all words. (T, d_model) -> (T, V)."""
-        return product(x, self.output, self.logits_bias)
+        return product(x, self._last_matrix, self.logits_bias)
 
     def weights(self, batch: Batch) -> Weights:
         """Return the attention weights of every layer and head for the one pair of a batch."""

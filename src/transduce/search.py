@@ -126,14 +126,12 @@ class Beams:
     def _best(self, now: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the best continuations of each sentence: words, totals, whom they carry on."""
         k = self.k
-        scores, divisor = self._scores(now)
-        forced, its_score = self._forced(now, scores)
-        scores.index_fill_(1, self.forbidden, -math.inf)
-        best, word = largest(scores, k)  # k of each row suffice for k of all
+        log_p, forced, its_own = self._log_probabilities(now)
+        best, word = largest(log_p, k)  # k of each row suffice for k of all
         best = torch.where(forced == NONE, best, -math.inf)
-        best[:, 0] = torch.where(forced[:, 0] == NONE, best[:, 0], its_score)
+        best[:, :1] = torch.where(forced == NONE, best[:, :1], its_own)
         word = torch.where(forced == NONE, word, forced)
-        candidates = self.totals.view(-1, 1) + (best - divisor)  # (R, count)
+        candidates = self.totals.view(-1, 1) + best  # (R, count)
         count = candidates.size(-1)
         totals, choice = candidates.view(-1, k * count).topk(k)  # (S, k), best first
         word = word.view(-1, k * count).gather(1, choice)
@@ -143,10 +141,7 @@ class Beams:
 
     def _drawn(self, now: Tensor) -> tuple[Tensor, Tensor]:
         """Draw a word for each sentence, which has one hypothesis. -> words, totals."""
-        scores, divisor = self._scores(now)
-        forced, its_score = self._forced(now, scores)
-        scores.index_fill_(1, self.forbidden, -math.inf)
-        log_p = scores - divisor
+        log_p, forced, its_own = self._log_probabilities(now)
         likely = _cut(log_p / self.config.temperature, self.config)
         ordered, word = likely.sort(dim=-1, descending=True)
         cumulated = ordered.softmax(-1).double().cumsum(-1)
@@ -154,30 +149,25 @@ class Beams:
         choice = torch.searchsorted(cumulated, threshold, right=True)
         allowed = (ordered > -math.inf).sum(-1, keepdim=True)
         word = word.gather(1, choice.minimum(allowed - 1))
-        gain = torch.where(forced == NONE, log_p.gather(1, word), its_score[:, None] - divisor)
+        gain = torch.where(forced == NONE, log_p.gather(1, word), its_own)
         return torch.where(forced == NONE, word, forced), self.totals + gain
 
-    def _scores(self, now: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the scores of all next words, and what to take off for log-probabilities.
+    def _log_probabilities(self, now: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return those of all next words, the word that must come if any must, and its own.
 
-        Of several models the probabilities are averaged.
+        Of several models the probabilities are averaged. -> (R, V), (R, 1), (R, 1).
         """
         positions = now[:, None].expand(-1, self.k).flatten()
         each = [
-            model.step(self.tokens.flatten(), positions, *cache.pasts)
+            model.step(self.tokens.flatten(), positions, *cache.pasts).log_softmax(-1)
             for model, cache in zip(self.models, self.caches, strict=True)
         ]
-        if len(each) == 1:
-            return each[0], each[0].logsumexp(-1, keepdim=True)
-        total = torch.stack([scores.log_softmax(-1) for scores in each]).logsumexp(0)
-        return total, total.new_full((len(total), 1), math.log(len(each)))
-
-    def _forced(self, now: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the word that must come next, if any must, and its score. -> (R, 1), (R,)."""
+        log_p = torch.stack(each).logsumexp(0) - math.log(len(each)) if each[1:] else each[0]
         forced = self.forced.gather(1, now[:, None])
         forced = forced.masked_fill((now + 1 >= self.limits)[:, None], EOS)
         forced = forced.expand(-1, self.k).reshape(-1, 1)
-        return forced, scores.gather(1, forced.clamp(min=0)).flatten()
+        its_own = log_p.gather(1, forced.clamp(min=0))
+        return log_p.index_fill_(1, self.forbidden, -math.inf), forced, its_own
 
     def _end(self, ends: Tensor, totals: Tensor, now: Tensor, parent: Tensor) -> None:
         """Remember the hypotheses that end. (S, k), (S, k), (S,), (S, k)."""

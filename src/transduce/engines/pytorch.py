@@ -27,7 +27,7 @@ class TorchEngine:
         self.models = [model.eval() for model in models]
         self.decoder = Decoder(self.models, forbidden)
         device = self.decoder.device.type
-        self.batch = 512 if device == "cuda" else 32  # sentences that are best side by side
+        self.batch = 512 if device == "cuda" else 64  # sentences that are best side by side
         together = f"{len(self.models)} models with " if len(self.models) > 1 else ""
         self.name = f"{together}torch on {device}"
 
@@ -44,8 +44,8 @@ class TorchEngine:
         if on.type == "cpu":
             torch.set_num_threads(cores())
         models = [load_model(*run, on)[0] for run in zip(runs, configs, strict=True)]
-        if on.type == "cuda":
-            models = [model.narrow(torch.float16) for model in models]
+        on_gpu = on.type == "cuda"
+        models = [model.narrow(torch.float16) if on_gpu else model.pack() for model in models]
         return cls(models, forbidden)
 
     def search(

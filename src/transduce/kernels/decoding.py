@@ -14,30 +14,30 @@ from transduce.kernels.attention import LOG2_E
 KEYS = 64  # that a program reads at a time
 
 
-def own(qkv: Tensor, rows: Tensor, ancestors: Tensor, lengths: Tensor, h: int, d_k: int) -> Tensor:
+def own(qkv: Tensor, keys: Tensor, values: Tensor, ancestors: Tensor, lengths: Tensor) -> Tensor:
     """Write the step's keys and values to the cache, and let each hypothesis see its past.
 
-    qkv: (S * k, H * (2 d_k + d_v)); rows: (S, room, k, H * (d_k + d_v)); ancestors: (S, k, room);
+    qkv: (S * k, H * (2 d_k + d_v)); keys, values: (S, H, room, k, C); ancestors: (S, k, room);
     lengths: (S,). -> (S * k, H * d_v).
     """
-    S, room, k, row = rows.shape
-    d_v = row // h - d_k
+    S, h, room, k, d_k = keys.shape
+    d_v = values.size(-1)
     out = qkv.new_empty(len(qkv), h * d_v)
     _own[S, h](
-        *(qkv, rows, ancestors, lengths, out, qkv.stride(0), room, k, row),
-        *(d_k**-0.5 * LOG2_E, h * d_k),
+        *(qkv, keys, values, ancestors, lengths, out, qkv.stride(0)),
+        *(room, k, d_k**-0.5 * LOG2_E),
         **_sizes(k, d_k, d_v, qkv),
     )
     return out
 
 
-def source(q: Tensor, rows: Tensor, lengths: Tensor, h: int, d_k: int) -> Tensor:
-    """Let each hypothesis see its source. (S * k, H * d_k), (S, room, row), (S,) -> (S * k, …)."""
-    S, room, row = rows.shape
-    d_v, k = row // h - d_k, len(q) // S
+def source(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
+    """Let each hypothesis see its source. (S * k, H * d_k), (S, H, room, C), (S,) -> (S * k, …)."""
+    S, h, room, d_k = keys.shape
+    d_v, k = values.size(-1), len(q) // S
     out = q.new_empty(len(q), h * d_v)
     _source[S, h](
-        *(q, rows, lengths, out, q.stride(0), room, k, row, d_k**-0.5 * LOG2_E, h * d_k),
+        *(q, keys, values, lengths, out, q.stride(0), room, k, d_k**-0.5 * LOG2_E),
         **_sizes(k, d_k, d_v, q),
     )
     return out
@@ -77,24 +77,23 @@ def _more(s, v, top, total, out, PRECISION: tl.constexpr):
 
 @triton.jit
 def _own(
-    QKV, ROWS, ANCESTORS, LENGTHS, OUT, stride, room, k, row, scale, values,
+    QKV, KEYS_OF, VALUES_OF, ANCESTORS, LENGTHS, OUT, stride, room, k, scale,
     QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
     WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    sentence, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    sentence, head, h = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     length = tl.load(LENGTHS + sentence)
     i, n = tl.arange(0, QUERIES), tl.arange(0, KEYS)
     c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
     mine = i < k
     tokens = sentence * k + i
     q = _tile(QKV, tokens, stride, head * C, c, mine, C)
-    new_k = _tile(QKV, tokens, stride, values + head * C, c, mine, C)
-    new_v = _tile(QKV, tokens, stride, 2 * values + head * C_V, c_v, mine, C_V)
-    at = ROWS + ((sentence * room + length) * k + i)[:, None] * row
-    tl.store(at + head * C + c[None, :], new_k, mask=mine[:, None] & (c < C)[None, :])
-    tl.store(
-        at + values + head * C_V + c_v[None, :], new_v, mask=mine[:, None] & (c_v < C_V)[None, :]
-    )
+    new_k = _tile(QKV, tokens, stride, h * C + head * C, c, mine, C)
+    new_v = _tile(QKV, tokens, stride, 2 * h * C + head * C_V, c_v, mine, C_V)
+    first = (sentence * h + head) * room * k  # of the rows of this head
+    now = (first + length * k + i)[:, None]
+    tl.store(KEYS_OF + now * C + c[None, :], new_k, mask=mine[:, None] & (c < C)[None, :])
+    tl.store(VALUES_OF + now * C_V + c_v[None, :], new_v, mask=mine[:, None] & (c_v < C_V)[None, :])
     # Of what this step adds, a hypothesis sees its own key alone.
     top = tl.sum(q.to(tl.float32) * new_k.to(tl.float32), 1) * scale
     total = tl.full([QUERIES], 1.0, tl.float32)
@@ -103,33 +102,33 @@ def _own(
         key = begin + n
         inside = key < length * k
         step = key // k
-        at_rows = sentence * room * k + key
-        keys = _tile(ROWS, at_rows, row, head * C, c, inside, C)
-        vals = _tile(ROWS, at_rows, row, values + head * C_V, c_v, inside, C_V)
+        keys = _tile(KEYS_OF, first + key, C, 0, c, inside, C)
+        values = _tile(VALUES_OF, first + key, C_V, 0, c_v, inside, C_V)
         whose = tl.load(
             ANCESTORS + tokens[:, None] * room + step[None, :],
             mask=mine[:, None] & inside[None, :], other=-1,
         )  # fmt: skip
         s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
         s = tl.where(whose == (key % k)[None, :], s, -float("inf"))
-        top, total, out = _more(s, vals, top, total, out, PRECISION)
-    result = out / total[:, None]
-    at = OUT + tokens[:, None] * (tl.num_programs(1) * C_V) + head * C_V + c_v[None, :]
-    tl.store(at, result.to(OUT.dtype.element_ty), mask=mine[:, None] & (c_v < C_V)[None, :])
+        top, total, out = _more(s, values, top, total, out, PRECISION)
+    at = OUT + tokens[:, None] * (h * C_V) + head * C_V + c_v[None, :]
+    result = (out / total[:, None]).to(OUT.dtype.element_ty)
+    tl.store(at, result, mask=mine[:, None] & (c_v < C_V)[None, :])
 
 
 @triton.jit
 def _source(
-    Q, ROWS, LENGTHS, OUT, stride, room, k, row, scale, values,
+    Q, KEYS_OF, VALUES_OF, LENGTHS, OUT, stride, room, k, scale,
     QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
     WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    sentence, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    sentence, head, h = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     length = tl.load(LENGTHS + sentence)
     i, n = tl.arange(0, QUERIES), tl.arange(0, KEYS)
     c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
     mine = i < k
     tokens = sentence * k + i
+    first = (sentence * h + head) * room
     q = _tile(Q, tokens, stride, head * C, c, mine, C)
     top = tl.full([QUERIES], -float("inf"), tl.float32)
     total = tl.zeros([QUERIES], tl.float32)
@@ -137,15 +136,12 @@ def _source(
     for begin in range(0, length, KEYS):
         key = begin + n
         inside = key < length
-        at_rows = sentence * room + key
-        keys = _tile(ROWS, at_rows, row, head * C, c, inside, C)
-        vals = _tile(ROWS, at_rows, row, values + head * C_V, c_v, inside, C_V)
+        keys = _tile(KEYS_OF, first + key, C, 0, c, inside, C)
+        values = _tile(VALUES_OF, first + key, C_V, 0, c_v, inside, C_V)
         s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
         s = tl.where(inside[None, :], s, -float("inf"))
-        top, total, out = _more(s, vals, top, total, out, PRECISION)
+        top, total, out = _more(s, values, top, total, out, PRECISION)
     total = tl.where(total == 0.0, 1.0, total)  # a slot that no sentence has had
-    at = OUT + tokens[:, None] * (tl.num_programs(1) * C_V) + head * C_V + c_v[None, :]
-    tl.store(
-        at, (out / total[:, None]).to(OUT.dtype.element_ty),
-        mask=mine[:, None] & (c_v < C_V)[None, :],
-    )  # fmt: skip
+    at = OUT + tokens[:, None] * (h * C_V) + head * C_V + c_v[None, :]
+    result = (out / total[:, None]).to(OUT.dtype.element_ty)
+    tl.store(at, result, mask=mine[:, None] & (c_v < C_V)[None, :])
