@@ -401,7 +401,7 @@ def test_several_processes_do_not_translate_but_may_train(
 
 
 def test_a_student_is_chosen_by_the_size_of_its_teacher() -> None:
-    assert choose_student(preset("small").model) == "tiny-3-1"
+    assert choose_student(preset("small").model) == "small-4-1"
     assert choose_student(ModelConfig()) == "base-12-1"
 
 
@@ -419,5 +419,5 @@ def test_the_command_shows_where_it_is(
     assert "beam 1\n" in done.stderr
     assert f" of {LINES} (" in done.stderr
     assert "lines/s, " in done.stderr
-    assert "preset tiny-3-1" in done.stderr
+    assert "preset small-4-1" in done.stderr
     assert RunConfig.load(tmp_path / "run").train.seed == 3

@@ -135,26 +135,26 @@ def a_sentence(model: ModelConfig, tokens: float, beam: int = 4) -> float:
     return tokens * (encoder + of_source + beam * (of_target + softmax))
 
 
-@pytest.mark.parametrize("name", ["tiny-3-1", "slim-4-1"])
-def test_a_student_needs_less_than_a_sixth_of_the_multiplications_of_small(name: str) -> None:
+@pytest.mark.parametrize(("name", "times"), [("tiny-3-1", 6), ("small-4-1", 4)])
+def test_a_student_needs_a_fraction_of_the_multiplications_of_small(name: str, times: int) -> None:
     """On Multi30k: 8,840 subwords by default, 15.2 a sentence; 18.1 with 3,000 subwords."""
     vocabulary = preset(name).train.vocabulary
     assert vocabulary == 3_000
     teacher = preset("small").model.replace(source_vocabulary=8840, target_vocabulary=8840)
     student = preset(name).model.replace(source_vocabulary=vocabulary, target_vocabulary=vocabulary)
-    assert 6 * a_sentence(student, 18.1) < a_sentence(teacher, 15.2)
+    assert times * a_sentence(student, 18.1) < a_sentence(teacher, 15.2)
 
 
 @pytest.mark.parametrize("name", FAST)
-def test_a_fast_preset_has_one_decoder_layer_and_the_training_of_its_size(name: str) -> None:
+def test_a_fast_preset_has_the_layers_of_its_name_and_is_smaller_than_its_teacher(
+    name: str,
+) -> None:
     chosen = preset(name)
     size, encoder, decoder = name.split("-")
     assert (chosen.model.N, chosen.model.depth_of_decoder) == (int(encoder), int(decoder))
-    like = preset("base" if size == "base" else "small").train
-    assert chosen.train.replace(vocabulary=None) == like
-    if size != "slim":
-        changed = {"N": preset(size).model.N, "N_decoder": None}
-        assert chosen.model.replace(**changed) == preset(size).model
+    teacher = preset("base" if size == "base" else "small").model
+    assert chosen.model.d_model <= teacher.d_model
+    assert decoder == "1"
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def distill(
 
 def choose_student(teacher: ModelConfig) -> str:
     """Choose a preset that decodes several times as fast as the teacher and can still learn."""
-    return "base-12-1" if teacher.d_model >= 512 else "tiny-3-1"
+    return "base-12-1" if teacher.d_model >= 512 else "small-4-1"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ transduce distill runs/en-de train.en --out runs/student
 
 transduce distill runs/en-de en.gz --out runs/student --with train.en train.de --valid val.en val.de
 
-transduce distill runs/en-de train.en --out runs/student --preset slim-4-1 --set vocabulary=4000
+transduce distill runs/en-de train.en --out runs/student --preset tiny-3-1 --set vocabulary=2000
 
 The same command again goes on where it was stopped.
 """
@@ -38,7 +38,7 @@ def distill(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="tiny-3-1, slim-4-1, base-12-1 or any other. Default: by the teacher's size."
+            help="small-4-1, tiny-3-1, base-12-1 or any other. Default: by the teacher's size."
         ),
     ] = None,
     set_: Annotated[

@@ -51,7 +51,7 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="tiny, small, base, big, a fast one (slim-4-1, tiny-3-1, base-12-1) or a row of "
+            help="tiny, small, base, big, a fast one (tiny-3-1, small-4-1, base-12-1) or a row of "
             "Table 3. Default: by data and machine."
         ),
     ] = None,
