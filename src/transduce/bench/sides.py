@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from transduce.bench.hardware import peak_memory, synchronise
 from transduce.errors import TransduceError
 
+SECONDS_TO_END = 10  # for a process to put its libraries' things away
 WARM_UP = 2  # steps before the clock of every round: caches are cold after the other's turn
 
 
@@ -157,8 +158,10 @@ class Worker:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        """End the process, whatever it is doing."""
+        """End the process: let it end by itself if all went well, else whatever it is doing."""
         self.connection.close()
+        if kind is None:
+            self.process.join(SECONDS_TO_END)
         self.process.terminate()
         self.process.join()
 
