@@ -349,11 +349,11 @@ def test_an_export_can_be_used_without_us(trained: Path, tmp_path: Path) -> None
 
     assert export(trained, tmp_path / "out", "none") == "none"
     settings = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert (settings["add_source_bos"], settings["add_source_eos"]) == (False, False)
+    assert (settings["add_source_bos"], settings["add_source_eos"]) == (False, True)
     assert settings["decoder_start_token"] == SPECIAL[BOS]
     tokenizer = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
     translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
-    source = [*tokenizer.encode(SENTENCES[0]).tokens, "</s>"]
+    source = tokenizer.encode(SENTENCES[0]).tokens
     (result,) = translator.translate_batch([source], beam_size=1, max_decoding_length=20)
     names = Codec.load(trained / "subwords.json").target.names
     ours = Translator.load(trained, engine="torch").engine

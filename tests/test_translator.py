@@ -398,3 +398,17 @@ def test_runs_of_different_subwords_do_not_translate_together(
         Translator.load([tiny_run, own_run])
     with pytest.raises(BadInput, match="there is no run to load"):
         Translator.load([])
+
+
+def test_what_is_no_list_of_texts_is_refused(translator: Translator) -> None:
+    with pytest.raises(BadInput, match=r"expected a list of texts, found 'Two dogs run\.'"):
+        translator.translate("Two dogs run.")
+    with pytest.raises(BadInput, match="expected a list of texts"):
+        translator.translate([3])  # type: ignore[list-item]
+    with pytest.raises(BadInput, match="expected one text, found"):
+        translator(["Two dogs run."])  # type: ignore[arg-type]
+
+
+def test_settings_of_draws_need_draws(translator: Translator) -> None:
+    with pytest.raises(BadInput, match="they need sample=True"):
+        translator.translate(["Two dogs run."], top_k=3)

@@ -42,7 +42,10 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
     shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
+    try:
+        beside.mkdir()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         yield beside
         for file in beside.iterdir():

@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -168,6 +169,13 @@ def stored_digest(path: Path) -> str:
     return str(note.get("sha256")) if isinstance(note, dict) else ""
 
 
+def count_numbers(path: Path) -> int:
+    """Return how many numbers the arrays of a file have, reading none of them."""
+    with _opened(path) as file:
+        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+    return sum(math.prod(shape) for shape in shapes)
+
+
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open a file of arrays, or say what is wrong with it."""
@@ -175,7 +183,9 @@ def _opened(path: Path) -> Iterator[Any]:
         with safe_open(path, framework="numpy") as file:
             yield file
     except FileNotFoundError:
-        raise BadRun(f"{path} is missing") from None
+        # The library takes what it may not open for what is not there.
+        reason = "may not be read: change its permissions" if path.exists() else "is missing"
+        raise BadRun(f"{path} {reason}") from None
     except OSError as error:
         raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None
     except (SafetensorError, ValueError, UnicodeDecodeError) as error:

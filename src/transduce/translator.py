@@ -25,6 +25,9 @@ WINDOW = 100  # batches that are read ahead, so that similar lengths meet
 CHARACTERS = 4_000_000  # that are read ahead at most, for memory must stay bounded
 
 
+OF_DRAWS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+
+
 class Translator:
     """A trained model, ready to translate.
 
@@ -79,6 +82,8 @@ class Translator:
 
     def __call__(self, text: str) -> str:
         """Translate one text."""
+        if not isinstance(text, str):
+            raise BadInput(f"expected one text, found {text!r}: translate() takes several")
         return self.translate([text])[0].text
 
     def translate(
@@ -97,6 +102,8 @@ class Translator:
         are paragraphs: their sentences are translated one by one. With `align`, candidates tell
         which of their words translate which.
         """
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise BadInput(f"expected a list of texts, found {texts!r:.60}")
         if prefixes is not None and len(prefixes) != len(texts):
             raise BadInput(
                 f"{len(prefixes):,} prefixes for {len(texts):,} texts: expected one each"
@@ -126,6 +133,8 @@ class Translator:
         translated at once. `advance` hears how many texts are done. The rest is as in `translate`.
         """
         config = self.config.search.replace(**settings)
+        if not config.sample and config != config.replace(**OF_DRAWS):
+            raise BadInput(f"{', '.join(OF_DRAWS)} are of draws: they need sample=True")
         batch = self.engine.batch if batch is None else batch
         if batch < 1:
             raise BadInput(f"batch = {batch}: expected at least 1 sentence")

@@ -133,7 +133,7 @@ class CTranslate2:
         """Translate all lines."""
         encoded = self.source.encode_batch(list(lines), add_special_tokens=False)
         found = self.translator.translate_batch(
-            [[*one.tokens, "</s>"] for one in encoded],
+            [one.tokens for one in encoded],
             beam_size=self.search.beam,
             length_penalty=self.search.alpha,
             max_batch_size=self.batch,

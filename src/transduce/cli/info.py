@@ -38,17 +38,17 @@ def info(
         "parameters": f"{facts['parameters']:,}",
         "vocabulary": f"{model['target_vocabulary']:,} {train['subwords']} subwords, "
         f"{'joint' if train['joint'] else 'separate'}",
-        "training": "not begun"
+        "training": ("not begun" if facts["weights"] == "none yet" else "no record of it here")
         if not last
         else f"step {last['step']:,}, loss {last['loss']:.3f}, "
         f"perplexity {last['perplexity']:.2f}, {last['target_tokens_per_second']:,.0f} tokens/s",
-        "validation": "none yet"
+        "validation": "none"
         if not valid
         else ", ".join(
             f"{name.removeprefix('valid_')} {value:,.3f}" if name != "step" else f"step {value:,}"
             for name, value in valid.items()
         ),
-        "begun with": "fresh weights"
+        "begun with": ("fresh weights" if facts["preset"] != "imported" else "an import")
         if not origin
         else f"{origin['weights'] or 'the subwords alone'}, of {origin['run']}",
         "weights": facts["weights"],
@@ -61,19 +61,27 @@ def info(
 
 def gather(run: Path) -> dict[str, Any]:
     """Collect the facts of a run."""
-    from transduce.folder import RunConfig, checkpoints
-    from transduce.model import count_parameters
+    from transduce.errors import BadRun
+    from transduce.folder import RunConfig, checkpoints, count_numbers, weights_file
 
     config = RunConfig.load(run)
+    try:
+        path, weights = weights_file(run, config)
+        parameters = count_numbers(path)
+    except BadRun:
+        from transduce.model import count_parameters
+
+        weights = config.weights if config.weights == "none yet" else f"{config.weights}: missing"
+        parameters = count_parameters(config.model)
     metrics = _metrics(run / "metrics.jsonl")
     return {
         "run": str(run),
         "languages": list(config.languages),
         "preset": config.preset,
         "device": config.device,
-        "parameters": count_parameters(config.model),
+        "parameters": parameters,
         "origin": dataclasses.asdict(config.origin) if config.origin else None,
-        "weights": config.weights,
+        "weights": weights,
         "checkpoints": [one.step for one in checkpoints(run)],
         "last": next((one for one in reversed(metrics) if "loss" in one), None),
         "validation": next((one for one in reversed(metrics) if "valid_loss" in one), None),

@@ -51,8 +51,9 @@ def translated(
         begins.end()
     if cut:
         progress.say(
-            f"{cut:,} lines were longer than the model's {translator.config.model.max_len:,} "
-            "subwords: they were cut, translated in parts and joined"
+            f"{cut:,} line{' was' if cut == 1 else 's were'} longer than the model's "
+            f"{translator.config.model.max_len:,} subwords: cut, translated in parts and joined; "
+            "--split cuts at the ends of sentences"
         )
 
 

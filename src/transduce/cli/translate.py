@@ -182,6 +182,8 @@ def translate(
         raise BadInput("--prefix and --prefixes both say how translations begin: give one of them")
     progress = for_people()
     runs = [run, *(others or [])]
+    if sample and engine == "auto":
+        engine = "torch"  # it alone draws
     translator = Translator.load(runs, device=device, engine=engine, quantize=quantize)
     progress.say(f"engine: {translator.engine.name}")
     if not all((one / "model.safetensors").exists() for one in runs):

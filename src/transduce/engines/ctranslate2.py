@@ -93,7 +93,7 @@ class CTranslate2Engine:
         if compute_type not in supported:
             raise BadInput(
                 f"quantize = {quantize!r}: this processor computes with "
-                f"{', '.join(sorted(supported))} alone"
+                f"{', '.join(sorted(supported - {'float32'}))} and none, which is float32"
             )
         stamp = stamp_of(run, config, chosen)
         folder = run / f"ctranslate2-{chosen}"
@@ -156,7 +156,9 @@ class CTranslate2Engine:
                 return_end_token=True,
                 return_attention=True,
             )
-            found.append(np.array(result.attention[0], np.float32))
+            weights = np.array(result.attention[0], np.float32)
+            # It keeps back those of the </s> that it has added: what is left of 1.
+            found.append(np.column_stack([weights, 1 - weights.sum(1)]))
         return found
 
     def _chunks(
@@ -266,7 +268,7 @@ class CTranslate2Engine:
 
     def _source(self, ids: Ints) -> Tokens:
         names = self.codec.source.names
-        return [names[number] for number in ids.tolist()]
+        return [names[number] for number in ids[:-1].tolist()]  # it adds </s> itself
 
     def _target(self, ids: Iterable[int]) -> Tokens:
         names = self.codec.target.names

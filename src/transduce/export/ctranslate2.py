@@ -32,7 +32,7 @@ from transduce.files import (
 from transduce.folder import Arrays, RunConfig, load_arrays, stored_digest, weights_file
 from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec, Subwords
 
-FORMAT = 1
+FORMAT = 2
 STAMP = "transduce.json"
 CPUINFO = Path("/proc/cpuinfo")
 QUANTIZATIONS = ("none", "int8", "int8_float32", "int8_float16", "int16", "float16")
@@ -200,11 +200,11 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
         weights.self_attention(layer.self_attention, f"decoder.{number}")
         weights.cross_attention(layer.attention, f"decoder.{number}")
         weights.feed_forward(layer.ffn, f"decoder.{number}")
-    # We give </s> with the source ourselves; only the decoder's <s> is left to the library.
+    # The library itself adds </s> to a source and begins an output with <s>.
     spec.config.bos_token, spec.config.eos_token = SPECIAL[BOS], SPECIAL[EOS]
     spec.config.unk_token = SPECIAL[UNK]
     spec.config.decoder_start_token = SPECIAL[BOS]
-    spec.config.add_source_bos = spec.config.add_source_eos = False
+    spec.config.add_source_bos, spec.config.add_source_eos = False, True
     spec.config.layer_norm_epsilon = 1e-5
     spec.register_source_vocabulary(codec.source.names)
     spec.register_target_vocabulary(codec.target.names)

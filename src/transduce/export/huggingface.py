@@ -10,7 +10,7 @@ from transduce.checkpoint import load_model, weights_of
 from transduce.config import ModelConfig
 from transduce.errors import BadInput
 from transduce.files import replacing_folder, sync, write_json
-from transduce.folder import RunConfig
+from transduce.folder import KEY, RunConfig
 from transduce.marian import to_marian
 from transduce.subwords import BOS, EOS, PAD, SPECIAL, UNK, Codec, Coder, SentencePiece
 
@@ -101,6 +101,7 @@ def _generation(config: RunConfig, codec: Codec) -> dict[str, Any]:
         "length_penalty": config.search.alpha,
         "max_length": config.model.longest_output,
         "suppress_tokens": codec.target.forbidden(),
+        KEY: config.search.to_json(),  # for an import: `generate` has no place for the penalty
         **_tokens(),
     }
 

@@ -8,6 +8,7 @@ from transduce import text
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput, BadSetting
 from transduce.files import read_json
+from transduce.folder import KEY
 
 # Settings, what Marian takes them for where they are not stated, and what our model has.
 EXPECTED = {
@@ -34,7 +35,16 @@ class Theirs:
     def read(cls, folder: Path) -> Self:
         """Read the settings, and refuse those that our model has no place for."""
         if not folder.is_dir():
-            raise BadInput(f"there is no folder {folder}: expected that of a MarianMTModel")
+            raise BadInput(
+                f"there is no folder {folder}: expected that of a MarianMTModel, downloaded before"
+            )
+        if (folder / "subwords.json").exists():
+            raise BadInput(f"{folder} is a run folder already: there is nothing to import")
+        if (folder / "model.bin").exists():
+            raise BadInput(
+                f"{folder} is a folder of CTranslate2, which tells too little of its model: "
+                "import the MarianMT folder that it was made of"
+            )
         config = read_json(folder / "config.json")
         others = [folder / f"{name}.json" for name in ("tokenizer_config", "generation_config")]
         theirs = cls(folder, config, *(read_json(one) if one.exists() else {} for one in others))
@@ -108,6 +118,8 @@ class Theirs:
                 "not come out here follows from the subwords"
             )
         try:
+            if KEY in self.generation:  # an export of ours
+                return SearchConfig.from_json(self.generation[KEY])
             return SearchConfig(
                 beam=stated.get("num_beams", SearchConfig().beam),
                 alpha=stated.get("length_penalty", 1.0),

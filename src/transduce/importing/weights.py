@@ -121,8 +121,8 @@ def _read_by_transformers(folder: Path) -> dict[str, Tensor]:
     try:
         model, told = MarianMTModel.from_pretrained(folder, output_loading_info=True)
     except Exception as error:  # of whatever class it has chosen
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise BadInput(f"transformers cannot load {folder}: {lines[0]}") from None
+        sentence = (str(error).strip() or type(error).__name__).splitlines()[0].partition(". ")[0]
+        raise BadInput(f"transformers cannot load {folder}: {sentence}") from None
     finally:
         logging.set_verbosity(talks)
         logging.enable_progress_bar()
