@@ -16,6 +16,7 @@ from transduce.errors import BadRun, BadSetting
 from transduce.files import sha256, write_sealed
 from transduce.folder import RunConfig, checkpoints
 from transduce.plan import OF_SUBWORDS
+from transduce.presets import preset
 from transduce.subwords import Codec
 from transduce.training import Trainer, train
 
@@ -282,3 +283,13 @@ def test_two_processes_begin_with_a_run_as_one_does(
     assert done.returncode == 0, done.stderr.decode()
     start = weights(tiny_run / "model.safetensors")
     assert weights(tmp_path / "run" / "model.safetensors") == start
+
+
+def test_a_trained_model_learns_more_gently_unless_told(
+    tiny_run: Path, other_files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    whole = preset("tiny").train.lr_scale
+    out = further(other_files, tmp_path / "gently", tiny_run, steps="1")
+    assert RunConfig.load(out).train.lr_scale == pytest.approx(0.3 * whole)
+    out = further(other_files, tmp_path / "told", tiny_run, steps="1", lr_scale="2")
+    assert RunConfig.load(out).train.lr_scale == 2

@@ -23,6 +23,7 @@ from transduce.presets import preset as find_preset
 from transduce.progress import Progress, duration
 from transduce.subwords import Codec
 
+GENTLY = 0.3  # of the learning rate, where a run begins with a trained model
 # What may change when a run goes on; anything else would make another model of it.
 MAY_CHANGE = frozenset(
     {
@@ -129,6 +130,12 @@ def begun(
             target_vocabulary=len(corpus.codec.target),
         )
     recipe = _ended_as_set(recipe, settings).replace(threads=recipe.threads or cores())
+    if start and start.weights and "lr_scale" not in settings:
+        recipe = recipe.replace(lr_scale=recipe.lr_scale * GENTLY)
+        progress.say(
+            f"lr_scale {recipe.lr_scale:g}, {GENTLY:g} times the preset's, so that what is known is "
+            "not forgotten: more learns the new text faster, and forgets faster"
+        )
     depth = f"{model.N}" if model.N_decoder is None else f"{model.N}+{model.N_decoder}"
     progress.say(
         f"preset {name}{'' if preset else f', for {len(corpus.train):,} pairs on {device.type}'}"

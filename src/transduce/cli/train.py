@@ -17,7 +17,7 @@ transduce train pairs.tsv --out run --valid dev.en dev.de --time 30m
 
 transduce train train.en train.de --out run --preset small --set d_ff=2048 --set P_drop=0.2
 
-transduce train law.en law.de --out runs/law --from runs/en-de --set lr_scale=0.3
+transduce train law.en law.de --out runs/law --from runs/en-de
 
 torchrun --nproc-per-node 4 -m transduce train train.en train.de --out run
 
