@@ -133,8 +133,8 @@ def begun(
     if start and start.weights and "lr_scale" not in settings:
         recipe = recipe.replace(lr_scale=recipe.lr_scale * GENTLY)
         progress.say(
-            f"lr_scale {recipe.lr_scale:g}, {GENTLY:g} times the preset's, so that what is known is "
-            "not forgotten: more learns the new text faster, and forgets faster"
+            f"lr_scale {recipe.lr_scale:g}, {GENTLY:g} times the preset's, so that what is known "
+            "stays: more learns the new text faster, and forgets faster"
         )
     depth = f"{model.N}" if model.N_decoder is None else f"{model.N}+{model.N_decoder}"
     progress.say(
