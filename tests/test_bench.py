@@ -355,7 +355,7 @@ def test_a_side_that_dies_between_rounds_is_one_sentence() -> None:
         worker.process.join()
         with pytest.raises(RuntimeError, match="invalid literal"):
             worker.started()
-        with pytest.raises(TransduceError, match="try a smaller batch_tokens"):
+        with pytest.raises(TransduceError, match="try smaller batches or a smaller model"):
             worker.measure(1)
 
 

@@ -173,7 +173,6 @@ def test_separate_vocabularies_have_a_tokenizer_each(
             settings=settings,
             preset="tiny",
             device="cpu",
-            engine="torch",
         )
     exported = Exported(tmp_path / "run", tmp_path / "hf")
     assert_same_logits(exported)
