@@ -61,9 +61,11 @@ class HuggingFace:
     def __init__(self, folder: Path, device: str, search: SearchConfig, batch: int | None) -> None:
         import torch
         from transformers import AutoTokenizer, MarianMTModel
+        from transformers.utils.logging import disable_progress_bar
 
         from transduce.machine import choose_device, cores
 
+        disable_progress_bar()  # of loading: ours is the only one
         on = choose_device(device)
         self.device = on.type
         if on.type == "cpu":
