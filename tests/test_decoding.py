@@ -51,7 +51,7 @@ def assert_same(ours: Sequence[Hypothesis], theirs: Sequence[Hypothesis]) -> Non
 # --- The rules -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     seeds=st.lists(st.integers(0, 50), min_size=1, max_size=2, unique=True),
     lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4),
