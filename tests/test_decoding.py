@@ -289,6 +289,7 @@ def test_a_recorded_step_serves_other_searches_of_its_kind(recorded: list[Played
     decoder, jobs = still([model]), [Job(source) for source in mixed(40)]
     for some in (jobs, jobs[20:], jobs[:20]):  # of which 16 fit
         list(decoder.search(some, config, 40))
+    list(decoder.search(jobs, config.replace(draw=5, extra=9), 40))
     assert len(recorded) == 1
     list(decoder.search(jobs[:2], config, 40))  # far too many slots for so few
     list(decoder.search(jobs[:2], config.replace(beam=2), 40))

@@ -153,9 +153,10 @@ class _Recorded:
 
     def serves(self, config: SearchConfig, slots: int, room: tuple[int, int]) -> bool:
         """Tell whether these beams can be used for another search."""
-        enough = all(own >= wanted for own, wanted in zip(self.beams.room, room, strict=True))
-        alike = slots <= self.asked <= max(2 * slots, 16)
-        return self.beams.config == config and enough and alike
+        enough = all(has >= wanted for has, wanted in zip(self.beams.room, room, strict=True))
+        own = self.beams.config
+        same = own == config.replace(draw=own.draw, extra=own.extra)  # which no step depends on
+        return same and enough and slots <= self.asked <= max(2 * slots, 16)
 
 
 class _Intake:
