@@ -88,10 +88,11 @@ def filled_cache(model: Transformer, sources: Sequence[Ints], hypotheses: int, s
     cache = Cache(model.config, len(sources), hypotheses, (room, steps), like)
     places = [(slot, i) for slot, length in enumerate(lengths) for i in range(length)]
     device = model.output.device
+    slot, position = torch.tensor(places, device=device).unbind(1)
     cache.put(
         torch.arange(len(sources), device=device),
         torch.tensor(lengths, dtype=torch.int32, device=device),
-        tuple(torch.tensor(one, device=device) for one in zip(*places, strict=True)),
+        (slot, position),
         model.keys_values(model.encode(pack(sources).to(device))),
     )
     return cache

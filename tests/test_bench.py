@@ -15,7 +15,7 @@ import pytest
 import torch
 from conftest import CommandLine, options, threads_kept
 
-from transduce.bench import hardware, huggingface, sides, training
+from transduce.bench import hardware, sides, training
 from transduce.bench.hardware import processor
 from transduce.bench.results import Comparison, Measured, report
 from transduce.bench.sides import WARM_UP, Round, Seen, Started, Worker, measure, start
@@ -317,7 +317,7 @@ def test_of_several_presets_each_is_checked_before_any_work(cli: CommandLine) ->
 def test_a_missing_library_is_named_with_its_remedy(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(huggingface, "installed", lambda: False)
+    monkeypatch.setattr(sides, "installed", lambda _: False)
     assert cli("bench", "train", "text.en", "text.de", "--peer", "huggingface").error == (
         "--peer huggingface needs transformers, which is not installed: "
         "pip install 'transduce[huggingface]'"
@@ -327,7 +327,7 @@ def test_a_missing_library_is_named_with_its_remedy(
 def test_a_missing_library_is_no_peer_where_none_was_asked_for(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(huggingface, "installed", lambda: False)
+    monkeypatch.setattr(sides, "installed", lambda _: False)
     found = cli("bench", "train", "nowhere.en", "nowhere.de")
     assert found.error.startswith("nowhere.en does not exist")  # so it got to the text
     assert "transformers is not installed: measuring without a peer" in found.stderr
@@ -355,7 +355,7 @@ def test_a_side_that_dies_between_rounds_is_one_sentence() -> None:
         worker.process.join()
         with pytest.raises(RuntimeError, match="invalid literal"):
             worker.started()
-        with pytest.raises(TransduceError, match="try a smaller batch_tokens"):
+        with pytest.raises(TransduceError, match="try smaller batches or a smaller model"):
             worker.measure(1)
 
 

@@ -30,7 +30,7 @@ from transduce.machine import choose_device
 from transduce.packing import pack
 from transduce.presets import TABLE_3
 from transduce.processes import Processes
-from transduce.subwords import PAD
+from transduce.subwords import EOS, PAD
 from transduce.training import Trainer, train
 
 # Warnings of a torch that we have not chosen are not ours to fail by.
@@ -402,3 +402,30 @@ def test_decoding_in_half_precision_scores_as_in_full() -> None:
     )
     for ours, theirs in zip(half, full, strict=True):
         assert ours[0].score == pytest.approx(theirs[0].score, abs=0.02)
+
+
+def test_a_search_that_was_given_up_leaves_nothing_to_the_next() -> None:
+    model = small_model(3).cuda()
+    jobs = [Job(sentence(2 + 7 * n % 40, n), number=(n,)) for n in range(50)]
+    search = SearchConfig(extra=10)
+    expected = found_by(Decoder([model], [0, 1, 3]), jobs, search, 16)
+    decoder = Decoder([model], [0, 1, 3])
+    first, second = decoder.search(jobs, search, 16), decoder.search(jobs, search, 16)
+    next(first)
+    assert [one.tokens for one in dict(second)[7]] == [one.tokens for one in expected[7]]
+    next(first)
+    del first, second
+    for ours, theirs in zip(found_by(decoder, jobs, search, 16), expected, strict=True):
+        assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_an_output_may_reach_the_last_position(record: bool) -> None:
+    model = small_model(max_len=64, positions="learned", logits_bias=True).cuda()
+    with torch.no_grad():
+        assert model.logits_bias is not None
+        model.logits_bias[EOS] = -50
+    jobs = [Job(sentence(length, length)) for length in (64, 60, 5, 5, 5, 5)]
+    decoder = Decoder([model.narrow(torch.float16)], [0, 1, 3], record=record)
+    found = found_by(decoder, jobs, SearchConfig(beam=2, extra=8), 4)
+    assert [len(one[0].tokens) + 1 for one in found] == [64, 64, 13, 13, 13, 13]

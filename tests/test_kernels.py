@@ -15,13 +15,12 @@ from torch.nn import functional as F
 
 pytest.importorskip("triton")
 
-from models import SMALL, batch_of, pairs_of, part_of, small_model
+from models import batch_of, pairs_of, part_of, small_model
 from reference import attention_of, cross_entropy_of, distance, view_of
 from transduce import fused, kernels
 from transduce import loss as losses
 from transduce.batches import Batch
 from transduce.cache import Cache
-from transduce.config import ModelConfig
 from transduce.engine import Objective
 from transduce.kernels import attention, rows
 from transduce.model import Transformer
@@ -455,7 +454,7 @@ def test_decodings_kernels_see_what_the_dense_way_sees(
     d_k: int, d_v: int, k: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several steps with hypotheses that go on from one another, sentences of several ages."""
-    config = ModelConfig(**SMALL | {"N": 1, "h": 2, "d_k": d_k, "d_v": d_v})
+    config = small_model(N=1, h=2, d_k=d_k, d_v=d_v).config
     torch.manual_seed(0)
     S, room, row = 3, (70, 12), 2 * (d_k + d_v)
     caches = [Cache(config, S, k, room, torch.empty(0, dtype=dtype)) for _ in range(2)]

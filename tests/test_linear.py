@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from transduce import linear
-from transduce.linear import ROWS, Linear, product
+from transduce.linear import PACKED_FOR, ROWS, Linear, product, wide_product
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -70,3 +70,36 @@ def test_a_build_without_the_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(linear, "_onednn", missing)
     assert linear._has_onednn() is False
+
+
+@pytest.mark.parametrize("onednn", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_packed_matrix_gives_the_same(
+    bias: bool, onednn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "ONEDNN", onednn and linear.ONEDNN)
+    torch.manual_seed(0)
+    layer = Linear(24, 40, bias=bias)
+    if bias:
+        torch.nn.init.normal_(layer.bias)
+    rows = [torch.randn(rows, 24) for rows in (1, ROWS - 1, ROWS, PACKED_FOR, 300)]
+    rows.append(torch.randn(50, 48)[:, ::2])  # with gaps between its numbers
+    with torch.inference_mode():
+        before = [layer(x) for x in rows]
+        layer.pack()
+        for x, expected in zip(rows, before, strict=True):
+            torch.testing.assert_close(layer(x), expected, rtol=1e-5, atol=1e-5)
+    assert "weight" not in dict(layer.named_parameters())  # it is not to be learned
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_a_wide_product_is_float32_whatever_goes_in(dtype: torch.dtype, bias: bool) -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(9, 24).to(dtype), torch.randn(40, 24).to(dtype)
+    added = torch.randn(40) if bias else None
+    y = wide_product(x, weight, added)
+    assert y.dtype == torch.float32
+    exact = F.linear(x.double(), weight.double(), None if added is None else added.double())
+    tolerance = 1e-5 if dtype == torch.float32 else 0.1
+    torch.testing.assert_close(y.double(), exact, rtol=tolerance, atol=tolerance)

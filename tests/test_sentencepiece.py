@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from opus import SCRIPTS, names_of, spm, texts
 from transduce.errors import BadInput, BadRun
+from transduce.parts import cut
 from transduce.subwords import BOS, EOS, PAD, SPECIAL, UNK, Codec, SentencePiece
 from transduce.subwords.sentencepiece import Rules
-from transduce.translator import cut
 
 pytest.importorskip("transformers")
 sentencepiece = pytest.importorskip("sentencepiece")

@@ -168,7 +168,7 @@ def test_a_stream_is_endless_and_bounded(translator: Translator) -> None:
     import itertools
 
     endless = itertools.cycle(TEXT[:2])
-    first = list(itertools.islice(translator.stream(endless, batch=1, beam=1), 3))
+    first = list(itertools.islice(translator.stream(endless, batch=1, window=2, beam=1), 3))
     assert [one.source for one in first] == [TEXT[0], TEXT[1], TEXT[0]]
 
 

@@ -45,8 +45,8 @@ def attend_few(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, h: int) -> Tensor:
     B = len(k) // h
     heads = q.view(B, -1, h, k.size(-1)).transpose(1, 2).flatten(0, 1)  # (B * H, Q, C)
     scores = torch.baddbmm(mask, heads, k.mT, alpha=k.size(-1) ** -0.5)
-    y = torch.bmm(scores.softmax(-1), v)  # (B * H, Q, C)
-    return y.unflatten(0, (B, h)).transpose(1, 2).reshape(len(q), -1)
+    y = torch.bmm(scores.softmax(-1), v).unflatten(0, (B, h))  # (B, H, Q, C)
+    return y.transpose(1, 2).reshape(len(q), -1)  # type: ignore[no-any-return]
 
 
 def attention_weights(q: Tensor, k: Tensor, *, causal: bool = False) -> Tensor:

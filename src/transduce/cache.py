@@ -9,6 +9,7 @@ others; on a GPU our own kernel leaves them out.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,8 +41,8 @@ class Cache:
         # Keys, then values.
         self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]
         self.own = [like.new_zeros(*of_own, C) for C in (config.d_k, config.d_v)]
-        ints = {"dtype": torch.int32, "device": device}
-        self.source_lengths = torch.zeros(slots, **ints)
+        ints: dict[str, Any] = {"dtype": torch.int32, "device": device}
+        self.source_lengths = torch.ones(slots, **ints)  # no query may have nothing to see
         self.lengths = torch.zeros(slots, **ints)  # steps made
         self.ancestors = torch.full((slots, hypotheses, room[1]), -1, **ints)
         self.hypotheses = torch.arange(hypotheses, **ints)
@@ -135,8 +136,8 @@ class Own:
             heads = part.unflatten(0, (-1, cache.k)).unflatten(-1, (cache.config.h, -1))
             cached[cache.every, :, cache.now] = heads.transpose(1, 2)
         used = cache.used[1] * cache.k
-        seen = (part.flatten(0, 1).flatten(1, 2)[:, :used] for part in (keys, values))
-        return attend_few(q, *seen, cache.own_mask, cache.config.h)
+        keys, values = (part.flatten(0, 1).flatten(1, 2)[:, :used] for part in (keys, values))
+        return attend_few(q, keys, values, cache.own_mask, cache.config.h)
 
 
 @dataclass(slots=True)
@@ -154,5 +155,5 @@ class Source:
             from transduce.kernels import decoding
 
             return decoding.source(projected, keys, values, cache.source_lengths)
-        seen = (part.flatten(0, 1)[:, : cache.used[0]] for part in (keys, values))
-        return attend_few(projected, *seen, cache.source_mask, cache.config.h)
+        keys, values = (part.flatten(0, 1)[:, : cache.used[0]] for part in (keys, values))
+        return attend_few(projected, keys, values, cache.source_mask, cache.config.h)

@@ -60,21 +60,32 @@ class Decoder:
             for draw in range(config.nbest)
         ]
         for place, (one,) in self._search(each, config.replace(nbest=1), batch):
-            of_job = drawn.setdefault(place // config.nbest, [])
-            of_job.append(one)
-            if len(of_job) == config.nbest:
-                yield place // config.nbest, sorted(of_job, key=lambda one: -one.score)
+            job = place // config.nbest
+            drawn.setdefault(job, []).append(one)
+            if len(drawn[job]) == config.nbest:
+                yield job, sorted(drawn.pop(job), key=lambda one: -one.score)
 
     def _search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        if not jobs:
+            return
         longest = min(model.config.longest_output for model in self.models)
         limits = np.array([limit(job.source, job.prefix, config, longest) for job in jobs])
         lengths = np.array([len(job.source) for job in jobs])
         room = int(lengths.max()), int(limits.max()) + 1
-        beams = self._beams(config, min(batch, len(jobs)), room)
+        beams, recorded = self._beams(config, min(batch, len(jobs)), room)
         intake = _Intake(self.models, jobs, limits, config)
         slots = _Slots(beams, self.still)
+        try:
+            yield from self._steps(slots, intake, recorded)
+        finally:
+            self.recorded = recorded
+
+    def _steps(
+        self, slots: "_Slots", intake: "_Intake", recorded: "_Recorded | None"
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Fill slots and make steps until all jobs are done."""
         while True:
             vacant = slots.vacant()
             if intake.waiting and len(vacant) * SHARE >= len(slots.held):
@@ -83,27 +94,30 @@ class Decoder:
                 slots.close(vacant)
             if not slots.busy:
                 break
-            if self.recorded is not None and self.record:
-                self.recorded.graph.replay()
+            if recorded is not None:
+                recorded.graph.replay()
             else:
-                beams.step(*slots.used())
+                slots.beams.step(*slots.used())
             yield from slots.made()
         yield from slots.rest()
 
-    def _beams(self, config: SearchConfig, slots: int, room: tuple[int, int]) -> Beams:
-        """Make the slots, or take those of before."""
+    def _beams(
+        self, config: SearchConfig, slots: int, room: tuple[int, int]
+    ) -> tuple[Beams, "_Recorded | None"]:
+        """Make the slots, or take those of before, so that no other search has them meanwhile."""
         if not self.still:
             cached = room[0], min(room[1], GRAIN)
-            return Beams(self.models, config, self.forbidden, slots, room, cached)
+            return Beams(self.models, config, self.forbidden, slots, room, cached), None
         room = -(-room[0] // ROUND) * ROUND, -(-room[1] // ROUND) * ROUND
-        if self.recorded is not None and self.recorded.serves(config, slots, room):
-            return self.recorded.beams
-        self.recorded = None  # its memory is wanted
-        slots = min(slots, self._fitting(config, room))
-        beams = Beams(self.models, config, self.forbidden, slots, room, room)
-        if self.record:
-            self.recorded = _Recorded(beams)
-        return beams
+        recorded, self.recorded = self.recorded, None
+        if recorded is not None and recorded.serves(config, slots, room):
+            return recorded.beams, recorded
+        if recorded is not None:
+            del recorded  # its memory is wanted
+            torch.cuda.empty_cache()
+        fitting = min(slots, self._fitting(config, room))
+        beams = Beams(self.models, config, self.forbidden, fitting, room, room)
+        return beams, _Recorded(beams, slots) if self.record else None
 
     def _fitting(self, config: SearchConfig, room: tuple[int, int]) -> int:
         """Return how many sentences the memory of the GPU holds."""
@@ -124,8 +138,9 @@ class Decoder:
 class _Recorded:
     """A step of some beams as a CUDA graph."""
 
-    def __init__(self, beams: Beams) -> None:
-        self.beams = beams
+    def __init__(self, beams: Beams, asked: int) -> None:
+        """Record a step; so many slots were asked for, if not all of them fitted."""
+        self.beams, self.asked = beams, asked
         beside = torch.cuda.Stream()
         beside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(beside):  # kernels are compiled and libraries begun before
@@ -138,9 +153,10 @@ class _Recorded:
 
     def serves(self, config: SearchConfig, slots: int, room: tuple[int, int]) -> bool:
         """Tell whether these beams can be used for another search."""
-        held, beams = len(self.beams.live), self.beams
-        enough = all(own >= asked for own, asked in zip(beams.room, room, strict=True))
-        return beams.config == config and enough and slots <= held <= max(2 * slots, 16)
+        enough = all(has >= wanted for has, wanted in zip(self.beams.room, room, strict=True))
+        own = self.beams.config
+        same = own == config.replace(draw=own.draw, extra=own.extra)  # which no step depends on
+        return same and enough and slots <= self.asked <= max(2 * slots, 16)
 
 
 class _Intake:
@@ -219,11 +235,12 @@ class _Slots:
 
     def used(self) -> tuple[int, int]:
         """Return the longest source, and the most steps with the one that comes."""
-        used = int(self.sources.max()), int(self.steps.max()) + 1
+        held = self.held >= 0
+        source, steps = int(self.sources[held].max()), int(self.steps[held].max()) + 1
         if not self.still:
-            for cache in self.beams.caches:
-                cache.grow(*used)
-        return used
+            for cache in self.beams.caches:  # the steps of those that are done lie there too
+                cache.grow(source, int(self.steps.max()) + 1)
+        return source, steps
 
     def place(self, intake: _Intake, vacant: Ints) -> None:
         """Put waiting jobs into vacant slots."""
@@ -242,7 +259,8 @@ class _Slots:
         draws = np.zeros((len(jobs), beams.draws.size(1)))
         for row, i in enumerate(jobs):
             job = intake.jobs[i]
-            forced[row, : len(job.prefix)] = job.prefix
+            prefix = job.prefix[: limits[row]]
+            forced[row, : len(prefix)] = prefix
             if intake.config.sample:
                 random = np.random.default_rng([intake.config.draw, *job.number])
                 draws[row, : limits[row]] = random.random(int(limits[row]))
@@ -267,11 +285,11 @@ class _Slots:
     def made(self) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Note that a step was made; yield what is done."""
         self.steps += self.held >= 0
-        now = self._fetch(self.held.copy(), [self.beams.live])
+        seen: _Parcel | None = self._fetch(self.held.copy(), [self.beams.live])
         if self.still:
-            now, self.seen = self.seen, now
-        if now is not None:
-            yield from self._collect(now)
+            seen, self.seen = self.seen, seen
+        if seen is not None:
+            yield from self._collect(seen)
 
     def _collect(self, seen: _Parcel) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Send for the outputs of those that are seen to be done; yield those that have come."""
@@ -287,7 +305,7 @@ class _Slots:
             beams = self.beams
             kept = [beams.ended[at], beams.ended_count[at], beams.history[at]]
             self.parcels.append(self._fetch(self.held[done], kept))
-            self.held[done], self.steps[done], self.sources[done] = -1, 0, 0
+            self.held[done] = -1
         while self.parcels and (not self.still or self.parcels[0].event.query()):
             yield from self._outputs(self.parcels.pop(0))
 

@@ -48,9 +48,11 @@ class MissingExtra(TransduceError):
     """An optional library is needed and not installed."""
 
     def __init__(self, what: str, library: str, extra: str) -> None:
-        super().__init__(
-            f"{what} needs {library}, which is not installed: pip install 'transduce[{extra}]'"
-        )
+        super().__init__(what, library, extra)  # so that it may go to another process
+
+    def __str__(self) -> str:
+        what, library, extra = self.args
+        return f"{what} needs {library}, which is not installed: pip install 'transduce[{extra}]'"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -42,7 +42,7 @@ class Linear(nn.Linear):
         """Keep the matrix as the processor multiplies it fastest; it is not to be learned then."""
         matrix = packed(self.weight)
         del self.weight
-        self.weight = matrix  # type: ignore[assignment]  # no parameter any more
+        self.weight = matrix  # no parameter any more
 
 
 def packed(weight: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return _Narrow.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
     if ONEDNN and len(x) >= ROWS and x.device.type == "cpu" and x.dtype == torch.float32:
         return _OneDNN.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
-    return F.linear(x, weight, bias)
+    return F.linear(x, weight, None if bias is None else bias.to(x.dtype))
 
 
 def wide_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

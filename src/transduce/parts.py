@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transduce.alignment import words_of
-from transduce.subwords import Subwords
+from transduce.subwords import Coder
 from transduce.text import language_code
 
 ENDS = (".", "!", "?", "…", "。", "！", "？", ";", ":")  # where an over-long sentence is best cut
@@ -20,7 +20,7 @@ class Part:
     begins: bool = True  # a sentence; otherwise it goes on with one that was cut
 
 
-def cut(ids: list[int], limit: int, subwords: Subwords) -> list[list[int]]:
+def cut(ids: list[int], limit: int, subwords: Coder) -> list[list[int]]:
     """Cut a sentence that is longer than the model's limit: after a mark, else between words."""
     parts = []
     while len(ids) > limit:
@@ -43,7 +43,7 @@ def gaps(parts: Sequence[Part], language: str) -> list[str]:
     return ["" if place == 0 else part.gap or space for place, part in enumerate(parts)]
 
 
-def source_words(parts: Sequence[Part], subwords: Subwords) -> list[list[int]]:
+def source_words(parts: Sequence[Part], subwords: Coder) -> list[list[int]]:
     """Tell for each token of each part which word of the text it is in."""
     sentences: list[list[int]] = []
     for part in parts:

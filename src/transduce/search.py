@@ -14,6 +14,7 @@ repeat it.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +59,12 @@ class Beams:
             Cache(model.config, slots, k, cached, model.output.new_empty(0, dtype=model.dtype))
             for model in models
         ]
-        self.forbidden = torch.tensor(list(forbidden), device=device)
+        ints: dict[str, Any] = {"dtype": torch.int64, "device": device}
+        self.forbidden = torch.tensor(list(forbidden), **ints)
         steps = room[1]
         self.penalties = torch.tensor(
             [length_penalty(length, config) for length in range(steps + 2)], device=device
         )
-        ints = {"dtype": torch.int64, "device": device}
         self.tokens = torch.full((slots, k), BOS, **ints)  # the last of each hypothesis
         self.totals = torch.zeros(slots, k, device=device)  # log-probabilities; -inf: not alive
         self.places = torch.zeros(slots, 1, **ints)  # that no hypothesis has ended in
@@ -157,7 +158,8 @@ class Beams:
 
         Of several models the probabilities are averaged. -> (R, V), (R, 1), (R, 1).
         """
-        positions = now[:, None].expand(-1, self.k).flatten()
+        here = now.minimum(self.limits - 1)  # one that is done may have no position left
+        positions = here[:, None].expand(-1, self.k).flatten()
         each = [
             model.step(self.tokens.flatten(), positions, *cache.pasts).log_softmax(-1)
             for model, cache in zip(self.models, self.caches, strict=True)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from transduce import score
@@ -66,7 +67,7 @@ def bleu(model: Transformer, corpus: Corpus, count: int) -> float:
     outputs = [""] * count
     by_length = sorted(range(count), key=lambda i: -len(pairs[i][0]))
     decoder = Decoder([model], codec.target.forbidden(), record=False)
-    jobs = [Job(pairs[i][0]) for i in by_length]
+    jobs = [Job(pairs[i][0].astype(np.int64)) for i in by_length]
     for place, (best, *_) in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):
         outputs[by_length[place]] = codec.target.decode(best.tokens)
     references = [codec.target.decode(target.tolist()) for _, target in pairs]

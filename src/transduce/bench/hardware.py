@@ -4,6 +4,7 @@ import platform
 import resource
 import sys
 import time
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from transduce import __version__
 from transduce.machine import cores
 
 
-def describe(device: str, threads: int, libraries: tuple[str, ...]) -> dict[str, Any]:
+def describe(device: str, threads: int, libraries: Iterable[str]) -> dict[str, Any]:
     """Return the facts of this machine that a speed depends on."""
     return {
         "device": device,

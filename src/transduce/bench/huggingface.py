@@ -1,27 +1,13 @@
 """The peer huggingface: its MarianMTModel. B sentences, S and T tokens of a row, V words."""
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor, nn
 
 from transduce.config import ModelConfig
-from transduce.errors import MissingExtra
 from transduce.subwords import BOS, EOS, PAD
 
 NAME = "huggingface"
 IMPORTS = ("transformers.models.marian.modeling_marian",)  # what `import transformers` puts off
-
-
-def installed() -> bool:
-    """Tell whether the library is there."""
-    return find_spec("transformers") is not None
-
-
-def require() -> None:
-    """Refuse to go on without the library."""
-    if not installed():
-        raise MissingExtra(f"--peer {NAME}", "transformers", "huggingface")
 
 
 class Model(nn.Module):

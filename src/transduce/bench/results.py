@@ -166,7 +166,7 @@ def report(comparisons: Sequence[Comparison]) -> str:
 
 def _circumstances(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str]]:
     one, machine = comparisons[0], comparisons[0].machine
-    rounds, threads, matrix = len(one.ours.rounds), machine["threads"], machine["matrix"]
+    rounds, matrix = len(one.ours.rounds), machine["matrix"]
     size = f"{matrix['size']:,} x {matrix['size']:,}"
     yield (
         "rounds",
@@ -184,6 +184,12 @@ def _circumstances(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str
         "MFU",
         f"of the {_rate(matrix['flops_per_second'])} of a {matrix['precision']} product of {size}",
     )
+    yield from machine_in_words(machine)
+
+
+def machine_in_words(machine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the lines that say on what was measured."""
+    threads = machine["threads"]
     yield (
         "machine",
         f"{machine['device']}, {threads} thread{'' if threads == 1 else 's'}, "

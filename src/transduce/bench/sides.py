@@ -18,16 +18,20 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 from transduce.bench.hardware import peak_memory, synchronise
-from transduce.errors import TransduceError
+from transduce.errors import BadSetting, MissingExtra, TransduceError, did_you_mean
+from transduce.progress import Progress
 
 SECONDS_TO_END = 10  # for a process to put its libraries' things away
 WARM_UP = 2  # steps before the clock of every round: caches are cold after the other's turn
-
+NONE = "none"  # no peer
+# What some sides need, and the extra that it comes with.
+LIBRARIES = {"huggingface": ("transformers", "huggingface"), "ctranslate2": ("ctranslate2", "fast")}
 
 Work = Callable[[Any], Any]  # answers a request
 
@@ -219,3 +223,70 @@ def _portable(error: Exception) -> Exception:
     if full or isinstance(error, MemoryError):  # torch has a class for it on the GPU alone
         return MemoryError()
     return RuntimeError(f"in the process that measures:\n{traceback.format_exc()}")
+
+
+def installed(name: str) -> bool:
+    """Tell whether the library of a side is there."""
+    return find_spec(LIBRARIES[name][0]) is not None
+
+
+def library(name: str) -> str:
+    """Return what a side is measured with: its library, or torch."""
+    return LIBRARIES.get(name.partition(":")[0], ("torch",))[0]
+
+
+def named(kind: str, wanted: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return those that are wanted, each once, or refuse what cannot be.
+
+    Behind ctranslate2 there may be a quantisation: ctranslate2:int8.
+    """
+    for name in wanted:
+        plain, colon, _ = name.partition(":")
+        if plain not in known or (colon and plain != "ctranslate2"):
+            raise BadSetting(
+                f"there is no {kind} {name}.{did_you_mean(plain, known)} "
+                f"The {kind}s are: {', '.join(known)}"
+            )
+        if plain in LIBRARIES and not installed(plain):
+            raise MissingExtra(f"--{kind} {name}", *LIBRARIES[plain])
+    return list(dict.fromkeys(wanted))
+
+
+def named_peers(
+    wanted: Sequence[str] | None, known: Sequence[str], progress: Progress
+) -> list[str]:
+    """Return the peers that are wanted; where nobody says, huggingface if it is installed."""
+    if wanted is None:
+        if installed("huggingface"):
+            return ["huggingface"]
+        progress.say("transformers is not installed: measuring without a peer")
+        return []
+    names = named("peer", wanted, [*known, NONE])
+    if NONE in names and len(names) > 1:
+        raise BadSetting(f"--peer {NONE} is no peer: give it alone, or only the others")
+    return [name for name in names if name != NONE]
+
+
+def by_turns(
+    workers: Sequence[Worker],
+    request: Any,
+    rounds: int,
+    in_words: Callable[[Any], str],
+    progress: Progress,
+    *,
+    warm_ups: int = 0,
+) -> list[list[Any]]:
+    """Let the sides work one after the other, round by round, so that all meet the same weather.
+
+    The first rounds may be for warming up: they are left out. -> the rounds of each side.
+    """
+    found: list[list[Any]] = [[] for _ in workers]
+    turns = (warm_ups + rounds) * len(workers)
+    with progress.watch("measuring") as show:
+        for number in range(1 - warm_ups, rounds + 1):
+            for worker, own in zip(workers, found, strict=True):
+                own.append(worker.measure(request))
+                what = f"round {number}" if number > 0 else "warming up"
+                part = sum(map(len, found)) / turns
+                show(part, f"{what}, {worker.name}: {in_words(own[-1])}")
+    return [own[warm_ups:] for own in found]

@@ -18,11 +18,11 @@ from transduce import config as configuration
 from transduce import text
 from transduce.bench import hardware, huggingface, peer, pytorch, random_text
 from transduce.bench.results import Comparison, Measured
-from transduce.bench.sides import Round, Seen, Worker
+from transduce.bench.sides import Round, Seen, Worker, by_turns, library, named_peers
 from transduce.checkpoint import weights_of
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import Corpus, open_corpus
-from transduce.errors import BadInput, BadSetting, did_you_mean
+from transduce.errors import BadInput
 from transduce.folder import RunConfig
 from transduce.machine import choose_device, terminated_as_interrupted
 from transduce.plan import begun
@@ -31,7 +31,7 @@ from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent
 from transduce.training import Trainer
 
-OURS, NONE = "transduce", "none"
+OURS = "transduce"
 PEERS = {module.NAME: module for module in (huggingface, pytorch)}
 NOISY = 1.25  # the fastest round by the slowest, beyond which the numbers say little
 
@@ -143,7 +143,7 @@ def compare(
     for name in presets:
         preset = find_preset(name)
         chosen.append(configuration.apply(settings, preset.model, preset.train))
-    names = _peers(peers, progress)
+    names = named_peers(peers, list(PEERS), progress)
     for name, (model, recipe) in itertools.product(names, chosen):
         peer.require(name, model, joint=recipe.joint)
     with contextlib.ExitStack() as stack:
@@ -172,31 +172,10 @@ def compare(
     return found
 
 
-def _peers(wanted: Sequence[str] | None, progress: Progress) -> list[str]:
-    """Return the peers' names, each once, or refuse those that cannot be."""
-    if wanted is None:
-        if huggingface.installed():
-            return [huggingface.NAME]
-        progress.say("transformers is not installed: measuring without a peer")
-        return []
-    for name in wanted:
-        if name not in (*PEERS, NONE):
-            raise BadSetting(
-                f"there is no peer {name}.{did_you_mean(name, (*PEERS, NONE))} "
-                f"The peers are: {', '.join((*PEERS, NONE))}"
-            )
-    names = list(dict.fromkeys(wanted))
-    if NONE in names and len(names) > 1:
-        raise BadSetting(f"--peer {NONE} is no peer: give it alone, or only the others")
-    if huggingface.NAME in names:
-        huggingface.require()
-    return [name for name in names if name != NONE]
-
-
 def _machine(config: RunConfig, peers: Sequence[str]) -> dict[str, Any]:
     """Describe and measure this machine while nothing else works on it."""
     assert config.train.threads is not None
-    libraries = ("torch", *(["transformers"] if huggingface.NAME in peers else []))
+    libraries = dict.fromkeys(["torch", *map(library, peers)])
     return {
         **hardware.describe(config.device, config.train.threads, libraries),
         "matrix": hardware.matrix_rate(config.device, config.train.threads),
@@ -232,7 +211,7 @@ def _measured(
             )
             workers.append(stack.enter_context(worker))
             started.append(worker.started())
-        found = _by_turns(workers, steps, rounds, progress)
+        found = by_turns(workers, steps, rounds, _speed, progress)
     sides = [
         Measured(
             name=worker.name,
@@ -251,16 +230,5 @@ def _measured(
     return sides
 
 
-def _by_turns(
-    workers: Sequence[Worker], steps: int, rounds: int, progress: Progress
-) -> list[list[Round]]:
-    """Let the sides work one after the other, round by round, so that all meet the same weather."""
-    found: list[list[Round]] = [[] for _ in workers]
-    with progress.watch("measuring") as show:
-        for number in range(1, rounds + 1):
-            for worker, own in zip(workers, found, strict=True):
-                own.append(worker.measure(steps))
-                part = sum(map(len, found)) / (rounds * len(workers))
-                speed = own[-1].target_tokens_per_second
-                show(part, f"round {number}, {worker.name}: {speed:,.0f} target tokens/s")
-    return found
+def _speed(found: Round) -> str:
+    return f"{found.target_tokens_per_second:,.0f} target tokens/s"

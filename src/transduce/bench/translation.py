@@ -10,14 +10,13 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from transduce import score, text
 from transduce.bench import hardware
-from transduce.bench.results import aligned
-from transduce.bench.sides import Worker
+from transduce.bench.results import aligned, machine_in_words
+from transduce.bench.sides import Worker, by_turns, installed, library, named, named_peers
 from transduce.bench.translators import (
     CTranslate2,
     HuggingFace,
@@ -26,13 +25,14 @@ from transduce.bench.translators import (
     translating,
 )
 from transduce.config import SearchConfig
-from transduce.errors import BadInput, BadSetting, did_you_mean
+from transduce.engines.choice import ENGINES
+from transduce.errors import BadInput
 from transduce.folder import RunConfig
-from transduce.machine import cores, terminated_as_interrupted
+from transduce.machine import choose_device, cores, terminated_as_interrupted
 from transduce.progress import Progress, Silent
 from transduce.subwords import Codec
 
-PEERS = {"huggingface": "transformers", "ctranslate2": "ctranslate2"}  # and their libraries
+PEERS = ("huggingface", "ctranslate2")
 COLUMNS = (
     *("", "sentences/s", "lowest to highest", "tokens/s", "one sentence, ms", "95th percentile"),
     *("peak memory", "start", "BLEU"),
@@ -141,16 +141,13 @@ class Comparison:
                     *[""] * (len(COLUMNS) - 3),
                 ]
             )
-        machine = self.machine
-        names = " and ".join(name for name in (machine["gpu"], machine["processor"]) if name)
         notes = {
             "rounds": f"median of {len(self.sides[0].rounds)}, each all of the text, by turns",
             "text": self.text,
             "search": f"beam {self.search.beam}, alpha {self.search.alpha}; the peers' penalty is "
             "the length to the power of alpha",
             **{side.name: side.path for side in self.sides},
-            "machine": f"{machine['device']}, {machine['threads']} threads, {names}",
-            "versions": ", ".join(f"{name} {of}" for name, of in machine["versions"].items()),
+            **dict(machine_in_words(self.machine)),
         }
         lines = (f"{name:12} {value}" for name, value in notes.items())
         return "\n".join([*aligned(rows), "", *lines])
@@ -188,15 +185,8 @@ def compare(
     progress = progress or Silent()
     config = RunConfig.load(run)
     search = config.search.replace(**(settings or {}))
-    texts = _read(source, lines)
-    references = None if reference is None else _read(reference, lines)
-    if references is not None and len(references) != len(texts):
-        raise BadInput(
-            f"{reference} has {len(references):,} lines for {len(texts):,} of {source}: "
-            "expected one each"
-        )
-    chosen = list(engines or _installed(device))
-    names = _peers(peers)
+    chosen, names = _engines(engines, device), named_peers(peers, PEERS, progress)
+    texts, references = _read(source, reference, lines)
     codec = Codec.load(run / "subwords.json")
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminated_as_interrupted())
@@ -216,7 +206,7 @@ def compare(
             worker = Worker(name, make, texts[0], *arguments, begin=translating)
             workers.append(stack.enter_context(worker))
             started.append((worker.started(), time.perf_counter() - began))
-        found = _by_turns(workers, texts, rounds, progress)
+        found = by_turns(workers, ("all", texts), rounds, _speed, progress, warm_ups=1)
         each = [worker.measure(("each", texts[:single])) for worker in workers]
     return Comparison(
         sides=tuple(
@@ -239,37 +229,36 @@ def compare(
         machine=hardware.describe(
             "cuda" if any("cuda" in path for path, _ in started) else "cpu",
             cores(),
-            ("torch", *(PEERS[name] for name in names)),
+            dict.fromkeys(["torch", *map(library, (*chosen, *names))]),
         ),
     )
 
 
-def _read(file: str, lines: int | None) -> list[str]:
-    """Read the first lines of a text that are not blank."""
-    found = [line for line in text.open_lines(file) if line.strip()]
-    if not found:
-        raise BadInput(f"{file} is empty: there is nothing to translate")
-    return found[:lines]
+def _read(
+    source: str, reference: str | None, lines: int | None
+) -> tuple[list[str], list[str] | None]:
+    """Read the first lines of a text that are not blank, and their translations by people."""
+    texts = list(text.open_lines(source))
+    kept = [i for i, line in enumerate(texts) if line.strip()][:lines]
+    if not kept:
+        raise BadInput(f"{source} is empty: there is nothing to translate")
+    if reference is None:
+        return [texts[i] for i in kept], None
+    others = list(text.open_lines(reference))
+    if len(others) != len(texts):
+        raise BadInput(
+            f"{reference} has {len(others):,} lines for {len(texts):,} of {source}: "
+            "expected one each"
+        )
+    return [texts[i] for i in kept], [others[i] for i in kept]
 
 
-def _installed(device: str) -> list[str]:
-    from transduce.machine import choose_device
-
-    on_cpu = choose_device(device).type == "cpu"
-    return ["torch", *(["ctranslate2"] if on_cpu and find_spec("ctranslate2") else [])]
-
-
-def _peers(wanted: Sequence[str] | None) -> list[str]:
-    if wanted is None:
-        return ["huggingface"] if find_spec("transformers") else []
-    for name in wanted:
-        plain = name.partition(":")[0]
-        if plain not in (*PEERS, "none"):
-            raise BadSetting(
-                f"there is no peer {name}.{did_you_mean(name, (*PEERS, 'none'))} "
-                f"The peers are: {', '.join((*PEERS, 'none'))}"
-            )
-    return [name for name in dict.fromkeys(wanted) if name != "none"]
+def _engines(wanted: Sequence[str] | None, device: str) -> list[str]:
+    """Return the engines that are wanted; where nobody says, those that are there."""
+    on = choose_device(device)
+    if wanted:
+        return named("engine", wanted, ENGINES)
+    return ["torch", *(["ctranslate2"] if on.type == "cpu" and installed("ctranslate2") else [])]
 
 
 def _peer(
@@ -289,19 +278,5 @@ def _peer(
     return CTranslate2, (folder, "float32" if quantize == "none" else quantize, search, batch)
 
 
-def _by_turns(
-    workers: Sequence[Worker], texts: Sequence[str], rounds: int, progress: Progress
-) -> list[list[Translated]]:
-    """Let the sides work one after the other, round by round, so that all meet the same weather."""
-    found: list[list[Translated]] = [[] for _ in workers]
-    with progress.watch("measuring") as show:
-        for number in range(rounds + 1):
-            for worker, own in zip(workers, found, strict=True):
-                one = worker.measure(("all", texts))
-                if number:  # the first round is for warming up
-                    own.append(one)
-                part = (sum(map(len, found)) + 1) / (rounds * len(workers) + 1)
-                speed = len(texts) / one.seconds
-                what = f"round {number}" if number else "warming up"
-                show(min(1.0, part), f"{what}, {worker.name}: {speed:,.1f} sentences/s")
-    return found
+def _speed(found: Translated) -> str:
+    return f"{len(found.outputs) / found.seconds:,.1f} sentences/s"

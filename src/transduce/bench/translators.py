@@ -46,7 +46,7 @@ class Ours:
         )
         self.path = self.translator.engine.name
         self.device = "cuda" if "cuda" in self.path else "cpu"
-        self.settings = {"beam": search.beam, "alpha": search.alpha}
+        self.settings: dict[str, Any] = {"beam": search.beam, "alpha": search.alpha}
         self.batch = batch
 
     def translate(self, lines: Sequence[str]) -> list[str]:
@@ -61,9 +61,11 @@ class HuggingFace:
     def __init__(self, folder: Path, device: str, search: SearchConfig, batch: int | None) -> None:
         import torch
         from transformers import AutoTokenizer, MarianMTModel
+        from transformers.utils.logging import disable_progress_bar
 
         from transduce.machine import choose_device, cores
 
+        disable_progress_bar()  # of loading: ours is the only one
         on = choose_device(device)
         self.device = on.type
         if on.type == "cpu":
@@ -126,6 +128,7 @@ class CTranslate2:
             inter_threads=cores(),
             intra_threads=1,
         )
+        self.ids = self.target.get_vocab()
         self.search, self.batch = search, batch or self.BATCH
         self.path = f"CTranslate2 on cpu, {compute_type}"
 
@@ -138,7 +141,7 @@ class CTranslate2:
             length_penalty=self.search.alpha,
             max_batch_size=self.batch,
         )
-        ids = [[self.target.token_to_id(token) for token in one.hypotheses[0]] for one in found]
+        ids = [[self.ids[token] for token in one.hypotheses[0]] for one in found]
         return [text.strip() for text in self.target.decode_batch(ids)]
 
 

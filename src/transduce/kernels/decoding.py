@@ -141,7 +141,6 @@ def _source(
         s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
         s = tl.where(inside[None, :], s, -float("inf"))
         top, total, out = _more(s, values, top, total, out, PRECISION)
-    total = tl.where(total == 0.0, 1.0, total)  # a slot that no sentence has had
     at = OUT + tokens[:, None] * (h * C_V) + head * C_V + c_v[None, :]
     result = (out / total[:, None]).to(OUT.dtype.element_ty)
     tl.store(at, result, mask=mine[:, None] & (c_v < C_V)[None, :])
