@@ -392,3 +392,17 @@ def test_the_sides_translate_alike(tiny_run: Path, tmp_path: Path) -> None:
         "MarianMTModel.generate on cpu, float32",
         "CTranslate2 on cpu, float32",
     ]
+
+
+def test_a_peer_that_cannot_hold_the_model_is_left_out_unless_asked_for(
+    tiny_run: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BadInput("positions = 'learned': Marian has sinusoidal positions only")
+
+    monkeypatch.setattr("transduce.export.huggingface.export", refuse)
+    found = compare(tiny_run, str(files[0]), engines=["torch"], lines=1, rounds=1, single=0)
+    assert [one.name for one in found.sides] == ["torch"]
+    assert found.peers == 0
+    with pytest.raises(BadInput, match="sinusoidal positions only; --peer none measures without"):
+        compare(tiny_run, str(files[0]), engines=["torch"], peers=["huggingface"], lines=1)

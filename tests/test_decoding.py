@@ -461,3 +461,19 @@ def test_a_narrow_model_scores_and_searches_nearly_as_before(tie: Any, dtype: to
     (found,) = search(model, [source], SearchConfig(beam=2, extra=4), forbidden=FORBIDDEN)
     (again,) = log_probabilities([model], [(source, np.array([*found[0].tokens, EOS]))])
     assert found[0].log_probability == pytest.approx(sum(again), abs=0.1)
+
+
+def test_steps_that_cannot_be_recorded_are_made_one_by_one(
+    recorded: list[Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(decoding, "_Recorded", fail)
+    model = toy_model(1, WORDS)
+    jobs = [Job(source) for source in mixed(20)]
+    found = dict(still([model]).search(jobs, CONFIGS[0], 8))
+    expected = dict(Decoder([model], FORBIDDEN).search(jobs, CONFIGS[0], 4))
+    for place, ours in found.items():
+        assert_same(ours, expected[place])
+    assert len(found) == 20

@@ -117,7 +117,14 @@ class Decoder:
             torch.cuda.empty_cache()
         fitting = min(slots, self._fitting(config, room))
         beams = Beams(self.models, config, self.forbidden, fitting, room, room)
-        return beams, _Recorded(beams, slots) if self.record else None
+        if self.record:
+            try:
+                return beams, _Recorded(beams, slots)
+            except RuntimeError as error:
+                if isinstance(error, torch.OutOfMemoryError):
+                    raise
+                self.record = False  # the same steps are made one by one
+        return beams, None
 
     def _fitting(self, config: SearchConfig, room: tuple[int, int]) -> int:
         """Return how many sentences the memory of the GPU holds."""

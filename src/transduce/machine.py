@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import torch
 
 
+GOES_ON = "stopped at once; what was saved before is whole: the same command goes on from there"
+
+
 def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "torch.device":
     """Return the device by its name; auto is the GPU where there is one that works."""
     import torch
@@ -105,7 +108,7 @@ def interruptions(*, several: bool = False) -> Iterator[Callable[[], bool]]:
 
 
 @contextlib.contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted(words: str = GOES_ON) -> Iterator[None]:
     """Treat SIGTERM like Ctrl-C while no step is being made, and say what became of the work."""
 
     def raise_it(number: int, frame: Any) -> None:
@@ -117,9 +120,7 @@ def terminated_as_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(
-            "stopped at once; what was saved before is whole: the same command goes on from there"
-        ) from None
+        raise Interrupted(words) from None
     finally:
         if before is not None and signal.getsignal(signal.SIGTERM) is raise_it:
             signal.signal(signal.SIGTERM, before)

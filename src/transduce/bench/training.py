@@ -147,7 +147,7 @@ def compare(
     for name, (model, recipe) in itertools.product(names, chosen):
         peer.require(name, model, joint=recipe.joint)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(terminated_as_interrupted())
+        stack.enter_context(terminated_as_interrupted("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
         folder = corpus or scratch / "corpus"
         prepared = words.prepared(folder, chosen, progress)

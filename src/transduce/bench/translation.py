@@ -189,15 +189,21 @@ def compare(
     texts, references = _read(source, reference, lines)
     codec = Codec.load(run / "subwords.json")
     with contextlib.ExitStack() as stack:
-        stack.enter_context(terminated_as_interrupted())
+        stack.enter_context(terminated_as_interrupted("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
         plans: list[tuple[str, Any, tuple[Any, ...]]] = [
-            *((name, Ours, (run, name, device, search, batch)) for name in chosen),
-            *(
-                (f"peer {name}", *_peer(name, run, scratch, device, search, batch))
-                for name in names
-            ),
+            (name, Ours, (run, name, device, search, batch)) for name in chosen
         ]
+        for name in [*names]:
+            try:
+                how = _peer(name, run, scratch, device, search, batch)
+            except BadInput as error:
+                if peers is not None:
+                    raise BadInput(f"{error}; --peer none measures without it") from None
+                progress.say(f"measuring without {name}: {error}")
+                names.remove(name)
+            else:
+                plans.append((f"peer {name}", *how))
         workers, started = [], []
         for name, make, arguments in plans:
             # One after the other: each has the machine for itself until it has translated a line.

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from transduce import kernels
 from transduce.batches import CrossView, make_batch
 from transduce.checkpoint import load_model
 from transduce.config import SearchConfig
@@ -44,9 +45,14 @@ class TorchEngine:
         if on.type == "cpu":
             torch.set_num_threads(cores())
         models = [load_model(*run, on)[0] for run in zip(runs, configs, strict=True)]
-        on_gpu = on.type == "cuda"
-        models = [model.narrow(torch.float16) if on_gpu else model.pack() for model in models]
-        return cls(models, forbidden)
+        if on.type == "cpu":
+            return cls([model.pack() for model in models], forbidden)
+        if kernels.installed():
+            try:
+                kernels.try_out(on)
+            except Exception:  # whatever compilers and drivers come up with
+                kernels.switch(on=False)  # torch's do the same, more slowly
+        return cls([model.narrow(torch.float16) for model in models], forbidden)
 
     def search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
