@@ -24,6 +24,7 @@ from transduce.search import NONE, Beams, limit
 
 SHARE = 8  # new sentences wait until one slot in so many is free: the encoder likes company
 AHEAD = 256  # sentences that a GPU encodes at once
+FEW = 16  # slots at the least: one recorded step serves one sentence and some
 ROUND = 64  # lengths are rounded up to multiples of it where a recorded step depends on them
 MEMORY = 0.5  # of what a GPU has free, for caches
 
@@ -109,6 +110,7 @@ class Decoder:
             cached = room[0], min(room[1], GRAIN)
             return Beams(self.models, config, self.forbidden, slots, room, cached), None
         room = -(-room[0] // ROUND) * ROUND, -(-room[1] // ROUND) * ROUND
+        slots = max(slots, FEW)
         recorded, self.recorded = self.recorded, None
         if recorded is not None and recorded.serves(config, slots, room):
             return recorded.beams, recorded
@@ -163,7 +165,7 @@ class _Recorded:
         enough = all(has >= wanted for has, wanted in zip(self.beams.room, room, strict=True))
         own = self.beams.config
         same = own == config.replace(draw=own.draw, extra=own.extra)  # which no step depends on
-        return same and enough and slots <= self.asked <= max(2 * slots, 16)
+        return same and enough and slots <= self.asked <= 2 * slots
 
 
 class _Intake:

@@ -28,7 +28,9 @@ class TorchEngine:
         self.models = [model.eval() for model in models]
         self.decoder = Decoder(self.models, forbidden)
         device = self.decoder.device.type
-        self.batch = 512 if device == "cuda" else 64  # sentences that are best side by side
+        large = max(model.config.d_model for model in self.models) > 256
+        # Sentences that are best side by side; on a CPU more of a large model take memory alone.
+        self.batch = 512 if device == "cuda" else 32 if large else 64
         together = f"{len(self.models)} models with " if len(self.models) > 1 else ""
         self.name = f"{together}torch on {device}"
 
