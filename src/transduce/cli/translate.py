@@ -28,6 +28,8 @@ transduce translate runs/en-de test.en --prefixes begins.de
 
 transduce translate runs/en-de test.en --given test.de
 
+transduce translate runs/en-de test.en --engine ctranslate2 --quantize int8
+
 transduce translate runs/seed1 test.en --with runs/seed2 --with runs/seed3
 """
 
@@ -156,7 +158,7 @@ def translate(
     """Translate text line by line: line n of the output translates line n of the input.
 
     The search is the paper's: beam 4, alpha 0.6, output at most 50 subwords longer than the input.
-    Lines that come through a pipe are answered as they come.
+    CTranslate2's rule for ending differs a little. Lines through a pipe are answered as they come.
     """
     from transduce.cli import lines
     from transduce.progress import for_people
