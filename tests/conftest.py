@@ -5,6 +5,7 @@ import io
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
@@ -31,6 +32,9 @@ else:
     hypothesis_settings.register_profile("house", deadline=None, max_examples=50)
     hypothesis_settings.load_profile("house")
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # What a shell runs in the background ignores Ctrl-C, and hands that on; tests of it need it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 torch.set_num_threads(1)  # what is tiny is slower on many threads, and bits follow their number
 
 # The smallest model that is still a Transformer, trained for a fraction of a second.

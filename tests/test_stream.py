@@ -3,6 +3,7 @@
 import gzip
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -145,7 +146,7 @@ def test_a_terminal_is_answered_line_by_line_and_ctrl_c_ends_it(tiny_run: Path) 
         for line in (b"a dog", b"the man"):
             os.write(person, line + b"\n")
             assert b'"source": "%s"' % line in process.stdout.readline()
-        process.send_signal(2)  # as Ctrl-C does
+        process.send_signal(signal.SIGINT)
         assert process.stdout.read() == b""
         assert b"Traceback" not in process.stderr.read()
     os.close(person)
