@@ -178,3 +178,14 @@ def test_help_has_a_panel_for_each_kind_of_option(cli: CommandLine) -> None:
             assert f"─ {panel} ─" in shown
         assert max(map(len, shown.splitlines())) <= int(columns)
         assert "--with runs/seed2" in shown
+
+
+def test_a_text_that_cannot_be_read_is_refused_before_a_model_is_loaded(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    for words in (["nowhere.en"], ["-", "--prefixes", "nowhere.de"], ["-", "--given", "no.de"]):
+        result = cli("translate", tiny_run, *words)
+        assert words[-1] in result.error
+        assert "engine" not in result.stderr
+    (tmp_path / "bad.en").write_bytes(b"\xff\xfe\xff\n")
+    assert "engine" not in cli("translate", tiny_run, tmp_path / "bad.en").stderr

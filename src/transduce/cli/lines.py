@@ -20,6 +20,14 @@ SCORED = 1000  # given translations that are scored at once
 Form = Callable[[int, Translation], Iterable[str]]  # the lines of the nth translation
 
 
+def require(*files: str | None) -> None:
+    """Refuse files that cannot be read, before a model is loaded for them."""
+    for file in files:
+        # A pipe would lose what is read of it here.
+        if file not in (None, text.STDIN) and (Path(file).is_file() or not Path(file).exists()):
+            next(text.open_lines(file), None)
+
+
 def translated(
     translator: Translator,
     file: str,

@@ -182,6 +182,7 @@ def translate(
         raise BadInput("--temperature, --top-k, --top-p and --seed need --sample")
     if prefix is not None and prefixes is not None:
         raise BadInput("--prefix and --prefixes both say how translations begin: give one of them")
+    lines.require(file, given, prefixes)
     progress = for_people()
     runs = [run, *(others or [])]
     if sample and engine == "auto":
