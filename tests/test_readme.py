@@ -52,10 +52,14 @@ QUICK = {
 }
 
 
-def run_all(found: list[list[str]], cli: CommandLine) -> None:
+def run_all(found: list[list[str]], cli: CommandLine) -> list[str]:
+    """Run commands, all of which must work; return what each wrote."""
+    written = []
     for words in found:
         result = cli(*words, *QUICK.get(words[0], []), input="the dog sees a man.\n")
         assert result.status == 0, f"{words}: {result.stderr}"
+        written.append(result.stdout)
+    return written
 
 
 def test_the_commands_of_the_readme_work(here: Path, cli: CommandLine) -> None:
@@ -87,4 +91,7 @@ def test_what_was_exported_comes_back_as_the_page_on_deployment_says(
     here: Path, cli: CommandLine
 ) -> None:
     run_all([["export", "runs/en-de", "opus-mt-en-de", "--to", "huggingface"]], cli)
-    run_all(commands(ROOT / "docs" / "deployment.md", "From other libraries"), cli)
+    found = commands(ROOT / "docs" / "deployment.md", "From other libraries")
+    written = dict(zip([words[0] for words in found], run_all(found, cli), strict=True))
+    assert len(written["translate"].splitlines()) == 3
+    assert (here / "runs" / "law" / "model.safetensors").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from transduce import __version__
+from transduce import __version__, text
 from transduce import config as configuration
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.corpus import Corpus
@@ -208,6 +208,33 @@ def continued(
             "the run goes on, but not bit for bit as it would have"
         )
     return dataclasses.replace(config, train=recipe)
+
+
+def languages_of(
+    source: str | Path,
+    target: str | Path | None,
+    given: str | None,
+    known: tuple[str, str] | None,
+    progress: Progress,
+) -> tuple[str, str]:
+    """Tell the languages; those `known` of the model that a run begins with, unless given."""
+    told = text.languages(source, target, given)
+    if known is None or given is not None:
+        return told
+    if told not in (known, ("src", "tgt")):
+        progress.say(
+            f"the files' endings say {'-'.join(told)}, but the model translates "
+            f"{'-'.join(known)}: is this the right text, in this order? (--languages settles it)"
+        )
+    return known
+
+
+def basis_of(start: str | Path | None, subwords_of: str | Path | None) -> Start | None:
+    """Return the trained run that another begins with, if there is one."""
+    if start is not None and subwords_of is not None:
+        raise BadSetting(f"start has the subwords of {start}: leave subwords_of away")
+    given = start if start is not None else subwords_of
+    return None if given is None else Start(Path(given), weights=start is not None)
 
 
 def choose_preset(pairs: int, device: torch.device) -> str:

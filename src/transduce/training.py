@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from transduce import text
 from transduce.batches import Updates
 from transduce.checkpoint import (
     average_checkpoints,
@@ -22,7 +21,7 @@ from transduce.checkpoint import (
 )
 from transduce.corpus import Corpus, open_corpus
 from transduce.engine import Engine
-from transduce.errors import BadRun, BadSetting, Interrupted
+from transduce.errors import BadRun, Interrupted
 from transduce.feed import Feed, Update
 from transduce.files import remove_leftovers
 from transduce.folder import START, RunConfig, checkpoints, last_checkpoint
@@ -38,7 +37,7 @@ from transduce.machine import (
 )
 from transduce.metrics import require_tensorboard
 from transduce.model import Transformer
-from transduce.plan import Start, begun, continued, settled
+from transduce.plan import basis_of, begun, continued, languages_of, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.processes import Processes, lost, together
@@ -79,7 +78,7 @@ def train(
     on = choose_device(device, told.say)
     if tensorboard:
         require_tensorboard()
-    basis = _basis(start, subwords_of)
+    basis = basis_of(start, subwords_of)
     # What is mistyped is refused before anything is written.
     chosen = find_preset(preset or "base")
     if not (run / "config.json").exists():
@@ -104,7 +103,7 @@ def train(
             target,
             run / "corpus",
             valid=valid,
-            languages=_languages(source, target, languages, known, told),
+            languages=languages_of(source, target, languages, known, told),
             train=config.train,
             max_len=config.model.max_len,
             codec=codec,
@@ -132,33 +131,6 @@ def train(
             run, config, corpus, on, told, tensorboard=tensorboard, processes=processes
         ).run_to_end()
     return run
-
-
-def _languages(
-    source: str | Path,
-    target: str | Path | None,
-    given: str | None,
-    known: tuple[str, str] | None,
-    progress: Progress,
-) -> tuple[str, str]:
-    """Tell the languages; those `known` of the model that a run begins with, unless given."""
-    told = text.languages(source, target, given)
-    if known is None or given is not None:
-        return told
-    if told not in (known, ("src", "tgt")):
-        progress.say(
-            f"the files' endings say {'-'.join(told)}, but the model translates "
-            f"{'-'.join(known)}: is this the right text, in this order? (--languages settles it)"
-        )
-    return known
-
-
-def _basis(start: str | Path | None, subwords_of: str | Path | None) -> Start | None:
-    """Return the trained run that another begins with, if there is one."""
-    if start is not None and subwords_of is not None:
-        raise BadSetting(f"start has the subwords of {start}: leave subwords_of away")
-    given = start if start is not None else subwords_of
-    return None if given is None else Start(Path(given), weights=start is not None)
 
 
 class Trainer:
