@@ -44,6 +44,7 @@ ORDER = [
     "schedule",
     "checkpoint",
     "metrics",
+    "history",
     "search",
     "decoding",
     "score",
@@ -60,7 +61,9 @@ ORDER = [
     "translator",
     "distillation",
     "importing",
+    "inspection",
     "look",
+    "web",
     "bench",
     "cli",
     "__main__",
@@ -76,6 +79,11 @@ OPTIONAL = {
     "ctranslate2",
     "sentencepiece",
     "triton",
+    "fastapi",
+    "starlette",
+    "pydantic",
+    "uvicorn",
+    "prometheus_client",
 }
 # Written in Triton, they are nothing without it; so they count as optional themselves.
 IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.decoding", "transduce.kernels.rows"}
