@@ -13,10 +13,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 import torch
+
+import browsing
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 with warnings.catch_warnings():  # of drivers that do not fit
     warnings.simplefilter("ignore")
@@ -182,6 +187,13 @@ def tiny_run(
 def own_run(tiny_run: Path, tmp_path: Path) -> Path:
     """A finished run to change."""
     return Path(shutil.copytree(tiny_run, tmp_path / "own_run"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """A real browser; `browsing.opened` opens a page of it."""
+    with browsing.chromium() as started:
+        yield started
 
 
 @pytest.fixture
