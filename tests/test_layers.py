@@ -206,7 +206,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("", "train", "distill", "translate", "score", "info", "curves", "bench", "demo"),
+        *("", "train", "distill", "translate", "score", "info", "plot", "bench", "demo"),
         *("export", "import"),
     ],
 )

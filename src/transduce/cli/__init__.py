@@ -17,12 +17,12 @@ from transduce import __version__
 from transduce.cli import (
     average,
     bench,
-    curves,
     demo,
     distill,
     export,
     import_,
     info,
+    plot,
     score,
     train,
     translate,
@@ -39,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for module in (demo, train, distill, translate, score, average, info, export, import_, curves):
+for module in (demo, train, distill, translate, score, average, info, export, import_, plot):
     name = module.__name__.rpartition(".")[2]
     app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(bench.app, name="bench")
