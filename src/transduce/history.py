@@ -196,6 +196,11 @@ class Followed:
                 self.samples.append(Sample(int(one["step"]), _texts(one["outputs"])))
 
     @property
+    def rows(self) -> tuple[list[Row], list[Row]]:
+        """What was logged of training, and of validation."""
+        return self.training, self.validation
+
+    @property
     def last_written(self) -> float | None:
         """When something was last logged, in seconds since the epoch."""
         try:

@@ -24,8 +24,10 @@ from transduce.cli import (
     info,
     plot,
     score,
+    serve,
     train,
     translate,
+    watch,
 )
 from transduce.errors import Interrupted, TransduceError
 from transduce.progress import Unsaid
@@ -39,7 +41,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for module in (demo, train, distill, translate, score, average, info, export, import_, plot):
+COMMANDS = (
+    *(demo, train, distill, translate, serve, score, average),
+    *(info, plot, watch, export, import_),
+)
+for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
     app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(bench.app, name="bench")

@@ -117,6 +117,8 @@ PANELS = {
 }
 USUAL = ("loss", "bleu", "speed")  # five panels at once are too small to read
 ALL = "all"
+
+
 def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "step") -> "Figure":
     """Draw runs over each other: a panel each for loss, BLEU and speed, or for those of `what`.
 
@@ -155,9 +157,7 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
 
 def _choose(histories: Sequence[History], what: Sequence[str]) -> list[Panel]:
     logged = {name for history in histories for row in history.rows for name in row}
-    there = {
-        name for name, panel in PANELS.items() if {panel.training, panel.validation} & logged
-    }
+    there = {name for name, panel in PANELS.items() if {panel.training, panel.validation} & logged}
     if list(what) == [ALL]:
         return [panel for name, panel in PANELS.items() if name in there]
     for name in what:

@@ -8,15 +8,16 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from fastapi import APIRouter, Response
 
 from transduce.errors import BadRun, did_you_mean
 from transduce.folder import RunConfig, count_numbers, weights_file
 from transduce.history import TRAINING, VALIDATION, Followed, Row, thinned
 from transduce.machine import in_use
-
-if TYPE_CHECKING:
-    from fastapi import APIRouter, Response
+from transduce.web import schemas
+from transduce.web.problems import SHOWN, Problem, json_response
 
 POINTS = 2_000  # of a series at once; a screen has no more columns
 VALIDATIONS = 200  # whose translations are sent
@@ -64,63 +65,52 @@ class Watched:
 
     def summary(self) -> Json:
         """Return how the run stands."""
-        log, config = self.log, self.config
+        log = self.log
         state, note = self.state()
         last: Mapping[str, float] = log.training[-1] if log.training else {}
         valid: Mapping[str, float] = log.validation[-1] if log.validation else {}
         age = log.last_written and max(0.0, time.time() - log.last_written)
         part = 1.0 if state == "finished" else self.part_done()
+        left = None
+        if state == "training" and part and "seconds" in last:
+            left = max(0.0, last["seconds"] * (1 - part) / part - (age or 0.0))
         return {
             "name": self.name,
             "state": state,
             "note": note,
-            "step": int(max(last.get("step", 0), valid.get("step", 0))),
+            "step": self.step,
             "seconds": last.get("seconds"),
             "epoch": last.get("epoch"),
-            "planned": {name: getattr(config.train, name) for name in ("steps", "seconds", "epochs")}
-            if config
-            else {},
             "part": part,
-            "left": max(0.0, last["seconds"] * (1 - part) / part - (age or 0.0))
-            if state == "training" and part and "seconds" in last
-            else None,
+            "left": left,
             "loss": last.get("loss"),
             "valid_loss": valid.get("valid_loss"),
             "bleu": valid.get("valid_bleu"),
             "speed": last.get("target_tokens_per_second"),
             "seconds_since_write": age,
-            "preset": config.preset if config else None,
-            "languages": list(config.languages) if config else None,
-            "size": _size(config) if config else None,
             "parameters": self.parameters,
-            "measure": {
-                "eps_ls": config.train.eps_ls,
-                "vocabulary": config.model.target_vocabulary,
-            }
-            if config
-            else {},
-            "validate_bleu": config.train.validate_bleu if config else None,
             "token": self.token,
+            **_settings(self.config),
         }
 
+    @property
+    def step(self) -> int:
+        """The last that something was logged of."""
+        return int(max((rows[-1]["step"] for rows in self.log.rows if rows), default=0))
+
     def state(self) -> tuple[str, str]:
-        """Return in one word how the run stands, and a sentence where there is more to say."""
-        log = self.log
+        """Return in one word how the run stands, and what more there is to say."""
+        log, logged = self.log, any(self.log.rows)
         if not self.run.is_dir():
             return "gone", "its folder is no longer there"
         if in_use(self.run):
-            if log.training:
-                return "training", ""
-            return "training", "nothing is logged yet: its text is prepared, or its first steps"
-        if not log.training and not log.validation:
-            if log.metrics.place:
-                return "damaged", "no line of its metrics.jsonl can be read"
-            return "stopped", "it has logged nothing"
+            return "training", "" if logged else "nothing is logged yet"
+        if not logged and log.metrics.place:
+            return "damaged", "no line of its metrics.jsonl can be read"
         if self.config is None:
             return "stopped", "its config.json is missing or damaged"
-        step = int(max(rows[-1]["step"] for rows in (log.training, log.validation) if rows))
-        finished = self.config.chosen.endswith(f" at step {step}")
-        return ("finished" if finished else "stopped"), ""
+        finished = logged and self.config.chosen.endswith(f" at step {self.step}")
+        return "finished" if finished else "stopped", "" if logged else "it has logged nothing"
 
     def part_done(self) -> float | None:
         """Return how much of the run is behind it, 0 to 1, as far as that can be told."""
@@ -217,38 +207,47 @@ def is_run(path: Path) -> bool:
     return any((path / sign).is_file() for sign in SIGNS)
 
 
-def router(watched: Sequence[Path]) -> "APIRouter":
+def router(watched: Sequence[Path]) -> APIRouter:
     """Return what answers for the runs of some folders, and of folders of runs."""
-    from fastapi import APIRouter
-    from fastapi.responses import JSONResponse
-
     board = Board(watched)
     answers = APIRouter(prefix="/api/runs", tags=["runs"])
 
-    @answers.get("", summary="How the runs that are watched stand")
-    def runs() -> list[Json]:
-        return board.summaries()
+    @answers.get("", response_model=list[schemas.Run])
+    def list_runs() -> Response:
+        """Tell how each run stands that is watched."""
+        return json_response(board.summaries())
 
     @answers.get(
         "/data",
-        summary="What a run has logged since a token was given out",
-        response_model=None,
-        responses={404: {"description": "There is no such run"}},
+        response_model=schemas.RunData,
+        responses={404: {"model": schemas.Error, "description": "No such run."}},
     )
-    def data(run: str, since: str = "") -> "Json | Response":
+    def run_data(run: str = "", since: str = "") -> Response:
+        """Return what a run has logged since the answer that had this token, else all of it."""
         try:
-            return board.since(run, since)
+            return json_response(board.since(run, since))
         except KeyError:
-            hint = did_you_mean(run, board.runs)
-            return JSONResponse({"error": f"there is no run {run} here.{hint}"}, 404)
+            hint = did_you_mean(run[:SHOWN], board.runs) or " /api/runs lists them."
+            raise Problem(404, f"there is no run {run[:SHOWN]} here.{hint}") from None
 
     return answers
 
 
-def _size(config: RunConfig) -> str:
-    model = config.model
+def _settings(config: RunConfig | None) -> Json:
+    """Return what a client is told of the settings, where they are known."""
+    if config is None:
+        unknown = ("preset", "languages", "size", "validate_bleu")
+        return {"planned": {}, "measure": {}} | dict.fromkeys(unknown)
+    model, train = config.model, config.train
     depth = model.N if model.N_decoder is None else f"{model.N}+{model.N_decoder}"
-    return f"N {depth}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}"
+    return {
+        "planned": {"steps": train.steps, "seconds": train.seconds, "epochs": train.epochs},
+        "measure": {"eps_ls": train.eps_ls, "vocabulary": model.target_vocabulary},
+        "preset": config.preset,
+        "languages": list(config.languages),
+        "size": f"N {depth}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}",
+        "validate_bleu": train.validate_bleu,
+    }
 
 
 def _columns(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[float | None]]:
