@@ -139,7 +139,8 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
         from matplotlib.ticker import MaxNLocator
 
         margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)  # inches
-        figure = Figure(figsize=(12, 8), dpi=100, layout=margins)
+        inches = max(8, 2 * sum(panel.height for panel in panels))
+        figure = Figure(figsize=(12, inches), dpi=100, layout=margins)
         rows = figure.subplots(
             len(panels), sharex=True, squeeze=False, height_ratios=[one.height for one in panels]
         )
@@ -200,10 +201,11 @@ def _fill(
     title = panel.title
     if panel.of_loss:
         title += _caution(histories) + _crop(axes, histories)
-    elif panel.logarithmic:
-        axes.set_yscale("log")
     else:
-        axes.set_ylim(0, 1.1 * axes.dataLim.ymax or 1)
+        if panel.logarithmic:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0, 1.1 * axes.dataLim.ymax or 1)
         for line in axes.lines:
             line.set_clip_on(False)  # nothing leaves the panel but half of a marker at 0
     axes.set_title(title)

@@ -187,7 +187,7 @@ class Board:
 
     def _find(self) -> None:
         known = {one.run for one in self.runs.values()}
-        for run in self._there():
+        for run in dict.fromkeys(self._there()):
             if run not in known:
                 name = run.name if run.name not in self.runs else str(run)
                 name = name.encode("utf-8", "replace").decode()

@@ -205,7 +205,7 @@ export class Chart {
     }
     if (places.length === 0) return;
     const ink = colour(run.colour);
-    const thick = { training: 1, smooth: 2, validation: 2.2 }[kind];
+    const thick = { training: 1.2, smooth: 2, validation: 2.2 }[kind];
     const d = places.map(([px, py], i) => `${i ? "L" : "M"}${px.toFixed(1)} ${py.toFixed(1)}`).join("");
     element("path", {
       d, fill: "none", stroke: ink, "stroke-width": thick, "stroke-linejoin": "round",
@@ -368,10 +368,15 @@ export class Chart {
       .filter(({ value }) => value !== null);
   }
 
+  /** Say where a value stands that was not logged just where it is read. */
+  #where(at, x) {
+    return at === x ? "" : ` at ${this.#view.tick(at)}`;
+  }
+
   #inWords(x) {
     const several = new Set(this.#series.map(({ run }) => run)).size > 1;
-    const values = this.#readings(x).map(({ run, kind, value }) =>
-      `${several ? `${run.name} ` : ""}${KINDS[kind]} ${this.options.format(value)}`);
+    const values = this.#readings(x).map(({ run, kind, x: at, value }) =>
+      `${several ? `${run.name} ` : ""}${KINDS[kind]} ${this.options.format(value)}${this.#where(at, x)}`);
     return `${this.#view.format(x)}: ${values.join(", ")}`;
   }
 
@@ -415,7 +420,11 @@ export class Chart {
       row.append(name);
       for (const kind of kinds) {
         const one = readings.find((reading) => reading.run === run && reading.kind === kind);
-        row.append(cell("td", one ? this.options.format(one.value) : ""));
+        const told = cell("td", one ? this.options.format(one.value) : "");
+        const where = document.createElement("small");
+        where.textContent = one ? this.#where(one.x, x) : "";
+        told.append(where);
+        row.append(told);
       }
     }
     this.readout.replaceChildren(table);

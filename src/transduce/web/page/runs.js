@@ -21,13 +21,13 @@ const three = number(3);
 const CHARTS = [
   { key: "loss", title: "Loss", format: three, log: false, crop: true, best: "lowest",
     training: "loss", validation: "valid_loss", smooth: true },
-  { key: "bleu", title: "BLEU of the validation set", format: number(1), from0: true, best: "highest",
+  { key: "bleu", title: "BLEU", format: number(1), from0: true, best: "highest",
     validation: "valid_bleu" },
   { key: "perplexity", title: "Perplexity", format: number(2), log: true, best: "lowest",
     training: "perplexity", validation: "valid_perplexity" },
   { key: "rate", title: "Learning rate", format: (value) => value.toExponential(2), log: false,
     from0: true, training: "learning_rate" },
-  { key: "speed", title: "Speed, target tokens per second", format: whole, from0: true,
+  { key: "speed", title: "Target tokens per second", format: whole, from0: true,
     training: "target_tokens_per_second" },
 ];
 
@@ -230,7 +230,7 @@ function smoothedOf(values) {
 }
 
 function tickOf(value) {
-  return value >= 100_000 ? short(value) : value.toLocaleString("en");
+  return value >= 100_000 ? short(value) : value.toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
 /** Warn of losses that do not measure the same. */
