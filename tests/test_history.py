@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
-from logged import append, samples, training, validation, write_run
 from test_layers import modules_after
 
+from logged import append, samples, training, validation, write_run
 from transduce.history import Followed, Growing, Sample, thinned
 from transduce.metrics import Metrics, Samples
 
@@ -73,7 +73,9 @@ def test_a_file_written_anew_in_its_place_is_told_by_its_bytes(tmp_path: Path) -
 
 
 def test_a_run_that_vanishes_leaves_nothing_and_may_come_back(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", [*training(10), *validation(10)], samples((10, "a", "b", "c")))
+    run = write_run(
+        tmp_path / "run", [*training(10), *validation(10)], samples((10, "a", "b", "c"))
+    )
     log = Followed(run)
     log.catch_up()
     for name in ("metrics.jsonl", "samples.jsonl"):
@@ -104,7 +106,12 @@ def test_samples_are_dropped_with_what_came_after_the_checkpoint(tmp_path: Path)
 def test_what_is_no_sample_and_no_number_is_passed_over(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", training(10))
     append(run / "metrics.jsonl", [{"step": 20, "loss": None}, {"loss": 1.0}])
-    wrong = [{"step": 1}, {"step": "x", "outputs": []}, {"step": 1, "outputs": "abc"}, {"source": 1}]
+    wrong = [
+        {"step": 1},
+        {"step": "x", "outputs": []},
+        {"step": 1, "outputs": "abc"},
+        {"source": 1},
+    ]
     append(run / "samples.jsonl", wrong)
     log = Followed(run)
     log.catch_up()

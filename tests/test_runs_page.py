@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
+
 from browsing import PHONE, opened
 from logged import SOURCES, append, samples, training, validation, write_run
-
 from transduce.machine import locked
 from transduce.web.app import create_app
 from transduce.web.limits import Limits
@@ -57,6 +56,11 @@ def lines(page: "Page", chart: str) -> list[str]:
     return found
 
 
+def look_again(page: "Page") -> None:
+    """Come back to the page, which then does not wait for its time to ask."""
+    page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+
+
 def test_a_run_is_shown_as_it_goes(browser: "Browser", runs: Path) -> None:
     run = runs / "base"
     with watching(run) as address, opened(browser) as page, locked(run):
@@ -88,6 +92,7 @@ def test_a_run_is_shown_as_it_goes(browser: "Browser", runs: Path) -> None:
         # A run that is resumed has less than it had.
         (run / "metrics.jsonl").write_text("")
         append(run / "metrics.jsonl", training(50, 100))
+        look_again(page)
         page.get_by_text("training, step 100 of 2,000").wait_for()
         assert page.locator("[data-chart=bleu]").is_hidden()
 
@@ -140,7 +145,7 @@ def test_runs_are_compared_and_read_by_mouse_and_keys(
         page.get_by_text("Validations as a table").click()
         assert page.locator("#values tr").count() == 10
         page.get_by_label("base").uncheck()
-        page.wait_for_function("document.querySelectorAll('#values tr').length === 5")
+        page.locator("#values tr").nth(5).wait_for(state="detached")
         assert sentence.locator(".output").all_inner_texts() == ["Zwei Hunde laufen. 1000"]
 
         for ending, magic in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
@@ -166,13 +171,9 @@ def test_on_a_phone_in_the_dark_with_runs_that_have_little_to_show(
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE[0]
         dark = lines(page, "loss")
         page.get_by_role("button", name="Light or dark").click()
-        page.wait_for_function("document.documentElement.dataset.theme === 'light'")
-        deadline = time.monotonic() + 30
-        while lines(page, "loss") == dark and time.monotonic() < deadline:
-            page.wait_for_timeout(20)
         assert lines(page, "loss") != dark
         for path in mute.iterdir():
             path.unlink()
         mute.rmdir()
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        look_again(page)
         page.get_by_text("gone, its folder is no longer there").wait_for()

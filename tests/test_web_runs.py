@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from logged import REFERENCES, SOURCES, append, samples, training, validation, write_run
 from starlette.testclient import TestClient
 
+from logged import REFERENCES, SOURCES, append, samples, training, validation, write_run
 from transduce.folder import RunConfig
 from transduce.machine import locked
 from transduce.web.app import create_app
@@ -99,7 +99,13 @@ def test_only_what_is_new_is_sent_and_all_of_it_after_a_resumption(tmp_path: Pat
     assert third["void"]
     assert third["training"]["step"] == [100]
     assert third["samples"]["step"] == [200, 300]
-    for token in ("x", "1.2.3.4", "9" * 5000, ".".join("9" * 5000 for _ in range(4)), first["token"]):
+    for token in (
+        "x",
+        "1.2.3.4",
+        "9" * 5000,
+        ".".join("9" * 5000 for _ in range(4)),
+        first["token"],
+    ):
         assert client.data("run", token)["training"]["step"] == [100]
 
 
@@ -128,7 +134,9 @@ def test_of_a_folder_every_run_is_shown_and_those_that_are_begun_later(tmp_path:
 
 
 def test_runs_of_one_name_have_two_names_here(tmp_path: Path) -> None:
-    runs = [write_run(tmp_path / place / "run", training(step)) for place, step in (("a", 1), ("b", 2))]
+    runs = [
+        write_run(tmp_path / place / "run", training(step)) for place, step in (("a", 1), ("b", 2))
+    ]
     client = Client(*runs, runs[0])
     assert [run["step"] for run in client.runs().values()] == [1, 2]
     assert list(client.runs()) == ["run", str(runs[1])]
