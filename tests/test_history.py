@@ -1,7 +1,6 @@
 """What a run has logged is read as it grows, whatever becomes of its files meanwhile."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -82,7 +81,7 @@ def test_a_run_that_vanishes_leaves_nothing_and_may_come_back(tmp_path: Path) ->
         (run / name).rename(tmp_path / name)
     log.catch_up()
     assert (log.rows, log.samples, log.source, log.last_written) == (([], []), [], [], None)
-    os.replace(tmp_path / "metrics.jsonl", run / "metrics.jsonl")
+    (tmp_path / "metrics.jsonl").rename(run / "metrics.jsonl")
     log.catch_up()
     assert steps(log) == [10]
     assert log.life == 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -51,7 +51,8 @@ def runs(tmp_path: Path) -> Path:
 def lines(page: "Page", chart: str) -> list[str]:
     """Return what the thick and thin lines of a chart are made of."""
     found: list[str] = page.locator(f"[data-chart={chart}] svg g[clip-path] > path").evaluate_all(
-        "all => all.filter((one) => one.getAttribute('fill') === 'none').map((one) => one.outerHTML)"
+        "all => all.filter((one) => one.getAttribute('fill') === 'none')"
+        ".map((one) => one.outerHTML)"
     )
     return found
 
@@ -143,7 +144,7 @@ def test_runs_are_compared_and_read_by_mouse_and_keys(
             [" big", "Zwei Hunde laufen. 1000"],
         ]
         page.get_by_text("Validations as a table").click()
-        assert page.locator("#values tr").count() == 10
+        page.locator("#values tr").nth(9).wait_for()
         page.get_by_label("base").uncheck()
         page.locator("#values tr").nth(5).wait_for(state="detached")
         assert sentence.locator(".output").all_inner_texts() == ["Zwei Hunde laufen. 1000"]
@@ -154,7 +155,7 @@ def test_runs_are_compared_and_read_by_mouse_and_keys(
             assert download.value.suggested_filename == f"loss.{ending.lower()}"
             download.value.save_as(tmp_path / ending)
             assert (tmp_path / ending).read_bytes().startswith(magic)
-        picture = "".join(ElementTree.parse(tmp_path / "SVG").getroot().itertext())
+        picture = "".join(ET.parse(tmp_path / "SVG").getroot().itertext())
         assert "Loss" in picture
         assert "big" in picture
 

@@ -118,8 +118,8 @@ class Run {
   }
 
   /** Say in the list how the run stands. */
-  tell(summary) {
-    this.summary = summary;
+  tell() {
+    const { summary } = this;
     const put = (name, text) => {
       const place = this.item.querySelector(`.${name}`);
       if (place.textContent !== text) place.textContent = text;
@@ -311,6 +311,7 @@ async function look() {
   const news = await Promise.all(behind.map((run) =>
     get(`/api/runs/data?${new URLSearchParams({ run: run.name, since: run.token })}`)));
   behind.forEach((run, i) => run.add(news[i]));
+  for (const run of runs.values()) run.tell();
   const seen = JSON.stringify(shownRuns().map(({ name, token }) => [name, token]));
   if (seen !== drawn) draw();
   drawn = seen;
@@ -323,7 +324,7 @@ function takeIn(summaries) {
   const first = runs.size === 0;
   for (const summary of summaries) {
     if (!runs.has(summary.name)) runs.set(summary.name, new Run(summary, runs.size));
-    runs.get(summary.name).tell(summary);
+    runs.get(summary.name).summary = summary;
   }
   if (first && runs.size > SHOWN) {
     const age = ({ summary }) => summary.seconds_since_write ?? Infinity;
