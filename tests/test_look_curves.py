@@ -149,6 +149,29 @@ def test_over_time_a_validation_stands_between_the_steps_logged_around_it(
     assert figure.axes[-1].get_xlabel() == f"training time ({word})"
 
 
+def test_perplexity_and_learning_rate_are_drawn_when_asked_for(tmp_path: Path) -> None:
+    rows = [
+        *(
+            {"perplexity": 10.0**i, "learning_rate": i / 1000, **row}
+            for i, row in enumerate(log(5, 10))
+        ),
+        *({"valid_perplexity": 7.5, **row} for row in valid(10)),
+    ]
+    histories = read_all([write(tmp_path / "run", rows)])
+    assert titles(draw(histories)) == ["Loss,", "Translation", "Speed"]
+    everything = draw(histories, what=["all"])
+    assert titles(everything) == ["Loss,", "Perplexity,", "Translation", "Learning", "Speed"]
+    assert everything.get_size_inches().tolist() == [12, 12]
+    perplexity, rate = draw(histories, what=["rate", "perplexity"]).axes
+    assert perplexity.get_yscale() == "log"
+    assert points(perplexity.lines[0]) == [(5, 1.0), (10, 10.0)]
+    assert points(perplexity.lines[1]) == [(10, 7.5)]
+    assert listed(perplexity) == ["7.50  run"]
+    assert points(rate.lines[0]) == [(5, 0.0), (10, 0.001)]
+    assert listed(rate) == ["0.001"]
+    assert rate.get_ylim()[0] == 0
+
+
 def test_rates_and_scores_are_measured_from_zero(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [*log(5, 10), {"step": 10, "valid_bleu": 0.0}])
     loss, bleu, speed = draw(read_all([run])).axes

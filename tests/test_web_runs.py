@@ -1,12 +1,17 @@
 """What the service answers about runs: how they stand, and what they have logged since."""
 
 import dataclasses
+import json
 import os
 import shutil
+import signal
+import subprocess
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import COMMAND, CommandLine, environment
 from starlette.testclient import TestClient
 
 from logged import REFERENCES, SOURCES, append, samples, training, validation, write_run
@@ -180,5 +185,31 @@ def test_the_page_and_its_parts_are_served_where_no_model_is(tmp_path: Path) -> 
     client = Client(tmp_path).http
     assert client.get("/", follow_redirects=False).headers["location"] == "/runs"
     assert "Sample translations" in client.get("/runs").text
-    for name in ("runs.js", "runs.css", "chart.js", "scale.js", "samples.js", "base.css"):
+    for name in (
+        "runs.js",
+        "runs.css",
+        "chart.js",
+        "drawing.js",
+        "readout.js",
+        "scale.js",
+        "samples.js",
+        "base.css",
+    ):
         assert client.get(f"/{name}").status_code == 200
+
+
+def test_the_command_says_where_the_page_is_and_ends_when_told(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", training(10))
+    command = [*COMMAND, "watch", str(run), "--port", "0", "--no-open"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
+        assert process.stderr
+        address = process.stderr.readline().split()[0]
+        with urllib.request.urlopen(f"{address}/api/runs") as answer:
+            assert [one["name"] for one in json.load(answer)] == ["run"]
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "ended\n"
+    assert process.returncode == 0
+
+
+def test_a_folder_that_is_not_there_cannot_be_watched(cli: CommandLine, tmp_path: Path) -> None:
+    assert "there is no folder" in cli("watch", tmp_path / "nothing", "--port", "0").error

@@ -1,19 +1,21 @@
 // How runs go, live: what they have logged is asked for every two seconds, and only what is new.
 
-import { Chart, element, swatch } from "/chart.js";
+import { Chart } from "/chart.js";
+import { short, swatch } from "/drawing.js";
 import { Samples } from "/samples.js";
 
 const LIVE = 2_000; // ms from one look to the next while something trains and somebody watches
 const AT_REST = 10_000; // while nothing trains
 const HIDDEN = 30_000; // while nobody watches
 const SHOWN = 8; // runs at first, where there are more: as many as there are colours
+const SMOOTHED = 0.02; // of a run that is averaged over on each side
 const STALE = 60; // seconds without a word after which a run that trains is said to be silent
 const UNITS = [["hours", 3600], ["minutes", 60], ["seconds", 1]];
 
 const byId = (id) => document.getElementById(id);
 const number = (digits) => {
-  const format = new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-  return (value) => format.format(value);
+  const exactly = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return new Intl.NumberFormat("en", exactly).format;
 };
 const whole = number(0);
 const three = number(3);
@@ -41,8 +43,13 @@ const charts = CHARTS.map((options) => {
   return chart;
 });
 const samples = new Samples({
-  section: byId("samples"), controls: byId("samples-controls"), slider: byId("validation"), step: byId("validation-step"),
-  play: byId("play"), list: byId("sentences"), none: byId("no-samples"),
+  section: byId("samples"),
+  controls: byId("samples-controls"),
+  slider: byId("validation"),
+  step: byId("validation-step"),
+  play: byId("play"),
+  list: byId("sentences"),
+  none: byId("no-samples"),
 });
 
 /** What is known of a run, and its place in the list. */
@@ -99,7 +106,8 @@ class Run {
     const logged = this[kind];
     if (logged.step === undefined || logged[name] === undefined) return { x: [], y: [] };
     const there = logged.step.map((_, i) => i).filter((i) => logged[name][i] !== null);
-    const x = view.by === "step" ? logged.step : this.seconds(logged.step).map((s) => s / unit()[1]);
+    const [, unit] = timeUnit();
+    const x = view.by === "step" ? logged.step : this.seconds(logged.step).map((s) => s / unit);
     return { x: there.map((i) => x[i]), y: there.map((i) => logged[name][i]) };
   }
 
@@ -138,11 +146,15 @@ class Run {
 
 function standing({ state, note, step, planned, epoch, seconds, left, seconds_since_write: age }) {
   const parts = [];
-  const of = planned.steps ? ` of ${whole(planned.steps)}` : "";
-  if (step > 0) parts.push(`step ${whole(step)}${state === "finished" ? "" : of}`);
-  if (planned.epochs && epoch !== null) parts.push(`epoch ${whole(epoch + 1)} of ${whole(planned.epochs)}`);
+  const of = (wanted, write) => (state === "finished" || !wanted ? "" : ` of ${write(wanted)}`);
+  if (step > 0) parts.push(`step ${whole(step)}${of(planned.steps, whole)}`);
+  if (planned.epochs && epoch !== null && state !== "finished") {
+    parts.push(`epoch ${whole(epoch + 1)}${of(planned.epochs, whole)}`);
+  }
   if (state === "finished" && seconds) parts.push(`after ${duration(seconds)}`);
-  else if (planned.seconds && seconds) parts.push(`${duration(seconds)} of ${duration(planned.seconds)}`);
+  else if (planned.seconds && seconds) {
+    parts.push(`${duration(seconds)}${of(planned.seconds, duration)}`);
+  }
   if (left !== null) parts.push(left < 1 ? "nearly done" : `${duration(left)} left`);
   if (state === "training" && age > STALE) parts.push(`silent for ${duration(age)}`);
   if (note) parts.push(note);
@@ -173,10 +185,6 @@ function duration(seconds) {
   return `${Math.round(s / 86_400)} days`;
 }
 
-function short(count) {
-  return new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(count);
-}
-
 // The page
 
 function shownRuns() {
@@ -184,16 +192,17 @@ function shownRuns() {
 }
 
 /** Return the unit of a time axis for the runs that are shown, and its seconds. */
-function unit() {
+function timeUnit() {
   const longest = Math.max(1, ...shownRuns().map(({ training }) => training.seconds?.at(-1) ?? 0));
   return UNITS.find(([, seconds]) => longest >= 2 * seconds) ?? UNITS[2];
 }
 
 function draw() {
   const shown = shownRuns();
+  const [unit, seconds] = timeUnit();
   const axis = view.by === "step"
     ? { label: "step", tick: tickOf, format: (x) => `step ${whole(x)}` }
-    : { label: unit()[0], tick: tickOf, format: (x) => `after ${duration(x * unit()[1])}` };
+    : { label: unit, tick: tickOf, format: (x) => `after ${duration(x * seconds)}` };
   CHARTS.forEach((options, i) => {
     charts[i].draw(shown.flatMap((run) => linesOf(run, options)), { ...axis, range: view.range });
   });
@@ -217,15 +226,14 @@ function linesOf(run, { training, validation, smooth }) {
   return lines;
 }
 
-/** Return running means that forget slowly: of about a fiftieth of the run. */
+/** Return the mean around each value, as far on its one side as on the other: it lags nowhere. */
 function smoothedOf(values) {
-  const keep = 1 - 1 / Math.max(3, values.length / 50);
-  let sum = 0;
-  let weight = 0;
-  return values.map((value) => {
-    sum = keep * sum + (1 - keep) * value;
-    weight = keep * weight + (1 - keep);
-    return sum / weight;
+  const widest = Math.max(1, Math.round(values.length * SMOOTHED));
+  const sums = [0];
+  for (const value of values) sums.push(sums.at(-1) + value);
+  return values.map((_, i) => {
+    const half = Math.min(widest, i, values.length - 1 - i);
+    return (sums[i + half + 1] - sums[i - half]) / (2 * half + 1);
   });
 }
 
@@ -236,10 +244,11 @@ function tickOf(value) {
 /** Warn of losses that do not measure the same. */
 function caution(shown) {
   const differ = ["eps_ls", "vocabulary"].filter((name) => {
-    const values = shown.map(({ summary }) => summary.measure[name]).filter((one) => one !== undefined);
-    return new Set(values).size > 1;
+    const values = shown.map(({ summary }) => summary.measure[name]);
+    return new Set(values.filter((value) => value !== undefined)).size > 1;
   });
-  return differ.length ? `not comparable between these runs: they differ in ${differ.join(" and ")}` : "";
+  if (differ.length === 0) return "";
+  return `not comparable between these runs: they differ in ${differ.join(" and ")}`;
 }
 
 /** Say why a run shows no translations. */
@@ -273,6 +282,7 @@ function zoom(range) {
 function choose(by) {
   view.by = by;
   view.range = null;
+  for (const chart of charts) chart.cross(null);
   byId("by-step").setAttribute("aria-pressed", String(by === "step"));
   byId("by-time").setAttribute("aria-pressed", String(by === "time"));
   draw();
@@ -282,7 +292,7 @@ function choose(by) {
 
 async function get(address) {
   const response = await fetch(address);
-  if (!response.ok) throw new Error((await response.json().catch(() => ({}))).error ?? response.statusText);
+  if (!response.ok) throw new Error(`status ${response.status}`);
   return response.json();
 }
 
@@ -297,7 +307,7 @@ async function poll() {
     await look();
     byId("problem").textContent = "";
   } catch (error) {
-    byId("problem").textContent = `There is no answer from transduce (${error.message}). Trying again.`;
+    byId("problem").textContent = `transduce does not answer (${error.message}): trying again.`;
   }
   looking = false;
   const trains = [...runs.values()].some(({ summary }) => summary.state === "training");
@@ -357,3 +367,6 @@ new MutationObserver(() => {
   draw();
 }).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 poll();
+get("/api/models").then(({ models }) => {
+  byId("translate").hidden = models.length === 0; // `transduce watch` serves none
+}).catch(() => {}); // no answer: poll() tells of it

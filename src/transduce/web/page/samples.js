@@ -1,7 +1,7 @@
 // How some sentences were translated at each validation: one slider for all, run beside run, and
 // the words that stand in the reference too are marked.
 
-import { element, swatch } from "/chart.js";
+import { element, swatch } from "/drawing.js";
 
 const PACE = 700; // ms between two validations that are played
 
@@ -14,7 +14,7 @@ function cut(text) {
 
 /** Return which parts of one text stand in another in the same order, as many as can. */
 export function matches(parts, others) {
-  const lengths = Array.from({ length: parts.length + 1 }, () => new Uint16Array(others.length + 1));
+  const lengths = [...parts, null].map(() => new Uint16Array(others.length + 1));
   for (let i = parts.length - 1; i >= 0; i -= 1) {
     for (let j = others.length - 1; j >= 0; j -= 1) {
       lengths[i][j] = parts[i] === others[j]
@@ -39,7 +39,7 @@ function marked(output, reference) {
   const isWord = (part) => part.trim() !== "";
   const parts = cut(output);
   const flags = matches(parts.filter(isWord), cut(reference).filter(isWord));
-  const paragraph = document.createElement("p");
+  const shown = paragraph("made", "");
   let open = null;
   let place = 0;
   for (let i = 0; i < parts.length; i += 1) {
@@ -49,12 +49,12 @@ function marked(output, reference) {
     if (!hit) open = null;
     else if (open === null) {
       open = document.createElement("mark");
-      paragraph.append(open);
+      shown.append(open);
     }
-    (open ?? paragraph).append(parts[i]);
+    (open ?? shown).append(parts[i]);
   }
-  if (parts.length === 0) paragraph.append("(nothing)");
-  return paragraph;
+  if (parts.length === 0) shown.append("(nothing)");
+  return shown;
 }
 
 function paragraph(kind, text) {
@@ -122,7 +122,8 @@ export class Samples {
     this.none.textContent = silent.map(({ note }) => note).join(" ");
     this.controls.hidden = this.#steps.length === 0;
     const speaking = this.#runs.filter(({ samples }) => samples.step.length > 0);
-    this.list.replaceChildren(...sentences(speaking).map((one) => this.#sentence(one, speaking, at)));
+    const shown = sentences(speaking).map((one) => this.#sentence(one, speaking, at));
+    this.list.replaceChildren(...shown);
   }
 
   #sentence({ source, reference }, runs, at) {
@@ -132,15 +133,15 @@ export class Samples {
     item.append(given);
     for (const run of runs) {
       const { samples } = run;
-      const place = samples.source.findIndex((one, i) => one === source && samples.reference[i] === reference);
-      const when = samples.step.findLastIndex((step) => step <= at);
+      const same = (one, i) => one === source && samples.reference[i] === reference;
+      const place = samples.source.findIndex(same);
       if (place < 0) continue;
       const cell = document.createElement("div");
       cell.className = "output";
       if (runs.length > 1) cell.append(this.#name(run));
-      const output = when < 0 ? null : samples.outputs[when][place];
-      cell.append(output === null ? paragraph("quiet", "not yet validated") : marked(output, reference));
-      cell.lastChild.dir = "auto";
+      const when = samples.step.findLastIndex((step) => step <= at);
+      if (when < 0) cell.append(paragraph("quiet", "not yet validated"));
+      else cell.append(marked(samples.outputs[when][place] ?? "", reference));
       item.append(cell);
     }
     return item;

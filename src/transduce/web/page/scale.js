@@ -34,7 +34,8 @@ export class Scale {
     const step = roundStep((this.high - this.low) / Math.max(1, count));
     const first = Math.ceil(this.low / step - 1e-9);
     const last = Math.floor(this.high / step + 1e-9);
-    return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+    const round = (value) => Number(value.toPrecision(12));
+    return Array.from({ length: last - first + 1 }, (_, i) => round((first + i) * step));
   }
 
   #decades(count) {
@@ -47,7 +48,8 @@ export class Scale {
       }
       return found.filter((value) => value >= this.low && value <= this.high);
     };
-    const choices = [times([1, 2, 5], 1), times([1, 3], 1), ...[1, 2, 3, 5].map((n) => times([1], n))];
+    const sparse = [1, 2, 3, 5].map((stride) => times([1], stride));
+    const choices = [times([1, 2, 5], 1), times([1, 3], 1), ...sparse];
     const fitting = choices.find((found) => found.length <= Math.max(3, count));
     if (fitting !== undefined && fitting.length > 1) return fitting;
     return this.#even(count).filter((value) => value > 0); // less than a decade
