@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_layers import modules_after
@@ -71,6 +72,18 @@ def test_a_file_written_anew_in_its_place_is_told_by_its_bytes(tmp_path: Path) -
     assert file.new() == (True, [{"step": 1, "loss": 4}, {"step": 2}])
 
 
+def test_another_file_in_its_place_is_told_even_where_it_ends_alike(tmp_path: Path) -> None:
+    path, end = tmp_path / "file", json.dumps({"step": 2, "note": "x" * 300}) + "\n"
+    path.write_text('{"step": 1, "loss": 5}\n' + end)
+    file = Growing(path)
+    file.new()
+    (tmp_path / "beside").write_text('{"step": 1, "loss": 4}\n' + end)
+    (tmp_path / "beside").rename(path)
+    void, rows = file.new()
+    assert void
+    assert rows[0] == {"step": 1, "loss": 4}
+
+
 def test_a_run_that_vanishes_leaves_nothing_and_may_come_back(tmp_path: Path) -> None:
     run = write_run(
         tmp_path / "run", [*training(10), *validation(10)], samples((10, "a", "b", "c"))
@@ -105,7 +118,7 @@ def test_samples_are_dropped_with_what_came_after_the_checkpoint(tmp_path: Path)
 def test_what_is_no_sample_and_no_number_is_passed_over(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", training(10))
     append(run / "metrics.jsonl", [{"step": 20, "loss": None}, {"loss": 1.0}])
-    wrong = [
+    wrong: list[dict[str, Any]] = [
         {"step": 1},
         {"step": "x", "outputs": []},
         {"step": 1, "outputs": "abc"},
