@@ -2,8 +2,8 @@
 
 A request's sentences wait in its ticket. Threads, as many as the engine can use, each take a batch:
 one sentence of each ticket in turn, so that a long text does not hold up a short one. While they
-search, the next batch gathers; nobody waits for company. Sentences that are the same are searched
-once.
+search, the next batch gathers; who finds the service idle does not wait for company. Sentences that
+are the same are searched once.
 """
 
 import asyncio
@@ -15,6 +15,10 @@ from collections.abc import Callable, Sequence
 
 from transduce.config import SearchConfig
 from transduce.hypotheses import Engine, Hypothesis, Job
+
+# A thread that has just answered many waits a moment for their next questions: so much of the time
+# that their search took, and so long at most.
+MOMENT, LONGEST_MOMENT = 0.1, 0.02
 
 Found = list[Hypothesis]
 Key = tuple[SearchConfig, bytes]
@@ -69,7 +73,7 @@ class Batcher:
         self._known: dict[Key, Unit] = {}  # that wait or are searched
         self._change = threading.Condition()
         self._threads: list[threading.Thread] = []
-        self._idle = 0
+        self._flying = 0  # sentences that are searched now
         self._closed = False
 
     async def search(self, jobs: Sequence[Job], config: SearchConfig) -> list[Found]:
@@ -137,26 +141,29 @@ class Batcher:
                 self._known.pop(unit.key, None)
         ticket.units.clear()
 
-    def _take(self) -> tuple[SearchConfig, list[Unit]] | None:
-        """Wait for sentences and take a batch: of each ticket one, in turn; None: it is over."""
+    def _take(self, until: float, enough: int) -> tuple[SearchConfig, list[Unit]] | None:
+        """Wait for sentences, until some time for enough of them, and take a batch; None: closed."""
         with self._change:
-            self._idle += 1
-            try:
-                while True:
-                    while not self._waiting and not self._closed:
-                        self._change.wait()
-                    if self._closed:
-                        return None
-                    if batch := self._batch():
-                        return batch
-            finally:
-                self._idle -= 1
+            while not self._closed:
+                left = until - time.perf_counter()
+                if left > 0 and self._waiting_units() < enough:
+                    self._change.wait(left)
+                elif not self._waiting:
+                    self._change.wait()
+                elif units := self._batch():
+                    self._flying += len(units)
+                    return units[0].key[0], units
+            return None
 
-    def _batch(self) -> tuple[SearchConfig, list[Unit]] | None:
+    def _waiting_units(self) -> int:
+        return sum(len(one.units) for tickets in self._waiting.values() for one in tickets)
+
+    def _batch(self) -> list[Unit]:
+        """Take of each ticket one sentence, in turn: a thread's share of all, with one setting."""
         config = next(iter(self._waiting))
         tickets = self._waiting.pop(config)
-        waiting = sum(len(ticket.units) for ticket in tickets)
-        size = min(self.engine.batch, -(-waiting // self._idle))
+        present = self._flying + sum(len(ticket.units) for ticket in tickets)
+        size = min(self.engine.batch, -(-present // len(self.lanes)))
         units: list[Unit] = []
         while tickets and len(units) < size:
             ticket = tickets.popleft()
@@ -168,10 +175,11 @@ class Batcher:
                 tickets.append(ticket)
         if tickets:
             self._waiting[config] = tickets  # behind other settings
-        return (config, units) if units else None
+        return units
 
     def _work(self, lane: Engine) -> None:
-        while taken := self._take():
+        until, enough = 0.0, 0
+        while taken := self._take(until, enough):
             config, units = taken
             units.sort(key=lambda unit: -len(unit.job.source))
             begin = time.perf_counter()
@@ -183,7 +191,11 @@ class Batcher:
             except Exception as error:  # whatever it is, it is for those who wait
                 for unit in waiting.values():
                     self._deliver(unit, error)
-            self.searched(len(units), time.perf_counter() - begin)
+            with self._change:
+                self._flying -= len(units)
+            end = time.perf_counter()
+            self.searched(len(units), end - begin)
+            until, enough = end + min(MOMENT * (end - begin), LONGEST_MOMENT), len(units)
 
     def _deliver(self, unit: Unit, found: Found | BaseException) -> None:
         with self._change:
