@@ -167,7 +167,7 @@ def _words(tokens: Sequence[int], subwords: Coder) -> tuple[int, ...]:
 
 
 def _marks_apart(text: str) -> list[int]:
-    """Number the words of a text; the marks at both ends of what stands between spaces are words.
+    """Tell the word of each letter; marks at both ends of what stands between spaces are words.
 
     So the full stop of a sentence is no part of its last word, and "don't" is one word.
     """
