@@ -8,7 +8,7 @@ import base64
 import itertools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -99,12 +99,37 @@ class Inspector:
 
     def inspect(self, source: str, target: str | None = None) -> Inspection:
         """Look at how a sentence is translated: as the search would, or as given."""
-        read = self._tokens(source, self.codec.source, "sentence")
-        if target is not None:
-            return self._look(read, self._tokens(target, self.codec.target, "given translation"))
-        ((_, best),) = self.engine.search([Job(read)], self.config.search.replace(nbest=1), 1)
-        written = np.array([*best[0].tokens, EOS])
-        return self._look(read, self._allowed(written, "translation"))
+        return next(self.inspect_all([source], None if target is None else [target]))
+
+    def inspect_all(
+        self, sources: Sequence[str], targets: Sequence[str] | None = None
+    ) -> Iterator[Inspection]:
+        """Look at many sentences, in order; those that need it are translated side by side."""
+        read = [self._tokens(one, self.codec.source, "sentence") for one in sources]
+        if targets is not None:
+            given = [self._tokens(one, self.codec.target, "given translation") for one in targets]
+            return itertools.starmap(self._look, zip(read, given, strict=True))
+        return map(self._look, read, self._translated(read))
+
+    def fits(self, source: str) -> bool:
+        """Tell whether a sentence can be looked at: whether it has words, and not too many."""
+        tokens = self.codec.source.encode(one_line(source))
+        return bool(source.strip()) and len(tokens) < self._most
+
+    @property
+    def _most(self) -> int:
+        return min(MOST, self.config.model.max_len)
+
+    def _translated(self, sources: Sequence[Ints]) -> list[Ints]:
+        order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
+        jobs = [Job(sources[place]) for place in order]
+        settings = self.config.search.replace(nbest=1)
+        found = dict(self.engine.search(jobs, settings, self.engine.batch))
+        written = {place: found[job][0].tokens for job, place in enumerate(order)}
+        return [
+            self._allowed(np.array([*written[place], EOS]), "translation")
+            for place in range(len(sources))
+        ]
 
     def _tokens(self, text: str, subwords: Coder, what: str) -> Ints:
         if not text.strip():
@@ -112,11 +137,10 @@ class Inspector:
         return self._allowed(np.array([*subwords.encode(one_line(text)), EOS]), what)
 
     def _allowed(self, tokens: Ints, what: str) -> Ints:
-        most = min(MOST, self.config.model.max_len)
-        if len(tokens) > most:
+        if len(tokens) > self._most:
             raise BadInput(
-                f"the {what} has {len(tokens):,} subwords, </s> counted: at most {most:,} can be "
-                "looked at; take a shorter sentence"
+                f"the {what} has {len(tokens):,} subwords, </s> counted: "
+                f"at most {self._most:,} can be looked at"
             )
         return tokens
 
