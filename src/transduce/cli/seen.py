@@ -24,20 +24,19 @@ def words(inspection: Inspection, kind: str, layer: int | None, heads: Sequence[
     """Print the translation, how sure the model was, and what each word looks at most."""
     view = View.of(inspection, kind, words=True)
     weights = view.mean(layer, heads)
-    rows = []
+    rows: list[list[str]] = []
     for query, row in zip(view.queries, weights, strict=True):
         best = row.argsort(kind="stable")[::-1][:2]
-        rows.append(
-            [query, *(cell for key in best for cell in (view.keys[key], f"{row[key]:.0%}"))]
-        )
+        most = [(view.keys[key], f"{row[key]:.0%}") for key in best]
+        rows.append([query, *itertools.chain.from_iterable(most)])
     names = ["word", "looks most at", "share", "then at", "share"]
     if kind != "encoder":
         names = ["to write", "probability", "it looks most at", "share", "then at", "share"]
-        for row, sure in zip(rows, _sure(inspection), strict=True):
-            row.insert(1, sure)
+        for cells, sure in zip(rows, _sure(inspection), strict=True):
+            cells.insert(1, sure)
     which = view.which(view.layer(layer), view.some(heads), mean=True)
     console = _console()
-    console.print(Text("".join(inspection.target[:-1]).strip(), style="bold"))
+    console.print(Text(inspection.sentences[1], style="bold"))
     console.print(_table(names, rows, right={"share"}))
     console.print(Text(f"{kind} attention, {which}", style="dim"))
 

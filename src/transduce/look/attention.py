@@ -168,7 +168,7 @@ def grid(inspection: "Inspection", kind: str = "cross", *, words: bool = False) 
         left = 0.3 + (_width(queries, size) + 0.08 if queries else 0.0)
         below = _width(keys, size) + 0.1 if keys else 0.0
         across, down = wide + 0.12, tall + 0.12
-        which = f"{view.layers} layers of {view.heads} heads"
+        which = f"layers: {view.layers}, heads of each: {view.heads}"
         page = _Page(
             left + view.heads * across + BAR,
             0.25 + view.layers * down + below,

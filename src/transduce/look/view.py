@@ -5,7 +5,7 @@ Q queries, K keys; N layers, H heads. Layers and heads count from 1 here, as peo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float32]
 
 KINDS = ("encoder", "decoder", "cross")
 INSIDE = "\N{MIDDLE DOT}"  # before a piece that goes on with a word
+SPACE = "\N{OPEN BOX}"  # a piece of white space alone
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,17 +42,23 @@ class View:
                 f"--kind {kind}: expected {', '.join(KINDS)}.{did_you_mean(kind, KINDS)}"
             )
         known = cast("Kind", kind)
-        source = inspection.source, inspection.source_words
-        target = inspection.target, inspection.target_words
-        inputs = inspection.inputs, (0, *(1 + word for word in inspection.target_words[:-1]))
+        source = _Side(inspection.source, inspection.source_words, inspection.spelled[0])
+        target = _Side(inspection.target, inspection.target_words, inspection.spelled[1])
+        inputs = _Side(
+            inspection.inputs,
+            (0, *(1 + word for word in target.words[:-1])),
+            (inspection.inputs[0], *target.spelled[:-1]),
+        )
         queries = source if kind == "encoder" else target
         keys = inputs if kind == "decoder" else source
         weights = inspection.attention(known)
-        if words:
-            of_queries, of_keys = (_belongs(one[1]) for one in (queries, keys))
+        if not words:
+            labels = queries.labels(), keys.labels()
+        else:
+            of_queries, of_keys = queries.belongs(), keys.belongs()
             weights = of_queries / of_queries.sum(1, keepdims=True) @ weights @ of_keys.T
-        label = _words if words else _pieces
-        return cls(kind=known, weights=weights, queries=label(*queries), keys=label(*keys))
+            labels = queries.spelled, keys.spelled
+        return cls(kind=known, weights=weights, queries=labels[0], keys=labels[1])
 
     @property
     def layers(self) -> int:
@@ -105,22 +112,22 @@ class View:
         return found
 
 
-def _belongs(words: Sequence[int]) -> Floats:
-    """Tell which pieces are of each word. (words, pieces), 1 or 0."""
-    return (np.arange(max(words) + 1)[:, None] == np.array(words)).astype(np.float32)
+class _Side(NamedTuple):
+    """What stands along one side of a map."""
 
+    pieces: tuple[str, ...]
+    words: tuple[int, ...]  # which each piece belongs to
+    spelled: tuple[str, ...]  # the words
 
-def _pieces(pieces: Sequence[str], words: Sequence[int]) -> tuple[str, ...]:
-    """Write pieces so that one tells which go on with a word."""
-    before = [-1, *words[:-1]]
-    return tuple(
-        (INSIDE if word == last else "") + piece.strip()
-        for piece, word, last in zip(pieces, words, before, strict=True)
-    )
+    def belongs(self) -> Floats:
+        """Tell which pieces are of each word. (words, pieces), 1 or 0."""
+        numbers = np.arange(len(self.spelled))[:, None]
+        return (numbers == np.array(self.words)).astype(np.float32)
 
-
-def _words(pieces: Sequence[str], words: Sequence[int]) -> tuple[str, ...]:
-    found = [""] * (max(words) + 1)
-    for piece, word in zip(pieces, words, strict=True):
-        found[word] += piece
-    return tuple(word.strip() for word in found)
+    def labels(self) -> tuple[str, ...]:
+        """Write pieces so that one tells which go on with a word."""
+        before = [-1, *self.words[:-1]]
+        return tuple(
+            (INSIDE if word == last else "") + (piece.strip() or SPACE)
+            for piece, word, last in zip(self.pieces, self.words, before, strict=True)
+        )
