@@ -207,7 +207,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     "command",
     [
         *("", "train", "distill", "translate", "score", "info", "curves", "bench", "demo"),
-        *("export", "import"),
+        *("export", "import", "look"),
     ],
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:
