@@ -23,6 +23,7 @@ from transduce.cli import (
     export,
     import_,
     info,
+    look,
     score,
     serve,
     train,
@@ -42,7 +43,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, train, distill, translate, serve, score, average),
-    *(info, export, import_, curves),
+    *(info, look, export, import_, curves),
 )
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
