@@ -51,6 +51,15 @@ const series = (place) => `series-${(place % COLOURS) + 1}`;
 
 const FONT =
   'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", Arial, sans-serif';
+const HINT = {
+  true:
+    "Shift-click or Space adds a head; a layer’s name shows all of its heads. " +
+    "Point at a word for its lines alone, click to keep them.",
+  false:
+    "With it, a tap adds a head; a layer’s name shows all of its heads. " +
+    "Tap a word for its lines alone.",
+};
+const hovering = () => matchMedia("(hover: hover)").matches;
 const SVG = "http://www.w3.org/2000/svg";
 const LEVELS = 32; // of opacity: what has the same is one path, however long the sentences are
 const LEAST = 0.01; // attention that no eye sees is not drawn
@@ -514,7 +523,8 @@ class HeatMap {
     const bottom = this.top + view.rows.length * this.cell;
     this.element = sheet;
     trim(sheet, width, bottom + (options.saved ? 50 : 36));
-    this.frame = svg("g", { fill: "none", stroke: this.paint("series-2"), "stroke-width": 1.5 });
+    const stroke = { stroke: this.paint("series-2"), "stroke-width": 1.5 };
+    this.frame = svg("g", { fill: "none", "pointer-events": "none", ...stroke });
     sheet.append(...this.#captions(top), ...this.#cells(), ...this.#scale(bottom + 28));
     for (const side of ["row", "column"]) {
       labelsOf(view, side).forEach((label, index) => this.#word(side, index, label));
@@ -899,17 +909,7 @@ export class Explorer {
       part.saving.append(button("HTML", { title }, () => this.#saveHtml()));
     }
     const scroller = html("div", { class: "scroller" }, this.#grid.element);
-    const hint = html(
-      "p",
-      { class: "hint" },
-      several,
-      html(
-        "span",
-        {},
-        "Shift-click or Space adds a head; a layer’s name shows all of its heads. ",
-        "Point at a word for its lines alone, click to keep them.",
-      ),
-    );
+    const hint = html("p", { class: "hint" }, several, html("span", {}, HINT[hovering()]));
     this.element.replaceChildren(
       html("div", { class: "top" }, part.kinds, part.says),
       html(
