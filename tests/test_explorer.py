@@ -6,14 +6,14 @@ import re
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from browsing import PHONE, opened
 
 import transduce
+from browsing import PHONE, opened
 from transduce.look.document import EXPLORER, PAGE, document
 
 if TYPE_CHECKING:
@@ -35,6 +35,22 @@ MOUNT = """import { Explorer } from "/explorer.js";
 const element = document.getElementById("here");
 window.explorer = new Explorer(element, { document: "/api/explorer.html", name: "en-de" });"""
 
+DRAWN = """Array.from(document.querySelectorAll(".small canvas"), (canvas) => {
+  const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return all.data.some(Boolean);
+})"""
+INK = """() => {
+  const canvas = document.querySelector(".small canvas");
+  const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  const alphas = all.filter((_, i) => i % 4 === 3);
+  const strongest = 4 * alphas.indexOf(Math.max(...alphas));
+  return all[strongest] + all[strongest + 1] + all[strongest + 2];
+}"""
+SCROLLING = """[".scroller", ".large"].every((name) => {
+  const element = document.querySelector(name);
+  return element.scrollWidth > element.clientWidth;
+})"""
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -55,7 +71,7 @@ def words(pieces: list[str]) -> list[int]:
     begins = [
         i > 0 and (piece[0] == " " or piece in {".", "</s>"}) for i, piece in enumerate(pieces)
     ]
-    return np.cumsum(begins).tolist()
+    return [sum(begins[: i + 1]) for i in range(len(pieces))]
 
 
 def inspection(
@@ -130,11 +146,7 @@ def test_every_head_is_a_small_map_that_pointer_and_keys_choose(
         press(page, "Encoder")
         assert small.count() == 2 * (3 + 1) + 1
         assert pressed(page) == ["layer 2, mean of its heads"]
-        assert all(
-            page.evaluate("""() => Array.from(document.querySelectorAll(".small canvas"), (canvas) =>
-              canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)
-            )""")
-        )
+        assert all(page.evaluate(DRAWN))
 
         page.get_by_role("button", name="layer 1, head 2", exact=True).click()
         assert pressed(page) == ["layer 1, head 2"]
@@ -235,7 +247,7 @@ def test_a_saved_picture_needs_no_page_and_is_light_for_print(
         words_of(page, "row").nth(1).click()
         download, data = saved(page, "SVG")
         assert download.suggested_filename == "attention-cross-layer-1-head-2.svg"
-        root = ElementTree.fromstring(data)
+        root = ET.fromstring(data)
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         width, height = float(root.attrib["width"]), float(root.attrib["height"])
         assert root.attrib["viewBox"] == f"0 0 {root.attrib['width']} {root.attrib['height']}"
@@ -278,24 +290,10 @@ def test_a_phone_scrolls_wide_things_by_themselves_in_light_and_dark(
         for picture in ("Lines", "Map"):
             press(page, picture)
             assert page.evaluate("document.documentElement.scrollWidth") == PHONE[0]
-        assert page.evaluate(
-            """[".scroller", ".large"].every((name) => {
-              const element = document.querySelector(name);
-              return element.scrollWidth > element.clientWidth;
-            })"""
-        )
-        ink = """() => {
-          const canvas = document.querySelector(".small canvas");
-          const context = canvas.getContext("2d");
-          const data = context.getImageData(0, 0, canvas.width, canvas.height).data;
-          const alphas = data.filter((_, i) => i % 4 === 3);
-          const point = 4 * alphas.indexOf(Math.max(...alphas));
-          return data[point] + data[point + 1] + data[point + 2];
-        }"""
-        before = page.evaluate(ink)
-        assert (before > 384) == dark
+        assert page.evaluate(SCROLLING)
+        assert (page.evaluate(INK) > 384) == dark
         press(page, "Light or dark")
-        assert (page.evaluate(ink) > 384) != dark
+        assert (page.evaluate(INK) > 384) != dark
 
 
 def serve(route: "Route", made: dict[str, Any], asked: list[Any]) -> None:
