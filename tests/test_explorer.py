@@ -327,7 +327,8 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
         press(page, "Words")
         page.evaluate("explorer.highlight('source', 4)")
         assert page.locator(".word[aria-pressed=true]").get_attribute("aria-label") == "tired"
-        page.evaluate("explorer.highlight('source', 99)")  # as if there were none
+        page.evaluate("explorer.highlight('source', null)")
+        assert page.locator(".word[aria-pressed=true]").count() == 0
         page.evaluate("explorer.select({kind: 'cross', layer: 9, head: 1})")
         assert pressed(page) == ["layer 1, mean of its heads"]
         download, data = saved(page, "HTML")

@@ -56,7 +56,7 @@ const HINT = {
     "Shift-click or Space adds a head; a layer’s name shows all of its heads. " +
     "Point at a word for its lines alone, click to keep them.",
   false:
-    "With it, a tap adds a head; a layer’s name shows all of its heads. " +
+    "With this on, a tap adds a head; a layer’s name shows all of its heads. " +
     "Tap a word for its lines alone.",
 };
 const hovering = () => matchMedia("(hover: hover)").matches;
@@ -106,7 +106,7 @@ function press(group, value) {
 
 function percent(weight) {
   const points = 100 * weight;
-  return points >= 0.95 || points === 0 ? `${Math.round(points)}%` : `${points.toFixed(1)}%`;
+  return `${points.toFixed(points >= 0.05 && points < 0.95 ? 1 : 0)}%`;
 }
 
 function round(value) {
@@ -966,13 +966,14 @@ export class Explorer {
   }
 
   // Show what one piece has to do with the other side: of the "target" what it looks at in the
-  // source, of the "source" what looks at it.
+  // source, of the "source" what looks at it. An index of null shows all again.
   highlight(side, index) {
+    if (!this.inspection) return;
     const own = side === "target" ? "row" : "column";
-    const words = this.sides?.cross[`${own}s`].words;
-    if (words?.[index] === undefined) return;
+    const word = this.sides.cross[`${own}s`].words[index];
     if (this.#state.kind !== "cross") this.#set({ kind: "cross" });
-    this.#pin({ side: own, index: this.#state.unit === "words" ? words[index] : index });
+    const place = this.#state.unit === "words" ? word : index;
+    this.#pin(word === undefined ? null : { side: own, index: place });
   }
 
   #set(changes) {
