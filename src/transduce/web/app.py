@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse
 
 from transduce import __version__
 from transduce.errors import BadSetting, did_you_mean
-from transduce.web import libretranslate, pages, schemas
+from transduce.web import libretranslate, pages, runs, schemas
 from transduce.web.guard import Guard
 from transduce.web.inspecting import Inspections
 from transduce.web.limits import Limits
@@ -72,6 +72,7 @@ def create_app(
     _add_translation(app, service)
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service)
+    app.include_router(runs.router(watched))
     _add_state(app, measures)
     _add_pages(app, has_models=bool(served))
     known = {route.path for route in app.routes if hasattr(route, "path")}

@@ -205,6 +205,54 @@ class Language(BaseModel):
     targets: list[str]
 
 
+class Run(BaseModel):
+    """How a run stands."""
+
+    name: str
+    state: Annotated[str, Field(description="training, stopped, finished, damaged or gone")]
+    note: Annotated[str, Field(description="what more there is to say of its state")]
+    step: int
+    seconds: float | None
+    epoch: float | None
+    planned: Annotated[
+        dict[str, float | None], Field(description="steps, seconds and epochs, where it has them")
+    ]
+    part: Annotated[float | None, Field(description="of it that is done, 0 to 1")]
+    left: Annotated[float | None, Field(description="seconds until it ends, about")]
+    loss: float | None
+    valid_loss: float | None
+    bleu: Annotated[float | None, Field(description="of the last validation")]
+    speed: Annotated[float | None, Field(description="target tokens a second")]
+    seconds_since_write: float | None
+    preset: str | None
+    languages: list[str] | None
+    size: str | None
+    parameters: int | None
+    measure: Annotated[dict[str, float], Field(description="what its loss depends on")]
+    validate_bleu: int | None
+    token: Annotated[str, Field(description="changes when something was logged")]
+
+
+class RunSamples(BaseModel):
+    """How some sentences were translated at each validation."""
+
+    source: list[str]
+    reference: list[str]
+    step: list[int]
+    outputs: Annotated[list[list[str]], Field(description="of each validation")]
+
+
+class RunData(BaseModel):
+    """What a run has logged, as columns; long stretches are thinned."""
+
+    name: str
+    token: Annotated[str, Field(description="to be sent as `since` next time")]
+    void: Annotated[bool, Field(description="this is all there is: forget what came before")]
+    training: dict[str, list[float | None]]
+    validation: dict[str, list[float | None]]
+    samples: RunSamples
+
+
 class Health(BaseModel):
     """That the service is there."""
 
