@@ -7,11 +7,8 @@ where an axis hides something, its title says so.
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from transduce.errors import BadInput, BadRun, did_you_mean
 from transduce.history import Curve, History

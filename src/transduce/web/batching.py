@@ -70,6 +70,7 @@ class Batcher:
         self.engine, self.searched = engine, searched
         self.lanes = engine.lanes()
         self._waiting: dict[SearchConfig, deque[Ticket]] = {}  # the next first
+        self._tickets: set[Ticket] = set()  # whose requests wait
         self._known: dict[Key, Unit] = {}  # that wait or are searched
         self._change = threading.Condition()
         self._threads: list[threading.Thread] = []
@@ -83,25 +84,31 @@ class Batcher:
         ticket = Ticket(len(jobs))
         with self._change:
             self._add(ticket, jobs, config)
-        if not self._threads:
-            self._start()
         ticket.loop.call_soon(self._wake)  # others that have come at this moment are with it
+        self._tickets.add(ticket)
         try:
             await ticket.done
         finally:
+            self._tickets.discard(ticket)
             if ticket.units:
                 with self._change:
                     self._drop(ticket, config)
         return ticket.found
 
-    def close(self, seconds: float = 2.0) -> None:
-        """End the threads after what they search now, and wait so long for them at most."""
+    def stop(self, reason: Exception) -> None:
+        """Give all who wait a reason why nothing comes; in the event loop that they wait in."""
+        for ticket in self._tickets:
+            ticket.receive(0, reason)
+
+    def close(self, seconds: float = 0.5) -> bool:
+        """End the threads after what they search now; tell whether they have, within so long."""
         with self._change:
             self._closed = True
             self._change.notify_all()
         until = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _start(self) -> None:
         self._threads = [
@@ -112,6 +119,8 @@ class Batcher:
             thread.start()
 
     def _wake(self) -> None:
+        if not self._threads:
+            self._start()
         with self._change:
             self._change.notify_all()
 
@@ -142,7 +151,7 @@ class Batcher:
         ticket.units.clear()
 
     def _take(self, until: float, enough: int) -> tuple[SearchConfig, list[Unit]] | None:
-        """Wait for sentences, until some time for enough of them, and take a batch; None: closed."""
+        """Wait for sentences, until then for enough of them, and take a batch; None: closed."""
         with self._change:
             while not self._closed:
                 left = until - time.perf_counter()
