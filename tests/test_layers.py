@@ -216,7 +216,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     "command",
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
-        *("demo", "watch", "export", "import"),
+        *("demo", "watch", "export", "import", "look"),
     ],
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:

@@ -20,7 +20,8 @@ from matplotlib.lines import Line2D
 
 from transduce.errors import BadRun, MissingExtra
 from transduce.history import read_all
-from transduce.look.curves import COLOURS, MARKERS, draw, save
+from transduce.look.curves import draw
+from transduce.look.style import COLOURS, MARKERS, save
 
 Row = Mapping[str, float]
 

@@ -22,6 +22,7 @@ from transduce.cli import (
     export,
     import_,
     info,
+    look,
     plot,
     score,
     serve,
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, train, distill, translate, serve, score, average),
-    *(info, plot, watch, export, import_),
+    *(info, look, plot, watch, export, import_),
 )
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]

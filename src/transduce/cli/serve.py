@@ -108,8 +108,8 @@ def serve(
             served.append(one)
         trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
         hosts = LOOPBACK if is_loopback(listening.getsockname()[0]) else ()
-        serve_on(listening, served, trained, limits, hosts, announcing(progress, browser=browser))
-    progress.say("ended")
+        ready = announcing(progress, browser=browser)
+        serve_on(listening, served, trained, limits, hosts, ready, lambda: progress.say("ended"))
 
 
 def is_loopback(address: str) -> bool:

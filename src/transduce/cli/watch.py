@@ -56,5 +56,5 @@ def watch(
     progress = for_people()
     with bound(host, port) as listening:
         hosts = LOOPBACK if is_loopback(listening.getsockname()[0]) else ()
-        serve_on(listening, (), runs, Limits(), hosts, announcing(progress, browser=browser))
-    progress.say("ended")
+        ready = announcing(progress, browser=browser)
+        serve_on(listening, (), runs, Limits(), hosts, ready, lambda: progress.say("ended"))
