@@ -47,7 +47,7 @@ TITLE, SMALL = 13.0, 9.5  # sizes of letters
 LONGEST = 32  # letters of a label
 LEAST = 0.01  # a smaller weight has no line
 SQUARE = 0.14  # for that of a head, beside a word
-BAR = 0.95  # for the bar of colours
+BAR, BAR_LEAST = 0.95, 0.6  # for the bar of colours: its room, and its least height
 SLANT = 0.75  # the height of what is one inch wide, at 45 degrees
 FAINT = "#A0A0A0"
 
@@ -146,12 +146,13 @@ def heatmap(
             ends = [cell * (n + 0.8) + SLANT * _width([key], size) for n, key in enumerate(keys)]
             right = max(right, *ends)
         which = view.which(layer, chosen, mean=True)
-        page = _Page(left + right, above + tall, _title(view, inspection), which, ROWS[view.kind])
+        down = above + max(BAR_LEAST, tall)
+        page = _Page(left + right, down, _title(view, inspection), which, ROWS[view.kind])
         axes = page.axes(left, above, wide, tall)
         image = _map(axes, matrix, top=float(np.ceil(10 * matrix.max()) / 10))
         _ticks(axes, queries, keys, size, rotation=45 if slanted else 90)
         axes.xaxis.tick_top()
-        page.colour_bar(image, left + wide, above, min(tall, 2.5))
+        page.colour_bar(image, left + wide, above, tall)
     return page.figure
 
 
@@ -161,7 +162,7 @@ def grid(inspection: "Inspection", kind: str = "cross", *, words: bool = False) 
     with house_style():
         queries, keys = _labels(view.queries), _labels(view.keys)
         cell = min(3.0, max(1.2, 13 / view.heads)) / max(len(queries), len(keys))
-        wide, tall = cell * len(keys), cell * len(queries)
+        wide, tall = (max(BAR_LEAST, cell * len(side)) for side in (keys, queries))
         size = min(9.0, 0.8 * cell / POINT)
         if size < 4:  # letters that nobody could read
             queries, keys = [], []
@@ -186,7 +187,7 @@ def grid(inspection: "Inspection", kind: str = "cross", *, words: bool = False) 
                 image = _map(axes, view.weights[n, h], top=1.0)
                 lowest = n + 1 == view.layers
                 _ticks(axes, queries if h == 0 else [], keys if lowest else [], size, rotation=90)
-        page.colour_bar(image, left + view.heads * across - 0.12, 0.25, min(tall, 2.5))
+        page.colour_bar(image, left + view.heads * across - 0.12, 0.25, tall)
     return page.figure
 
 
@@ -217,8 +218,10 @@ class _Page:
 
     def colour_bar(self, image: "AxesImage", x: float, y: float, tall: float) -> None:
         """Tell what the colours mean, to the right of a map."""
-        axes = self.axes(x + 0.25, y, 0.12, tall)
-        self.figure.colorbar(image, cax=axes).outline.set_visible(False)
+        axes = self.axes(x + 0.25, y, 0.12, min(2.5, max(BAR_LEAST, tall)))
+        top = float(image.norm.vmax or 1)
+        ticks = np.arange(0, top + 0.01, 0.1 if top <= 0.5 else 0.2)
+        self.figure.colorbar(image, cax=axes, ticks=ticks).outline.set_visible(False)
         axes.tick_params(labelsize=SMALL, length=2)
         axes.set_ylabel("weight", size=SMALL)
 
