@@ -43,7 +43,7 @@ def sharp(*shape: int, seed: int = 1) -> Floats:
     """Make rows that sum to 1, with large and small weights."""
     scores = 3 * np.random.default_rng(seed).normal(size=shape)
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    return weights.astype(np.float32)
+    return np.asarray(weights, dtype=np.float32)
 
 
 def causal(*shape: int) -> Floats:
@@ -94,7 +94,7 @@ def texts(figure: Figure) -> list[str]:
 def boxes(figure: Figure) -> list[tuple[str, Bbox]]:
     """Return where everything that is written stands, in points of the picture."""
     with house_style():
-        renderer = FigureCanvasAgg(figure).get_renderer()
+        renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
         figure.draw(renderer)
         return [
             (text.get_text(), text.get_window_extent(renderer))
@@ -197,7 +197,7 @@ def test_a_line_is_as_strong_as_its_weight_and_each_head_has_its_colour() -> Non
         shown = np.asarray(drawn.get_colors())
         assert np.sort(shown[:, 3]) == pytest.approx(weights, abs=1e-6)
         assert {tuple(one) for one in shown[:, :3]} == {to_rgb(colour)}
-        thick = np.asarray(drawn.get_linewidths())
+        thick = np.asarray(drawn.get_linewidth())
         assert (np.diff(thick) >= 0).all()  # the strongest are drawn last
         assert thick == pytest.approx(0.6 + 2.4 * shown[:, 3])
     assert {"1", "3", "layer 1 of 2, heads 3 and 1"} <= {*texts(figure)}
@@ -208,7 +208,7 @@ def test_a_line_goes_from_its_query_to_its_key() -> None:
     found.cross[0, 0, 4, 1] = 1
     figure = lines(found, "cross")
     (drawn,) = strokes(figure)
-    (((_, from_y), (_, to_y)),) = [path.vertices.tolist() for path in drawn.get_paths()]
+    (((_, from_y), (_, to_y)),) = [np.asarray(path.vertices).tolist() for path in drawn.get_paths()]
     axes = figure.axes[0]
     placed = {text.get_text(): text.get_position()[1] for text in figure.texts}
     for y, label in ((from_y, "."), (to_y, "dog")):
@@ -231,7 +231,7 @@ def test_only_the_lines_of_a_word_are_drawn_where_it_is_named() -> None:
     figure = lines(found, "encoder", layer=1, word="THE")  # it stands there twice
     for drawn, weights in zip(strokes(figure), found.encoder[0][:, [0, 3]], strict=True):
         assert len(drawn.get_segments()) == (weights >= 0.01).sum()
-    bold = [text.get_text() for text in figure.texts if text.get_weight() == "bold"]
+    bold = [text.get_text() for text in figure.texts if text.get_fontweight() == "bold"]
     assert bold[1:] == ["1", "2", "3", "The", "the"]  # after the title
     whole = lines(made(), "cross", word="schläft", words=True)
     assert len(strokes(whole)) == 3
@@ -357,7 +357,7 @@ def planted(kind: str, layer: int, head: int, where: Callable[[int], int], text:
     found = made(text, text)
     arrays = {}
     for name in ("encoder", "decoder", "cross"):
-        weights = np.ones_like(found.attention(name))  # type: ignore[arg-type]
+        weights = np.ones_like(found.attention(name))
         weights = np.tril(weights) if name == "decoder" else weights
         weights = weights / weights.sum(-1, keepdims=True)
         if name == kind:
@@ -417,13 +417,29 @@ def test_a_word_that_moves_is_one_translated_from_quite_another_place() -> None:
     assert not [one for one in find([level]) if one.job == "the word it translates, moved"]
 
 
-def test_the_example_is_the_sentence_that_shows_the_job_most() -> None:
+@pytest.mark.parametrize(
+    ("job", "steps"),
+    [
+        ("the word it has just translated", -1),
+        ("the word before that", -1),
+        ("the word after that", 1),
+    ],
+)
+def test_heads_may_look_beside_what_the_last_layer_translates(job: str, steps: int) -> None:
+    found = planted("cross", 2, 3, lambda query: query, LONG)
+    found.cross[0, 1] = np.eye(*found.cross.shape[2:], k=steps)
+    (best,) = [one for one in find([found]) if one.job == job]
+    assert (best.layer, best.head, best.share) == (1, 2, 1)
+
+
+def test_the_example_is_the_sentence_of_some_words_that_shows_the_job_most() -> None:
     inspections = [
         planted("encoder", 1, 1, lambda query: query + 1, text)
-        for text in (" a dog", LONG + LONG, " a cat")
+        for text in (" a dog", LONG, LONG, " a cat")
     ]
+    inspections[1].encoder[0, 0] = inspections[1].encoder[0, 1]
     (best,) = [one for one in find(inspections) if one.job == "the word after"]
-    assert best.example == 1
+    assert best.example == 2
 
 
 # The command.

@@ -209,7 +209,8 @@ class _Page:
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
         """Write something, half of its height above `y`."""
         place = (MARGIN + x) / self.wide, 1 - (self.top + y) / self.tall
-        self.figure.text(*place, text, **{"size": SMALL, "va": "center_baseline"} | style)
+        defaults: dict[str, Any] = {"size": SMALL, "va": "center_baseline"}
+        self.figure.text(*place, text, **defaults | style)
 
     def axes(self, x: float, y: float, wide: float, tall: float) -> "Axes":
         """Make axes whose upper left corner is here."""
@@ -219,7 +220,8 @@ class _Page:
     def colour_bar(self, image: "AxesImage", x: float, y: float, tall: float) -> None:
         """Tell what the colours mean, to the right of a map."""
         axes = self.axes(x + 0.25, y, 0.12, min(2.5, max(BAR_LEAST, tall)))
-        top = float(image.norm.vmax or 1)
+        _, top = image.get_clim()
+        assert top is not None
         ticks = np.arange(0, top + 0.01, 0.1 if top <= 0.5 else 0.2)
         self.figure.colorbar(image, cax=axes, ticks=ticks).outline.set_visible(False)
         axes.tick_params(labelsize=SMALL, length=2)
@@ -306,9 +308,11 @@ def _ticks(
     axes: "Axes", queries: Sequence[str], keys: Sequence[str], size: float, *, rotation: int
 ) -> None:
     """Write labels at the left and below."""
-    anchored = {"ha": "left", "va": "bottom", "rotation_mode": "anchor"} if rotation == 45 else {}
-    axes.set_yticks(range(len(queries)), queries, size=size, color="black")
-    axes.set_xticks(range(len(keys)), keys, size=size, color="black", rotation=rotation, **anchored)
+    style: dict[str, Any] = {"size": size, "color": "black"}
+    axes.set_yticks(range(len(queries)), queries, **style)
+    if rotation == 45:
+        style |= {"ha": "left", "va": "bottom", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(keys)), keys, rotation=rotation, **style)
     axes.tick_params(length=0, pad=3)
 
 
@@ -327,6 +331,7 @@ def _width(texts: Sequence[str], size: float, *, weight: str = "normal") -> floa
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
-    renderer, font = RendererAgg(1, 1, DPI), FontProperties(size=size, weight=weight)
-    sizes = [renderer.get_text_width_height_descent(text, font, ismath=False) for text in texts]
-    return max((wide for wide, _, _ in sizes), default=0.0) / DPI
+    font = FontProperties(size=size, weight=weight)
+    measure = RendererAgg(1, 1, DPI).get_text_width_height_descent  # type: ignore[no-untyped-call]
+    sizes = [measure(text, font, ismath=False) for text in texts]  # type: ignore[no-untyped-call]
+    return max((float(wide) for wide, _, _ in sizes), default=0.0) / DPI
