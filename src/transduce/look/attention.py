@@ -251,10 +251,11 @@ class _Columns:
         )
 
     def write(self, page: _Page, heads: Sequence[int], rows: Sequence[int], *, alone: bool) -> None:
-        """Write the words, and over the squares the numbers of the heads."""
+        """Write the words, and over the squares the numbers of several heads."""
         page.text(self.left, 0.1, self.headings[0], ha="right", color=QUIET)
         page.text(self.names, 0.1, self.headings[1], color=QUIET)
-        for number, (head, colour) in enumerate(zip(heads, COLOURS, strict=False)):
+        named = heads if len(heads) > 1 else []
+        for number, (head, colour) in enumerate(zip(named, COLOURS, strict=False)):
             x = self.squares + SQUARE * (number + 0.42)
             page.text(x, 0.1, str(head), ha="center", size=8, color=colour, weight="bold")
         for place, (y, label) in enumerate(zip(self.from_y, self.queries, strict=True)):
