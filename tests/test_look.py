@@ -5,8 +5,6 @@ import dataclasses
 import itertools
 import re
 import shlex
-import sys
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -484,15 +482,13 @@ def test_the_command_draws_what_is_asked_for(
 
 
 def test_the_command_writes_a_page_of_everything(
-    cli: CommandLine, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
 ) -> None:
-    pages = types.ModuleType("transduce.look.document")
-    pages.document = lambda value, title: f"{title}: {value['sentences'][0]} ß"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "transduce.look.document", pages)
     result = cli("look", tiny_run, SENTENCE, "-o", tmp_path / "page.html")
-    assert result.status == 0
+    assert result.stderr == f"wrote {tmp_path / 'page.html'}\n"
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page == f"What tiny attends to: {SENTENCE} ß"
+    assert "<title>What tiny attends to" in page
+    assert SENTENCE in page
 
 
 def test_the_command_finds_heads_and_tells_how_to_see_one(
