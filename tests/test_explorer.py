@@ -164,8 +164,12 @@ def test_every_head_is_a_small_map_that_pointer_and_keys_choose(
         page.keyboard.press("ArrowUp")
         page.keyboard.press("Home")
         assert focused.get_attribute("aria-label") == "layer 2, all heads"
-        page.keyboard.press("Enter")
+        press(page, "Several")
+        page.locator("[data-layer='2']").press("Space")
         assert pressed(page) == [f"layer 2, head {head}" for head in (1, 2, 3)]
+        press(page, "layer 1, head 1")  # one more, for several are asked for
+        press(page, "layer 1, head 1")
+        press(page, "Several")
         page.get_by_role("button", name="layer 2, head 2", exact=True).click(modifiers=["Shift"])
         assert pressed(page) == ["layer 2, head 1", "layer 2, head 3"]
         press(page, "Remove layer 2, head 1")
@@ -318,7 +322,8 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
         page.goto("http://explorer.test/")
         page.wait_for_function("window.explorer")
         page.evaluate("explorer.highlight('target', 0)")  # there is nothing yet
-        page.evaluate("made => explorer.show(made)", made)
+        page.evaluate("made => explorer.show(made)", inspection(layers=5))
+        page.evaluate("made => explorer.show(made)", made)  # nothing was chosen: its last layer
         page.evaluate("explorer.select({kind: 'encoder', layer: 2, head: 3})")
         assert pressed(page) == ["layer 2, head 3"]
         page.evaluate("explorer.highlight('target', 4)")
@@ -338,6 +343,9 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
             {"source": "The animal was tired.", "target": "Das Tier war müde.", "model": "en-de"}
         ]
         assert saved(page, "PNG")[1].startswith(b"\x89PNG")
+        press(page, "layer 1, head 3")
+        page.evaluate("made => explorer.show(made)", inspection(layers=4))
+        assert pressed(page) == ["layer 1, head 3"]
         page.evaluate("made => explorer.show(made)", inspection(SOURCE[:3], TARGET[:2], heads=1))
         assert pressed(page) == ["layer 1, mean of its heads"]
         assert labels(page, "column") == ["The", "animal", "was"]

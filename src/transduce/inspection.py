@@ -248,8 +248,3 @@ def _packed(weights: Floats) -> dict[str, Any]:
 def _short(probability: float) -> float:
     """Leave the digits of a probability that people may want."""
     return float(f"{probability:.4g}")
-
-
-def load_for_inspection(run: str | Path, device: str = "cpu") -> Inspector:
-    """Load the model of a run folder."""
-    return Inspector.load(run, device=device)

@@ -17,6 +17,7 @@ from transduce.look.heads import Found, find
 from transduce.look.view import View
 from transduce.progress import Progress
 
+TOGETHER = 16  # sentences that are translated at once
 STRIKING = 2.0  # times the share of a head that looks at everything alike: what is worth a line
 
 
@@ -64,9 +65,10 @@ def heads(run: Path, file: str, most: int, progress: Progress) -> None:
     with progress.track("looking", len(sentences), "sentences") as advance:
 
         def followed() -> Iterator[Inspection]:
-            for one in inspector.inspect_all(sentences):
-                yield one
-                advance(1)
+            for begin in range(0, len(sentences), TOGETHER):
+                some = sentences[begin : begin + TOGETHER]
+                yield from inspector.inspect_all(some)
+                advance(len(some))
 
         found = [one for one in find(followed()) if one.share >= STRIKING * one.baseline]
     if not found:

@@ -47,7 +47,7 @@ TITLE, SMALL = 13.0, 9.5  # sizes of letters
 LONGEST = 32  # letters of a label
 LEAST = 0.01  # a smaller weight has no line
 SQUARE = 0.14  # for that of a head, beside a word
-BAR = 0.95  # for the bar of colours
+BAR, BAR_LEAST = 0.95, 0.6  # for the bar of colours: its room, and its least height
 SLANT = 0.75  # the height of what is one inch wide, at 45 degrees
 FAINT = "#A0A0A0"
 
@@ -146,12 +146,13 @@ def heatmap(
             ends = [cell * (n + 0.8) + SLANT * _width([key], size) for n, key in enumerate(keys)]
             right = max(right, *ends)
         which = view.which(layer, chosen, mean=True)
-        page = _Page(left + right, above + tall, _title(view, inspection), which, ROWS[view.kind])
+        down = above + max(BAR_LEAST, tall)
+        page = _Page(left + right, down, _title(view, inspection), which, ROWS[view.kind])
         axes = page.axes(left, above, wide, tall)
         image = _map(axes, matrix, top=float(np.ceil(10 * matrix.max()) / 10))
         _ticks(axes, queries, keys, size, rotation=45 if slanted else 90)
         axes.xaxis.tick_top()
-        page.colour_bar(image, left + wide, above, min(tall, 2.5))
+        page.colour_bar(image, left + wide, above, tall)
     return page.figure
 
 
@@ -161,7 +162,7 @@ def grid(inspection: "Inspection", kind: str = "cross", *, words: bool = False) 
     with house_style():
         queries, keys = _labels(view.queries), _labels(view.keys)
         cell = min(3.0, max(1.2, 13 / view.heads)) / max(len(queries), len(keys))
-        wide, tall = cell * len(keys), cell * len(queries)
+        wide, tall = (max(BAR_LEAST, cell * len(side)) for side in (keys, queries))
         size = min(9.0, 0.8 * cell / POINT)
         if size < 4:  # letters that nobody could read
             queries, keys = [], []
@@ -186,7 +187,7 @@ def grid(inspection: "Inspection", kind: str = "cross", *, words: bool = False) 
                 image = _map(axes, view.weights[n, h], top=1.0)
                 lowest = n + 1 == view.layers
                 _ticks(axes, queries if h == 0 else [], keys if lowest else [], size, rotation=90)
-        page.colour_bar(image, left + view.heads * across - 0.12, 0.25, min(tall, 2.5))
+        page.colour_bar(image, left + view.heads * across - 0.12, 0.25, tall)
     return page.figure
 
 
@@ -208,7 +209,8 @@ class _Page:
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
         """Write something, half of its height above `y`."""
         place = (MARGIN + x) / self.wide, 1 - (self.top + y) / self.tall
-        self.figure.text(*place, text, **{"size": SMALL, "va": "center_baseline"} | style)
+        defaults: dict[str, Any] = {"size": SMALL, "va": "center_baseline"}
+        self.figure.text(*place, text, **defaults | style)
 
     def axes(self, x: float, y: float, wide: float, tall: float) -> "Axes":
         """Make axes whose upper left corner is here."""
@@ -217,8 +219,11 @@ class _Page:
 
     def colour_bar(self, image: "AxesImage", x: float, y: float, tall: float) -> None:
         """Tell what the colours mean, to the right of a map."""
-        axes = self.axes(x + 0.25, y, 0.12, tall)
-        self.figure.colorbar(image, cax=axes).outline.set_visible(False)
+        axes = self.axes(x + 0.25, y, 0.12, min(2.5, max(BAR_LEAST, tall)))
+        _, top = image.get_clim()
+        assert top is not None
+        ticks = np.arange(0, top + 0.01, 0.1 if top <= 0.5 else 0.2)
+        self.figure.colorbar(image, cax=axes, ticks=ticks).outline.set_visible(False)
         axes.tick_params(labelsize=SMALL, length=2)
         axes.set_ylabel("weight", size=SMALL)
 
@@ -246,10 +251,11 @@ class _Columns:
         )
 
     def write(self, page: _Page, heads: Sequence[int], rows: Sequence[int], *, alone: bool) -> None:
-        """Write the words, and over the squares the numbers of the heads."""
+        """Write the words, and over the squares the numbers of several heads."""
         page.text(self.left, 0.1, self.headings[0], ha="right", color=QUIET)
         page.text(self.names, 0.1, self.headings[1], color=QUIET)
-        for number, (head, colour) in enumerate(zip(heads, COLOURS, strict=False)):
+        named = heads if len(heads) > 1 else []
+        for number, (head, colour) in enumerate(zip(named, COLOURS, strict=False)):
             x = self.squares + SQUARE * (number + 0.42)
             page.text(x, 0.1, str(head), ha="center", size=8, color=colour, weight="bold")
         for place, (y, label) in enumerate(zip(self.from_y, self.queries, strict=True)):
@@ -303,9 +309,11 @@ def _ticks(
     axes: "Axes", queries: Sequence[str], keys: Sequence[str], size: float, *, rotation: int
 ) -> None:
     """Write labels at the left and below."""
-    anchored = {"ha": "left", "va": "bottom", "rotation_mode": "anchor"} if rotation == 45 else {}
-    axes.set_yticks(range(len(queries)), queries, size=size, color="black")
-    axes.set_xticks(range(len(keys)), keys, size=size, color="black", rotation=rotation, **anchored)
+    style: dict[str, Any] = {"size": size, "color": "black"}
+    axes.set_yticks(range(len(queries)), queries, **style)
+    if rotation == 45:
+        style |= {"ha": "left", "va": "bottom", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(keys)), keys, rotation=rotation, **style)
     axes.tick_params(length=0, pad=3)
 
 
@@ -324,6 +332,7 @@ def _width(texts: Sequence[str], size: float, *, weight: str = "normal") -> floa
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
-    renderer, font = RendererAgg(1, 1, DPI), FontProperties(size=size, weight=weight)
-    sizes = [renderer.get_text_width_height_descent(text, font, ismath=False) for text in texts]
-    return max((wide for wide, _, _ in sizes), default=0.0) / DPI
+    font = FontProperties(size=size, weight=weight)
+    measure = RendererAgg(1, 1, DPI).get_text_width_height_descent  # type: ignore[no-untyped-call]
+    sizes = [measure(text, font, ismath=False) for text in texts]  # type: ignore[no-untyped-call]
+    return max((float(wide) for wide, _, _ in sizes), default=0.0) / DPI

@@ -23,6 +23,7 @@ Linked = npt.NDArray[np.int64]  # (Q,) the source word that each target word tra
 Where = Callable[[View, Linked], Places]
 
 FAR = 3  # words
+ENOUGH = 5  # words that an example should have
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Found:
     head: int
     share: float
     baseline: float  # the share of a head that looks at all alike
-    example: int  # the sentence in which it does it most
+    example: int  # the sentence, of those with some words, in which it does it most
 
 
 def find(inspections: Iterable["Inspection"]) -> list[Found]:
@@ -67,7 +68,8 @@ def links(inspection: "Inspection") -> Linked:
 
     It is the one that the heads of the last layer look at most, as in `translate --align`.
     """
-    return View.of(inspection, "cross", words=True).mean(None)[:, :-1].argmax(1)
+    weights = View.of(inspection, "cross", words=True).mean(None)
+    return np.asarray(weights[:, :-1].argmax(1))
 
 
 class _Tally:
@@ -77,7 +79,8 @@ class _Tally:
         self.words = 0
         self.alike = 0.0  # what a head that looks at all alike would have
         self.shares: npt.NDArray[np.float64] | float = 0.0  # (N, H), summed over words
-        self.excess: list[tuple[int, npt.NDArray[np.float64]]] = []  # over that, by sentence
+        # Of each sentence its number, its words, up to enough, and what heads have beyond that.
+        self.excess: list[tuple[int, int, npt.NDArray[np.float64]]] = []
 
     def add(self, view: View, places: Places, number: int) -> None:
         """Count one sentence."""
@@ -92,13 +95,14 @@ class _Tally:
         self.words += int(rows.sum())
         self.alike += alike
         self.shares = self.shares + shares
-        self.excess.append((number, shares - alike))
+        counted = int(rows.sum())
+        self.excess.append((number, min(counted, ENOUGH), (shares - alike) / counted))
 
     def best(self, job: str, kind: str) -> Found:
         """Return the head with the largest share."""
         shares = np.asarray(self.shares) / self.words
         layer, head = np.unravel_index(int(shares.argmax()), shares.shape)
-        example, _ = max(self.excess, key=lambda one: float(one[1][layer, head]))
+        example, _, _ = max(self.excess, key=lambda one: (one[1], one[2][layer, head]))
         return Found(
             *(job, kind, int(layer) + 1, int(head) + 1),
             float(shares[layer, head]),
@@ -144,22 +148,21 @@ def _same(view: View, linked: Linked) -> Places:
     )
     own = np.eye(len(queries), len(keys), k=int(view.kind == "decoder"), dtype=bool)
     same = queries[:, None] == keys
-    return same if view.kind == "cross" else same & ~own
+    return np.asarray(same if view.kind == "cross" else same & ~own)
 
 
 def _far(view: View, linked: Linked) -> Places:
     places = np.arange(len(view.keys)) - int(view.kind == "decoder")  # there <s> is the first
     distance = np.abs(np.arange(len(view.queries))[:, None] - places)
     words = [key not in SPECIAL for key in view.keys]
-    return (distance >= FAR) & words
+    return np.asarray((distance >= FAR) & words)
 
 
 def _translated(steps: int) -> Where:
     """Look so many words after the one that is being translated."""
 
     def where(view: View, linked: Linked) -> Places:
-        at = linked[:, None] + steps
-        places = np.arange(len(view.keys)) == at
+        places = np.asarray(np.arange(len(view.keys)) == linked[:, None] + steps)
         places[-1] = False  # </s> translates nothing
         return places
 
@@ -171,6 +174,14 @@ def _moved(view: View, linked: Linked) -> Places:
     level = np.linspace(0, len(view.keys) - 1, len(view.queries))
     places = _translated(0)(view, linked)
     places[np.abs(level - linked) < FAR] = False
+    return places
+
+
+def _just_translated(view: View, linked: Linked) -> Places:
+    """Look at the word that the last written one translates, where the next is another's."""
+    places = np.asarray(np.arange(len(view.keys)) == np.roll(linked, 1)[:, None])
+    places[[0, -1]] = False
+    places[np.roll(linked, 1) == linked] = False
     return places
 
 
@@ -193,4 +204,5 @@ JOBS = (
     Job("the word it translates, moved", ("cross",), _moved),
     Job("the word after that", ("cross",), _translated(1)),
     Job("the word before that", ("cross",), _translated(-1)),
+    Job("the word it has just translated", ("cross",), _just_translated),
 )

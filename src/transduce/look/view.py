@@ -63,12 +63,12 @@ class View:
     @property
     def layers(self) -> int:
         """How many layers there are."""
-        return self.weights.shape[0]
+        return len(self.weights)
 
     @property
     def heads(self) -> int:
         """How many heads a layer has."""
-        return self.weights.shape[1]
+        return len(self.weights[0])
 
     def layer(self, number: int | None) -> int:
         """Return the number of a layer, the last by default, or refuse one that is not there."""
@@ -122,7 +122,7 @@ class _Side(NamedTuple):
     def belongs(self) -> Floats:
         """Tell which pieces are of each word. (words, pieces), 1 or 0."""
         numbers = np.arange(len(self.spelled))[:, None]
-        return (numbers == np.array(self.words)).astype(np.float32)
+        return np.asarray(numbers == np.array(self.words), dtype=np.float32)
 
     def labels(self) -> tuple[str, ...]:
         """Write pieces so that one tells which go on with a word."""

@@ -219,12 +219,15 @@ class Side {
   }
 }
 
-function sidesOf({ source, target, inputs, words }, kind) {
-  const read = () => new Side(inputs, [0, ...words.target.slice(0, -1).map((word) => word + 1)]);
-  const from = () => new Side(source, words.source);
-  const written = () => new Side(target, words.target);
-  if (kind === "encoder") return { rows: from(), columns: from() };
-  return { rows: written(), columns: kind === "decoder" ? read() : from() };
+function sidesOf({ source, target, inputs, words }) {
+  const from = new Side(source, words.source);
+  const written = new Side(target, words.target);
+  const read = new Side(inputs, [0, ...words.target.slice(0, -1).map((word) => word + 1)]);
+  return {
+    encoder: { rows: from, columns: from },
+    decoder: { rows: written, columns: read },
+    cross: { rows: written, columns: from },
+  };
 }
 
 // Attention between whole words: what a word's pieces receive is added up, what they give averaged.
@@ -518,8 +521,10 @@ class HeatMap {
     this.cell = Math.max(13, Math.min(30, Math.floor(room)));
     this.size = Math.min(13, this.cell - 1.5);
     const width = Math.max(this.left + view.columns.length * this.cell + 8, this.left + 240);
-    const { sheet, top } = sheetOf(view, width, options);
-    this.top = top + widest(view.columns, 130) + 22;
+    const title = view.heads.length > 1 ? `${view.title}: the mean of` : view.title;
+    const { sheet, top } = sheetOf({ ...view, title }, width, options);
+    this.high = widest(view.columns, 130); // of the words above
+    this.top = top + this.high + 22;
     const bottom = this.top + view.rows.length * this.cell;
     this.element = sheet;
     trim(sheet, width, bottom + (options.saved ? 50 : 36));
@@ -593,7 +598,7 @@ class HeatMap {
   #word(side, index, label) {
     const middle = (index + 0.5) * this.cell;
     const isRow = side === "row";
-    const room = isRow ? this.left - 26 : 130;
+    const room = isRow ? this.left - 26 : this.high - 8;
     const shown = fit(label, room, this.size);
     const [x, y] = isRow
       ? [this.left - 6, this.top + middle + 0.35 * this.size]
@@ -656,21 +661,21 @@ const PICTURES = { lines: Lines, map: HeatMap };
 // strongest of the cells that share a point is shown, for a thin bright line must not vanish.
 function paintSmall(canvas, weights, [rows, columns], pixels, [red, green, blue]) {
   const [height, width] = [Math.min(rows, pixels), Math.min(columns, pixels)];
-  const strongest = new Float32Array(width * height);
+  const shown = new Float32Array(width * height);
   const across = Uint16Array.from({ length: columns }, (_, i) => Math.floor((i * width) / columns));
   for (let row = 0, i = 0; row < rows; row++) {
     const start = Math.floor((row * height) / rows) * width;
     for (let column = 0; column < columns; column++, i++) {
       const point = start + across[column];
-      if (weights[i] > strongest[point]) strongest[point] = weights[i];
+      if (weights[i] > shown[point]) shown[point] = weights[i];
     }
   }
   const image = new ImageData(width, height);
-  for (let point = 0, i = 0; point < strongest.length; point++) {
+  for (let point = 0, i = 0; point < shown.length; point++) {
     image.data[i++] = red;
     image.data[i++] = green;
     image.data[i++] = blue;
-    image.data[i++] = 255 * Math.sqrt(strongest[point]);
+    image.data[i++] = 255 * Math.sqrt(shown[point]);
   }
   canvas.width = width;
   canvas.height = height;
@@ -690,7 +695,7 @@ class Grid {
     this.element = html("div", { class: "grid", role: "grid" });
     this.element.addEventListener("keydown", (event) => this.#key(event));
     this.element.addEventListener("keyup", (event) => {
-      if (event.key === " ") event.preventDefault(); // it would click
+      if (event.key === " " && this.#find(event)) event.preventDefault(); // it would click
     });
     this.element.addEventListener("click", (event) => this.#click(event));
     new ResizeObserver(() => this.#resized()).observe(this.element);
@@ -864,7 +869,7 @@ function strongest(weights) {
 
 export class Explorer {
   #state = { kind: "cross", picture: "lines", unit: "pieces", several: false };
-  #chosen = {}; // for each kind, the heads that are shown large
+  #chosen = {}; // for each kind, the heads that someone has chosen
   #isolated = null;
   #pinned = null;
   #grid;
@@ -883,7 +888,9 @@ export class Explorer {
   #build() {
     const set = (name) => (value) => this.#set({ [name]: value });
     const kinds = Object.entries(KINDS).map(([kind, { short }]) => [kind, short]);
-    this.#grid = new Grid((heads, adds) => this.#choose(heads, adds || this.#state.several));
+    this.#grid = new Grid((heads, adds) => {
+      this.#choose(heads, heads.length === 1 && (adds || this.#state.several));
+    });
     const several = button("Several", { class: "several", "aria-pressed": "false" }, () =>
       this.#set({ several: !this.#state.several }),
     );
@@ -945,14 +952,10 @@ export class Explorer {
     const { source, target, model } = inspection;
     this.inspection = inspection;
     this.asked = asked ?? { source: text(source), target: text(target), model };
+    this.sides = sidesOf(inspection);
     this.attention = {};
-    this.sides = {};
     for (const kind of Object.keys(KINDS)) {
       this.attention[kind] = new Attention(inspection.attention[kind]);
-      this.sides[kind] = sidesOf(inspection, kind);
-      const kept = this.#chosen[kind]?.filter((one) => this.attention[kind].has(one)) ?? [];
-      // The last layer's mean tells best which words translate which.
-      this.#chosen[kind] = kept.length > 0 ? kept : [{ layer: this.attention[kind].layers }];
     }
     this.#set({ kind: this.#state.kind });
   }
@@ -990,9 +993,17 @@ export class Explorer {
       const shape = [this.#labels("rows").length, this.#labels("columns").length];
       const weightsOf = (name) => this.#weights(name);
       this.#grid.show(this.attention[kind], weightsOf, shape, KINDS[kind].title);
-      this.#grid.mark(this.#chosen[kind]);
+      this.#grid.mark(this.#shown);
     }
     this.#draw();
+  }
+
+  // The heads that are drawn large: those chosen that this model has, or else the mean of the last
+  // layer, which tells best which words translate which.
+  get #shown() {
+    const { kind } = this.#state;
+    const kept = (this.#chosen[kind] ?? []).filter((one) => this.attention[kind].has(one));
+    return kept.length > 0 ? kept : [{ layer: this.attention[kind].layers }];
   }
 
   #labels(side) {
@@ -1007,20 +1018,19 @@ export class Explorer {
   }
 
   #choose(heads, adds) {
-    const { kind } = this.#state;
-    this.#chosen[kind] = adds ? toggled(this.#chosen[kind], heads[0]) : heads;
-    this.#grid.mark(this.#chosen[kind]);
+    this.#chosen[this.#state.kind] = adds ? toggled(this.#shown, heads[0]) : heads;
+    this.#grid.mark(this.#shown);
     this.#draw();
   }
 
   #view() {
-    const { kind } = this.#state;
-    const heads = this.#chosen[kind].map((name, place) => ({
+    const heads = this.#shown.map((name, place) => ({
       name: nameOf(name),
       colour: series(place),
       weights: this.#weights(name),
     }));
-    return { ...KINDS[kind], heads, rows: this.#labels("rows"), columns: this.#labels("columns") };
+    const [rows, columns] = [this.#labels("rows"), this.#labels("columns")];
+    return { ...KINDS[this.#state.kind], heads, rows, columns };
   }
 
   #draw() {
@@ -1043,7 +1053,7 @@ export class Explorer {
 
   #legend({ heads }) {
     const { legend } = this.#parts;
-    const chosen = this.#chosen[this.#state.kind];
+    const chosen = this.#shown;
     const entries = heads.map(({ name, colour }, place) => {
       const entry = html("li", {}, markOf(colour), name);
       if (heads.length > 1) {
@@ -1171,10 +1181,10 @@ export class Explorer {
   // ---- Saving
 
   #file(ending) {
-    const { kind } = this.#state;
-    const [first, ...rest] = this.#chosen[kind];
+    const [first, ...rest] = this.#shown;
     const more = rest.length > 0 ? ` and ${rest.length} more` : "";
-    const name = `${this.options.name ?? "attention"} ${kind} ${nameOf(first)}${more}`;
+    const what = `${this.#state.kind} ${nameOf(first)}${more}`;
+    const name = `${this.options.name ?? "attention"} ${what}`;
     return `${name.replace(/[^\p{L}\p{N}.]+/gu, "-")}.${ending}`;
   }
 
