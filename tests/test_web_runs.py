@@ -168,6 +168,10 @@ def test_what_is_damaged_or_gone_is_told_and_the_rest_still_answers(tmp_path: Pa
         "unset": ("stopped", "its config.json is missing or damaged"),
         "empty": ("stopped", "it has logged nothing"),
     }
+    (good / "config.json").rename(good / "away.json")
+    assert client.runs()["good"]["note"] == "its config.json is missing or damaged"
+    (good / "away.json").rename(good / "config.json")
+    assert client.runs()["good"]["note"] == ""
     assert client.data("unset")["training"]["step"] == [10]
     assert client.data("vanishing")["training"]["step"] == []
 

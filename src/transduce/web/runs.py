@@ -35,7 +35,7 @@ class Watched:
         self.key = secrets.token_hex(4)  # what another server has sent means nothing here
         self.config: RunConfig | None = None
         self.parameters: int | None = None
-        self.written = 0.0  # when config.json was
+        self.written = 0  # when config.json was; 0: it is not known
 
     def look(self) -> None:
         """Read what is new."""
@@ -49,12 +49,12 @@ class Watched:
 
     def _read_config(self) -> None:
         try:
-            written = (self.run / "config.json").stat().st_mtime
+            written = (self.run / "config.json").stat().st_mtime_ns
             if written != self.written:
                 self.config = RunConfig.load(self.run)
                 self.written = written
         except (OSError, BadRun):
-            self.config = None
+            self.config, self.written = None, 0
 
     @property
     def token(self) -> str:

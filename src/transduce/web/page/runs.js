@@ -298,37 +298,40 @@ async function get(address) {
 
 let timer = null;
 let looking = false;
+let again = false;
+let drawn = null; // how far the runs in the picture have been read
 
+/** Look at once, and from then on in time; who comes meanwhile is looked for once more. */
 async function poll() {
+  again = looking;
   if (looking) return;
   looking = true;
   clearTimeout(timer);
-  try {
-    await look();
-    byId("problem").textContent = "";
-  } catch (error) {
-    byId("problem").textContent = `transduce does not answer (${error.message}): trying again.`;
-  }
+  const problem = await look().then(() => "", (error) => error.message);
+  byId("problem").textContent = problem && `transduce does not answer (${problem}): trying again.`;
+  show();
   looking = false;
   const trains = [...runs.values()].some(({ summary }) => summary.state === "training");
-  timer = setTimeout(poll, document.hidden ? HIDDEN : trains ? LIVE : AT_REST);
+  const pause = document.hidden ? HIDDEN : trains ? LIVE : AT_REST;
+  timer = setTimeout(poll, again ? 0 : pause);
 }
 
+/** Fetch how all runs stand, and what those that are shown have logged since. */
 async function look() {
-  const summaries = await get("/api/runs");
-  takeIn(summaries);
+  takeIn(await get("/api/runs"));
   const behind = shownRuns().filter((run) => run.token !== run.summary.token);
   const news = await Promise.all(behind.map((run) =>
     get(`/api/runs/data?${new URLSearchParams({ run: run.name, since: run.token })}`)));
   behind.forEach((run, i) => run.add(news[i]));
+}
+
+function show() {
   for (const run of runs.values()) run.tell();
   const seen = JSON.stringify(shownRuns().map(({ name, token }) => [name, token]));
   if (seen !== drawn) draw();
   drawn = seen;
-  document.title = `${titleOf(summaries)} · transduce`;
+  document.title = `${titleOf([...runs.values()].map(({ summary }) => summary))} · transduce`;
 }
-
-let drawn = null;
 
 function takeIn(summaries) {
   const first = runs.size === 0;
