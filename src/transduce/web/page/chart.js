@@ -24,7 +24,7 @@ where x ascends. The element gets everything else: title, buttons, picture, and 
 */
 export class Chart {
   #series = [];
-  #view = { label: "", format: String, range: null };
+  #view = { label: "", tick: String, format: String, range: null };
   #scales = null;
   #cross = null; // where the value is read, on the axis
   #drag = null;
@@ -141,14 +141,14 @@ export class Chart {
       element("path", { d: `M${left} ${place}H${right}`, ...line }, root);
       write(short(value), left - 6, place + 4, "end");
     }
-    const ticks = x.ticks(Math.max(2, (right - left) / 90));
-    for (const value of ticks) {
+    const { label, tick } = this.#view;
+    write(label, right, bottom + 18, "end");
+    for (const value of x.ticks(Math.max(2, (right - left) / 90))) {
       const place = x.at(value);
       element("path", { d: `M${place} ${bottom}v4`, ...line, stroke: words.fill }, root);
-      const room = place < right - 44; // for what the axis is
-      if (room) write(this.#view.tick(value), place, bottom + 18, "middle");
+      const free = place < right - 8 * label.length - 16; // of the label, in letters about so wide
+      if (free) write(tick(value), place, bottom + 18, "middle");
     }
-    write(this.#view.label, right, bottom + 18, "end");
     element("path", { d: `M${left} ${bottom}H${right}`, ...line, stroke: words.fill }, root);
     const clip = `clip-${crypto.randomUUID?.() ?? Math.random()}`;
     const cut = element("clipPath", { id: clip }, root);
@@ -169,7 +169,7 @@ export class Chart {
     const places = drawn.map((i) => [x.at(xs[i]), y.at(ys[i]), i]);
     if (places.length === 0) return;
     const ink = colour(run.colour);
-    const thick = { training: 1.2, smooth: 2, validation: 2.2 }[kind];
+    const thick = { training: 1.2, smooth: 1.6, validation: 2.2 }[kind];
     const points = places.map(([px, py]) => `${px.toFixed(1)} ${py.toFixed(1)}`);
     element("path", {
       d: `M${points.join("L")}`,

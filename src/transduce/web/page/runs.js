@@ -29,7 +29,7 @@ const CHARTS = [
     training: "perplexity", validation: "valid_perplexity" },
   { key: "rate", title: "Learning rate", format: (value) => value.toExponential(2), log: false,
     from0: true, training: "learning_rate" },
-  { key: "speed", title: "Target tokens per second", format: whole, from0: true,
+  { key: "speed", title: "Tokens per second", format: whole, from0: true,
     training: "target_tokens_per_second" },
 ];
 
