@@ -44,6 +44,7 @@ def test_every_answer_is_as_described(operations: dict[str, Any], path: str) -> 
     )
     @given(case=operations[path].as_strategy())
     def check(case: Any) -> None:
-        case.call_and_validate()
+        # It cannot say that there is no model of a name, or that nbest is at most the beam.
+        case.call_and_validate(excluded_checks=[schemathesis.checks.positive_data_acceptance])
 
     check()
