@@ -243,3 +243,5 @@ def test_what_fits_can_be_looked_at(inspector: Inspector) -> None:
         longest = longest[:-1]
     assert len(inspector.inspect(longest, "ja").source) == MOST
     assert not inspector.fits(" ")
+    with pytest.raises(BadInput, match="the sentence has 129 subwords"):
+        inspector.inspect(longest + "z", "ja")

@@ -270,7 +270,11 @@ def test_the_picture_follows_from_what_is_named(options: dict[str, Any], expecte
 ODD = " $x_1$ 狗 ❤️😀 مرحبا {0} %s \\alpha^ <b> & _ " + "x" * 60 + " caf\udce9 \N{ZERO WIDTH SPACE}"
 
 
-@pytest.mark.parametrize("source", [SOURCE, ODD, " Ja", " of|ten long|est word|s in|side" * 20])
+@pytest.mark.parametrize(
+    "source",
+    [SOURCE, ODD, " Ja", " a" * 15 + " " + "W" * 30, " of|ten long|est word|s in|side" * 20],
+    ids=["plain", "odd", "short", "wide", "long"],
+)
 @pytest.mark.parametrize(
     "picture",
     [
@@ -297,6 +301,11 @@ def test_whatever_is_written_is_whole_and_covers_nothing_else(
         down = min(box.y1, its.y1) - max(box.y0, its.y0)
         assert across < 1 or down < 4, (text, other)  # accents and tails of letters may touch
     save(figure, tmp_path / "odd.png")
+
+
+def test_labels_are_no_formulas_and_none_is_endless() -> None:
+    for picture in (lines(made(ODD), heads=[1]), heatmap(made(ODD))):
+        assert {r"\$x_1\$", "x" * 31 + "…", "caf?"} <= {*texts(picture)}
 
 
 def leaning(figure: Figure, text: str) -> bool:
@@ -425,7 +434,7 @@ def test_a_word_that_moves_is_one_translated_from_quite_another_place() -> None:
 )
 def test_heads_may_look_beside_what_the_last_layer_translates(job: str, steps: int) -> None:
     found = planted("cross", 2, 3, lambda query: query, LONG)
-    found.cross[0, 1] = np.eye(*found.cross.shape[2:], k=steps)
+    found.cross[0, 1] = np.eye(11, 11, k=steps)
     (best,) = [one for one in find([found]) if one.job == job]
     assert (best.layer, best.head, best.share) == (1, 2, 1)
 
