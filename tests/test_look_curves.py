@@ -19,7 +19,9 @@ from matplotlib.image import imread
 from matplotlib.lines import Line2D
 
 from transduce.errors import BadRun, MissingExtra
-from transduce.look.curves import COLOURS, MARKERS, draw, read_all, save
+from transduce.history import read_all
+from transduce.look.curves import draw
+from transduce.look.style import COLOURS, MARKERS, save
 
 Row = Mapping[str, float]
 
@@ -146,6 +148,29 @@ def test_over_time_a_validation_stands_between_the_steps_logged_around_it(
     expected = [pace * n / unit for n in (5, 20, 30, 60)]
     assert [x for x, _ in points(validation)] == pytest.approx(expected)
     assert figure.axes[-1].get_xlabel() == f"training time ({word})"
+
+
+def test_perplexity_and_learning_rate_are_drawn_when_asked_for(tmp_path: Path) -> None:
+    rows = [
+        *(
+            {"perplexity": 10.0**i, "learning_rate": i / 1000, **row}
+            for i, row in enumerate(log(5, 10))
+        ),
+        *({"valid_perplexity": 7.5, **row} for row in valid(10)),
+    ]
+    histories = read_all([write(tmp_path / "run", rows)])
+    assert titles(draw(histories)) == ["Loss,", "Translation", "Speed"]
+    everything = draw(histories, what=["all"])
+    assert titles(everything) == ["Loss,", "Perplexity,", "Translation", "Learning", "Speed"]
+    assert everything.get_size_inches().tolist() == [12, 12]
+    perplexity, rate = draw(histories, what=["rate", "perplexity"]).axes
+    assert perplexity.get_yscale() == "log"
+    assert points(perplexity.lines[0]) == [(5, 1.0), (10, 10.0)]
+    assert points(perplexity.lines[1]) == [(10, 7.5)]
+    assert listed(perplexity) == ["7.50  run"]
+    assert points(rate.lines[0]) == [(5, 0.0), (10, 0.001)]
+    assert listed(rate) == ["0.001"]
+    assert rate.get_ylim()[0] == 0
 
 
 def test_rates_and_scores_are_measured_from_zero(tmp_path: Path) -> None:
@@ -285,7 +310,7 @@ def test_the_command_draws_a_trained_run_into_its_folder_and_says_where(
     cli: CommandLine, own_run: Path
 ) -> None:
     before = snapshot(own_run)
-    result = cli("curves", own_run)
+    result = cli("plot", own_run)
     assert (result.status, result.stdout) == (0, "")
     assert result.stderr == f"wrote {own_run / 'curves.png'}\n"
     assert imread(own_run / "curves.png").shape[:2] == (800, 1200)
@@ -298,9 +323,9 @@ def test_several_runs_are_drawn_here_or_where_it_is_said(
 ) -> None:
     runs = [write(tmp_path / name, [*log(5), *valid(5)]) for name in ("a", "b")]
     monkeypatch.chdir(tmp_path)
-    assert cli("curves", *runs, "--by", "time").stderr == "wrote curves.png\n"
+    assert cli("plot", *runs, "--by", "time").stderr == "wrote curves.png\n"
     assert (tmp_path / "curves.png").exists()
-    result = cli("curves", *runs, "--out", "new/both.svg", "--what", "loss, bleu")
+    result = cli("plot", *runs, "--out", "new/both.svg", "--what", "loss, bleu")
     assert result.stderr == f"wrote {Path('new/both.svg')}\n"
     assert (tmp_path / "new" / "both.svg").exists()
 
@@ -308,7 +333,7 @@ def test_several_runs_are_drawn_here_or_where_it_is_said(
 def test_the_command_tells_of_lines_left_out(cli: CommandLine, tmp_path: Path) -> None:
     path = write(tmp_path / "run", log(5, 10)) / "metrics.jsonl"
     path.write_text(path.read_text()[:-9])
-    result = cli("curves", tmp_path / "run")
+    result = cli("plot", tmp_path / "run")
     assert result.status == 0
     assert result.stderr.splitlines()[0] == (
         f"{path}: lines that cannot be read, and are left out: 1"
@@ -324,7 +349,7 @@ def test_the_command_tells_of_lines_left_out(cli: CommandLine, tmp_path: Path) -
         (["run", "--by", "tokens"], "--by tokens: expected step or time."),
         (
             ["run", "--what", "loss,blue"],
-            "--what blue: expected some of loss, bleu, speed. Did you",
+            "--what blue: expected all, or some of loss, perplexity, bleu, rate, speed. Did you",
         ),
         (["run", "--what", "bleu"], "--what bleu: nothing of that is logged in run"),
         (["nothing"], "there is no run folder nothing: `transduce train` makes one"),
@@ -349,7 +374,9 @@ def test_what_cannot_be_drawn_is_refused_in_one_sentence(
     write(tmp_path / "empty", [])
     write(tmp_path / "damaged", []).joinpath("metrics.jsonl").write_text('{"step"\n3\n')
     write(tmp_path / "begun", [], {"model": {}}).joinpath("metrics.jsonl").unlink()
+    for i in range(9):
+        write(tmp_path / "many" / str(i), log(5))
     (tmp_path / "folder.png").mkdir()
     before = snapshot(tmp_path)
-    assert expected in cli("curves", *arguments).error
+    assert expected in cli("plot", *arguments).error
     assert snapshot(tmp_path) == before

@@ -1,59 +1,28 @@
-"""How runs went, in one picture: loss, BLEU and speed from their metrics.jsonl.
+"""How runs went, in one picture: loss, perplexity, BLEU, learning rate and speed.
 
 A run has one colour and one marker in every panel. What is drawn is what was logged, not smoothed;
 where an axis hides something, its title says so.
 """
 
-import json
-import math
 import textwrap
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from transduce.errors import BadInput, BadRun, MissingExtra, did_you_mean
-from transduce.files import read_json, replacing
+from transduce.errors import BadInput, BadRun, did_you_mean
+from transduce.history import Curve, History
+from transduce.look.style import COLOURS, MARKERS, QUIET, drawable, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-ENDINGS = (".png", ".svg", ".pdf")
 BY = ("step", "time")
 UNITS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}  # of a time axis
 
-# Okabe and Ito's colours, which the colour-blind tell apart too; grey in the place of their yellow,
-# which is hardly seen on white. The markers tell them apart without any colour.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#808080")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
-QUIET = "#606060"  # words and axes beside the data
 NAME_WIDTH = 24  # letters of a run's name in one line
-
-STYLE: dict[Any, Any] = {
-    "font.size": 11,
-    "axes.titlesize": 12,
-    "axes.titlelocation": "left",
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": QUIET,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E6E6E6",
-    "xtick.color": QUIET,
-    "ytick.color": QUIET,
-    "legend.frameon": False,
-    "legend.fontsize": 10,
-    "legend.title_fontsize": 10,
-    "svg.hashsalt": "transduce",  # equal pictures are equal files
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,8 +35,9 @@ class Panel:
     validation: str | None = None
     summary: str  # what the number beside a run's name is: this, of validation if there is any
     sum_up: Callable[[Sequence[float]], float]
-    digits: int
+    digits: int | None = None  # after the point; none: three that count
     of_loss: bool = False
+    logarithmic: bool = False
     height: int = 1
 
 
@@ -83,6 +53,16 @@ PANELS = {
         of_loss=True,
         height=2,
     ),
+    "perplexity": Panel(
+        title="Perplexity, lower is better (logarithmic)",
+        unit="perplexity",
+        training="perplexity",
+        validation="valid_perplexity",
+        summary="lowest perplexity",
+        sum_up=min,
+        digits=2,
+        logarithmic=True,
+    ),
     "bleu": Panel(
         title="Translation of the validation set (greedy), higher is better",
         unit="BLEU",
@@ -90,6 +70,13 @@ PANELS = {
         summary="highest BLEU",
         sum_up=max,
         digits=1,
+    ),
+    "rate": Panel(
+        title="Learning rate",
+        unit="learning rate",
+        training="learning_rate",
+        summary="highest rate",
+        sum_up=max,
     ),
     "speed": Panel(
         title="Speed of training, higher is better",
@@ -100,107 +87,20 @@ PANELS = {
         digits=0,
     ),
 }
-LOGGED = {
-    *("step", "seconds"),
-    *(name for panel in PANELS.values() for name in (panel.training, panel.validation) if name),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One line of the picture."""
-
-    x: list[float]
-    y: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """What a run has logged."""
-
-    run: Path
-    name: str
-    rows: list[dict[str, float]]
-    damaged: int = 0  # lines that could not be read
-    measure: Mapping[str, float] = field(default_factory=dict)  # settings that the loss depends on
-
-    def curve(self, logged: str | None, unit: float | None) -> Curve:
-        """Return a logged value over steps, or over time in units of so many seconds."""
-        pairs = [(row["step"], row[logged]) for row in self.rows if logged in row]
-        steps, values = [step for step, _ in pairs], [value for _, value in pairs]
-        return Curve(steps if unit is None else [s / unit for s in self.seconds(steps)], values)
-
-    def seconds(self, steps: Sequence[float]) -> list[float]:
-        """Return after how long these steps were made.
-
-        A validation logs no time: it is taken from the steps logged before and after it, and
-        behind the last of them from the pace of the whole run.
-        """
-        known = {0.0: 0.0} | {row["step"]: row["seconds"] for row in self.rows if "seconds" in row}
-        logged = sorted(known)
-        last = logged[-1]
-        if last == 0:
-            raise BadRun(f"{self.run} has not logged the time yet: draw it without --by time")
-        between = np.interp(steps, logged, [known[step] for step in logged]).tolist()
-        return [
-            known[last] * step / last if step > last else seconds
-            for step, seconds in zip(steps, between, strict=True)
-        ]
-
-
-def read_all(runs: Sequence[Path]) -> list[History]:
-    """Read what runs have logged; a run that is named twice is read once."""
-    runs = list({run.resolve(): run for run in runs}.values())
-    if len(runs) > len(COLOURS):
-        raise BadInput(
-            f"{len(runs)} runs in one picture cannot be told apart: give at most {len(COLOURS)}"
-        )
-    names = [run.resolve().name for run in runs]
-    if len(set(names)) < len(names):
-        names = [str(run) for run in runs]
-    return [read(run, name) for run, name in zip(runs, names, strict=True)]
-
-
-def read(run: Path, name: str) -> History:
-    """Read metrics.jsonl; a line that a kill cut short is left out, as training does itself."""
-    if not run.exists():
-        raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
-    path = run / "metrics.jsonl"
-    if not path.is_file() and not (run / "config.json").is_file():
-        raise BadRun(f"{run} is not a run folder: it has no metrics.jsonl")
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    lines = [line for line in text.splitlines() if line.strip()]
-    rows = [row for row in map(_row, lines) if row]
-    if lines and not rows:
-        raise BadRun(f"{path} is damaged: none of its {len(lines):,} lines can be read")
-    if not rows:
-        raise BadRun(f"{run} has logged nothing yet: train it further with `transduce train`")
-    return History(run, name, rows, len(lines) - len(rows), _measure(run))
-
-
-def _row(line: str) -> dict[str, float] | None:
-    try:
-        row = {name: float(value) for name, value in json.loads(line).items() if name in LOGGED}
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-        return None
-    whole = "step" in row and all(map(math.isfinite, row.values()))
-    return row if whole else None
-
-
-def _measure(run: Path) -> dict[str, float]:
-    """Return what must be equal in two runs for their losses to be comparable, if it is known."""
-    with suppress(BadRun, KeyError, TypeError, ValueError):  # a run that lacks it is drawn as well
-        config = read_json(run / "config.json")
-        eps_ls, vocabulary = config["train"]["eps_ls"], config["model"]["target_vocabulary"]
-        return {"eps_ls": float(eps_ls), "vocabulary": float(vocabulary)}
-    return {}
+USUAL = ("loss", "bleu", "speed")  # five panels at once are too small to read
+ALL = "all"
 
 
 def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "step") -> "Figure":
     """Draw runs over each other: a panel each for loss, BLEU and speed, or for those of `what`.
 
-    Where `what` asks for none in particular, those that no run has logged are left out.
+    Where `what` asks for none in particular, or for all, those that no run has logged are left out.
     """
+    if len(histories) > len(COLOURS):
+        raise BadInput(
+            f"{len(histories)} runs in one picture cannot be told apart: "
+            f"give at most {len(COLOURS)}"
+        )
     if by not in BY:
         raise BadInput(f"--by {by}: expected {' or '.join(BY)}.{did_you_mean(by, BY)}")
     panels = _choose(histories, what)
@@ -211,7 +111,8 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
         from matplotlib.ticker import MaxNLocator
 
         margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)  # inches
-        figure = Figure(figsize=(12, 8), dpi=100, layout=margins)
+        inches = max(8, 2 * sum(panel.height for panel in panels))
+        figure = Figure(figsize=(12, inches), dpi=100, layout=margins)
         rows = figure.subplots(
             len(panels), sharex=True, squeeze=False, height_ratios=[one.height for one in panels]
         )
@@ -229,18 +130,18 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
 
 def _choose(histories: Sequence[History], what: Sequence[str]) -> list[Panel]:
     logged = {name for history in histories for row in history.rows for name in row}
+    there = {name for name, panel in PANELS.items() if {panel.training, panel.validation} & logged}
+    if list(what) == [ALL]:
+        return [panel for name, panel in PANELS.items() if name in there]
     for name in what:
         if name not in PANELS:
             hint = did_you_mean(name, PANELS)
-            raise BadInput(f"--what {name}: expected some of {', '.join(PANELS)}.{hint}")
-        if not {PANELS[name].training, PANELS[name].validation} & logged:
+            raise BadInput(f"--what {name}: expected {ALL}, or some of {', '.join(PANELS)}.{hint}")
+        if name not in there:
             runs = ", ".join(str(history.run) for history in histories)
             raise BadRun(f"--what {name}: nothing of that is logged in {runs}")
-    return [
-        panel
-        for name, panel in PANELS.items()
-        if {panel.training, panel.validation} & logged and (not what or name in what)
-    ]
+    wanted = there & set(what or USUAL)
+    return [panel for name, panel in PANELS.items() if name in wanted]
 
 
 def _time_axis(histories: Sequence[History]) -> tuple[str, float]:
@@ -265,7 +166,7 @@ def _fill(
             at = validation.y.index(panel.sum_up(validation.y))
             axes.add_line(_best(validation.x[at], validation.y[at], colour))
         values = validation.y if panel.validation else training.y
-        number = f"{panel.sum_up(values):,.{panel.digits}f}" if values else "none"
+        number = _number(panel.sum_up(values), panel.digits) if values else "none"
         handles.append(thick if panel.validation else thin)
         labels.append(f"{number}  {_label(history.name)}" if named else number)
     axes.autoscale_view()
@@ -273,7 +174,10 @@ def _fill(
     if panel.of_loss:
         title += _caution(histories) + _crop(axes, histories)
     else:
-        axes.set_ylim(0, 1.1 * axes.dataLim.ymax or 1)
+        if panel.logarithmic:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0, 1.1 * axes.dataLim.ymax or 1)
         for line in axes.lines:
             line.set_clip_on(False)  # nothing leaves the panel but half of a marker at 0
     axes.set_title(title)
@@ -290,6 +194,10 @@ def _fill(
         borderaxespad=0,
         labelspacing=0.15,
     )
+
+
+def _number(value: float, digits: int | None) -> str:
+    return f"{value:.3g}" if digits is None else f"{value:,.{digits}f}"
 
 
 def _caution(histories: Sequence[History]) -> str:
@@ -382,38 +290,4 @@ def _explain(figure: "Figure", histories: Sequence[History], panels: Sequence[Pa
 
 def _label(name: str) -> str:
     """Return a name that can be drawn: whole, in short lines, and never read as a formula."""
-    name = name.encode("utf-8", "replace").decode()
-    return "\n".join(textwrap.wrap(name, NAME_WIDTH)).replace("$", r"\$")
-
-
-def save(figure: "Figure", path: Path) -> None:
-    """Write a picture in the format that its name ends in; equal pictures are equal files."""
-    ending = check_ending(path)
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending)
-    with house_style(), warnings.catch_warnings(), replacing(path) as beside:
-        # A run's name in a script that the font lacks is drawn as boxes.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(beside, format=ending[1:], metadata=undated)
-
-
-def check_ending(path: Path) -> str:
-    """Return the ending of a picture's name, or refuse a name that can be no picture's."""
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise BadInput(f"--out {path}: expected a name that ends in {', '.join(ENDINGS)}")
-    if path.is_dir():
-        raise BadInput(f"--out {path} is a folder: expected the name of a picture")
-    return ending
-
-
-@contextmanager
-def house_style() -> Iterator[None]:
-    """Set our style, and only here: a program that draws with matplotlib keeps its own."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise MissingExtra("drawing", "matplotlib", "plot") from None
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(STYLE)
-        yield
+    return drawable("\n".join(textwrap.wrap(name, NAME_WIDTH)))

@@ -1,0 +1,406 @@
+// A chart of some lines over a common axis, drawn as SVG: read with the mouse or the arrow keys,
+// zoomed by dragging, and saved as it stands. Colours are written into the picture, not left to a
+// style sheet, so that what is saved looks the same elsewhere.
+
+import {
+  asPng, colour, dashes, element, greatest, least, marker, save, short, swatch,
+} from "/drawing.js";
+import { Readout } from "/readout.js";
+import { Scale, nearest } from "/scale.js";
+
+const MARGIN = { top: 10, right: 14, bottom: 26, left: 54 };
+const SAVED = { width: 960, height: 540, scale: 2 };
+const FEW = 60; // points up to which each has a large marker
+const MANY = 250; // and from which none has one
+const A_DRAG = 8; // points of the screen; less is a click
+const FONT = "system-ui, sans-serif";
+// The topmost last.
+const KINDS = { training: "training", smooth: "smoothed", validation: "validation" };
+
+/** One value over steps or time.
+
+`series` to draw: {run: {name, colour, index}, kind: "training" | "smooth" | "validation", x, y},
+where x ascends. The element gets everything else: title, buttons, picture, and what is read off.
+*/
+export class Chart {
+  #series = [];
+  #view = { label: "", tick: String, format: String, range: null };
+  #scales = null;
+  #cross = null; // where the value is read, on the axis
+  #drag = null;
+  #note = ""; // what the axis hides
+  #caution = "";
+
+  /** `best` is the "lowest" or "highest" validation; where `log` is null, the axis is linear. */
+  constructor(parent, { title, format, log = null, from0 = false, crop = false, best = null }) {
+    this.options = { title, format, from0, crop, best };
+    this.log = log ?? false;
+    this.onCross = () => {};
+    this.onZoom = () => {};
+    this.figure = document.createElement("figure");
+    this.figure.className = "chart";
+    const bar = document.createElement("figcaption");
+    this.heading = document.createElement("h3");
+    this.heading.textContent = title;
+    this.remark = document.createElement("span");
+    this.remark.className = "quiet";
+    bar.append(this.heading, this.remark);
+    if (log !== null) this.#button(bar, "log", "Logarithmic axis", (own) => this.#toggle(own));
+    this.#button(bar, "SVG", "Save as SVG", () => this.#save("svg"));
+    this.#button(bar, "PNG", "Save as PNG", () => this.#save("png"));
+    this.plot = document.createElement("div");
+    this.plot.className = "plot";
+    this.plot.tabIndex = 0;
+    this.plot.setAttribute("role", "application");
+    this.plot.setAttribute("aria-roledescription", "chart");
+    this.plot.setAttribute("aria-label", `${title}. Left and right arrow keys read its values.`);
+    this.readout = new Readout(KINDS);
+    this.spoken = document.createElement("p");
+    this.spoken.className = "unseen";
+    this.spoken.setAttribute("aria-live", "polite");
+    this.figure.append(bar, this.plot, this.spoken);
+    parent.append(this.figure);
+    this.#listen();
+    new ResizeObserver(() => this.#render()).observe(this.plot);
+  }
+
+  /** Draw these lines; the view says what runs along the axis, and which part of it is seen. */
+  draw(series, view) {
+    this.#series = series.filter(({ x }) => x.length > 0);
+    this.#view = view;
+    this.figure.hidden = this.#series.length === 0;
+    this.#render();
+  }
+
+  /** Say something about the values beside the title. */
+  caution(text) {
+    this.#caution = text;
+    this.#remark();
+  }
+
+  #remark() {
+    this.remark.textContent = [this.#note, this.#caution].filter(Boolean).join("; ");
+  }
+
+  /** Read the values at a place on the axis, with a list of them beside it if asked; null: none. */
+  cross(x, { list = false } = {}) {
+    this.#cross = x;
+    this.#renderCross(list);
+  }
+
+  #button(bar, text, title, act) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "small";
+    button.textContent = text;
+    button.title = title;
+    button.setAttribute("aria-label", `${title}: ${this.options.title}`);
+    if (text === "log") button.setAttribute("aria-pressed", String(this.log));
+    button.addEventListener("click", () => act(button));
+    bar.append(button);
+  }
+
+  #toggle(button) {
+    this.log = !this.log;
+    button.setAttribute("aria-pressed", String(this.log));
+    this.#render();
+  }
+
+  // The picture
+
+  #render() {
+    const width = this.plot.clientWidth;
+    const height = this.plot.clientHeight;
+    if (this.#series.length === 0 || width < 100) return;
+    const root = element("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+    root.setAttribute("aria-hidden", "true"); // the values are spoken
+    this.#scales = this.#paint(root, { x: 0, y: 0, width, height });
+    this.overlay = element("g", {}, root);
+    this.plot.replaceChildren(root, this.readout.element);
+    this.#remark();
+    this.#renderCross(!this.readout.hidden);
+  }
+
+  /** Paint axes and lines into a box, and return the scales. */
+  #paint(root, box) {
+    const left = box.x + MARGIN.left;
+    const right = box.x + box.width - MARGIN.right;
+    const top = box.y + MARGIN.top;
+    const bottom = box.y + box.height - MARGIN.bottom;
+    const [first, last] = this.#view.range ?? this.#extent();
+    const x = new Scale(first, last, left, right);
+    const [low, high] = this.#heights(first, last);
+    const y = new Scale(low, high, bottom, top, { log: this.log });
+    const words = { fill: colour("--quiet"), "font-size": 12, "font-family": FONT };
+    const write = (text, x, y, anchor) => {
+      element("text", { x, y, "text-anchor": anchor, ...words }, root).textContent = text;
+    };
+    const line = { stroke: colour("--line"), "stroke-width": 1 };
+    for (const value of y.ticks(Math.max(2, (bottom - top) / 45))) {
+      const place = y.at(value);
+      element("path", { d: `M${left} ${place}H${right}`, ...line }, root);
+      write(short(value), left - 6, place + 4, "end");
+    }
+    const { label, tick } = this.#view;
+    write(label, right, bottom + 18, "end");
+    for (const value of x.ticks(Math.max(2, (right - left) / 90))) {
+      const place = x.at(value);
+      element("path", { d: `M${place} ${bottom}v4`, ...line, stroke: words.fill }, root);
+      const free = place < right - 8 * label.length - 16; // of the label, in letters about so wide
+      if (free) write(tick(value), place, bottom + 18, "middle");
+    }
+    element("path", { d: `M${left} ${bottom}H${right}`, ...line, stroke: words.fill }, root);
+    const clip = `clip-${crypto.randomUUID?.() ?? Math.random()}`;
+    const cut = element("clipPath", { id: clip }, root);
+    element("rect", {
+      x: left, y: top - 8, width: right - left + 9, height: bottom - top + 9, // whole markers
+    }, cut);
+    const lines = element("g", { "clip-path": `url(#${clip})` }, root);
+    for (const kind of Object.keys(KINDS)) {
+      for (const one of this.#series.filter((line) => line.kind === kind)) {
+        this.#paintLine(lines, one, x, y);
+      }
+    }
+    return { x, y, left, right, top, bottom };
+  }
+
+  #paintLine(parent, { run, kind, faint, x: xs, y: ys }, x, y) {
+    const drawn = [...xs.keys()].filter((i) => !y.log || ys[i] > 0);
+    const places = drawn.map((i) => [x.at(xs[i]), y.at(ys[i]), i]);
+    if (places.length === 0) return;
+    const ink = colour(run.colour);
+    const thick = { training: 1.2, smooth: 1.6, validation: 2.2 }[kind];
+    const points = places.map(([px, py]) => `${px.toFixed(1)} ${py.toFixed(1)}`);
+    element("path", {
+      d: `M${points.join("L")}`,
+      fill: "none",
+      stroke: ink,
+      "stroke-width": thick,
+      "stroke-linejoin": "round",
+      "stroke-opacity": faint ? 0.25 : kind === "training" ? 0.75 : 1,
+      ...dashes(run),
+    }, parent);
+    const marked = kind === "validation" ? places.length < MANY : places.length === 1;
+    if (!marked) return;
+    const shape = marker(run)(places.length > FEW ? 2 : 3.5);
+    for (const point of points) {
+      element("path", { d: shape, transform: `translate(${point})`, fill: ink }, parent);
+    }
+    const { best } = this.options;
+    if (kind === "validation" && best !== null) {
+      const value = (best === "lowest" ? least : greatest)(places.map(([, , i]) => ys[i]));
+      const [px, py] = places.find(([, , i]) => ys[i] === value);
+      const ring = { r: 7.5, fill: "none", stroke: ink, "stroke-width": 1.8 };
+      element("circle", { cx: px, cy: py, ...ring }, parent);
+    }
+  }
+
+  #extent() {
+    const last = Math.max(...this.#series.map(({ x }) => x[x.length - 1]));
+    return [0, last || 1];
+  }
+
+  /** Return the lowest and highest value to show between two places of the axis. */
+  #heights(first, last) {
+    this.#note = "";
+    const seen = this.#series.flatMap(({ x, y }) =>
+      y.filter((value, i) => (!this.log || value > 0) && x[i] >= first && x[i] <= last));
+    let low = least(seen);
+    let high = greatest(seen);
+    if (seen.length === 0) return this.log ? [1, 10] : [0, 1];
+    if (this.log) {
+      const room = low === high ? 2 : (high / low) ** 0.06;
+      return [low / room, high * room];
+    }
+    if (this.options.from0) return [0, high * 1.1 || 1];
+    if (this.options.crop && this.#view.range === null) {
+      const top = this.#topAfterTheBeginning();
+      if (top > low && high - low >= 2 * (top - low)) {
+        this.#note = `begins above the axis, at ${this.options.format(high)}`;
+        high = top;
+      }
+    }
+    const margin = 0.06 * (high - low) || 0.5;
+    return [low - margin, high + margin];
+  }
+
+  /** A loss falls from 10 to 4 within a few steps, and then it is the tenths that count. */
+  #topAfterTheBeginning() {
+    return greatest(this.#series.flatMap(({ x, y }) => {
+      const begun = x[x.length - 1] / 20;
+      return [...y.filter((_, i) => x[i] > begun), least(y)]; // the best may have been the first
+    }));
+  }
+
+  // Reading values
+
+  #listen() {
+    const { plot } = this;
+    plot.addEventListener("pointermove", (event) => this.#move(event));
+    plot.addEventListener("pointerdown", (event) => {
+      if (event.pointerType !== "mouse") this.#move(event);
+      else if (event.button === 0) {
+        plot.setPointerCapture(event.pointerId); // it may end outside
+        this.#drag = this.#placeOf(event);
+      }
+    });
+    plot.addEventListener("pointerup", (event) => this.#release(event));
+    plot.addEventListener("pointerleave", () => {
+      this.#drag = null;
+      this.onCross(null, this);
+    });
+    plot.addEventListener("dblclick", () => this.onZoom(null));
+    plot.addEventListener("keydown", (event) => this.#key(event));
+    plot.addEventListener("blur", () => this.onCross(null, this));
+  }
+
+  #placeOf(event) {
+    return event.clientX - this.plot.getBoundingClientRect().left;
+  }
+
+  #move(event) {
+    if (this.#scales === null) return;
+    const place = this.#placeOf(event);
+    this.onCross(this.#snap(this.#scales.x.value(place)), this);
+    if (this.#drag !== null && event.buttons === 1) this.#showDrag(place);
+  }
+
+  #showDrag(place) {
+    const { left, right, top, bottom } = this.#scales;
+    const [from, to] = [this.#drag, place].map((x) => Math.min(right, Math.max(left, x)));
+    element("rect", {
+      x: Math.min(from, to), y: top, width: Math.abs(to - from), height: bottom - top,
+      fill: colour("--accent"), "fill-opacity": 0.15,
+    }, this.overlay);
+  }
+
+  #release(event) {
+    const from = this.#drag;
+    this.#drag = null;
+    const to = this.#placeOf(event);
+    if (from === null || this.#scales === null || Math.abs(to - from) < A_DRAG) return;
+    const { x } = this.#scales;
+    const ends = [from, to].map((place) => Math.min(x.high, Math.max(x.low, x.value(place))));
+    this.onZoom(ends.sort((a, b) => a - b));
+  }
+
+  #key(event) {
+    if (this.#scales === null || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { low, high } = this.#scales.x;
+    const xs = this.#places().filter((x) => x >= low && x <= high);
+    if (xs.length === 0) return;
+    const now = this.#cross === null ? xs.length - 1 : nearest(xs, this.#cross);
+    const moved = {
+      ArrowLeft: this.#cross === null ? now : now - 1,
+      ArrowRight: this.#cross === null ? now : now + 1,
+      PageUp: now - 10,
+      PageDown: now + 10,
+      Home: 0,
+      End: xs.length - 1,
+    }[event.key];
+    if (moved !== undefined) {
+      const x = xs[Math.min(xs.length - 1, Math.max(0, moved))];
+      this.onCross(x, this);
+      this.spoken.textContent = this.#inWords(x);
+    } else if (event.key === "+" || event.key === "-") {
+      this.#zoomAround(this.#cross ?? (low + high) / 2, event.key === "+" ? 0.5 : 2);
+    } else if (event.key === "Escape") {
+      this.onZoom(null);
+      this.onCross(null, this);
+    } else return;
+    event.preventDefault();
+  }
+
+  #zoomAround(middle, factor) {
+    const { low, high } = this.#scales.x;
+    const [first, last] = this.#extent();
+    const half = ((high - low) * factor) / 2;
+    const range = [Math.max(first, middle - half), Math.min(last, middle + half)];
+    this.onZoom(range[0] === first && range[1] === last ? null : range);
+  }
+
+  /** Return every place on the axis that has a value. */
+  #places() {
+    return [...new Set(this.#series.flatMap(({ x }) => x))].sort((a, b) => a - b);
+  }
+
+  #snap(x) {
+    const near = this.#series.map(({ x: xs }) => xs[nearest(xs, x)]);
+    return near.reduce((best, one) => (Math.abs(one - x) < Math.abs(best - x) ? one : best));
+  }
+
+  /** Return what each line has at the place nearest to one on the axis. */
+  #readings(x) {
+    return this.#series
+      .filter(({ faint }) => !faint)
+      .map(({ run, kind, x: xs, y }) => {
+        const place = nearest(xs, x);
+        return { run, kind, x: xs[place], value: y[place] };
+      });
+  }
+
+  /** Return the readings as text; of what was not logged just there, where it was. */
+  #told(x) {
+    return this.#readings(x).map(({ run, kind, x: at, value }) => {
+      const where = at === x ? "" : ` at ${this.#view.tick(at)}`;
+      return { run, kind, value: this.options.format(value), where };
+    });
+  }
+
+  #inWords(x) {
+    const several = new Set(this.#series.map(({ run }) => run)).size > 1;
+    const values = this.#told(x).map(({ run, kind, value, where }) =>
+      `${several ? `${run.name} ` : ""}${KINDS[kind]} ${value}${where}`);
+    return `${this.#view.format(x)}: ${values.join(", ")}`;
+  }
+
+  #renderCross(list) {
+    if (this.#scales === null || this.overlay === undefined) return;
+    this.overlay.replaceChildren();
+    this.readout.hide();
+    const x = this.#cross;
+    const { x: across, y, left, right, top, bottom } = this.#scales;
+    if (x === null || x < across.low || x > across.high) return;
+    const place = across.at(x);
+    const hair = { stroke: colour("--quiet"), "stroke-dasharray": "3 3" };
+    element("path", { d: `M${place} ${top}V${bottom}`, ...hair }, this.overlay);
+    for (const one of this.#readings(x)) {
+      const [cx, cy] = [across.at(one.x), y.at(one.value)];
+      if (cx < left || cx > right || !(cy > top - 8) || cy > bottom + 1) continue;
+      const ink = { fill: colour("--ground"), stroke: colour(one.run.colour), "stroke-width": 2 };
+      element("circle", { cx, cy, r: 4, ...ink }, this.overlay);
+    }
+    if (list) this.readout.show(this.#view.format(x), this.#told(x), place, this.plot.clientWidth);
+  }
+
+  // Saving
+
+  /** Return the picture by itself, with its title and a legend, in the colours of the page. */
+  picture() {
+    const { width, height } = SAVED;
+    const root = element("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+    element("rect", { width, height, fill: colour("--ground") }, root);
+    const words = { fill: colour("--ink"), "font-family": FONT };
+    const large = { "font-size": 20, "font-weight": 600 };
+    const title = element("text", { x: 20, y: 34, ...large, ...words }, root);
+    title.textContent = this.options.title + (this.#note ? ` (${this.#note})` : "");
+    let x = 20;
+    for (const run of new Set(this.#series.map((one) => one.run))) {
+      swatch(run, root, { x, y: 58 });
+      const name = element("text", { x: x + 30, y: 63, "font-size": 14, ...words }, root);
+      name.textContent = run.name;
+      x += 60 + 8 * run.name.length;
+    }
+    this.#paint(root, { x: 10, y: 76, width: width - 20, height: height - 86 });
+    return new XMLSerializer().serializeToString(root);
+  }
+
+  async #save(ending) {
+    const svg = new Blob([this.picture()], { type: "image/svg+xml" });
+    save(ending === "svg" ? svg : await asPng(svg, SAVED), `${this.#fileName()}.${ending}`);
+  }
+
+  #fileName() {
+    return this.options.title.split(",")[0].toLowerCase().replace(/\W+/g, "-");
+  }
+}
