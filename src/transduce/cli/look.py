@@ -100,24 +100,27 @@ def look(
 
     Layers and heads count from 1, as in the paper's figures. The weights of a word sum to 1.
     """
-    from transduce.cli import seen
     from transduce.progress import for_people
 
     progress = for_people()
     of_picture = view is not None or word is not None or words
     if (sentence is None) == (find is None):
         raise BadInput('expected a sentence, such as "Two dogs run.", or else --find FILE')
+    whole = kind == "cross" and layer is None and not head and not of_picture
     if find is not None:
-        if target is not None or out is not None or layer is not None or head or of_picture:
+        if target is not None or out is not None or not whole:
             raise BadInput("--find tries all layers and heads and draws nothing: give it alone")
+        from transduce.cli import seen
+
         seen.heads(run, find, SAMPLE, progress)
     elif out is None:
         if of_picture:
             raise BadInput("--view, --word and --words are for pictures: say where with --out")
+        from transduce.cli import seen
+
         seen.words(_inspected(run, sentence, target), kind, layer, head or [])
         progress.say("for a picture, the same with --out attention.png, .svg, .pdf or .html")
     else:
-        whole = layer is None and not head and not of_picture
         if _ending(out, whole=whole) == ".html":
             _write_page(_inspected(run, sentence, target), out)
         else:
@@ -150,8 +153,8 @@ def _ending(out: Path, *, whole: bool) -> str:
     ending = check_ending(out, ENDINGS)
     if ending == ".html" and not whole:
         raise BadInput(
-            f"--out {out}: a page shows every layer and head; "
-            "leave --layer, --head, --view, --word and --words out"
+            f"--out {out}: a page shows every layer and head of every kind; "
+            "leave --kind, --layer, --head, --view, --word and --words out"
         )
     return ending
 
