@@ -17,15 +17,18 @@ from transduce import __version__
 from transduce.cli import (
     average,
     bench,
-    curves,
     demo,
     distill,
     export,
     import_,
     info,
+    look,
+    plot,
     score,
+    serve,
     train,
     translate,
+    watch,
 )
 from transduce.errors import Interrupted, TransduceError
 from transduce.progress import Unsaid
@@ -39,7 +42,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for module in (demo, train, distill, translate, score, average, info, export, import_, curves):
+COMMANDS = (
+    *(demo, train, distill, translate, serve, score, average),
+    *(info, look, plot, watch, export, import_),
+)
+for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
     app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(bench.app, name="bench")
