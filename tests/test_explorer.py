@@ -353,7 +353,7 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
 
 def test_what_is_printed_has_the_colours_of_the_light_theme() -> None:
     theme = (PAGE / "base.css").read_text(encoding="utf-8").partition("}")[0]
-    script = (EXPLORER / "explorer.js").read_text(encoding="utf-8")
+    script = (EXPLORER / "colours.js").read_text(encoding="utf-8")
     printed = script.partition("const LIGHT = {")[2].partition("}")[0]
     found = dict(re.findall(r'"?([\w-]+)"?: "(#[0-9a-f]{6})"', printed))
     assert {"ground", "ink", "map-high", "series-1", "series-8"} <= found.keys()
