@@ -14,7 +14,8 @@ import pytest
 
 import transduce
 from browsing import PHONE, opened
-from transduce.look.document import EXPLORER, PAGE, document
+from transduce.look.document import EXPLORER, PAGE, document, modules
+from transduce.web import pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Download, Page, Route
@@ -353,7 +354,7 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
 
 def test_what_is_printed_has_the_colours_of_the_light_theme() -> None:
     theme = (PAGE / "base.css").read_text(encoding="utf-8").partition("}")[0]
-    script = (EXPLORER / "explorer.js").read_text(encoding="utf-8")
+    script = (EXPLORER / "colours.js").read_text(encoding="utf-8")
     printed = script.partition("const LIGHT = {")[2].partition("}")[0]
     found = dict(re.findall(r'"?([\w-]+)"?: "(#[0-9a-f]{6})"', printed))
     assert {"ground", "ink", "map-high", "series-1", "series-8"} <= found.keys()
@@ -366,3 +367,29 @@ def test_the_file_asks_for_nothing_from_outside() -> None:
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in text
     assert Path(transduce.__file__).parent in EXPLORER.parents
+
+
+def test_the_file_has_every_module_once_below_those_it_needs() -> None:
+    found = modules("explorer.js")
+    assert {*found} == {path.name for path in EXPLORER.glob("*.js")}
+    above = set[str]()
+    for name, text in found.items():
+        needed = re.findall(r'from "\./(.+)"', (EXPLORER / name).read_text(encoding="utf-8"))
+        assert above.issuperset(needed), name
+        assert not re.search(r"^(import|export)\b", text, re.MULTILINE), name
+        assert text in document(inspection(), title="t")
+        above.add(name)
+
+
+def test_no_two_modules_declare_the_same_name() -> None:
+    script = "\n".join(modules("explorer.js").values())
+    declared = r"^(?:async )?(?:const|let|var|class|function)\b\*? *(\w+)"
+    names = re.findall(declared, script, re.MULTILINE)
+    assert {"Explorer", "Lines", "HeatMap", "Grid", "svg"} <= {*names}
+    assert [name for name in {*names} if names.count(name) > 1] == []
+
+
+def test_every_module_is_served_and_no_page_has_its_name() -> None:
+    served = [path for path, _ in pages.files()]
+    assert {f"/{path.name}" for path in EXPLORER.glob("*.js")} <= {*served}
+    assert len(served) == len({*served})

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
@@ -9,6 +10,8 @@ from typing import Any
 
 EXPLORER = Path(__file__).parent / "explorer"
 PAGE = Path(__file__).parents[1] / "web" / "page"  # what every page shares
+IMPORT = re.compile(r'^import \{[^}]+\} from "\./([^"]+)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def document(inspection: Mapping[str, Any], *, title: str) -> str:
@@ -18,10 +21,23 @@ def document(inspection: Mapping[str, Any], *, title: str) -> str:
         theme=_read(PAGE / "theme.js"),
         base=_read(PAGE / "base.css"),
         style=_read(EXPLORER / "explorer.css"),
-        script=_read(EXPLORER / "explorer.js"),
+        script="\n".join(modules("explorer.js").values()),
         # "</script>" in a sentence would end the script that holds it.
         inspection=json.dumps(inspection, ensure_ascii=False).replace("<", "\\u003c"),
     )
+
+
+def modules(name: str) -> dict[str, str]:
+    """Return a module of the explorer and those it needs, in the order of one script of them all.
+
+    A page opened from a disk may not import: what a module needs stands above it instead, in the
+    scope that they all share, so no two of them may declare the same name.
+    """
+    text = _read(EXPLORER / name)
+    found: dict[str, str] = {}
+    for needed in IMPORT.findall(text):
+        found |= modules(needed)
+    return {**found, name: EXPORT.sub("", IMPORT.sub("", text))}
 
 
 def _read(path: Path) -> str:

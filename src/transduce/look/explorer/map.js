@@ -1,0 +1,148 @@
+// A map: rows look at columns; the darker, the more. Of several heads it is the mean.
+
+import { meanOf } from "./attention.js";
+import { svg } from "./elements.js";
+import { fit, pooled, round, sheetOf, trim, widest, wordOf } from "./sheet.js";
+import { SIDES, labelsOf, percent } from "./view.js";
+
+const PALEST = 0.05; // what no eye sees is not drawn
+
+// How dark a weight is: of the weak ones more is seen than in proportion.
+const shade = (weight) => Math.sqrt(weight);
+
+export class HeatMap {
+  along = { row: ["ArrowUp", "ArrowDown"], column: ["ArrowLeft", "ArrowRight"] };
+  words = {};
+
+  constructor(view, options) {
+    this.view = view;
+    this.paint = options.paint;
+    this.weights = meanOf(view.heads.map(({ weights }) => weights));
+    const wanted = (labels, most) => Math.min(most, Math.max(36, widest(labels, 13))) + 12;
+    this.left = wanted(view.rows, Math.min(150, 0.3 * options.width)) + 18;
+    const room = (options.width - this.left - 8) / view.columns.length;
+    this.cell = Math.max(13, Math.min(30, Math.floor(room)));
+    this.size = Math.min(13, this.cell - 1.5);
+    const width = Math.max(this.left + view.columns.length * this.cell + 8, this.left + 240);
+    const title = view.heads.length > 1 ? `${view.title}: the mean of` : view.title;
+    const { sheet, top } = sheetOf({ ...view, title }, width, options);
+    this.high = wanted(view.columns, 130); // of the words above
+    this.top = top + this.high + 22;
+    const bottom = this.top + view.rows.length * this.cell;
+    this.element = sheet;
+    trim(sheet, width, bottom + (options.saved ? 50 : 36));
+    const stroke = { stroke: this.paint("series-2"), "stroke-width": 1.5 };
+    this.frame = svg("g", { fill: "none", "pointer-events": "none", ...stroke });
+    sheet.append(...this.#captions(top), ...this.#cells(), ...this.#scale(bottom + 28));
+    for (const side of SIDES) {
+      this.words[side] = labelsOf(view, side).map((label, i) => this.#word(side, i, label));
+      sheet.append(...this.words[side]);
+    }
+    sheet.append(this.frame);
+  }
+
+  #captions(top) {
+    const quiet = { "font-size": 12, fill: this.paint("quiet") };
+    const side = `rotate(-90 12 ${this.top})`;
+    return [
+      svg("text", { x: this.left, y: top + 12, ...quiet }, this.view.seen),
+      svg(
+        "text",
+        { x: 12, y: this.top, transform: side, "text-anchor": "end", ...quiet },
+        this.view.looking,
+      ),
+    ];
+  }
+
+  #cells() {
+    const { rows, columns } = this.view;
+    const { cell, left: x, top: y } = this;
+    const size = { width: columns.length * cell, height: rows.length * cell, x, y };
+    const ground = svg("rect", { class: "cells", ...size, fill: this.paint("map-low") });
+    const stroke = this.paint("line");
+    const frame = svg("rect", { ...size, fill: "none", stroke, "pointer-events": "none" });
+    const pathOf = (i) => {
+      const column = i % columns.length;
+      const row = Math.floor(i / columns.length);
+      return `M${round(x + column * cell)} ${round(y + row * cell)}h${cell}v${cell}h${-cell}z`;
+    };
+    const fill = this.paint("map-high");
+    const paths = pooled(this.weights.map(shade), PALEST, pathOf).map(([strength, d]) =>
+      svg("path", { d, fill, "fill-opacity": round(strength) }),
+    );
+    const group = svg("g", { "shape-rendering": "crispEdges", "pointer-events": "none" }, ...paths);
+    return [ground, group, frame];
+  }
+
+  #scale(y) {
+    const marks = [0.01, 0.05, 0.2, 0.5, 1];
+    return marks.flatMap((weight, i) => {
+      const x = this.left + 46 * i;
+      const box = { x, y: y - 11, width: 12, height: 12 };
+      const [fill, stroke] = [this.paint("map-high"), this.paint("line")];
+      const opacity = round(shade(weight));
+      return [
+        svg("rect", { ...box, fill: this.paint("map-low") }),
+        svg("rect", { ...box, fill, "fill-opacity": opacity, stroke }),
+        svg("text", { x: x + 16, y, "font-size": 11, fill: this.paint("quiet") }, percent(weight)),
+      ];
+    });
+  }
+
+  #word(side, index, label) {
+    const middle = (index + 0.5) * this.cell;
+    const isRow = side === "row";
+    const room = isRow ? this.left - 26 : this.high - 8;
+    const shown = fit(label, room, this.size);
+    const [x, y] = isRow
+      ? [this.left - 6, this.top + middle + 0.35 * this.size]
+      : [this.left + middle + 0.35 * this.size, this.top - 6];
+    const text = { x, y, "font-size": this.size, "text-anchor": isRow ? "end" : "start" };
+    if (!isRow) text.transform = `rotate(-90 ${round(x)} ${round(y)})`;
+    const [thick, long] = [this.cell, room + 8];
+    const box = isRow
+      ? { x: this.left - long, y: this.top + middle - thick / 2, width: long, height: thick }
+      : { x: this.left + middle - thick / 2, y: this.top - long, width: thick, height: long };
+    const made = wordOf(side, index, label, shown);
+    const fill = this.paint("series-2");
+    made.append(svg("rect", { class: "tint", ...box, fill, "fill-opacity": 0 }));
+    made.append(svg("text", text, shown));
+    return made;
+  }
+
+  // The cell under the pointer.
+  at(x, y) {
+    const { rows, columns } = this.view;
+    const index = Math.floor((y - this.top) / this.cell);
+    const other = Math.floor((x - this.left) / this.cell);
+    if (index < 0 || index >= rows.length || other < 0 || other >= columns.length) return null;
+    return { side: "row", index, other };
+  }
+
+  isolate(isolated) {
+    for (const side of SIDES) {
+      this.words[side].forEach((word, index) => {
+        const own = isolated?.side === side ? isolated.index : isolated?.other;
+        word.querySelector("rect").setAttribute("fill-opacity", index === own ? 0.2 : 0);
+        word.querySelector("text").setAttribute("font-weight", index === own ? 700 : 400);
+      });
+    }
+    this.frame.replaceChildren();
+    if (isolated === null) return;
+    const { side, index, other } = isolated;
+    const bands = side === "row" ? [[index, null]] : [[null, index]];
+    if (other !== undefined) bands.push([index, other]);
+    for (const [row, column] of bands) this.frame.append(this.#band(row, column));
+  }
+
+  // The outline of a row, a column or a cell.
+  #band(row, column) {
+    const { rows, columns } = this.view;
+    return svg("rect", {
+      x: this.left + (column ?? 0) * this.cell,
+      y: this.top + (row ?? 0) * this.cell,
+      width: (column === null ? columns.length : 1) * this.cell,
+      height: (row === null ? rows.length : 1) * this.cell,
+    });
+  }
+}
