@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from transduce import __version__
-from transduce.errors import BadSetting, did_you_mean
+from transduce.errors import did_you_mean
 from transduce.web import libretranslate, pages, runs, schemas
 from transduce.web.guard import Guard
 from transduce.web.inspecting import Inspections
@@ -23,7 +23,7 @@ from transduce.web.measures import Measures
 from transduce.web.problems import Problem, json_response
 from transduce.web.requests import FORM, JSON, body_of, content_type, parsed, while_there
 from transduce.web.served import Served
-from transduce.web.service import Service
+from transduce.web.service import Service, changed
 
 DESCRIPTION = "Translation by the Transformer of “Attention Is All You Need”, and a look inside."
 ERRORS = {
@@ -104,12 +104,8 @@ def _add_translation(app: FastAPI, service: Service) -> None:
         content_type(request, JSON)
         wanted = parsed(await body_of(request, limits), schemas.TranslateRequest)
         served = service.find(wanted.model)
-        changes = {"beam": wanted.beam, "alpha": wanted.alpha, "nbest": wanted.nbest}
         search = served.translator.config.search
-        try:
-            config = search.replace(**{k: v for k, v in changes.items() if v is not None})
-        except BadSetting as error:
-            raise Problem(400, str(error)) from None
+        config = changed(search, wanted.beam, wanted.alpha, wanted.nbest)
         work = service.translate(served, [wanted.text], config, split=wanted.split)
         (translated,) = await while_there(request, work, limits.timeout)
         text, paragraphs = await service.written(served, translated)

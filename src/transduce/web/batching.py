@@ -18,7 +18,7 @@ from transduce.hypotheses import Engine, Hypothesis, Job
 
 # A thread that has just answered many waits a moment for their next questions: so much of the time
 # that their search took, and so long at most.
-MOMENT, LONGEST_MOMENT = 0.1, 0.02
+MOMENT, LONGEST_MOMENT = 0.1, 0.05
 
 Found = list[Hypothesis]
 Key = tuple[SearchConfig, bytes]

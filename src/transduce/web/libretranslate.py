@@ -13,7 +13,7 @@ from transduce.web.problems import Problem, in_words, json_response, shown, unkn
 from transduce.web.requests import FORM, JSON, body_of, content_type, parsed, while_there
 from transduce.web.schemas import LibreRequest
 from transduce.web.served import Served
-from transduce.web.service import Service, Translated
+from transduce.web.service import Service, Translated, changed
 
 AUTO = "auto"
 
@@ -33,7 +33,7 @@ async def translate(request: Request, service: Service) -> Response:
     served = choose(service.served.values(), wanted.source, wanted.target)
     search = served.translator.config.search
     nbest = 1 + wanted.alternatives
-    config = search.replace(nbest=nbest, beam=max(search.beam, nbest))
+    config = changed(search, max(search.beam, nbest), None, nbest)
     texts = [wanted.q] if isinstance(wanted.q, str) else wanted.q
     work = service.translate(served, texts, config)
     translated = await while_there(request, work, service.limits.timeout)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from transduce.config import SearchConfig
-from transduce.errors import TransduceError, did_you_mean
+from transduce.errors import BadSetting, TransduceError, did_you_mean
 from transduce.translator import Work
 from transduce.web.batching import Batcher
 from transduce.web.limits import Limits
@@ -163,6 +164,18 @@ class _Rate:
         """Return how long so many will take."""
         needed = math.ceil(sentences * self._seconds / self._sentences)
         return min(LONGEST_WAIT, max(1, needed))
+
+
+@functools.lru_cache(256)  # they are checked at length, and mostly the same
+def changed(
+    config: SearchConfig, beam: int | None, alpha: float | None, nbest: int | None
+) -> SearchConfig:
+    """Return the settings of a search with those changed that are given."""
+    changes = {"beam": beam, "alpha": alpha, "nbest": nbest}
+    try:
+        return config.replace(**{k: v for k, v in changes.items() if v is not None})
+    except BadSetting as error:
+        raise Problem(400, str(error)) from None
 
 
 def is_text(text: str) -> bool:
