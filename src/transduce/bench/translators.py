@@ -36,7 +36,14 @@ class Ours:
     """One of our engines."""
 
     def __init__(
-        self, run: Path, engine: str, device: str, search: SearchConfig, batch: int | None
+        self,
+        run: Path,
+        engine: str,
+        device: str,
+        search: SearchConfig,
+        batch: int | None,
+        *,
+        split: bool = False,
     ) -> None:
         from transduce.translator import Translator
 
@@ -47,11 +54,13 @@ class Ours:
         self.path = self.translator.engine.name
         self.device = "cuda" if "cuda" in self.path else "cpu"
         self.settings: dict[str, Any] = {"beam": search.beam, "alpha": search.alpha}
-        self.batch = batch
+        self.batch, self.split = batch, split
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Translate all lines."""
-        found = self.translator.translate(lines, batch=self.batch, **self.settings)
+        found = self.translator.translate(
+            lines, batch=self.batch, split=self.split, **self.settings
+        )
         return [one.text for one in found]
 
 
