@@ -247,10 +247,10 @@ def _counts(loads: Sequence[Load]) -> dict[str, Any]:
 def _answers(loads: Sequence[Load]) -> dict[str, str]:
     """Say in words what the clients were answered."""
     answers, retries, wrong, first = _total(loads)
-    said = ", ".join(f"{count:,} {status}" for status, count in answers.items())
+    said = ", ".join(f"{count:,} with {status}" for status, count in answers.items())
     notes = {
         "answers": f"{said}; {retries:,} retried after 503",
-        "wrong": f"{wrong:,} answers differ from what translate writes",
+        "wrong": f"{wrong:,} that differ from what translate writes",
     }
     if first:
         notes |= {

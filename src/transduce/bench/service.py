@@ -61,7 +61,8 @@ def serving(argv: Sequence[str]) -> Iterator[Service]:
 
 def command(run: Path, options: Sequence[str]) -> list[str]:
     """Return the command that serves a run on a free port of this machine."""
-    return [sys.executable, "-m", "transduce", "serve", str(run), "--port", "0", *options]
+    own = [sys.executable, "-m", "transduce", "serve", str(run)]
+    return [*own, "--port", "0", "--no-open", *options]
 
 
 def _port(process: "subprocess.Popen[bytes]", said: Path) -> int:

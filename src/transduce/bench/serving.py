@@ -85,7 +85,7 @@ def compare(
         page=page,
         search=sides.search,
         text=f"{len(texts):,} lines of {source}",
-        machine=_machine(sides.path, engine),
+        machine=_machine(sides.path),
     )
 
 
@@ -141,7 +141,7 @@ def endure(
         page=page,
         search=sides.search,
         text=f"{len(mix):,} texts of mixed lengths of {len(every):,} lines of {source}",
-        machine=_machine(sides.path, engine),
+        machine=_machine(sides.path),
     )
 
 
@@ -209,8 +209,8 @@ def expected(worker: Worker, texts: Sequence[str]) -> list[str]:
     return ["\n".join(itertools.islice(found, len(own))) for own in split]
 
 
-def _machine(path: str, engine: str) -> dict[str, Any]:
-    libraries = dict.fromkeys(["torch", library(engine), "fastapi", "uvicorn"])
+def _machine(path: str) -> dict[str, Any]:
+    libraries = dict.fromkeys(["torch", library(path.partition(" ")[0]), "fastapi", "uvicorn"])
     return hardware.describe("cuda" if "cuda" in path else "cpu", cores(), libraries)
 
 
