@@ -27,12 +27,18 @@ export function bar(length) {
   return whole;
 }
 
-function step(inspection, piece) {
-  const written = inspection.target[piece];
-  const rows = inspection.alternatives[piece].map(([text, chance]) => {
-    const row = make("li", text === written ? "written" : "");
-    const shown = make("span", "piece", text.trim() === "" ? "␣" : text);
-    row.append(shown, bar(chance), make("span", "number", percent(chance)));
+/** Write a piece: a dot stands before what goes on with a word. */
+function written(text, inspection, step) {
+  const hasSpaces = inspection.target.some((piece) => piece.startsWith(" "));
+  const goesOn = hasSpaces && step > 0 && !text.startsWith(" ") && text !== "</s>";
+  return goesOn ? `·${text}` : text.trim() || "␣";
+}
+
+function considered(inspection, step) {
+  const rows = inspection.alternatives[step].map(([text, chance]) => {
+    const row = make("li", text === inspection.target[step] ? "written" : "");
+    const piece = make("span", "piece", written(text, inspection, step));
+    row.append(piece, bar(chance), make("span", "number", percent(chance)));
     return row;
   });
   return make("ol", "", ...rows);
@@ -49,7 +55,7 @@ function contents(word, { sentence, pieces }) {
     pieces.length === 1
       ? "What it considered here:"
       : `Written in ${pieces.length} pieces; what it considered for each:`;
-  const steps = make("div", "steps", ...pieces.map((piece) => step(inspection, piece)));
+  const steps = make("div", "steps", ...pieces.map((step) => considered(inspection, step)));
   return [title, make("p", "quiet", about), steps];
 }
 

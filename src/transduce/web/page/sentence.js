@@ -50,9 +50,9 @@ export class SentencePanel {
   #elements;
   #shown = null; // what the list shows, to leave it alone while nothing changes
 
-  constructor(elements, { onChoose }) {
+  /** `onChoose` hears the rank of the candidate that the reader takes. */
+  constructor(elements, onChoose) {
     this.#elements = elements; // {echo, note, candidates}
-    this.onChoose = onChoose;
     elements.candidates.addEventListener("click", (event) => {
       const button = event.target.closest("button");
       if (button) onChoose(Number(button.dataset.rank));

@@ -2,20 +2,16 @@
 // other, and below them the sentence under the cursor, looked at from within.
 
 import { Refusal, fetchModels, translate } from "/api.js";
-import { Card } from "/card.js";
-import { Inspections } from "/inspections.js";
-import { SentencePanel } from "/sentence.js";
+import { Focus } from "/focus.js";
 import { Settings, bindDrawer } from "/settings.js";
 import { TranslationView } from "/words.js";
 
 const PAUSE = 120; // ms after the last key
-const STILL = 250; // ms that a translation stands before it is looked into
 const SLOW = 400; // ms after which the page says that it waits
 const PORTION = 1500; // characters of the first request of a long text; later ones are larger
-const KEPT = 2000; // paragraphs
+const KEPT = 2000; // paragraphs that are no longer in the text
 const NEAR = 0.8; // of the limit, from where on characters are counted
 const RETRY = 2; // seconds, where the service does not say
-const BREAKS = /[\r\v\f\x1c-\x1e\x85\u2028\u2029]/g; // that a service may take for the end of a line
 
 const byId = (id) => document.getElementById(id);
 const field = byId("text");
@@ -23,8 +19,7 @@ const status = byId("status");
 const problem = byId("problem");
 
 const settings = new Settings();
-const inspections = new Inspections();
-const results = new Map(); // of paragraphs, the latest last
+const results = new Map(); // of paragraphs, the latest used last
 const choices = new Map(); // the candidate that the reader has put in the place of the best
 let models = [];
 let model = null;
@@ -38,17 +33,10 @@ const view = new TranslationView(byId("translation"), {
     const has = segment.candidates.some(({ text }) => text === wanted);
     return has ? wanted : segment.candidates[0].text;
   },
-  onWord: chooseWord,
-  onVisible: lookSoon,
+  onWord: (word) => focus.chooseWord(word),
+  onVisible: () => focus.lookSoon(),
 });
-const card = new Card(byId("card"), view.element, {
-  place: (word) => view.place(word),
-  want: look,
-});
-const panel = new SentencePanel(
-  { echo: byId("echo"), note: byId("echo-note"), candidates: byId("candidates") },
-  { onChoose: chooseCandidate },
-);
+const focus = new Focus(view, settings, takeCandidate);
 
 /** Return what a paragraph or sentence is known by: with it, all that its translation hangs on. */
 function keyOf(text) {
@@ -57,12 +45,17 @@ function keyOf(text) {
 }
 
 function resultOf(line) {
-  return model === null ? undefined : results.get(keyOf(line));
+  const result = model === null ? undefined : results.get(keyOf(line));
+  if (result !== undefined) remember(line, result);
+  return result;
 }
 
 function remember(line, result) {
-  results.set(keyOf(line), result);
-  if (results.size > KEPT) results.delete(results.keys().next().value);
+  const key = keyOf(line);
+  results.delete(key);
+  results.set(key, result);
+  const most = KEPT + field.value.length; // no text has more lines than letters
+  if (results.size > most) results.delete(results.keys().next().value);
 }
 
 // Translating
@@ -89,9 +82,10 @@ async function translateNow() {
   let done = 0;
   try {
     for (const some of portions(missing)) {
-      const text = some.map((line) => line.replace(BREAKS, " ")).join("\n");
-      const answer = await translate({ ...search, text, model: model.name }, request.signal);
-      some.forEach((line, i) => remember(line, answer.paragraphs[i]));
+      const wanted = { ...search, text: some.join("\n"), model: model.name };
+      const answer = await translate(wanted, request.signal);
+      const { paragraphs, model: name } = answer;
+      some.forEach((line, i) => remember(line, { ...paragraphs[i], model: name }));
       done += some.length;
       show();
       if (done < missing.length) {
@@ -133,6 +127,7 @@ function show() {
   byId("copy").disabled = isEmpty;
   count();
   followCursor();
+  if (document.activeElement === field) scrollAlong();
   return lines;
 }
 
@@ -142,7 +137,7 @@ function settle(milliseconds) {
   const sentences = view.count === 1 ? "1 sentence" : `${view.count.toLocaleString("en")} sentences`;
   const time = milliseconds === null ? "" : ` in ${inWords(milliseconds)}`;
   status.textContent = view.count === 0 ? "" : sentences + time;
-  lookSoon();
+  focus.lookSoon();
 }
 
 function inWords(milliseconds) {
@@ -189,53 +184,6 @@ function count() {
   byId("count").textContent = isNear ? `${numbers().join(" of ")} characters` : "";
 }
 
-// Looking inside
-
-let lookTimer = null;
-let isLooking = false;
-let word = null; // the chosen one: {text, index, pieces, sentence}
-let explorer = null;
-
-function lookSoon() {
-  clearTimeout(lookTimer);
-  lookTimer = setTimeout(lookAround, STILL);
-}
-
-/** Inspect what is in view, one sentence after the other; translating goes first. */
-async function lookAround() {
-  if (isLooking) return;
-  isLooking = true;
-  try {
-    for (let next; (next = nextToSee()); ) await look(next);
-  } finally {
-    isLooking = false;
-  }
-}
-
-function nextToSee() {
-  const { selected } = view;
-  if (selected?.inspection === null) return selected;
-  return settings.shades ? view.unseen[0] : undefined;
-}
-
-async function look(sentence) {
-  const { name } = model;
-  const inspection = await inspections.get(name, sentence.segment.source, sentence.text);
-  view.shade(sentence, inspection);
-  card.refresh(sentence);
-  if (sentence === view.selected) showSentence();
-}
-
-function chooseWord({ sentence, index, pieces }, element) {
-  word = { sentence, index, pieces, text: element.textContent };
-  view.select(sentence);
-  view.element.querySelector(".word.chosen")?.classList.remove("chosen");
-  element.classList.add("chosen");
-  if (settings.get("explorer") === undefined) byId("attention").open = true;
-  showSentence();
-  if (sentence.inspection === null) look(sentence);
-}
-
 /** Look at the sentence that the cursor is in. */
 function followCursor() {
   const before = field.value.slice(0, field.selectionStart);
@@ -244,52 +192,22 @@ function followCursor() {
   const isTyping = document.activeElement === field || view.selected === null;
   const sentence = (isTyping && view.at(row, column)) || view.selected;
   if (sentence !== view.selected) view.select(sentence);
-  showSentence();
+  focus.show();
 }
 
-function showSentence() {
-  const { selected } = view;
-  byId("focus").hidden = selected === null;
-  if (selected === null) return;
-  if (word && word.sentence === selected) {
-    const element = selected.words?.[word.index];
-    word = element ? { ...view.place(element), text: element.textContent } : null;
-  } else word = null;
-  if (word === null) view.element.querySelector(".word.chosen")?.classList.remove("chosen");
-  panel.show(selected, word);
-  explore();
-  if (selected.inspection === null) lookSoon();
+/** Keep the translation at the same height as the text. */
+function scrollAlong() {
+  const { element } = view;
+  const part = field.scrollTop / Math.max(1, field.scrollHeight - field.clientHeight);
+  element.scrollTop = part * (element.scrollHeight - element.clientHeight);
 }
 
-async function explore() {
-  const { selected } = view;
-  if (!byId("attention").open || !selected?.inspection) return;
-  byId("explorer").hidden = Boolean(selected.inspection.problem);
-  if (selected.inspection.problem) return;
-  explorer ??= loadExplorer();
-  const loaded = await explorer;
-  if (loaded.inspection !== selected.inspection) loaded.explorer.show(selected.inspection);
-  loaded.inspection = selected.inspection;
-  if (word?.pieces) loaded.explorer.highlight("target", word.pieces[0]);
-}
-
-async function loadExplorer() {
-  const style = document.createElement("link");
-  style.rel = "stylesheet";
-  style.href = "/explorer.css";
-  document.head.append(style);
-  const { Explorer } = await import("/explorer.js");
-  const options = { document: "/api/explorer.html", name: model.name };
-  return { explorer: new Explorer(byId("explorer"), options), inspection: null };
-}
-
-function chooseCandidate(rank) {
-  const { selected } = view;
-  const { text } = selected.segment.candidates[rank];
-  choices.set(keyOf(selected.segment.source), text);
-  view.redraw(selected);
-  showSentence();
-  lookSoon();
+/** Put another candidate into the translation. */
+function takeCandidate(sentence, rank) {
+  const { source, candidates } = sentence.segment;
+  choices.set(keyOf(source), candidates[rank].text);
+  view.redraw(sentence);
+  focus.show();
 }
 
 // The model, the settings, the buttons
@@ -365,7 +283,7 @@ const openSettings = bindDrawer(byId("settings"), settings, () => ({ model, limi
 });
 
 field.addEventListener("input", (event) => {
-  card.hide();
+  focus.card.hide();
   if (model === null) return;
   show();
   if (!isTooLong()) translateSoon(event.inputType === "insertFromPaste" ? 0 : PAUSE);
@@ -373,6 +291,7 @@ field.addEventListener("input", (event) => {
 field.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateNow();
 });
+field.addEventListener("scroll", scrollAlong, { passive: true });
 document.addEventListener("selectionchange", () => {
   if (document.activeElement === field) followCursor();
 });
@@ -397,10 +316,5 @@ byId("model").addEventListener("change", (event) => {
 });
 byId("examples").addEventListener("click", (event) => {
   if (event.target.matches("button")) put(event.target.textContent.replace(/\s+/g, " "));
-});
-byId("attention").open = settings.get("explorer") ?? false;
-byId("attention").addEventListener("toggle", () => {
-  settings.set("explorer", byId("attention").open);
-  explore();
 });
 start();

@@ -11,7 +11,8 @@ function shadeOf(chance) {
 
 /** One sentence: what was translated, what stands there, and its elements. */
 class Sentence {
-  constructor(segment, text) {
+  constructor(model, segment, text) {
+    this.model = model; // its name
     this.segment = segment; // {gap, source, candidates}
     this.text = text; // the candidate that is shown
     this.gap = segment.gap;
@@ -23,7 +24,7 @@ class Sentence {
   }
 
   get key() {
-    return JSON.stringify([this.segment.source, this.text]);
+    return JSON.stringify([this.model, this.segment.source, this.text]);
   }
 }
 
@@ -148,7 +149,7 @@ export class TranslationView {
     const spare = new Map(before.map((sentence) => [sentence.key, sentence]));
     paragraph.result = result;
     paragraph.sentences = result.segments.map((segment, i) => {
-      const fresh = new Sentence(segment, this.textOf(segment));
+      const fresh = new Sentence(result.model, segment, this.textOf(segment));
       const same = spare.get(fresh.key);
       if (same && same.gap === fresh.gap) {
         spare.delete(fresh.key);
@@ -228,7 +229,7 @@ export class TranslationView {
 
   #choose(word) {
     this.#rove(word);
-    this.onWord(this.place(word), word);
+    this.onWord(word);
   }
 
   /** Of all words Tab reaches one: the last that had the focus, or else the first. */
