@@ -19,7 +19,8 @@ from matplotlib.image import imread
 from matplotlib.lines import Line2D
 
 from transduce.errors import BadRun, MissingExtra
-from transduce.look.curves import COLOURS, MARKERS, draw, read_all, save
+from transduce.look.curves import draw, read_all
+from transduce.look.style import COLOURS, MARKERS, save
 
 Row = Mapping[str, float]
 

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from transduce.errors import BadInput
-from transduce.look.curves import COLOURS, save
+from transduce.look.style import COLOURS, save
 from transduce.look.tradeoff import Measured, draw, unbeaten
 
 SMALL = Measured("small", 31, 38.9)

@@ -4,7 +4,7 @@ Words are what `str.split` finds in a text: what stands between white space. Lin
 source and a target word, counted from 0, in the order of the target, as fast_align writes them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
 import numpy as np
@@ -44,7 +44,7 @@ def words_of(units: Iterable[Sequence[bytes]], gaps: Iterable[str]) -> list[list
     found = []
     begun = 0  # words
     for pieces, gap in zip(units, gaps, strict=True):
-        own = _words(pieces)
+        own = of_pieces(pieces, _between_spaces)
         count = max(own, default=NO_WORD) + 1
         first = begun - int(bool(begun and count and not gap))
         found.append([word if word == NO_WORD else first + word for word in own])
@@ -57,20 +57,29 @@ def pharaoh(found: Links) -> str:
     return " ".join(f"{source}-{target}" for source, target in found)
 
 
-def _words(pieces: Sequence[bytes]) -> list[int]:
-    """Tell for each piece the word that its first letter is in."""
+def of_pieces(pieces: Sequence[bytes], number: Callable[[str], Sequence[int]]) -> list[int]:
+    """Tell for each piece the word that its first letter is in, or NO_WORD.
+
+    `number` tells the word of each letter of a text.
+    """
     text = b"".join(pieces).decode("utf-8", errors="surrogateescape")
     of_bytes: list[int] = []
-    word, inside = NO_WORD, False
-    for letter in text:
-        word += int(not inside and not letter.isspace())
-        inside = not letter.isspace()
-        length = len(letter.encode("utf-8", errors="surrogateescape"))
-        of_bytes.extend(repeat(word if inside else NO_WORD, length))
+    for letter, word in zip(text, number(text), strict=True):
+        of_bytes.extend(repeat(word, len(letter.encode("utf-8", errors="surrogateescape"))))
     found = []
     begin = 0
     for piece in pieces:
         own = of_bytes[begin : begin + len(piece)]
         found.append(next((word for word in own if word != NO_WORD), NO_WORD))
         begin += len(piece)
+    return found
+
+
+def _between_spaces(text: str) -> list[int]:
+    found: list[int] = []
+    word, inside = NO_WORD, False
+    for letter in text:
+        word += int(not inside and not letter.isspace())
+        inside = not letter.isspace()
+        found.append(word if inside else NO_WORD)
     return found

@@ -158,11 +158,12 @@ class Stack(nn.ModuleList, Generic[Layer]):
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The attention weights of every layer and head for one pair of sentences."""
+    """The attention weights of every layer and head for one pair of sentences, and the outcome."""
 
     encoder: Tensor  # (N, H, source, source)
     decoder: Tensor  # (N, H, target, target)
     cross: Tensor  # (N, H, target, source)
+    output: Tensor  # (target, d_model) of the decoder, as `forward` returns it
 
 
 class Transformer(nn.Module):
@@ -286,7 +287,7 @@ class Transformer(nn.Module):
             cross.append(layer.cross_attention.weights(seen, memory))
             source = layer.cross_attention.keys_values(memory, batch.cross)
             x = layer(x, batch.target.view, source, batch.cross.groups)
-        return Weights(torch.stack(encoder), torch.stack(decoder), torch.stack(cross))
+        return Weights(torch.stack(encoder), torch.stack(decoder), torch.stack(cross), x)
 
 
 def count_parameters(config: ModelConfig) -> int:

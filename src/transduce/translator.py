@@ -198,7 +198,7 @@ class Translator:
     ) -> list["Work"]:
         """Make texts ready to be searched: encoded, in parts; a blank one has none."""
         prefixes = [None] * len(texts) if prefixes is None else prefixes
-        units = [self._units(_one_line(text), split=split) for text in texts]
+        units = [self._units(one_line(text), split=split) for text in texts]
         subwords, limit = self.codec.source, self.config.model.max_len - 1
         encoded = iter(subwords.encode_batch([one for own in units for _, one in own]))
         found = []
@@ -237,7 +237,7 @@ class Translator:
 
     def _forced(self, prefix: str, number: int) -> list[int]:
         """Return the tokens of a prefix."""
-        forced = self.codec.target.encode(_one_line(prefix))
+        forced = self.codec.target.encode(one_line(prefix))
         room = self.config.model.longest_output - 2
         if len(forced) > room:
             raise BadInput(
@@ -318,7 +318,7 @@ class Translator:
 
     @staticmethod
     def _ids(text: str, subwords: Coder) -> Ints:
-        return np.array([*subwords.encode(_one_line(text)), EOS])
+        return np.array([*subwords.encode(one_line(text)), EOS])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -362,7 +362,7 @@ def _blocks(texts: Iterable[str], most: int, ready: Callable[[], bool]) -> Itera
         yield block
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Take line breaks out of a text, whatever character makes them."""
     return " ".join(text.splitlines())
 

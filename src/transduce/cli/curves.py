@@ -39,11 +39,12 @@ def curves(
     A run may still be training: what it has logged until now is drawn.
     """
     from transduce.look import curves as look
+    from transduce.look.style import check_ending, save
     from transduce.progress import for_people
 
     progress = for_people()
     place = out or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
-    look.check_ending(place)
+    check_ending(place)
     histories = look.read_all(runs)
     for one in histories:
         if one.damaged:
@@ -52,5 +53,5 @@ def curves(
                 f"{one.damaged:,}"
             )
     wanted = [name.strip() for name in what.split(",")] if what is not None else []
-    look.save(look.draw(histories, what=wanted, by=by), place)
+    save(look.draw(histories, what=wanted, by=by), place)
     progress.say(f"wrote {place}")

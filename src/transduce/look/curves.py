@@ -7,53 +7,28 @@ where an axis hides something, its title says so.
 import json
 import math
 import textwrap
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from transduce.errors import BadInput, BadRun, MissingExtra, did_you_mean
-from transduce.files import read_json, replacing
+from transduce.errors import BadInput, BadRun, did_you_mean
+from transduce.files import read_json
+from transduce.look.style import COLOURS, MARKERS, QUIET, drawable, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-ENDINGS = (".png", ".svg", ".pdf")
 BY = ("step", "time")
 UNITS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}  # of a time axis
 
-# Okabe and Ito's colours, which the colour-blind tell apart too; grey in the place of their yellow,
-# which is hardly seen on white. The markers tell them apart without any colour.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#808080")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
-QUIET = "#606060"  # words and axes beside the data
 NAME_WIDTH = 24  # letters of a run's name in one line
-
-STYLE: dict[Any, Any] = {
-    "font.size": 11,
-    "axes.titlesize": 12,
-    "axes.titlelocation": "left",
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": QUIET,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E6E6E6",
-    "xtick.color": QUIET,
-    "ytick.color": QUIET,
-    "legend.frameon": False,
-    "legend.fontsize": 10,
-    "legend.title_fontsize": 10,
-    "svg.hashsalt": "transduce",  # equal pictures are equal files
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -382,38 +357,4 @@ def _explain(figure: "Figure", histories: Sequence[History], panels: Sequence[Pa
 
 def _label(name: str) -> str:
     """Return a name that can be drawn: whole, in short lines, and never read as a formula."""
-    name = name.encode("utf-8", "replace").decode()
-    return "\n".join(textwrap.wrap(name, NAME_WIDTH)).replace("$", r"\$")
-
-
-def save(figure: "Figure", path: Path) -> None:
-    """Write a picture in the format that its name ends in; equal pictures are equal files."""
-    ending = check_ending(path)
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending)
-    with house_style(), warnings.catch_warnings(), replacing(path) as beside:
-        # A run's name in a script that the font lacks is drawn as boxes.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(beside, format=ending[1:], metadata=undated)
-
-
-def check_ending(path: Path) -> str:
-    """Return the ending of a picture's name, or refuse a name that can be no picture's."""
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise BadInput(f"--out {path}: expected a name that ends in {', '.join(ENDINGS)}")
-    if path.is_dir():
-        raise BadInput(f"--out {path} is a folder: expected the name of a picture")
-    return ending
-
-
-@contextmanager
-def house_style() -> Iterator[None]:
-    """Set our style, and only here: a program that draws with matplotlib keeps its own."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise MissingExtra("drawing", "matplotlib", "plot") from None
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(STYLE)
-        yield
+    return drawable("\n".join(textwrap.wrap(name, NAME_WIDTH)))

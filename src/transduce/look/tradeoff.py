@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadInput
-from transduce.look.curves import COLOURS, MARKERS, QUIET, house_style
+from transduce.look.style import COLOURS, MARKERS, QUIET, drawable, house_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +23,7 @@ class Measured:
 def draw(measured: Sequence[Measured], *, where: str = "") -> "Figure":
     """Draw models by speed and BLEU; `where` says on what text and machine they were measured.
 
-    A line joins those that no other beats in both. `look.curves.save` writes the picture.
+    A line joins those that no other beats in both. `look.style.save` writes the picture.
     """
     if not 1 <= len(measured) <= len(COLOURS):
         raise BadInput(f"{len(measured)} models in one picture: expected 1 to {len(COLOURS)}")
@@ -48,8 +48,9 @@ def draw(measured: Sequence[Measured], *, where: str = "") -> "Figure":
                 one.speed, one.bleu, color=colour, marker=marker, markersize=11, linestyle=""
             )
             handles.append(point)
-            name = one.name.replace("$", r"\$")  # never a formula
-            labels.append(f"{name}\n{one.bleu:.1f} BLEU, {one.speed:,.4g} sentences/s")
+            labels.append(
+                f"{drawable(one.name)}\n{one.bleu:.1f} BLEU, {one.speed:,.4g} sentences/s"
+            )
         handles.append(line)
         labels.append("beaten by none in both")
         axes.set_xscale("log")

@@ -1,0 +1,203 @@
+"""What a model attends to while it writes a translation, and how sure it is of each piece.
+
+S source and T target pieces, </s> of both counted; N layers, H heads. Layers and heads count from 0
+here, and from 1 wherever people see them, as in the paper's figures.
+"""
+
+import base64
+import itertools
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from transduce.alignment import NO_WORD, of_pieces
+from transduce.batches import make_batch
+from transduce.engines.pytorch import TorchEngine
+from transduce.errors import BadInput
+from transduce.folder import RunConfig
+from transduce.hypotheses import Ints, Job
+from transduce.model import Transformer
+from transduce.subwords import EOS, UNK, Codec, Coder
+from transduce.translator import one_line
+
+MOST = 128  # pieces of a side: more cannot be looked at
+ALTERNATIVES = 5  # pieces that are told for each step
+WHOLE = 65_535  # what stands for 1.0 in JSON
+
+Kind = Literal["encoder", "decoder", "cross"]
+KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inspection:
+    """One pair of sentences, seen through a model."""
+
+    model: str  # its name
+    languages: tuple[str, str]
+    source: tuple[str, ...]  # its pieces, </s> last
+    target: tuple[str, ...]  # what each step writes
+    inputs: tuple[str, ...]  # what each step reads: <s>, then the target but for its </s>
+    source_words: tuple[int, ...]  # which word each piece belongs to; </s> is a word of its own
+    target_words: tuple[int, ...]
+    probabilities: Floats  # (T,) of what is written
+    alternatives: tuple[tuple[tuple[str, float], ...], ...]  # of each step, the likeliest first
+    encoder: Floats  # (N, H, S, S)
+    decoder: Floats  # (N, H, T, T): of the step that writes target[t] to inputs[k]
+    cross: Floats  # (N, H, T, S): of the step that writes target[t] to source[s]
+
+    def attention(self, kind: Kind) -> Floats:
+        """Return the weights of one kind of attention. (N, H, queries, keys)."""
+        return {"encoder": self.encoder, "decoder": self.decoder, "cross": self.cross}[kind]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it; weights as 16 bits each, 65,535 for 1, in base64."""
+        return {
+            "model": self.model,
+            "languages": list(self.languages),
+            "source": list(self.source),
+            "target": list(self.target),
+            "inputs": list(self.inputs),
+            "words": {"source": list(self.source_words), "target": list(self.target_words)},
+            "probabilities": [_short(one) for one in self.probabilities],
+            "alternatives": [
+                [[piece, _short(one)] for piece, one in step] for step in self.alternatives
+            ],
+            "attention": {kind: _packed(self.attention(kind)) for kind in KINDS},
+        }
+
+
+class Inspector:
+    """A model to look into.
+
+    >>> Inspector.load("runs/en-de").inspect("Two dogs run.").cross[-1]
+    """
+
+    def __init__(self, engine: TorchEngine, codec: Codec, config: RunConfig, name: str) -> None:
+        self.engine, self.codec, self.config, self.name = engine, codec, config, name
+        self.forbidden = codec.target.forbidden()
+
+    @classmethod
+    def load(cls, run: str | Path, *, device: str = "cpu") -> Self:
+        """Load the model of a run folder."""
+        run = Path(run)
+        config, codec = RunConfig.load(run), Codec.load(run / "subwords.json")
+        engine = TorchEngine.load([run], [config], codec.target.forbidden(), device)
+        return cls(engine, codec, config, run.resolve().name)
+
+    @property
+    def model(self) -> Transformer:
+        """The model itself."""
+        return self.engine.models[0]
+
+    def inspect(self, source: str, target: str | None = None) -> Inspection:
+        """Look at how a sentence is translated: as the search would, or as given."""
+        read = self._tokens(source, self.codec.source, "sentence")
+        if target is not None:
+            return self._look(read, self._tokens(target, self.codec.target, "given translation"))
+        ((_, best),) = self.engine.search([Job(read)], self.config.search.replace(nbest=1), 1)
+        written = np.array([*best[0].tokens, EOS])
+        return self._look(read, self._allowed(written, "translation"))
+
+    def _tokens(self, text: str, subwords: Coder, what: str) -> Ints:
+        if not text.strip():
+            raise BadInput(f"the {what} is empty: expected some words")
+        return self._allowed(np.array([*subwords.encode(one_line(text)), EOS]), what)
+
+    def _allowed(self, tokens: Ints, what: str) -> Ints:
+        most = min(MOST, self.config.model.max_len)
+        if len(tokens) > most:
+            raise BadInput(
+                f"the {what} has {len(tokens):,} subwords, </s> counted: at most {most:,} can be "
+                "looked at; take a shorter sentence"
+            )
+        return tokens
+
+    @torch.inference_mode()
+    def _look(self, source: Ints, target: Ints) -> Inspection:
+        """Pass the model once, with the target given, and keep what it attended to."""
+        model, codec = self.model, self.codec
+        batch = make_batch([(source, target)]).to(model.output.device)
+        seen = model.weights(batch)
+        likely = model.logits(seen.output).float().softmax(-1)  # (T, V)
+        probabilities = likely.gather(1, batch.labels[:, None]).flatten()
+        likely[:, self.forbidden] = -1.0
+        best, pieces = likely.topk(min(ALTERNATIVES, likely.size(1) - len(self.forbidden)))
+        return Inspection(
+            model=self.name,
+            languages=self.config.languages,
+            source=tuple(codec.source.pieces(source.tolist())),
+            target=tuple(codec.target.pieces(target.tolist())),
+            inputs=tuple(codec.target.pieces(batch.target.tokens.tolist())),
+            source_words=_words(source.tolist(), codec.source),
+            target_words=_words(target.tolist(), codec.target),
+            probabilities=probabilities.cpu().numpy(),
+            alternatives=tuple(
+                tuple(zip(codec.target.pieces(step), values, strict=True))
+                for step, values in zip(pieces.tolist(), best.tolist(), strict=True)
+            ),
+            encoder=seen.encoder.float().cpu().numpy(),
+            decoder=seen.decoder.float().cpu().numpy(),
+            cross=seen.cross.float().cpu().numpy(),
+        )
+
+
+def _words(tokens: Sequence[int], subwords: Coder) -> tuple[int, ...]:
+    """Tell for each token which word it belongs to, counted from 0; </s> is the last.
+
+    White space by itself goes with the word after it, or else with the one before.
+    """
+    pieces = [
+        "\N{REPLACEMENT CHARACTER}".encode() if token == UNK else raw
+        for token, raw in zip(tokens, subwords.raw(tokens), strict=True)
+    ]
+    own = of_pieces(pieces[:-1], _marks_apart)
+    last = max(own, default=0)
+    for place in reversed(range(len(own))):
+        last = own[place] = last if own[place] == NO_WORD else own[place]
+    found = itertools.groupby([*own, len(tokens)])
+    return tuple(number for number, (_, same) in enumerate(found) for _ in same)
+
+
+def _marks_apart(text: str) -> list[int]:
+    """Tell the word of each letter; marks at both ends of what stands between spaces are words.
+
+    So the full stop of a sentence is no part of its last word, and "don't" is one word.
+    """
+    found = [NO_WORD] * len(text)
+    number = itertools.count()
+    for match in re.finditer(r"\S+", text):
+        begin, end = match.span()
+        inner = [place for place in range(begin, end) if not _is_mark(text[place])]
+        first, behind = (inner[0], inner[-1] + 1) if inner else (end, end)
+        for part in ((begin, first), (first, behind), (behind, end)):
+            if part[0] < part[1]:
+                found[slice(*part)] = [next(number)] * (part[1] - part[0])
+    return found
+
+
+def _is_mark(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "PS"
+
+
+def _packed(weights: Floats) -> dict[str, Any]:
+    whole = np.rint(weights * np.float32(WHOLE)).clip(0, WHOLE).astype("<u2")
+    data = base64.b64encode(np.ascontiguousarray(whole).tobytes()).decode()
+    return {"shape": list(weights.shape), "data": data}
+
+
+def _short(probability: float) -> float:
+    """Leave the digits of a probability that people may want."""
+    return float(f"{probability:.4g}")
+
+
+def load_for_inspection(run: str | Path, device: str = "cpu") -> Inspector:
+    """Load the model of a run folder."""
+    return Inspector.load(run, device=device)
