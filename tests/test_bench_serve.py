@@ -2,17 +2,22 @@
 
 import asyncio
 import json
+import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
+from conftest import COMMAND, CommandLine, environment
 
 from transduce.bench import load as load_module
 from transduce.bench import serving
@@ -21,10 +26,12 @@ from transduce.bench.results import quantile
 from transduce.bench.served import COLUMNS, Comparison, Endurance, Memory
 from transduce.bench.service import processor_seconds, resident
 from transduce.bench.service import serving as started
+from transduce.bench.sides import Worker
 from transduce.bench.translators import Translated
 from transduce.config import SearchConfig
 from transduce.errors import BadInput
 
+LINES = ["a dog sees the man.", "every bird likes one tree!", "the fish finds a dog today."]
 SOURCES = ["one", "two\nlines", "drei Wörter hier", "four"]
 MACHINE = {
     "device": "cpu",
@@ -453,3 +460,153 @@ def test_texts_are_mixed_of_lines_paragraphs_and_pages() -> None:
     assert len(pages) == 10
     assert all("\n" not in one and 2 <= one.count(".") <= 8 for one in paragraphs)
     assert all(set(one.split("\n")) <= set(lines) for one in pages)
+
+
+# --- The whole command -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A file of lines, some with two sentences."""
+    path = tmp_path / "text.en"
+    lines = [" ".join(pair) for pair in pairwise(LINES)]
+    path.write_text("\n".join([*LINES, "", *lines]), encoding="utf-8")
+    return path
+
+
+def test_a_service_is_measured_beside_translate(
+    run_cli: CommandLine, tiny_run: Path, text: Path
+) -> None:
+    options = "--clients 3 --lines 5 --rounds 1 --single 2 --beam 2 --json"
+    done = run_cli("bench", "serve", tiny_run, text, *options.split())
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["bench"], found["clients"], found["search"]["beam"]) == ("serve", 3, 2)
+    assert found["serve"]["answers"] == {"200": 5 + 2}
+    assert (found["serve"]["wrong"], found["serve"]["first_wrong"]) == (0, None)
+    for side in ("serve", "translate"):
+        assert found[side]["sentences_per_second"] == found[side]["rounds"][0] > 0
+        assert found[side]["latency_ms_alone"]["median"] > 0
+    assert found["ratio"] == pytest.approx(
+        found["serve"]["rounds"][0] / found["translate"]["rounds"][0], rel=0.01
+    )
+    assert found["page"]["files"] > 2
+    assert found["text"] == f"5 lines of {text}"
+    assert {"ctranslate2", "fastapi"} <= found["machine"]["versions"].keys()
+    for line in done.stderr.splitlines():
+        assert line.startswith(("starting ", "serving on ", "measuring: ")), line
+
+
+def test_ctrl_c_ends_the_service_too(tiny_run: Path, text: Path) -> None:
+    options = ["--clients", "2", "--seconds", "5"]
+    with subprocess.Popen(
+        [*COMMAND, "bench", "serve", str(tiny_run), str(text), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None
+        address = ""
+        for line in process.stderr:
+            if line.startswith("serving on "):
+                address = line.removeprefix("serving on http://").strip()
+            elif line.startswith("loading: "):
+                break
+        host, _, port = address.partition(":")
+        socket.create_connection((host, int(port))).close()
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate()
+    assert (process.returncode, out) == (130, "")
+    assert said.splitlines()[-1] == "stopped: nothing was measured"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--engine fastest", "The engines are: auto, torch, ctranslate2"),
+        ("--engine torch:int8", "there is no engine torch:int8"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_sentence(
+    cli: CommandLine, tiny_run: Path, text: Path, options: str, said: str
+) -> None:
+    assert said in cli("bench", "serve", tiny_run, text, *options.split()).error
+
+
+def test_a_text_or_run_that_is_not_there_is_refused_before_anything_starts(
+    cli: CommandLine, tiny_run: Path, text: Path, tmp_path: Path
+) -> None:
+    assert "missing.en" in cli("bench", "serve", tiny_run, tmp_path / "missing.en").error
+    assert "nowhere" in cli("bench", "serve", tmp_path / "nowhere", text).error
+
+
+# --- Endurance, with sides by hand -------------------------------------------------------------
+
+
+class InProcess:
+    """A worker that translates into capitals; what it was asked is kept."""
+
+    name = "translate"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def measure(self, request: tuple[str, list[str]]) -> Translated:
+        self.asked += request[1]
+        return Translated(1.0, [line.upper() for line in request[1]], 5)
+
+
+def test_a_service_is_loaded_for_a_while_with_texts_of_all_kinds(
+    tiny_run: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = InProcess()
+    with by_hand(translated, {"/": "a page"}) as (port, asked), started(python(SERVES)) as service:
+
+        @contextmanager
+        def sides(*_: object) -> Iterator[Any]:
+            own = replace(service, port=port)
+            yield serving._Sides(cast("Worker", worker), "torch on cpu", own, SearchConfig())
+
+        monkeypatch.setattr(serving, "_sides", sides)
+        found = serving.endure(tiny_run, str(text), seconds=1.1, clients=2, settings={"beam": 3})
+    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
+    assert set(worker.asked) >= set(lines)
+    assert {one["text"] for one in asked} <= set(serving.mixed(lines))
+    assert found.load.wrong == 0
+    assert found.load.answers.keys() == {"200"}
+    assert 0 < found.load.answers["200"] < len(asked)  # warming up is not counted
+    assert found.load.seconds >= 1.1
+    assert min(found.memory.sizes) > 2**20
+    assert found.load.service_seconds is not None
+    assert found.page.files == 1
+    assert all(one["beam"] == 3 for one in asked)
+
+
+def test_lines_of_a_text_are_expected_line_by_line() -> None:
+    worker = InProcess()
+    found = serving.expected(cast("Worker", worker), ["a b", "c\nd\n\ne", "f"])
+    assert found == ["A B", "C\nD\n\nE", "F"]
+    assert worker.asked == ["a b", "c", "d", "", "e", "f"]
+
+
+def test_the_command_hands_its_options_on(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def noted(*places: Any, **options: Any) -> Comparison:
+        asked.update(options, places=places)
+        return comparison(measured(90))
+
+    monkeypatch.setattr(serving, "compare", noted)
+    monkeypatch.setattr(serving, "endure", noted)
+    found = cli("bench", "serve", "run", "text.en", "--alpha", "1", "--engine", "ctranslate2:int8")
+    assert found.stdout == comparison(measured(90)).report() + "\n"
+    assert asked["places"] == (Path("run"), "text.en")
+    assert (asked["settings"], asked["clients"], asked["rounds"]) == ({"alpha": 1}, 32, 3)
+    assert (asked["engine"], asked["single"], asked["lines"]) == ("ctranslate2:int8", 50, None)
+    cli("bench", "serve", "run", "text.en", "--seconds", "300", "--clients", "64")
+    assert (asked["seconds"], asked["clients"]) == (300, 64)

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from transduce.bench.client import HOST
 from transduce.errors import BadInput
 
 SECONDS_TO_START = 300  # for a large model from a slow disk
 SECONDS_TO_END = 10
-ADDRESS = re.compile(rb"http://127\.0\.0\.1:(\d+)")
+ADDRESS = re.compile(rf"http://{re.escape(HOST)}:(\d+)".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class Service:
     process: subprocess.Popen[bytes]
     said: Path  # all that it has written
     port: int
+
+    @property
+    def address(self) -> str:
+        """Where it can be seen meanwhile."""
+        return f"http://{HOST}:{self.port}"
 
     def require(self) -> None:
         """Refuse to go on if the service has ended."""

@@ -176,6 +176,7 @@ def _sides(
             path = worker.started()
             progress.say("starting serve")
             with serving(command(run, options)) as service:
+                progress.say(f"serving on {service.address}")
                 yield _Sides(worker, path, service, search)
 
 
