@@ -272,7 +272,7 @@ def test_a_service_is_ended_whatever_happens() -> None:
         assert service.port == 4321
         service.require()
         assert service.process.poll() is None
-    assert service.process.poll() is not None
+    assert service.process.poll() == -signal.SIGTERM
     with pytest.raises(KeyboardInterrupt), started(python(SERVES)) as service:
         raise KeyboardInterrupt
     assert service.process.poll() is not None
