@@ -26,6 +26,7 @@ from transduce.bench.results import quantile
 from transduce.bench.served import COLUMNS, Comparison, Endurance, Memory
 from transduce.bench.service import processor_seconds, resident
 from transduce.bench.service import serving as started
+from transduce.bench.serving import Served
 from transduce.bench.sides import Worker
 from transduce.bench.translators import Translated
 from transduce.config import SearchConfig
@@ -138,7 +139,7 @@ def test_an_answer_that_is_none_is_wrong(body: bytes) -> None:
     with by_hand(lambda _: Said(200, body)) as (port, _):
         load = drive(port, texts(), iter([0]), clients=1)
     assert load.wrong == 1
-    assert load.first_wrong == Wrong("one", "ONE", f"no translation: {body!r}")
+    assert load.first_wrong == Wrong("one", "ONE", f"no text: {body!r}")
 
 
 def test_who_is_put_off_asks_again_after_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,6 +185,7 @@ def test_refusals_are_counted_by_status_and_are_no_translations() -> None:
     with by_hand(refuses) as (port, _):
         load = drive(port, texts(), iter(range(4)), clients=2)
     assert (load.answers, load.wrong, len(load.latencies)) == ({"200": 3, "413": 1}, 0, 3)
+    assert load.refused == "413: too long"
     assert load.speed == 3 / load.seconds
 
 
@@ -391,6 +393,23 @@ def test_the_report_has_a_row_for_each_side_and_their_ratio() -> None:
         "cpu, 1 thread, an abacus",
     ):
         assert line in found.report()
+
+
+def test_a_refusal_is_shown_in_the_words_of_the_service() -> None:
+    found = comparison(measured(90), measured(80, refused="413: too long"))
+    assert "first refused 413: too long" in found.report()
+    assert found.to_json()["serve"]["first_refused"] == "413: too long"
+    assert comparison(measured(90)).to_json()["serve"]["first_refused"] is None
+
+
+def test_a_service_that_refuses_everything_is_not_measured() -> None:
+    refusal = Said(400, b'{"error": "beam = 99: at most 16"}')
+    with (
+        by_hand(lambda _: refusal) as (port, _),
+        started(python(SERVES)) as service,
+        pytest.raises(BadInput, match="refuses all that it is asked, with 400: beam = 99: at most"),
+    ):
+        Served(replace(service, port=port), texts(), 2).measure(("all", SOURCES))
 
 
 def test_what_the_system_does_not_tell_is_left_empty() -> None:

@@ -61,6 +61,7 @@ class Load:
     retries: int = 0  # of requests that the service put off
     wrong: int = 0
     first_wrong: Wrong | None = None
+    refused: str = ""  # why the first was that was, in the service's words
     client_seconds: float = 0.0  # of the processor
     service_seconds: float | None = None
 
@@ -71,10 +72,13 @@ class Load:
 
     def take(self, texts: Texts, number: int, answer: Answer | None, seconds: float) -> None:
         """Count an answer, after so many seconds."""
-        if answer is None or answer.status != 200:
+        if answer is None:
+            return
+        if answer.status != 200:
+            self.refused = self.refused or f"{answer.status}: {_said(answer.body, 'error')}"
             return
         self.latencies.append(seconds)
-        found = _text(answer.body)
+        found = _said(answer.body, "text")
         if found != texts.expected[number]:
             self.wrong += 1
             self.first_wrong = self.first_wrong or Wrong(
@@ -105,7 +109,7 @@ def drive(
                 began = time.perf_counter()
                 if began > until:
                     break
-                answer = await _patiently(connection, texts.requests[number], load, require)
+                answer = await _patiently(connection, texts.requests[number], load, until, require)
                 load.take(texts, number, answer, time.perf_counter() - began)
 
     async def tell(began: float) -> None:
@@ -127,7 +131,7 @@ def drive(
 
 
 async def _patiently(
-    connection: Connection, request: bytes, load: Load, require: Callable[[], None]
+    connection: Connection, request: bytes, load: Load, until: float, require: Callable[[], None]
 ) -> Answer | None:
     """Ask, and ask again after the pause that the service wants; None where it has no answer."""
     for _ in range(TRIES):
@@ -140,20 +144,20 @@ async def _patiently(
             await asyncio.sleep(0.1)  # or a port that is closed would be asked without end
             return None
         load.answers[str(answer.status)] += 1
-        if answer.status != 503 or answer.retry_after is None:
+        if answer.status != 503 or answer.retry_after is None or time.perf_counter() > until:
             return answer
         load.retries += 1
         await asyncio.sleep(min(answer.retry_after, LONGEST_PAUSE))
     return None
 
 
-def _text(body: bytes) -> str:
-    """Return the translation of an answer; what holds none is shown as it came."""
+def _said(body: bytes, name: str) -> str:
+    """Return a field of an answer; what has none is shown as it came."""
     try:
-        found = json.loads(body)["text"]
+        found = json.loads(body)[name]
     except (ValueError, KeyError, TypeError):
         found = None
-    return found if isinstance(found, str) else f"no translation: {body!r:.200}"
+    return found if isinstance(found, str) else f"no {name}: {body!r:.200}"
 
 
 class Page(NamedTuple):

@@ -239,6 +239,7 @@ def _counts(loads: Sequence[Load]) -> dict[str, Any]:
     return {
         "answers": answers,
         "retries": retries,
+        "first_refused": _refused(loads) or None,
         "wrong": wrong,
         "first_wrong": first._asdict() if first else None,
     }
@@ -250,6 +251,7 @@ def _answers(loads: Sequence[Load]) -> dict[str, str]:
     said = ", ".join(f"{count:,} with {status}" for status, count in answers.items())
     notes = {
         "answers": f"{said}; {retries:,} retried after 503",
+        **({"first refused": refused} if (refused := _refused(loads)) else {}),
         "wrong": f"{wrong:,} that differ from what translate writes",
     }
     if first:
@@ -259,6 +261,10 @@ def _answers(loads: Sequence[Load]) -> dict[str, str]:
             "  found": repr(first.found),
         }
     return notes
+
+
+def _refused(loads: Sequence[Load]) -> str:
+    return next((load.refused for load in loads if load.refused), "")
 
 
 def _total(loads: Sequence[Load]) -> tuple[dict[str, int], int, int, Wrong | None]:

@@ -22,6 +22,7 @@ from transduce.bench.translation import read
 from transduce.bench.translators import Ours, Translated, translating
 from transduce.config import SearchConfig
 from transduce.engines.choice import ENGINES
+from transduce.errors import BadInput
 from transduce.folder import RunConfig
 from transduce.machine import cores, terminated_as_interrupted
 from transduce.progress import Progress, Silent
@@ -29,6 +30,7 @@ from transduce.progress import Progress, Silent
 MIX_SEED = 1
 LONGEST_MIX = 8  # lines joined
 WARM_UP = 10.0  # seconds at most, before memory is watched
+LONGEST_ROUND = 3600.0  # seconds, then it ends with what was answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class Served:
     def measure(self, request: tuple[str, Sequence[str]]) -> Load:
         """Have the clients ask for as many of the texts as there are lines."""
         _, lines = request
-        return _driven(self.service, self.texts, iter(range(len(lines))), clients=self.clients)
+        order = iter(range(len(lines)))
+        return _driven(self.service, self.texts, order, clients=self.clients, seconds=LONGEST_ROUND)
 
 
 def compare(
@@ -188,6 +191,8 @@ def _driven(service: Service, texts: Texts, order: Iterator[int], **how: Any) ->
     if before is not None and after is not None:
         load.service_seconds = after - before
     service.require()
+    if not load.answers["200"] and load.refused:
+        raise BadInput(f"the service refuses all that it is asked, with {load.refused}")
     return load
 
 
