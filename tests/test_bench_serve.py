@@ -308,7 +308,9 @@ def test_a_service_that_says_nothing_is_not_waited_for_without_end(
 def test_a_service_that_ends_is_noticed() -> None:
     with started(python(f"{SERVES.partition('time.sleep')[0]} print('no more')")) as service:
         service.process.wait()
-        with pytest.raises(BadInput, match="the service has ended: no more"):
+        with pytest.raises(
+            BadInput, match="the service has ended with status 0; its last words: no more"
+        ):
             service.require()
 
 

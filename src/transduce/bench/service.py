@@ -35,7 +35,10 @@ class Service:
     def require(self) -> None:
         """Refuse to go on if the service has ended."""
         if self.process.poll() is not None:
-            raise BadInput(f"the service has ended: {_last_words(self.said)}")
+            raise BadInput(
+                f"the service has ended with status {self.process.returncode}; "
+                f"its last words: {_last_words(self.said)}"
+            )
 
     def resident(self) -> int | None:
         """Return the bytes of memory that it holds now, where the system tells."""
