@@ -351,7 +351,7 @@ def measured(*speeds: float, **changes: Any) -> Load:
 def comparison(*loads: Load) -> Comparison:
     return Comparison(
         path="by hand on cpu",
-        whole=tuple(Translated(1.0, ["x"] * 100, 5) for _ in loads),
+        whole=tuple(Translated(1.0, ["x"] * 100, 5, 1.6) for _ in loads),
         each=(0.001, 0.002, 0.003),
         loads=loads,
         alone=measured(3.0, clients=1),
@@ -370,6 +370,9 @@ def test_the_ratio_is_of_the_medians_and_ranges_over_rounds() -> None:
     assert facts["translate"]["sentences_per_second"] == 100
     assert facts["serve"]["latency_ms"] == pytest.approx({"median": 51, "95": 96, "99": 100})
     assert (facts["serve"]["cores"], facts["serve"]["cores_of_clients"]) == (1.5, 0.25)
+    assert facts["processor_ms_per_sentence"] == pytest.approx(
+        {"translate": 16, "serve": 4500 / 290, "clients": 750 / 290}
+    )
     assert facts["serve"]["answers"] == {"200": 90 + 80 + 120 + 3}
     assert facts["page"] == {"files": 4, "bytes": 5000, "ms": 7.1}
     json.dumps(facts)
@@ -383,7 +386,7 @@ def test_the_report_has_a_row_for_each_side_and_their_ratio() -> None:
     assert [row.split("  ")[0] for row in rows] == ["translate", "serve, 2 clients", "ratio"]
     assert rows[1].split() == [
         *("serve,", "2", "clients", "85.0", "80.0", "to", "90.0", "51.0", "96.0", "100.0"),
-        *("51.0", "96.0", "1.50", "0.25"),
+        *("51.0", "96.0", "17.65", "2.94"),
     ]
     assert rows[2].split() == ["ratio", "0.850", "0.800", "to", "0.900"]
     for line in (
@@ -417,6 +420,7 @@ def test_a_service_that_refuses_everything_is_not_measured() -> None:
 def test_what_the_system_does_not_tell_is_left_empty() -> None:
     found = comparison(measured(90, service_seconds=None))
     assert found.to_json()["serve"]["cores"] is None
+    assert found.to_json()["processor_ms_per_sentence"]["serve"] is None
     assert quantile([], 0.5) is None
 
 

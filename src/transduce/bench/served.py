@@ -1,5 +1,6 @@
 """What was measured of a service: as a table for people, as JSON for machines."""
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from transduce.progress import duration
 
 COLUMNS = (
     *("", "sentences/s", "lowest to highest", "median, ms", "95th", "99th"),
-    *("alone: median, ms", "95th", "cores", "of clients"),
+    *("alone: median, ms", "95th", "processor, ms", "clients'"),
 )
 
 
@@ -53,6 +54,21 @@ class Comparison:
     def _ratios(self) -> list[float]:
         return [a / b for a, b in zip(self._served, self._translated, strict=True)]
 
+    @property
+    def _costs(self) -> dict[str, float | None]:
+        """The processor's milliseconds for a sentence: of each side, and of the clients.
+
+        They hardly depend on what else the machine has to do, as the speeds do.
+        """
+        answered = sum(load.answers["200"] for load in self.loads) or math.inf
+        service = [load.service_seconds for load in self.loads if load.service_seconds is not None]
+        translated = sum(one.processor_seconds for one in self.whole)
+        return {
+            "translate": 1000 * translated / sum(len(one.outputs) for one in self.whole),
+            "serve": 1000 * sum(service) / answered if len(service) == len(self.loads) else None,
+            "clients": 1000 * sum(load.client_seconds for load in self.loads) / answered,
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as a JSON object."""
         return {
@@ -70,6 +86,7 @@ class Comparison:
             "translate": {**_speeds(self._translated), "latency_ms_alone": _latency(self.each)},
             "ratio": round(self.ratio, 3),
             "ratios": [round(one, 3) for one in self._ratios],
+            "processor_ms_per_sentence": self._costs,
             "page": _page(self.page),
             "search": self.search.to_json(),
             "text": self.text,
@@ -85,20 +102,22 @@ class Comparison:
                 *_range(self._translated, ",.1f"),
                 *("", "", ""),
                 *_milliseconds(self.each, 0.5, 0.95),
-                *("", ""),
+                _number(self._costs["translate"]),
+                "",
             ],
             [
                 f"serve, {self.loads[0].clients} clients",
                 *_range(self._served, ",.1f"),
                 *_milliseconds(self.latencies, 0.5, 0.95, 0.99),
                 *_milliseconds(self.alone.latencies, 0.5, 0.95),
-                _number(_cores_of_service(self.loads)),
-                _number(_cores_of_clients(self.loads)),
+                _number(self._costs["serve"]),
+                _number(self._costs["clients"]),
             ],
             ["ratio", f"{self.ratio:.3f}", _range(self._ratios, ".3f")[1], *[""] * 7],
         ]
         notes = {
             "rounds": f"median of {len(self.whole)}, each all of the text, by turns",
+            "processor": "time of all its cores for a sentence; the clients share them",
             **_answers([*self.loads, self.alone]),
             "page": _page_in_words(self.page),
             "text": self.text,

@@ -30,6 +30,7 @@ class Translated(NamedTuple):
     seconds: float
     outputs: list[str]
     peak_memory: int  # of the process until now
+    processor_seconds: float = 0.0  # of all its threads, in this while
 
 
 class Ours:
@@ -163,10 +164,11 @@ def translating(make: Any, first: str, *arguments: Any) -> tuple[str, Work]:
         how, lines = request
         if how == "each":
             return _each(side, lines)
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         outputs = side.translate(lines)
         synchronise(side.device)
-        return Translated(time.perf_counter() - began, outputs, peak_memory(side.device))
+        seconds, busy = time.perf_counter() - began, time.process_time() - busy
+        return Translated(seconds, outputs, peak_memory(side.device), busy)
 
     return side.path, work
 
