@@ -19,6 +19,7 @@ ROOT = PACKAGE.parents[1]
 # Names of XML, which nobody fetches.
 NAMESPACE = re.compile(r"http://www\.w3\.org/(2000/svg|1999/xlink|1999/xhtml|1998/Math/MathML)")
 ADDRESS = re.compile(r"""\b(?:https?|wss?|ftp)://[^\s"'`)]*|(?<=["'`(=])\s*//[\w.-]+\.[^\s"'`)]*""")
+FETCHED = {".js", ".css", ".svg", ".png", ".ico"}  # other references are links to pages and answers
 IMPORT = re.compile(r"""(?:\bfrom\s+|\bimport\s*\(?)\s*["']([^"']+)["']""")
 
 
@@ -63,7 +64,7 @@ def references(path: Path) -> Iterator[str]:
     found = Inline(text).references if path.suffix == ".html" else IMPORT.findall(text)
     for one in found:
         there = urljoin(f"/{path.name}", one)
-        if there.startswith("/") and Path(there).suffix:  # others are pages, or data: of their own
+        if there.startswith("/") and Path(there).suffix in FETCHED:
             yield there.removeprefix("/")
 
 
