@@ -6,14 +6,14 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint types unit format clean
+.PHONY: help demo test test-gpu lint types unit browser format clean
 
 help:
 	@echo "make demo      install into $(VENV), train on the corpus that comes along, translate, show"
-	@echo "make test      install into $(VENV), lint, type-check, test"
+	@echo "make test      install into $(VENV), lint, type-check, test; installs Chromium if root on Debian"
 	@echo "make test-gpu  test what needs a GPU, with what is installed"
 	@echo "make format    format the code"
-	@echo "make clean     remove what these commands made"
+	@echo "make clean     remove what these commands made in this folder"
 
 # Installed anew when what is to be installed has changed.
 $(VENV)/user: pyproject.toml constraints.txt
@@ -43,9 +43,23 @@ types: $(VENV)/dev
 	@echo "== mypy --strict: types"
 	@$(BIN)/mypy
 
-unit: $(VENV)/dev
+# A process a core, each with one thread. No more than 8: every one imports torch and trains its own
+# small models, and the longest tests set the end.
+unit: $(VENV)/dev browser
 	@echo "== pytest: tests with branch coverage"
-	@$(BIN)/python -m pytest --cov --cov-report=term
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term \
+		--numprocesses logical --maxprocesses 8 --dist worksteal
+
+# A real browser tests the pages. Without one those tests are skipped, and the rest stands.
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
+browser:
+	@for name in $(BROWSERS); do command -v $$name > /dev/null && exit; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "== installing Chromium for the tests of pages"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -qq --no-install-recommends chromium fonts-liberation > /dev/null && exit; \
+	fi; \
+	echo "== no browser: the tests of pages are skipped; to have them, install chromium and run again"
 
 # With the torch that fits the machine's driver: $(VENV) has it, or the machine itself.
 test-gpu:

@@ -222,3 +222,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def quantile(seconds: Sequence[float], part: float) -> float | None:
+    """Return the milliseconds that so large a part of some times took at most; None of none."""
+    if not seconds:
+        return None
+    ordered = sorted(seconds)
+    return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]

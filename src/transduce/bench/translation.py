@@ -15,7 +15,7 @@ from typing import Any
 
 from transduce import score, text
 from transduce.bench import hardware
-from transduce.bench.results import aligned, machine_in_words
+from transduce.bench.results import aligned, machine_in_words, quantile
 from transduce.bench.sides import Worker, by_turns, installed, library, named, named_peers
 from transduce.bench.translators import (
     CTranslate2,
@@ -68,10 +68,7 @@ class Measured:
 
     def quantile(self, part: float) -> float | None:
         """Return the milliseconds that so large a part of single sentences took at most."""
-        if not self.each:
-            return None
-        ordered = sorted(self.each)
-        return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+        return quantile(self.each, part)
 
     def to_json(self) -> dict[str, Any]:
         """Return what was measured as a JSON object."""
@@ -186,7 +183,7 @@ def compare(
     config = RunConfig.load(run)
     search = config.search.replace(**(settings or {}))
     chosen, names = _engines(engines, device), named_peers(peers, PEERS, progress)
-    texts, references = _read(source, reference, lines)
+    texts, references = read(source, reference, lines)
     codec = Codec.load(run / "subwords.json")
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminated_as_interrupted("stopped: nothing was measured"))
@@ -240,8 +237,8 @@ def compare(
     )
 
 
-def _read(
-    source: str, reference: str | None, lines: int | None
+def read(
+    source: str, reference: str | None = None, lines: int | None = None
 ) -> tuple[list[str], list[str] | None]:
     """Read the first lines of a text that are not blank, and their translations by people."""
     texts = list(text.open_lines(source))

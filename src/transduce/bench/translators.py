@@ -30,13 +30,21 @@ class Translated(NamedTuple):
     seconds: float
     outputs: list[str]
     peak_memory: int  # of the process until now
+    processor_seconds: float = 0.0  # of all its threads, in this while
 
 
 class Ours:
     """One of our engines."""
 
     def __init__(
-        self, run: Path, engine: str, device: str, search: SearchConfig, batch: int | None
+        self,
+        run: Path,
+        engine: str,
+        device: str,
+        search: SearchConfig,
+        batch: int | None,
+        *,
+        split: bool = False,
     ) -> None:
         from transduce.translator import Translator
 
@@ -47,11 +55,13 @@ class Ours:
         self.path = self.translator.engine.name
         self.device = "cuda" if "cuda" in self.path else "cpu"
         self.settings: dict[str, Any] = {"beam": search.beam, "alpha": search.alpha}
-        self.batch = batch
+        self.batch, self.split = batch, split
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Translate all lines."""
-        found = self.translator.translate(lines, batch=self.batch, **self.settings)
+        found = self.translator.translate(
+            lines, batch=self.batch, split=self.split, **self.settings
+        )
         return [one.text for one in found]
 
 
@@ -154,10 +164,11 @@ def translating(make: Any, first: str, *arguments: Any) -> tuple[str, Work]:
         how, lines = request
         if how == "each":
             return _each(side, lines)
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         outputs = side.translate(lines)
         synchronise(side.device)
-        return Translated(time.perf_counter() - began, outputs, peak_memory(side.device))
+        seconds, busy = time.perf_counter() - began, time.process_time() - busy
+        return Translated(seconds, outputs, peak_memory(side.device), busy)
 
     return side.path, work
 

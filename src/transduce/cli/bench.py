@@ -34,6 +34,16 @@ transduce bench translate runs/en-de test.en test.de --engine ctranslate2:int8 -
 transduce bench translate runs/en-de test.en --lines 100 --rounds 5 --json
 """
 
+EXAMPLES_SERVE = """
+[bold]Examples[/bold]
+
+transduce bench serve runs/en-de test.en
+
+transduce bench serve runs/en-de test.en --engine ctranslate2:int8 --clients 8 --json
+
+transduce bench serve runs/en-de test.en --seconds 300 --clients 64
+"""
+
 app = typer.Typer(help="Measure, side by side with peers.", no_args_is_help=True)
 
 
@@ -182,4 +192,72 @@ def translate(
         device=device,
         progress=for_people(),
     )
+    typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())
+
+
+@app.command(epilog=EXAMPLES_SERVE)
+def serve(
+    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
+    source: Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst).")],
+    *,
+    clients: Annotated[int, typer.Option(help="That ask at the same time.", min=1)] = 32,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Load it for so long with texts of mixed lengths, and watch its memory.", min=1
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(help="auto, torch, ctranslate2, ctranslate2:int8 …; auto: the fastest."),
+    ] = "auto",
+    lines: Annotated[int | None, typer.Option(help="Of the text. Default: all.", min=1)] = None,
+    single: Annotated[
+        int, typer.Option(help="Lines that a single client sends, alone.", min=0)
+    ] = 50,
+    rounds: Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)] = 3,
+    beam: Annotated[int | None, typer.Option(help="Width of the search. Default: 4.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every round.")] = False,
+) -> None:
+    """Measure how fast a service answers many clients at once, beside translate --split.
+
+    Sentences a second of both on the same lines, by turns; how long an answer takes, under load and
+    to a single client; and what service and clients cost. Every answer is compared with what
+    translate writes. With --seconds the service is loaded for so long, and its memory is watched.
+    """
+    from transduce.bench import serving
+    from transduce.bench.served import Comparison, Endurance
+    from transduce.progress import for_people
+
+    asked = {"beam": beam, "alpha": alpha}
+    settings = {name: value for name, value in asked.items() if value is not None}
+    progress = for_people()
+    found: Comparison | Endurance
+    if seconds is None:
+        found = serving.compare(
+            run,
+            source,
+            engine=engine,
+            clients=clients,
+            lines=lines,
+            single=single,
+            rounds=rounds,
+            settings=settings,
+            device=device,
+            progress=progress,
+        )
+    else:
+        found = serving.endure(
+            run,
+            source,
+            seconds=seconds,
+            engine=engine,
+            clients=clients,
+            lines=lines,
+            settings=settings,
+            device=device,
+            progress=progress,
+        )
     typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())

@@ -1,0 +1,225 @@
+"""How fast a service answers many at once, beside `translate`; and whether it lasts.
+
+The service and a Translator have the same engine and settings, each in a process of its own, and
+take turns. The clients share the cores with the service: what they cost is told.
+"""
+
+import contextlib
+import functools
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transduce.bench import hardware
+from transduce.bench.load import Load, Texts, drive, open_page
+from transduce.bench.served import Comparison, Endurance, Memory
+from transduce.bench.service import Service, command, serving
+from transduce.bench.sides import Worker, by_turns, library, named
+from transduce.bench.translation import read
+from transduce.bench.translators import Ours, Translated, translating
+from transduce.config import SearchConfig
+from transduce.engines.choice import ENGINES
+from transduce.errors import BadInput
+from transduce.folder import RunConfig
+from transduce.machine import cores, terminated_as_interrupted
+from transduce.progress import Progress, Silent
+
+MIX_SEED = 1
+LONGEST_MIX = 8  # lines joined
+WARM_UP = 10.0  # seconds at most, before memory is watched
+LONGEST_ROUND = 3600.0  # seconds, then it ends with what was answered
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The side of the service: takes its turn with all of the texts."""
+
+    service: Service
+    texts: Texts
+    clients: int
+    name: str = "serve"
+
+    def measure(self, request: tuple[str, Sequence[str]]) -> Load:
+        """Have the clients ask for as many of the texts as there are lines."""
+        _, lines = request
+        order = iter(range(len(lines)))
+        return _driven(self.service, self.texts, order, clients=self.clients, seconds=LONGEST_ROUND)
+
+
+def compare(
+    run: Path,
+    source: str,
+    *,
+    engine: str = "auto",
+    clients: int = 32,
+    lines: int | None = None,
+    single: int = 50,
+    rounds: int = 3,
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Measure how fast a service translates the lines of a text, beside `translate`.
+
+    `single` of them are sent by a single client, too. An engine is named as `bench translate` takes
+    it, with a quantisation behind a colon.
+    """
+    progress = progress or Silent()
+    texts, _ = read(source, lines=lines)
+    with _sides(run, engine, device, settings or {}, texts, progress) as sides:
+        wanted = sides.worker.measure(("all", texts)).outputs
+        served = Served(sides.service, Texts(texts, wanted, settings or {}), clients)
+        page = open_page(sides.service.port)
+        whole, loads = by_turns(
+            [sides.worker, served], ("all", texts), rounds, _speed, progress, warm_ups=1
+        )
+        each = sides.worker.measure(("each", texts[:single]))
+        some = iter(range(min(single, len(texts))))
+        alone = _driven(sides.service, served.texts, some, clients=1)
+    return Comparison(
+        path=sides.path,
+        whole=tuple(whole),
+        each=tuple(each),
+        loads=tuple(loads),
+        alone=alone,
+        page=page,
+        search=sides.search,
+        text=f"{len(texts):,} lines of {source}",
+        machine=_machine(sides.path),
+    )
+
+
+def endure(
+    run: Path,
+    source: str,
+    *,
+    seconds: float,
+    engine: str = "auto",
+    clients: int = 32,
+    lines: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Endurance:
+    """Load a service with texts of mixed lengths for so long; compare every answer, watch memory.
+
+    The texts are lines of a file, paragraphs joined of several, and several lines at once.
+    """
+    progress = progress or Silent()
+    every, _ = read(source, lines=lines)
+    mix = mixed(every)
+    watched: list[tuple[float, int]] = []
+    with _sides(run, engine, device, settings or {}, every, progress) as sides:
+        texts = Texts(mix, expected(sides.worker, mix), settings or {})
+        page = open_page(sides.service.port)
+        draw = random.Random(MIX_SEED)
+        order = iter(functools.partial(draw.randrange, len(mix)), -1)  # without end
+        warm_up = min(WARM_UP, seconds / 10)
+        _driven(sides.service, texts, order, clients=clients, seconds=warm_up)
+        with progress.watch("loading") as show:
+
+            def every_second(elapsed: float, load: Load) -> None:
+                size = sides.service.resident()
+                if size is not None:
+                    watched.append((elapsed, size))
+                show(
+                    min(1.0, elapsed / seconds),
+                    f"{load.answers['200']:,} answers, {load.wrong:,} wrong, "
+                    f"{load.retries:,} retried",
+                )
+
+            load = _driven(
+                *(sides.service, texts, order),
+                clients=clients,
+                seconds=seconds,
+                every_second=every_second,
+            )
+    return Endurance(
+        path=sides.path,
+        load=load,
+        memory=Memory(tuple(time for time, _ in watched), tuple(size for _, size in watched)),
+        page=page,
+        search=sides.search,
+        text=f"{len(mix):,} texts of mixed lengths of {len(every):,} lines of {source}",
+        machine=_machine(sides.path),
+    )
+
+
+class _Sides(NamedTuple):
+    """What is measured."""
+
+    worker: Worker
+    path: str
+    service: Service
+    search: SearchConfig
+
+
+@contextlib.contextmanager
+def _sides(
+    run: Path,
+    engine: str,
+    device: str,
+    settings: Mapping[str, Any],
+    texts: Sequence[str],
+    progress: Progress,
+) -> Iterator[_Sides]:
+    """Start a Translator and a service with the same engine and settings."""
+    search = RunConfig.load(run).search.replace(**settings)
+    named("engine", [engine], ENGINES)
+    name, _, quantize = engine.partition(":")
+    options = ["--engine", name, "--quantize", quantize or "none", "--device", device]
+    with terminated_as_interrupted("stopped: nothing was measured"):
+        progress.say("starting translate")
+        arguments = (run, engine, device, search, None)
+        make = functools.partial(Ours, split=True)
+        with Worker("translate", make, texts[0], *arguments, begin=translating) as worker:
+            path = worker.started()
+            progress.say("starting serve")
+            with serving(command(run, options)) as service:
+                progress.say(f"serving on {service.address}")
+                yield _Sides(worker, path, service, search)
+
+
+def _driven(service: Service, texts: Texts, order: Iterator[int], **how: Any) -> Load:
+    """Drive a load, and note what it cost the service."""
+    before = service.processor_seconds()
+    load = drive(service.port, texts, order, require=service.require, **how)
+    after = service.processor_seconds()
+    if before is not None and after is not None:
+        load.service_seconds = after - before
+    service.require()
+    if not load.answers["200"] and load.refused:
+        raise BadInput(f"the service refuses all that it is asked, with {load.refused}")
+    return load
+
+
+def mixed(lines: Sequence[str]) -> list[str]:
+    """Return the lines, half as many paragraphs joined of several, and texts of several lines."""
+    draw = random.Random(MIX_SEED)
+
+    def several() -> list[str]:
+        return draw.choices(lines, k=draw.randint(2, LONGEST_MIX))
+
+    paragraphs = [" ".join(several()) for _ in range(0, len(lines), 2)]
+    pages = ["\n".join(several()) for _ in range(0, len(lines), 4)]
+    return [*lines, *paragraphs, *pages]
+
+
+def expected(worker: Worker, texts: Sequence[str]) -> list[str]:
+    """Return what the service must answer: line by line what `translate --split` writes."""
+    split = [text.split("\n") for text in texts]
+    found = iter(worker.measure(("all", [line for own in split for line in own])).outputs)
+    return ["\n".join(itertools.islice(found, len(own))) for own in split]
+
+
+def _machine(path: str) -> dict[str, Any]:
+    libraries = dict.fromkeys(["torch", library(path.partition(" ")[0]), "fastapi", "uvicorn"])
+    return hardware.describe("cuda" if "cuda" in path else "cpu", cores(), libraries)
+
+
+def _speed(found: Translated | Load) -> str:
+    speed = found.speed if isinstance(found, Load) else len(found.outputs) / found.seconds
+    return f"{speed:,.1f} sentences/s"

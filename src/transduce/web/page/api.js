@@ -1,0 +1,37 @@
+// The service's answers, and what went wrong in one sentence.
+
+export class Refusal extends Error {
+  constructor(message, status = 0, retryAfter = null) {
+    super(message);
+    this.status = status; // 0: no answer came
+    this.retryAfter = retryAfter; // seconds, where the service says when to come again
+  }
+}
+
+async function ask(path, options) {
+  let response, said;
+  try {
+    response = await fetch(path, options);
+    said = await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    if (response === undefined) throw new Refusal("The service does not answer");
+    said = {}; // something in between has answered, not in JSON
+  }
+  if (response.ok && said.error === undefined) return said;
+  const seconds = Number.parseFloat(response.headers.get("Retry-After"));
+  throw new Refusal(
+    said.error ?? `The service answered ${response.status}, without a word on why.`,
+    response.status,
+    Number.isNaN(seconds) ? null : seconds,
+  );
+}
+
+function post(path, body, signal) {
+  const headers = { "Content-Type": "application/json" };
+  return ask(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+}
+
+export const fetchModels = () => ask("/api/models");
+export const translate = (body, signal) => post("/api/translate", body, signal);
+export const inspect = (body, signal) => post("/api/inspect", body, signal);

@@ -1,0 +1,128 @@
+// The card of a word: how sure the model was, and what else it considered at that step.
+
+import { probability } from "/inspections.js";
+
+const WAIT = 120; // ms that the pointer rests on a word before its card opens
+const LEAVE = 200; // ms in which the pointer may move over to the card
+
+export function percent(chance) {
+  if (chance > 0.995) return "over 99%";
+  if (chance < 0.005) return "under 1%";
+  return `${Math.round(chance * 100)}%`;
+}
+
+function make(name, className, ...children) {
+  const element = document.createElement(name);
+  element.className = className;
+  element.append(...children);
+  return element;
+}
+
+/** A bar of some length between 0 and 1; the number stands beside it. */
+export function bar(length) {
+  const fill = make("span", "fill");
+  fill.style.width = `${100 * length}%`;
+  const whole = make("span", "meter", fill);
+  whole.setAttribute("aria-hidden", "true");
+  return whole;
+}
+
+/** Write a piece: a dot stands before what goes on with a word. */
+function written(text, inspection, step) {
+  const hasSpaces = inspection.target.some((piece) => piece.startsWith(" "));
+  const goesOn = hasSpaces && step > 0 && !text.startsWith(" ") && text !== "</s>";
+  return goesOn ? `·${text}` : text.trim() || "␣";
+}
+
+function considered(inspection, step) {
+  const rows = inspection.alternatives[step].map(([text, chance]) => {
+    const row = make("li", text === inspection.target[step] ? "written" : "");
+    const piece = make("span", "piece", written(text, inspection, step));
+    row.append(piece, bar(chance), make("span", "number", percent(chance)));
+    return row;
+  });
+  return make("ol", "", ...rows);
+}
+
+function contents(word, { sentence, pieces }) {
+  const { inspection } = sentence;
+  if (inspection === null) return [make("p", "quiet", "Looking inside …")];
+  if (inspection.problem) return [make("p", "quiet", inspection.problem)];
+  if (!pieces) return [make("p", "quiet", "The model wrote this together with its neighbours.")];
+  const title = make("p", "title", make("strong", "", word.textContent));
+  title.append(` ${percent(probability(inspection, pieces))} likely`);
+  const about =
+    pieces.length === 1
+      ? "What it considered here:"
+      : `Written in ${pieces.length} pieces; what it considered for each:`;
+  const steps = make("div", "steps", ...pieces.map((step) => considered(inspection, step)));
+  return [title, make("p", "quiet", about), steps];
+}
+
+export class Card {
+  #word = null;
+  #timer = null;
+
+  /** `place` tells what a word's element is; `want` fetches what is not known of it yet. */
+  constructor(element, words, { place, want }) {
+    this.element = element;
+    this.place = place;
+    this.want = want;
+    words.addEventListener("pointerover", (event) => {
+      const word = event.target.closest(".word");
+      if (word && event.pointerType === "mouse") this.#later(() => this.show(word), WAIT);
+    });
+    words.addEventListener("pointerout", () => this.#later(() => this.hide(), LEAVE));
+    element.addEventListener("pointerover", () => clearTimeout(this.#timer));
+    element.addEventListener("pointerout", () => this.#later(() => this.hide(), LEAVE));
+    words.addEventListener("focusin", (event) => {
+      if (event.target.matches(".word")) this.show(event.target);
+    });
+    words.addEventListener("focusout", () => this.hide());
+    addEventListener("scroll", () => this.hide(), { capture: true, passive: true });
+    addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.hide();
+    });
+  }
+
+  show(word) {
+    clearTimeout(this.#timer);
+    const place = this.place(word);
+    if (!word.isConnected || !place) return;
+    this.hide();
+    this.#word = word;
+    this.element.replaceChildren(...contents(word, place));
+    word.setAttribute("aria-describedby", this.element.id);
+    this.element.showPopover();
+    this.#stand(word);
+    if (place.sentence.inspection === null) this.want(place.sentence);
+  }
+
+  /** Show what has come to be known meanwhile. */
+  refresh(sentence) {
+    if (this.#word && this.place(this.#word)?.sentence === sentence) this.show(this.#word);
+  }
+
+  hide() {
+    clearTimeout(this.#timer);
+    if (this.#word === null) return;
+    this.#word.removeAttribute("aria-describedby");
+    this.#word = null;
+    this.element.hidePopover();
+  }
+
+  #later(work, delay) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(work, delay);
+  }
+
+  /** Below the word, or above it where there is more room; never outside of the window. */
+  #stand(word) {
+    const { left, top, bottom } = word.getClientRects()[0];
+    const { offsetWidth: width, offsetHeight: height } = this.element;
+    const { clientWidth, clientHeight } = document.documentElement;
+    const isBelow = bottom + height + 8 < clientHeight || bottom + top < clientHeight;
+    this.element.style.left = `${Math.max(8, Math.min(left, clientWidth - width - 8))}px`;
+    this.element.style.top = `${isBelow ? bottom + 6 : Math.max(8, top - height - 6)}px`;
+  }
+}

@@ -1,0 +1,122 @@
+// Looking inside: sentences in view are inspected once their translation stands still, and the one
+// that the reader is at is shown with its candidates, its words' attention, and every head.
+
+import { Card } from "/card.js";
+import { Inspections } from "/inspections.js";
+import { SentencePanel } from "/sentence.js";
+
+const STILL = 250; // ms that a translation stands before it is looked into
+
+const byId = (id) => document.getElementById(id);
+
+async function loadExplorer() {
+  const style = document.createElement("link");
+  style.rel = "stylesheet";
+  style.href = "/explorer.css";
+  document.head.append(style);
+  const { Explorer } = await import("/explorer.js");
+  const options = { document: "/api/explorer.html" };
+  return { explorer: new Explorer(byId("explorer"), options), inspection: null };
+}
+
+export class Focus {
+  #inspections = new Inspections();
+  #timer = null;
+  #isLooking = false;
+  #word = null; // the chosen one's element
+  #explorer = null; // once it was asked for
+
+  /** `onCandidate` hears of a sentence which candidate the reader takes. */
+  constructor(view, settings, onCandidate) {
+    this.view = view;
+    this.settings = settings;
+    this.card = new Card(byId("card"), view.element, {
+      place: (word) => view.place(word),
+      want: (sentence) => this.#look(sentence),
+    });
+    this.panel = new SentencePanel(
+      { echo: byId("echo"), note: byId("echo-note"), candidates: byId("candidates") },
+      (rank) => onCandidate(view.selected, rank),
+    );
+    const attention = byId("attention");
+    attention.open = settings.get("explorer") ?? false;
+    attention.addEventListener("toggle", () => {
+      settings.set("explorer", attention.open);
+      this.#explore();
+    });
+  }
+
+  /** Look at a word: what it attended to; its heads open unless the reader has closed them. */
+  chooseWord(word) {
+    const { sentence } = this.view.place(word);
+    this.#mark(word);
+    this.view.select(sentence);
+    if (this.settings.get("explorer") === undefined) byId("attention").open = true;
+    this.show();
+    if (sentence.inspection === null) this.#look(sentence);
+  }
+
+  /** Show the selected sentence as it is now. */
+  show() {
+    const { selected } = this.view;
+    byId("focus").hidden = selected === null;
+    if (selected === null) return;
+    if (!selected.words?.includes(this.#word)) this.#mark(null);
+    this.panel.show(selected, this.#word && this.#wordNow());
+    this.#explore();
+    if (selected.inspection === null) this.lookSoon();
+  }
+
+  lookSoon() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#lookAround(), STILL);
+  }
+
+  #mark(word) {
+    this.#word?.classList.remove("chosen");
+    this.#word = word;
+    word?.classList.add("chosen");
+  }
+
+  #wordNow() {
+    return { text: this.#word.textContent, pieces: this.view.place(this.#word).pieces };
+  }
+
+  /** Inspect what is in view, one sentence after the other, so that translating goes first. */
+  async #lookAround() {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      for (let next; (next = this.#next()); ) await this.#look(next);
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  #next() {
+    const { selected, unseen } = this.view;
+    if (selected?.inspection === null) return selected;
+    return this.settings.shades ? unseen[0] : undefined;
+  }
+
+  async #look(sentence) {
+    const { model, segment, text } = sentence;
+    const inspection = await this.#inspections.get(model, segment.source, text);
+    this.view.shade(sentence, inspection);
+    this.card.refresh(sentence);
+    if (sentence === this.view.selected) this.show();
+  }
+
+  async #explore() {
+    const { selected } = this.view;
+    if (!byId("attention").open || !selected?.inspection) return;
+    byId("explorer").hidden = Boolean(selected.inspection.problem);
+    if (selected.inspection.problem) return;
+    this.#explorer ??= loadExplorer();
+    const shown = await this.#explorer;
+    if (shown.inspection !== selected.inspection) shown.explorer.show(selected.inspection);
+    shown.inspection = selected.inspection;
+    const pieces = this.#word && this.#wordNow().pieces;
+    if (pieces) shown.explorer.highlight("target", pieces[0]);
+  }
+}

@@ -1,0 +1,124 @@
+// The sentence that is looked at: its source, tinted by attention, and what the search has found.
+
+import { bar } from "/card.js";
+import { attended, piecesOfWords } from "/inspections.js";
+
+/** Say how likely a candidate is beside the best one. */
+export function compared(candidate, best) {
+  const ratio = Math.exp(candidate.log_probability - best.log_probability);
+  const times = (number) => `${Number(number.toPrecision(2))} times`;
+  if (candidate === best) return "the model's first choice";
+  if (ratio > 1.05) return `${times(ratio)} as likely, but behind for its length`;
+  if (ratio > 0.95) return "just as likely";
+  if (ratio > 0.5) return `${Math.round(100 * ratio)}% as likely`;
+  if (ratio > 0.001) return `${times(1 / ratio)} less likely`;
+  return "over 1,000 times less likely";
+}
+
+/** Return which words are not in the other text, in order (longest common subsequence). */
+export function different(words, others) {
+  const common = Array.from({ length: words.length + 1 }, () => new Uint16Array(others.length + 1));
+  for (let i = words.length - 1; i >= 0; i--) {
+    for (let j = others.length - 1; j >= 0; j--) {
+      common[i][j] =
+        words[i] === others[j]
+          ? common[i + 1][j + 1] + 1
+          : Math.max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  let j = 0;
+  return words.map((word, i) => {
+    while (j < others.length && word !== others[j] && common[i][j + 1] >= common[i + 1][j]) j++;
+    if (word !== others[j]) return true;
+    j++;
+    return false;
+  });
+}
+
+function textOf(candidate, best) {
+  const own = candidate.text.split(/(\s+)/);
+  const is = different(own, best.text.split(/(\s+)/));
+  return own.map((part, i) => {
+    if (!is[i] || part.trim() === "") return part;
+    const mark = document.createElement("mark");
+    mark.textContent = part;
+    return mark;
+  });
+}
+
+export class SentencePanel {
+  #elements;
+  #shown = null; // what the list shows, to leave it alone while nothing changes
+
+  /** `onChoose` hears the rank of the candidate that the reader takes. */
+  constructor(elements, onChoose) {
+    this.#elements = elements; // {echo, note, candidates}
+    elements.candidates.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (button) onChoose(Number(button.dataset.rank));
+    });
+  }
+
+  /** Show a sentence and, where one of its words is chosen, what that attended to. */
+  show(sentence, word = null) {
+    this.#echo(sentence, word);
+    this.#list(sentence);
+  }
+
+  #echo({ segment, inspection }, word) {
+    const { echo, note } = this.#elements;
+    echo.replaceChildren(segment.source);
+    note.textContent = "Choose a word of the translation to see what it attended to.";
+    if (!inspection || inspection.problem) {
+      if (inspection?.problem) note.textContent = inspection.problem;
+      return;
+    }
+    if (!word?.pieces) return;
+    const weights = attended(inspection, word.pieces);
+    const most = Math.max(...weights);
+    const words = piecesOfWords(inspection, "source").map((own, i) => {
+      const text = own.map((piece) => inspection.source[piece]).join("");
+      const mark = document.createElement("span");
+      mark.className = "attended";
+      mark.style.setProperty("--weight", `${(100 * weights[i]).toFixed(1)}%`);
+      mark.title = `${Math.round(100 * weights[i])}%`;
+      mark.textContent = text.trim();
+      mark.classList.toggle("most", weights[i] === most);
+      return [i ? " " : "", mark];
+    });
+    echo.replaceChildren(...words.flat());
+    note.textContent =
+      `What “${word.text}” attended to when it was written: the mean of the last layer's heads.`;
+  }
+
+  #list({ segment, text }) {
+    const { candidates } = this.#elements;
+    const [best] = segment.candidates;
+    const now = JSON.stringify([segment.candidates.map((one) => [one.text, one.score]), text]);
+    if (now === this.#shown) return;
+    this.#shown = now;
+    const focused = document.activeElement?.dataset.rank;
+    const taken = segment.candidates.findIndex((candidate) => candidate.text === text);
+    const rows = segment.candidates.map((candidate, rank) => {
+      const button = document.createElement("button");
+      const words = document.createElement("span");
+      const about = document.createElement("span");
+      const chance = Math.exp(candidate.log_probability - best.log_probability);
+      button.type = "button";
+      button.dataset.rank = rank;
+      button.setAttribute("aria-pressed", String(rank === taken));
+      words.className = "words";
+      words.dir = "auto";
+      words.append(...textOf(candidate, best));
+      about.className = "about";
+      const score = candidate.score.toFixed(2).replace("-", "−");
+      about.append(bar(Math.min(1, chance)), compared(candidate, best), ` · score ${score}`);
+      button.append(words, about);
+      const row = document.createElement("li");
+      row.append(button);
+      return row;
+    });
+    candidates.replaceChildren(...rows);
+    if (focused !== undefined) rows[focused]?.firstChild.focus();
+  }
+}

@@ -1,0 +1,308 @@
+// The translation as it stands: paragraphs of sentences of words. Only what has changed is drawn
+// anew, and only sentences in view have elements for their words: a long text stays light.
+
+import { probability, units } from "/inspections.js";
+
+const SHADES = [0.7, 0.4, 0.15]; // a word below the n-th has shade n
+
+function shadeOf(chance) {
+  return SHADES.filter((bound) => chance < bound).length;
+}
+
+/** One sentence: what was translated, what stands there, and its elements. */
+class Sentence {
+  constructor(model, segment, text) {
+    this.model = model; // its name
+    this.segment = segment; // {gap, source, candidates}
+    this.text = text; // the candidate that is shown
+    this.gap = segment.gap;
+    this.inspection = null;
+    this.words = null; // elements, once it has come into view
+    this.element = document.createElement("span");
+    this.element.className = "sentence";
+    this.element.textContent = text;
+  }
+
+  get key() {
+    return JSON.stringify([this.model, this.segment.source, this.text]);
+  }
+}
+
+export class TranslationView {
+  #paragraphs = []; // {line, result, sentences, element}
+  #places = new WeakMap(); // element of a word or sentence -> {sentence, index, pieces}
+  #visible = new Set();
+  #observer;
+  #current = null; // the word that Tab reaches
+  #selected = null; // the sentence
+
+  /** `textOf` chooses the candidate of a segment that stands in the translation. */
+  constructor(element, { textOf, onWord, onVisible }) {
+    this.element = element;
+    this.textOf = textOf;
+    this.onWord = onWord;
+    this.onVisible = onVisible;
+    this.#observer = new IntersectionObserver((seen) => this.#see(seen), {
+      root: element,
+      rootMargin: "100px",
+    });
+    element.addEventListener("click", (event) => {
+      const word = event.target.closest(".word");
+      if (word && getSelection().isCollapsed) this.#choose(word);
+    });
+    element.addEventListener("keydown", (event) => this.#move(event));
+    element.addEventListener("focusin", (event) => this.#rove(event.target));
+  }
+
+  get text() {
+    return this.#paragraphs.map(({ sentences }) => textOf(sentences)).join("\n");
+  }
+
+  get count() {
+    return this.#paragraphs.reduce((sum, { sentences }) => sum + sentences.length, 0);
+  }
+
+  get selected() {
+    return this.#selected;
+  }
+
+  /** Return the sentences in view that nobody has looked into yet. */
+  get unseen() {
+    return [...this.#visible].filter((sentence) => sentence.inspection === null);
+  }
+
+  /** Return {sentence, index, pieces} of a word's element. */
+  place(word) {
+    return this.#places.get(word);
+  }
+
+  /** Show the translation of these lines; `resultOf` has none for one that is on its way. */
+  update(lines, resultOf) {
+    const old = this.#paragraphs;
+    const shared = Math.min(old.length, lines.length);
+    let head = 0;
+    while (head < shared && old[head].line === lines[head]) head++;
+    let tail = 0;
+    while (tail < shared - head && old.at(-1 - tail).line === lines.at(-1 - tail)) tail++;
+    // Between what is alike at both ends, the n-th paragraph takes the place of the n-th.
+    const middle = old.slice(head, old.length - tail);
+    const wanted = lines.length - head - tail;
+    for (const { sentences, element } of middle.splice(wanted)) {
+      sentences.forEach((sentence) => this.#forget(sentence));
+      element.remove();
+    }
+    const next = old[old.length - tail]?.element ?? null;
+    while (middle.length < wanted) middle.push(this.#paragraph(tail > 0 ? next : null));
+    this.#paragraphs = [...old.slice(0, head), ...middle, ...old.slice(old.length - tail)];
+    this.#paragraphs.forEach((paragraph, i) => {
+      paragraph.line = lines[i];
+      const result = lines[i].trim() === "" ? { segments: [] } : resultOf(lines[i]);
+      paragraph.element.classList.toggle("stale", result === undefined);
+      if (result !== undefined && result !== paragraph.result) this.#draw(paragraph, result);
+    });
+    this.#reach();
+  }
+
+  /** Draw a sentence's paragraph anew, after another candidate was chosen. */
+  redraw(sentence) {
+    const paragraph = this.#paragraphs.find(({ sentences }) => sentences.includes(sentence));
+    if (paragraph) this.#draw(paragraph, paragraph.result);
+    this.#reach();
+  }
+
+  /** Show what an inspection tells of a sentence. */
+  shade(sentence, inspection) {
+    sentence.inspection = inspection;
+    if (!inspection.problem && sentence.words) this.#dress(sentence);
+  }
+
+  /** Mark a sentence as the one that is looked at. */
+  select(sentence) {
+    this.#selected?.element.classList.remove("selected");
+    this.#selected = sentence;
+    sentence?.element.classList.add("selected");
+  }
+
+  /** Return the sentence at a place in the text, unless its translation is still on its way. */
+  at(row, column) {
+    const { line, result, sentences, element } = this.#paragraphs[row] ?? {};
+    if (result === undefined || element.classList.contains("stale")) return null;
+    let end = 0;
+    for (const sentence of sentences) {
+      const begin = line.indexOf(sentence.segment.source, end);
+      end = Math.max(begin, end) + sentence.segment.source.length;
+      if (column <= end) return sentence;
+    }
+    return sentences.at(-1) ?? null;
+  }
+
+  #paragraph(before) {
+    const element = document.createElement("div");
+    element.className = "paragraph";
+    element.dir = "auto";
+    this.element.insertBefore(element, before);
+    return { line: null, result: undefined, sentences: [], element };
+  }
+
+  #draw(paragraph, result) {
+    const before = paragraph.sentences;
+    const spare = new Map(before.map((sentence) => [sentence.key, sentence]));
+    paragraph.result = result;
+    paragraph.sentences = result.segments.map((segment, i) => {
+      const fresh = new Sentence(result.model, segment, this.textOf(segment));
+      const same = spare.get(fresh.key);
+      if (same && same.gap === fresh.gap) {
+        spare.delete(fresh.key);
+        same.segment = segment; // with other settings, other candidates
+        return same;
+      }
+      this.#places.set(fresh.element, { sentence: fresh });
+      this.#observer.observe(fresh.element);
+      if (before[i]?.words) this.#dress(fresh, before[i]);
+      return fresh;
+    });
+    const { sentences, element } = paragraph;
+    const nodes = sentences.flatMap((sentence) => [sentence.gap, sentence.element]);
+    element.replaceChildren(...(nodes.length ? nodes : [document.createElement("br")]));
+    before.forEach((sentence, i) => {
+      if (sentences.includes(sentence)) return;
+      if (sentence === this.#selected) this.select(sentences[i] ?? sentences.at(-1) ?? null);
+      this.#forget(sentence);
+    });
+  }
+
+  #forget(sentence) {
+    this.#observer.unobserve(sentence.element);
+    this.#visible.delete(sentence);
+    if (sentence === this.#selected) this.select(null);
+  }
+
+  #see(seen) {
+    for (const { target, isIntersecting } of seen) {
+      const { sentence } = this.#places.get(target);
+      if (!isIntersecting) this.#visible.delete(sentence);
+      else if (target.isConnected) {
+        this.#visible.add(sentence);
+        if (!sentence.words) this.#dress(sentence);
+      }
+    }
+    this.#reach();
+    this.onVisible();
+  }
+
+  /**
+   * Give each word an element. Until a sentence is inspected, words that stood in the same place
+   * of the one before keep their shade, so that nothing flickers while a sentence grows.
+   */
+  #dress(sentence, before = null) {
+    const inspection = sentence.inspection;
+    const parts = units(sentence.text, inspection);
+    const old = before?.words ?? sentence.words ?? [];
+    const texts = parts.filter(({ text }) => text.trim() !== "").map(({ text }) => text);
+    const same = old.length === texts.length && texts.every((text, i) => old[i].textContent === text);
+    if (same && sentence.words === old) {
+      const known = parts.filter(({ text }) => text.trim() !== "");
+      known.forEach(({ pieces }, i) => this.#tell(sentence, old[i], i, pieces));
+      return;
+    }
+    sentence.words = [];
+    const nodes = parts.map(({ text, pieces }) => {
+      if (text.trim() === "") return text;
+      const index = sentence.words.length;
+      const word = document.createElement("span");
+      word.className = "word";
+      word.textContent = text;
+      word.setAttribute("role", "button");
+      word.tabIndex = -1;
+      if (old[index]?.textContent === text) word.dataset.shade = old[index].dataset.shade ?? "0";
+      this.#tell(sentence, word, index, pieces);
+      sentence.words.push(word);
+      return word;
+    });
+    sentence.element.replaceChildren(...nodes);
+  }
+
+  #tell(sentence, word, index, pieces) {
+    this.#places.set(word, { sentence, index, pieces });
+    if (pieces) word.dataset.shade = shadeOf(probability(sentence.inspection, pieces));
+  }
+
+  #choose(word) {
+    this.#rove(word);
+    this.onWord(word);
+  }
+
+  /** Of all words Tab reaches one: the last that had the focus, or else the first. */
+  #rove(word) {
+    if (!word.classList.contains("word")) return;
+    if (this.#current) this.#current.tabIndex = -1;
+    this.#current = word;
+    word.tabIndex = 0;
+  }
+
+  #reach() {
+    if (this.#current?.isConnected) return;
+    const first = this.element.querySelector(".word");
+    if (first) this.#rove(first);
+  }
+
+  #move(event) {
+    const word = event.target.closest(".word");
+    if (!word || event.ctrlKey || event.metaKey || event.altKey) return;
+    const leftwards = getComputedStyle(word.closest(".paragraph")).direction === "rtl" ? 1 : -1;
+    const goals = {
+      ArrowLeft: () => this.#beside(word, leftwards),
+      ArrowRight: () => this.#beside(word, -leftwards),
+      ArrowUp: () => this.#above(word, -1),
+      ArrowDown: () => this.#above(word, 1),
+      Home: () => this.#edge(0),
+      End: () => this.#edge(-1),
+    };
+    if (event.key === "Enter" || event.key === " ") this.#choose(word);
+    else if (event.key in goals) goals[event.key]()?.focus();
+    else return;
+    event.preventDefault();
+  }
+
+  #beside(word, step) {
+    const { sentence, index } = this.place(word);
+    const near = sentence.words[index + step];
+    if (near) return near;
+    const all = this.#paragraphs.flatMap(({ sentences }) => sentences);
+    const next = all[all.indexOf(sentence) + step];
+    return next && this.#wordsOf(next).at(step > 0 ? 0 : -1);
+  }
+
+  /** Return the word that is nearest on the line above (-1) or below (1). */
+  #above(word, step) {
+    const from = word.getBoundingClientRect();
+    const half = from.height / 2;
+    let best = null;
+    let nearest = Infinity;
+    let line = null;
+    for (let other = word; (other = this.#beside(other, step)); ) {
+      const { top, left, right } = other.getBoundingClientRect();
+      if (Math.abs(top - from.top) < half) continue;
+      line ??= top;
+      if (Math.abs(top - line) > half) break;
+      const distance = Math.abs(left + right - from.left - from.right);
+      if (distance < nearest) [best, nearest] = [other, distance];
+    }
+    return best;
+  }
+
+  #edge(place) {
+    const all = this.#paragraphs.flatMap(({ sentences }) => sentences);
+    const sentence = all.at(place);
+    return sentence && this.#wordsOf(sentence).at(place);
+  }
+
+  #wordsOf(sentence) {
+    if (!sentence.words) this.#dress(sentence);
+    return sentence.words;
+  }
+}
+
+function textOf(sentences) {
+  return sentences.map(({ gap, text }) => gap + text).join("");
+}
