@@ -1,6 +1,6 @@
 // The sentence that is looked at: its source, tinted by attention, and what the search has found.
 
-import { bar } from "/card.js";
+import { bar, percent } from "/card.js";
 import { attended, piecesOfWords } from "/inspections.js";
 
 /** Say how likely a candidate is beside the best one. */
@@ -75,20 +75,22 @@ export class SentencePanel {
     }
     if (!word?.pieces) return;
     const weights = attended(inspection, word.pieces);
-    const most = Math.max(...weights);
-    const words = piecesOfWords(inspection, "source").map((own, i) => {
-      const text = own.map((piece) => inspection.source[piece]).join("");
+    const words = piecesOfWords(inspection, "source").map((own) =>
+      own.map((piece) => inspection.source[piece]).join("").trim(),
+    );
+    const ranked = words.map((_, i) => i).sort((i, j) => weights[j] - weights[i]);
+    const marks = words.map((text, i) => {
       const mark = document.createElement("span");
-      mark.className = "attended";
+      mark.className = i === ranked[0] ? "attended most" : "attended";
       mark.style.setProperty("--weight", `${(100 * weights[i]).toFixed(1)}%`);
-      mark.title = `${Math.round(100 * weights[i])}%`;
-      mark.textContent = text.trim();
-      mark.classList.toggle("most", weights[i] === most);
+      mark.textContent = text;
       return [i ? " " : "", mark];
     });
-    echo.replaceChildren(...words.flat());
+    echo.replaceChildren(...marks.flat());
+    const most = ranked.slice(0, 3).map((i) => `${words[i]} ${percent(weights[i])}`);
     note.textContent =
-      `What “${word.text}” attended to when it was written: the mean of the last layer's heads.`;
+      `When “${word.text}” was written, it attended to: ${most.join(", ")} ` +
+      "(mean of the last layer's heads).";
   }
 
   #list({ segment, text }) {
