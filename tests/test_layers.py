@@ -87,6 +87,8 @@ OPTIONAL = {
 }
 # Written in Triton, they are nothing without it; so they count as optional themselves.
 IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.decoding", "transduce.kernels.rows"}
+# So does the service, which is nothing without these.
+OF_THE_WEB = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client"}
 
 ROOT = Path(transduce.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -124,6 +126,11 @@ def package_of(name: str) -> str:
 def layer(name: str) -> str:
     """Return the part of the house that a module belongs to: cli of transduce.cli.train."""
     return name.split(".")[1] if "." in name else ""
+
+
+def is_of_the_web(name: str) -> bool:
+    """Tell whether a module is one of the service's."""
+    return name.startswith("transduce.web.")
 
 
 def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
@@ -175,8 +182,10 @@ def test_an_optional_library_is_never_imported_before_it_is_needed(name: str) ->
         if isinstance(statement, ast.Import | ast.ImportFrom):
             for imported, line in imports(ast.Module([statement], []), package_of(name)):
                 library = imported.partition(".")[0]
-                late = library in OPTIONAL or imported in IN_TRITON
-                allowed = name in IN_TRITON and (library == "triton" or imported in IN_TRITON)
+                late = library in OPTIONAL or imported in IN_TRITON or is_of_the_web(imported)
+                allowed = (
+                    name in IN_TRITON and (library == "triton" or imported in IN_TRITON)
+                ) or (is_of_the_web(name) and (library in OF_THE_WEB or is_of_the_web(imported)))
                 assert not late or allowed, f"line {line} of {name} imports {imported}"
 
 
@@ -206,8 +215,8 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("", "train", "distill", "translate", "score", "info", "curves", "bench", "demo"),
-        *("export", "import"),
+        *("", "train", "distill", "translate", "serve", "score", "info", "curves", "bench"),
+        *("demo", "export", "import"),
     ],
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:

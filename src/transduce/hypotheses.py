@@ -59,6 +59,9 @@ class Engine(Protocol):
         `batch` sentences are searched side by side; jobs come with the longest first.
         """
 
+    def lanes(self) -> "Sequence[Engine]":
+        """Return engines that may search at the same time, each in a thread of its own."""
+
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
         """Return the log-probability of each token of given targets, </s> included."""
 

@@ -30,6 +30,20 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A sentence of a text."""
+
+    gap: str  # what stands before its translation
+    source: str
+    candidates: tuple[Candidate, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        candidates = [one.to_json() for one in self.candidates]
+        return {"gap": self.gap, "source": self.source, "candidates": candidates}
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """The translations of one text, best first."""
 

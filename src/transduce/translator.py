@@ -17,7 +17,7 @@ from transduce.hypotheses import Engine, Hypothesis, Ints, Job
 from transduce.parts import Part, cut, gaps, source_words
 from transduce.sentences import sentences
 from transduce.subwords import EOS, Codec, Coder
-from transduce.translation import Candidate, Translation
+from transduce.translation import Candidate, Segment, Translation
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class Translator:
                 raise BadInput(
                     f"there are {first + len(begins):,} prefixes but more texts: expected one each"
                 )
-            works = self._works(block, begins, first, split=split)
+            works = self.works(block, begins, first, split=split)
             self._search(works, config, batch, advance)
             aligned = self._aligned(works, batch) if align else itertools.repeat(None)
             for work, of_ranks in zip(works, aligned, strict=False):
@@ -174,7 +174,7 @@ class Translator:
                     f"pair {number:,} has {max(map(len, both)):,} subwords on a side: "
                     f"the model scores at most {limit:,}"
                 )
-        works = [_Work(source, [], []) for source, _ in pairs]
+        works = [Work(source, [], []) for source, _ in pairs]
         order = sorted(range(len(pairs)), key=lambda i: sum(map(len, encoded[i])))
         for some in _batched(order, 32):
             scores = self.engine.score([encoded[i] for i in some])
@@ -188,10 +188,16 @@ class Translator:
             for work, of_ranks in zip(works, aligned, strict=False)
         ]
 
-    def _works(
-        self, texts: Sequence[str], prefixes: Sequence[str | None], first: int, *, split: bool
-    ) -> list["_Work"]:
+    def works(
+        self,
+        texts: Sequence[str],
+        prefixes: Sequence[str | None] | None = None,
+        first: int = 0,
+        *,
+        split: bool = False,
+    ) -> list["Work"]:
         """Make texts ready to be searched: encoded, in parts; a blank one has none."""
+        prefixes = [None] * len(texts) if prefixes is None else prefixes
         units = [self._units(one_line(text), split=split) for text in texts]
         subwords, limit = self.codec.source, self.config.model.max_len - 1
         encoded = iter(subwords.encode_batch([one for own in units for _, one in own]))
@@ -203,7 +209,24 @@ class Translator:
                 for place, piece in enumerate(cut(next(encoded), limit, subwords))
             ]
             forced = self._forced(prefix, first + number) if prefix else []
-            found.append(_Work(text, parts, [[] for _ in parts], forced, first + number))
+            spoken = [sentence for _, sentence in own]
+            found.append(Work(text, parts, [[] for _ in parts], forced, first + number, spoken))
+        return found
+
+    def segments(self, work: "Work") -> list[Segment]:
+        """Return the sentences of a text that was searched, each with its translations.
+
+        What stands before them and the best of each, one after the other, are the text's best.
+        """
+        before = gaps(work.parts, self.config.languages[1])
+        begins = [place for place, part in enumerate(work.parts) if part.begins]
+        found = []
+        ends = itertools.pairwise([*begins, len(work.parts)])
+        for sentence, (begin, end) in zip(work.sentences, ends, strict=True):
+            places = range(begin, end)
+            ranks = min(len(work.found[place]) for place in places)
+            candidates = [self._candidate(work, places, rank, before) for rank in range(ranks)]
+            found.append(Segment(before[begin], sentence, tuple(candidates)))
         return found
 
     def _units(self, text: str, *, split: bool) -> list[tuple[str, str]]:
@@ -229,7 +252,7 @@ class Translator:
 
     def _search(
         self,
-        works: Sequence["_Work"],
+        works: Sequence["Work"],
         config: SearchConfig,
         batch: int,
         advance: Callable[[int], None],
@@ -244,7 +267,7 @@ class Translator:
             work.found[part] = best
             advance(int(part == 0))
 
-    def _aligned(self, works: Sequence["_Work"], batch: int) -> Iterator[list[Links]]:
+    def _aligned(self, works: Sequence["Work"], batch: int) -> Iterator[list[Links]]:
         """Yield the links between the words of each text and those of each of its candidates."""
         pairs = (pair for work in works for rank in range(work.ranks) for pair in work.pairs(rank))
         matrices = itertools.chain.from_iterable(map(self.engine.align, _batched(pairs, batch)))
@@ -260,26 +283,38 @@ class Translator:
                 of_ranks.append(tuple(sorted(set(found), key=lambda link: link[::-1])))
             yield of_ranks
 
-    def _translation(self, work: "_Work", aligned: Sequence[Links] | None) -> Translation:
+    def _translation(self, work: "Work", aligned: Sequence[Links] | None) -> Translation:
         """Put the parts of a text together again."""
         before = gaps(work.parts, self.config.languages[1])
-        candidates = []
-        for rank in range(work.ranks):
-            chosen = [best[rank] for best in work.found]
-            texts = [self.codec.target.decode(one.tokens) for one in chosen]
-            if len(texts) > 1:
-                texts = [gap + text.strip() for gap, text in zip(before, texts, strict=True)]
-            candidates.append(
-                Candidate(
-                    "".join(texts),
-                    sum((one.score for one in chosen), 0.0),
-                    sum((one.log_probability for one in chosen), 0.0),
-                    tuple(p for one in chosen for p in self.codec.target.pieces(one.tokens)),
-                    None if aligned is None else aligned[rank],
-                )
-            )
+        everything = range(len(work.parts))
+        candidates = [
+            self._candidate(work, everything, rank, before, aligned[rank] if aligned else None)
+            for rank in range(work.ranks)
+        ]
         is_cut = not all(part.begins for part in work.parts)
         return Translation(work.text, tuple(candidates), max(1, len(work.parts)), is_cut)
+
+    def _candidate(
+        self,
+        work: "Work",
+        places: range,
+        rank: int,
+        before: Sequence[str],
+        alignment: Links | None = None,
+    ) -> Candidate:
+        """Put some neighbouring parts together, with what stands before each but the first."""
+        chosen = [work.found[place][rank] for place in places]
+        texts = [self.codec.target.decode(one.tokens) for one in chosen]
+        if len(work.parts) > 1:
+            texts = [text.strip() for text in texts]
+        between = ["", *(before[place] for place in places[1:])]
+        return Candidate(
+            "".join(itertools.chain.from_iterable(zip(between, texts, strict=False))),
+            sum((one.score for one in chosen), 0.0),
+            sum((one.log_probability for one in chosen), 0.0),
+            tuple(p for one in chosen for p in self.codec.target.pieces(one.tokens)),
+            alignment,
+        )
 
     @staticmethod
     def _ids(text: str, subwords: Coder) -> Ints:
@@ -287,7 +322,7 @@ class Translator:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Work:
+class Work:
     """A text on its way."""
 
     text: str
@@ -295,6 +330,7 @@ class _Work:
     found: list[list[Hypothesis]]  # of each part, best first
     forced: Sequence[int] = ()  # tokens that its translation begins with
     number: int = 0
+    sentences: Sequence[str] = ()  # each is one part, or several where it was cut
 
     @property
     def ranks(self) -> int:

@@ -24,6 +24,7 @@ from transduce.cli import (
     import_,
     info,
     score,
+    serve,
     train,
     translate,
 )
@@ -39,7 +40,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for module in (demo, train, distill, translate, score, average, info, export, import_, curves):
+COMMANDS = (
+    *(demo, train, distill, translate, serve, score, average),
+    *(info, export, import_, curves),
+)
+for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
     app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(bench.app, name="bench")

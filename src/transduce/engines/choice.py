@@ -92,6 +92,10 @@ class Fastest:
         engine = self.other if config.sample else self.engine
         return engine.search(jobs, config, batch)
 
+    def lanes(self) -> Sequence[Engine]:
+        """Return engines that may search at the same time; none of them draws."""
+        return self.engine.lanes()
+
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
         """Return the log-probability of each token of given targets, </s> included."""
         return self.engine.score(pairs)

@@ -11,6 +11,7 @@ out that may not are searched again with their own limit, and if need be without
 """
 
 import collections
+import copy
 import math
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -129,6 +130,12 @@ class CTranslate2Engine:
                     else:
                         left.append(piece)
                 yield from self._scored(fine, config, strict=strict)
+
+    def lanes(self) -> list[Self]:
+        """Return an engine for each worker: what one is given, it searches together."""
+        lane = copy.copy(self)
+        lane.workers = 1
+        return [lane] * self.workers
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
         """Return the log-probability of each token of given targets, </s> included."""

@@ -62,6 +62,10 @@ class TorchEngine:
         """Yield each job's place and its outputs."""
         return self.decoder.search(jobs, config, batch)
 
+    def lanes(self) -> list[Self]:
+        """Return this engine alone: all cores, or the GPU, work on one search."""
+        return [self]
+
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
         """Return the log-probability of each token of given targets, </s> included."""
         return log_probabilities(self.models, pairs)

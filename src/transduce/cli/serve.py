@@ -1,0 +1,131 @@
+"""`transduce serve`."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce serve runs/en-de
+
+transduce serve runs/en-de runs/de-en --port 9000
+
+transduce serve runs/en-de --quantize int8 --no-open
+
+transduce serve runs/en-de --host 0.0.0.0
+
+curl 127.0.0.1:8000/api/translate --json '{"text": "Two dogs run."}'
+"""
+
+LIMITS, MACHINE = "Limits", "Machine"
+DEFAULT_PORT = 8000
+
+
+def serve(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="The run folders of trained models.")
+    ],
+    *,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")
+    ] = DEFAULT_PORT,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--name", help="A model's name, once for each; by default its folder's."),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = True,
+    queue: Annotated[
+        int,
+        typer.Option(
+            min=1, rich_help_panel=LIMITS, help="Sentences that may wait, of all requests."
+        ),
+    ] = 2_000,
+    characters: Annotated[
+        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Of the text of a request.")
+    ] = 50_000,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, max=86_400, rich_help_panel=LIMITS, help="Seconds for an answer."),
+    ] = 60.0,
+    device: Annotated[
+        str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu or cuda.")
+    ] = "auto",
+    engine: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=MACHINE, help="auto, torch or ctranslate2; auto: the fastest there is."
+        ),
+    ] = "auto",
+    quantize: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=MACHINE,
+            help="How ctranslate2 holds matrices: none, int8 …, or auto for this processor.",
+        ),
+    ] = "none",
+) -> None:
+    """Serve models: a page that translates as you type, and an API for programs.
+
+    The page shows every attention head; /docs describes the API, which LibreTranslate's clients can
+    use too. Requests that come together are translated together. Ctrl-C ends it.
+    """
+    from transduce.errors import MissingExtra
+    from transduce.folder import RunConfig
+    from transduce.progress import for_people
+
+    try:
+        from transduce.web.guard import LOOPBACK
+        from transduce.web.limits import Limits
+        from transduce.web.served import Served, names_of
+        from transduce.web.server import bound, serve_on
+    except ImportError as error:
+        library = str(error.name).partition(".")[0]
+        if library == "transduce":
+            raise
+        raise MissingExtra("serving", library, "web") from None
+
+    progress = for_people()
+    for run in runs:
+        RunConfig.load(run)  # before anything that takes long
+    limits = Limits(queue=queue, characters=characters, timeout=timeout)
+    with bound(host, port) as listening:
+        served = []
+        for name, run in zip(names_of(runs, names or ()), runs, strict=True):
+            one = Served.load(run, name, device=device, engine=engine, quantize=quantize)
+            progress.say(f"{name}: {' to '.join(one.languages)}, {one.translator.engine.name}")
+            served.append(one)
+        hosts = LOOPBACK if _is_loopback(listening.getsockname()[0]) else ()
+
+        def ready(address: str) -> None:
+            progress.say(f"{address}  (Ctrl-C ends it)")
+            if browser and _has_screen():
+                import webbrowser
+
+                webbrowser.open(address)
+
+        serve_on(listening, served, (), limits, hosts, ready)
+    progress.say("ended")
+
+
+def _is_loopback(address: str) -> bool:
+    import ipaddress
+
+    return ipaddress.ip_address(address).is_loopback
+
+
+def _has_screen() -> bool:
+    """Tell whether a person at a screen has typed the command."""
+    if not sys.stderr.isatty():
+        return False
+    return sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )

@@ -1,0 +1,250 @@
+"""The service as an app: its paths, and what they answer."""
+
+import time
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+
+from transduce import __version__
+from transduce.errors import BadSetting, did_you_mean
+from transduce.web import libretranslate, pages, schemas
+from transduce.web.guard import Guard
+from transduce.web.inspecting import Inspections
+from transduce.web.limits import Limits
+from transduce.web.measures import Measures
+from transduce.web.problems import Problem, json_response
+from transduce.web.requests import FORM, JSON, body_of, content_type, parsed, while_there
+from transduce.web.served import Served
+from transduce.web.service import Service
+
+DESCRIPTION = "Translation by the Transformer of “Attention Is All You Need”, and a look inside."
+ERRORS = {
+    400: "A body that cannot be read, or a value that does not fit.",
+    404: "No such model.",
+    408: "The body did not arrive in time.",
+    413: "More text than is taken at once.",
+    415: "A body of another type.",
+    503: "The queue is full; Retry-After says when to come again.",
+    504: "The answer took too long.",
+}
+Responses = dict[int | str, dict[str, Any]]
+
+
+def create_app(
+    served: Sequence[Served],
+    watched: Sequence[Path] = (),
+    limits: Limits | None = None,
+    *,
+    hosts: Collection[str] = (),
+) -> FastAPI:
+    """Return the app that serves these models and shows these runs.
+
+    It answers to the names in `hosts` alone, or to every name where there are none.
+    """
+    limits = limits or Limits()
+    measures = Measures()
+    service = Service(served, limits, measures)
+    inspections = Inspections(served, limits)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        inspections.load()
+        yield
+        service.close()
+        inspections.close()
+
+    app = FastAPI(
+        title="transduce",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    _add_translation(app, service)
+    _add_inspection(app, service, inspections)
+    _add_libretranslate(app, service)
+    _add_state(app, measures)
+    _add_pages(app, has_models=bool(served))
+    known = {route.path for route in app.routes if hasattr(route, "path")}
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(HTTPException, partial(_no_answer, known))
+    app.add_middleware(Guard, measures=measures, known=known, hosts=hosts)
+    return app
+
+
+def _add_translation(app: FastAPI, service: Service) -> None:
+    limits = service.limits
+    bounds = {"characters": limits.characters, "beam": limits.beam, "nbest": limits.nbest}
+    models = {"models": [one.to_json() for one in service.served.values()], "limits": bounds}
+
+    @app.get("/api/models", tags=["translation"], response_model=schemas.ModelsAnswer)
+    async def list_models() -> Response:
+        """List the models that are served, and what may be asked of them."""
+        return json_response(models)
+
+    @app.post(
+        "/api/translate",
+        tags=["translation"],
+        response_model=schemas.TranslateAnswer,
+        responses=_errors(*ERRORS),
+        openapi_extra=_body(schemas.TranslateRequest, JSON),
+    )
+    async def translate(request: Request) -> Response:
+        """Translate a text: its lines are paragraphs, whose sentences are searched one by one.
+
+        Sentences of requests that come together are searched together.
+        """
+        begin = time.perf_counter()
+        content_type(request, JSON)
+        wanted = parsed(await body_of(request, limits), schemas.TranslateRequest)
+        served = service.find(wanted.model)
+        changes = {"beam": wanted.beam, "alpha": wanted.alpha, "nbest": wanted.nbest}
+        search = served.translator.config.search
+        try:
+            config = search.replace(**{k: v for k, v in changes.items() if v is not None})
+        except BadSetting as error:
+            raise Problem(400, str(error)) from None
+        work = service.translate(served, [wanted.text], config, split=wanted.split)
+        (translated,) = await while_there(request, work, limits.timeout)
+        text, paragraphs = await service.written(served, translated)
+        milliseconds = round((time.perf_counter() - begin) * 1000, 1)
+        return json_response(
+            {
+                "model": served.name,
+                "text": text,
+                "milliseconds": milliseconds,
+                "paragraphs": paragraphs,
+            }
+        )
+
+
+def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) -> None:
+    async def inspected(request: Request) -> dict[str, Any]:
+        content_type(request, JSON)
+        wanted = parsed(await body_of(request, service.limits), schemas.InspectRequest)
+        service.refuse([wanted.source, wanted.target or ""])
+        served = service.find(wanted.model)
+        work = inspections.inspect(served, wanted.source, wanted.target)
+        return (await while_there(request, work, service.limits.timeout)).to_json()
+
+    @app.post(
+        "/api/inspect",
+        tags=["inspection"],
+        response_model=schemas.Inspection,
+        responses=_errors(*ERRORS),
+        openapi_extra=_body(schemas.InspectRequest, JSON),
+    )
+    async def inspect(request: Request) -> Response:
+        """Return what every attention head looks at while a sentence is translated."""
+        return json_response(await inspected(request))
+
+    @app.post(
+        "/api/explorer.html",
+        tags=["inspection"],
+        response_class=Response,
+        responses={
+            200: {
+                "description": "An HTML document that needs nothing else.",
+                "content": {"text/html": {"schema": {"type": "string"}}},
+            },
+            **_errors(*ERRORS),
+        },
+        openapi_extra=_body(schemas.InspectRequest, JSON),
+    )
+    async def explorer(request: Request) -> Response:
+        """Return the same as a document to keep, which draws it."""
+        from transduce.look.document import document
+
+        found = await inspected(request)
+        headers = {"Content-Disposition": 'attachment; filename="attention.html"'}
+        written = document(found, title=f"{found['model']}: attention")
+        return Response(written, headers=headers, media_type="text/html")
+
+
+def _add_libretranslate(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/translate",
+        tags=["LibreTranslate"],
+        response_model=schemas.LibreAnswer,
+        responses=_errors(400, 408, 413, 415, 503, 504),
+        openapi_extra=_body(schemas.LibreRequest, JSON, FORM),
+    )
+    async def libre_translate(request: Request) -> Response:
+        """Translate as LibreTranslate does, for the programs that speak to it."""
+        return await libretranslate.translate(request, service)
+
+    languages = libretranslate.languages(service.served.values())
+
+    @app.get("/languages", tags=["LibreTranslate"], response_model=list[schemas.Language])
+    async def list_languages() -> Response:
+        """List the languages as LibreTranslate does."""
+        return json_response(languages)
+
+
+def _add_state(app: FastAPI, measures: Measures) -> None:
+    @app.get("/health", tags=["state"], response_model=schemas.Health)
+    async def health() -> Response:
+        """Tell that the service is there."""
+        return json_response({"status": "ok"})
+
+    @app.get(
+        "/metrics",
+        tags=["state"],
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
+    async def metrics() -> Response:
+        """Return counters and times for Prometheus."""
+        return Response(measures.written(), media_type=measures.content_type)
+
+
+def _add_pages(app: FastAPI, *, has_models: bool) -> None:
+    found = dict(pages.files())
+    if not has_models:
+
+        async def to_runs(_: Request) -> Response:
+            return RedirectResponse("/runs")
+
+        found.pop("/", None)
+        app.add_route("/", to_runs, include_in_schema=False)
+    for path, file in found.items():
+        app.add_route(path, file.__call__, include_in_schema=False)
+
+
+def _body(model: type[BaseModel], *types: str) -> dict[str, Any]:
+    """Return how OpenAPI describes a body, which the path reads by itself."""
+    schema = model.model_json_schema()
+    content = {kind: {"schema": schema} for kind in types}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _errors(*statuses: int) -> Responses:
+    return {one: {"model": schemas.Error, "description": ERRORS[one]} for one in statuses}
+
+
+async def _problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return error.response()
+
+
+async def _no_answer(known: Collection[str], request: Request, error: Exception) -> Response:
+    """Answer where there is no such path, or no such method."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:60]
+    if error.status_code == 404:
+        hint = did_you_mean(path, known) or " /docs shows what there is."
+        return Problem(404, f"there is no {path}.{hint}").response()
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        sentence = f"{path} does not take {request.method[:20]}: use {allowed}"
+        return Problem(405, sentence, error.headers).response()
+    return Problem(error.status_code, str(error.detail), error.headers).response()

@@ -1,0 +1,194 @@
+"""Sentences of many requests, searched together.
+
+A request's sentences wait in its ticket. Threads, as many as the engine can use, each take a batch:
+one sentence of each ticket in turn, so that a long text does not hold up a short one. While they
+search, the next batch gathers; nobody waits for company. Sentences that are the same are searched
+once.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from transduce.config import SearchConfig
+from transduce.hypotheses import Engine, Hypothesis, Job
+
+Found = list[Hypothesis]
+Key = tuple[SearchConfig, bytes]
+
+
+class Unit:
+    """A sentence to be searched, and who asks for it."""
+
+    __slots__ = ("askers", "job", "key", "taken")
+
+    def __init__(self, job: Job, key: Key) -> None:
+        self.job, self.key = job, key
+        self.askers: list[tuple[Ticket, int]] = []
+        self.taken = False  # by a thread
+
+
+class Ticket:
+    """The sentences of one request, in the event loop that waits for them."""
+
+    __slots__ = ("done", "found", "left", "loop", "units")
+
+    def __init__(self, count: int) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[None] = self.loop.create_future()
+        self.found: list[Found] = [[] for _ in range(count)]
+        self.left = count
+        self.units: deque[Unit] = deque()  # that wait
+
+    def receive(self, place: int, found: Found | BaseException) -> None:
+        """Take what was found for one sentence; the last wakes the request."""
+        if self.done.done():
+            return
+        if isinstance(found, BaseException):
+            self.done.set_exception(found)
+            return
+        self.found[place] = found
+        self.left -= 1
+        if not self.left:
+            self.done.set_result(None)
+
+
+class Batcher:
+    """One model's queue, and the threads that search for it."""
+
+    def __init__(
+        self, engine: Engine, searched: Callable[[int, float], None] = lambda size, seconds: None
+    ) -> None:
+        """Take an engine; `searched` hears the size of each batch and how long it took."""
+        self.engine, self.searched = engine, searched
+        self.lanes = engine.lanes()
+        self._waiting: dict[SearchConfig, deque[Ticket]] = {}  # the next first
+        self._known: dict[Key, Unit] = {}  # that wait or are searched
+        self._change = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._closed = False
+
+    async def search(self, jobs: Sequence[Job], config: SearchConfig) -> list[Found]:
+        """Return what is found for each job; whoever is cancelled here is searched no further."""
+        if not jobs:
+            return []
+        ticket = Ticket(len(jobs))
+        with self._change:
+            self._add(ticket, jobs, config)
+        if not self._threads:
+            self._start()
+        ticket.loop.call_soon(self._wake)  # others that have come at this moment are with it
+        try:
+            await ticket.done
+        finally:
+            if ticket.units:
+                with self._change:
+                    self._drop(ticket, config)
+        return ticket.found
+
+    def close(self, seconds: float = 2.0) -> None:
+        """End the threads after what they search now, and wait so long for them at most."""
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+        until = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _start(self) -> None:
+        self._threads = [
+            threading.Thread(target=self._work, args=(lane,), name=f"search-{n}", daemon=True)
+            for n, lane in enumerate(self.lanes, start=1)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _wake(self) -> None:
+        with self._change:
+            self._change.notify_all()
+
+    def _add(self, ticket: Ticket, jobs: Sequence[Job], config: SearchConfig) -> None:
+        """Put the sentences of a ticket into the queue, neighbours in length side by side."""
+        for place, job in sorted(enumerate(jobs), key=lambda one: -len(one[1].source)):
+            key = (config, job.source.tobytes())
+            unit = self._known.get(key)
+            if unit is None:
+                unit = self._known[key] = Unit(job, key)
+            unit.askers.append((ticket, place))
+            if not unit.taken:
+                ticket.units.append(unit)
+        if ticket.units:
+            self._waiting.setdefault(config, deque()).append(ticket)
+
+    def _drop(self, ticket: Ticket, config: SearchConfig) -> None:
+        """Take the sentences of a ticket that wait out of the queue."""
+        tickets = self._waiting.get(config, deque())
+        with contextlib.suppress(ValueError):
+            tickets.remove(ticket)
+        if not tickets:
+            self._waiting.pop(config, None)
+        for unit in ticket.units:
+            unit.askers = [one for one in unit.askers if one[0] is not ticket]
+            if not unit.askers and not unit.taken:
+                self._known.pop(unit.key, None)
+        ticket.units.clear()
+
+    def _take(self) -> tuple[SearchConfig, list[Unit]] | None:
+        """Wait for sentences and take a batch: of each ticket one, in turn; None: it is over."""
+        with self._change:
+            self._idle += 1
+            try:
+                while True:
+                    while not self._waiting and not self._closed:
+                        self._change.wait()
+                    if self._closed:
+                        return None
+                    if batch := self._batch():
+                        return batch
+            finally:
+                self._idle -= 1
+
+    def _batch(self) -> tuple[SearchConfig, list[Unit]] | None:
+        config = next(iter(self._waiting))
+        tickets = self._waiting.pop(config)
+        waiting = sum(len(ticket.units) for ticket in tickets)
+        size = min(self.engine.batch, -(-waiting // self._idle))
+        units: list[Unit] = []
+        while tickets and len(units) < size:
+            ticket = tickets.popleft()
+            unit = ticket.units.popleft()
+            if not unit.taken:  # with another ticket that has it too
+                unit.taken = True
+                units.append(unit)
+            if ticket.units:
+                tickets.append(ticket)
+        if tickets:
+            self._waiting[config] = tickets  # behind other settings
+        return (config, units) if units else None
+
+    def _work(self, lane: Engine) -> None:
+        while taken := self._take():
+            config, units = taken
+            units.sort(key=lambda unit: -len(unit.job.source))
+            begin = time.perf_counter()
+            waiting = dict(enumerate(units))
+            try:
+                jobs = [unit.job for unit in units]
+                for place, found in lane.search(jobs, config, len(jobs)):
+                    self._deliver(waiting.pop(place), found)
+            except Exception as error:  # whatever it is, it is for those who wait
+                for unit in waiting.values():
+                    self._deliver(unit, error)
+            self.searched(len(units), time.perf_counter() - begin)
+
+    def _deliver(self, unit: Unit, found: Found | BaseException) -> None:
+        with self._change:
+            self._known.pop(unit.key, None)
+            askers = unit.askers
+        for ticket, place in askers:
+            with contextlib.suppress(RuntimeError):  # its event loop is closed
+                ticket.loop.call_soon_threadsafe(ticket.receive, place, found)

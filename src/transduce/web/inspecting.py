@@ -1,0 +1,114 @@
+"""Looking into the models: torch loads them in the background, one by one, in one thread."""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from transduce.errors import TransduceError
+from transduce.web.limits import Limits
+from transduce.web.problems import Problem
+from transduce.web.served import Served
+
+if TYPE_CHECKING:
+    from transduce.inspection import Inspection, Inspector
+
+Task = tuple["Future[Any]", Callable[[], Any]]
+
+logger = logging.getLogger("transduce.web")
+
+
+class Inspections:
+    """The models to look into, and the one thread that does it."""
+
+    def __init__(self, served: Sequence[Served], limits: Limits) -> None:
+        self.limits = limits
+        self.held = 0  # that wait or run
+        self._served = served
+        self._loaded: dict[str, Future[Inspector]] = {}
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def load(self) -> None:
+        """Begin to load all models that are not loaded yet."""
+        for served in self._served:
+            if served.name not in self._loaded:
+                self._loaded[served.name] = self._submit(lambda one=served: _load(one))  # type: ignore[misc]
+
+    def close(self, seconds: float = 2.0) -> None:
+        """End the thread after what it does now, and wait so long for it at most."""
+        if self._thread is not None:
+            self._tasks.put(None)
+            self._thread.join(seconds)
+
+    async def inspect(self, served: Served, source: str, target: str | None) -> "Inspection":
+        """Return what a model attends to."""
+        if self.held >= self.limits.inspections:
+            raise Problem(
+                503,
+                f"{self.held} sentences wait to be looked into already: try again in a moment",
+                {"Retry-After": "2"},
+            )
+        self.load()
+        self.held += 1
+        try:
+            inspector = await self._inspector(served)
+            work = self._submit(lambda: inspector.inspect(source, target))
+            inspection: Inspection = await asyncio.wrap_future(work)
+        except TransduceError as error:
+            raise Problem(400, str(error)) from None
+        finally:
+            self.held -= 1
+        weights = (inspection.encoder, inspection.decoder, inspection.cross)
+        count = sum(one.size for one in weights)
+        if count > self.limits.weights:
+            raise Problem(
+                413,
+                f"the sentence has {count:,} attention weights in this model: at most "
+                f"{self.limits.weights:,} are sent; take a shorter one",
+            )
+        return inspection
+
+    async def _inspector(self, served: Served) -> "Inspector":
+        try:
+            # Whoever leaves meanwhile must not stop the loading.
+            return await asyncio.shield(asyncio.wrap_future(self._loaded[served.name]))
+        except TransduceError as error:
+            raise Problem(503, f"{served.name} cannot be looked into: {error}") from None
+        except Exception as error:
+            logger.error("torch could not load %s", served.name, exc_info=error)
+            raise Problem(
+                503, f"{served.name} cannot be looked into: torch could not load it"
+            ) from None
+
+    def _submit(self, function: Callable[[], Any]) -> "Future[Any]":
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="inspect", daemon=True)
+            self._thread.start()
+        future: Future[Any] = Future()
+        self._tasks.put((future, function))
+        return future
+
+    def _work(self) -> None:
+        while task := self._tasks.get():
+            future, function = task
+            if not future.set_running_or_notify_cancel():
+                continue  # whoever asked has left
+            try:
+                future.set_result(function())
+            except Exception as error:  # it is for whoever waits
+                future.set_exception(error)
+
+
+def _load(served: Served) -> "Inspector":
+    import torch
+
+    from transduce.inspection import Inspector
+
+    inspector = Inspector.load(served.run)
+    inspector.name = served.name
+    torch.set_num_threads(1)  # of this thread: translation needs the others
+    return inspector

@@ -1,0 +1,57 @@
+"""What is counted and timed, for Prometheus; a registry for each app."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Measures:
+    """The counters of one service."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter(
+            "transduce_requests", "Requests answered.", ["endpoint", "status"], registry=registry
+        )
+        self.seconds = Histogram(
+            "transduce_request_seconds",
+            "From a request's headers to the end of its answer.",
+            ["endpoint"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.sentences = Counter(
+            "transduce_sentences", "Sentences searched.", ["model"], registry=registry
+        )
+        self.batches = Histogram(
+            "transduce_batch_sentences",
+            "Sentences searched together.",
+            ["model"],
+            buckets=SIZES,
+            registry=registry,
+        )
+        self.batch_seconds = Counter(
+            "transduce_batch_seconds", "Time spent searching.", ["model"], registry=registry
+        )
+        self.queue = Gauge(
+            "transduce_queue_sentences", "Sentences that wait or are searched.", registry=registry
+        )
+
+    def searched(self, model: str, sentences: int, seconds: float) -> None:
+        """Count a batch."""
+        self.sentences.labels(model).inc(sentences)
+        self.batches.labels(model).observe(sentences)
+        self.batch_seconds.labels(model).inc(seconds)
+
+    def answered(self, endpoint: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.requests.labels(endpoint, str(status)).inc()
+        self.seconds.labels(endpoint).observe(seconds)
+
+    def written(self) -> bytes:
+        """Return all of them as Prometheus reads them."""
+        return generate_latest(self.registry)

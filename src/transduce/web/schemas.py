@@ -1,0 +1,217 @@
+"""What requests and answers hold; from it the OpenAPI description is made."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Asked(BaseModel):
+    """What a request holds: nothing but these fields, of just these types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class TranslateRequest(Asked):
+    """A text to translate."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"text": "Two dogs run over the grass.", "nbest": 2}}
+    )
+
+    text: Annotated[str, Field(description="the text to translate; a line is a paragraph")]
+    model: Annotated[
+        str | None, Field(description="the name of a model; without it, the first that is served")
+    ] = None
+    beam: Annotated[
+        int | None, Field(ge=1, le=16, description="the width of the search; 1 is greedy")
+    ] = None
+    alpha: Annotated[float | None, Field(ge=0, le=10, description="the length penalty")] = None
+    nbest: Annotated[
+        int | None,
+        Field(ge=1, le=16, description="candidates of each sentence, at most the beam"),
+    ] = None
+    split: Annotated[bool, Field(description="translate the sentences of a line one by one")] = True
+
+
+class Candidate(BaseModel):
+    """One translation of a sentence."""
+
+    text: str
+    score: Annotated[
+        float, Field(description="the log-probability over the length penalty; higher is better")
+    ]
+    log_probability: Annotated[float, Field(description="natural logarithm, the end counted")]
+    tokens: Annotated[list[str], Field(description="its subwords")]
+
+
+class Segment(BaseModel):
+    """A sentence and its translations."""
+
+    gap: Annotated[str, Field(description="what stands before its translation")]
+    source: str
+    candidates: Annotated[list[Candidate], Field(description="best first")]
+
+
+class Paragraph(BaseModel):
+    """A line; a blank one has no sentences."""
+
+    segments: list[Segment]
+
+
+class TranslateAnswer(BaseModel):
+    """A translation, and how it was put together."""
+
+    model: str
+    text: Annotated[str, Field(description="the best translation, with the line breaks it had")]
+    milliseconds: float
+    paragraphs: Annotated[list[Paragraph], Field(description="one for each line")]
+
+
+class InspectRequest(Asked):
+    """A sentence to look into."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"source": "Two dogs run.", "target": "Zwei Hunde laufen."}}
+    )
+
+    source: Annotated[str, Field(description="one sentence")]
+    target: Annotated[
+        str | None, Field(description="its translation; without it, what the model writes")
+    ] = None
+    model: Annotated[
+        str | None, Field(description="the name of a model; without it, the first that is served")
+    ] = None
+
+
+class Weights(BaseModel):
+    """Attention weights; rows sum to 1."""
+
+    shape: Annotated[list[int], Field(description="layers, heads, queries, keys")]
+    data: Annotated[
+        str, Field(description="base64 of little-endian 16-bit numbers in C order; 65535 is 1")
+    ]
+
+
+class Attention(BaseModel):
+    """The weights of every layer and head."""
+
+    encoder: Weights
+    decoder: Weights
+    cross: Weights
+
+
+class Words(BaseModel):
+    """Which word each piece belongs to."""
+
+    source: list[int]
+    target: list[int]
+
+
+class Inspection(BaseModel):
+    """One pair of sentences, seen through a model."""
+
+    model: str
+    languages: list[str]
+    source: Annotated[list[str], Field(description="pieces, the end last")]
+    target: Annotated[list[str], Field(description="what each step writes")]
+    inputs: Annotated[list[str], Field(description="what each step reads")]
+    words: Words
+    probabilities: Annotated[list[float], Field(description="of each piece that is written")]
+    alternatives: Annotated[
+        list[list[tuple[str, float]]], Field(description="of each step, the likeliest first")
+    ]
+    attention: Attention
+
+
+class ModelSearch(BaseModel):
+    """The settings that a model is searched with where none are given."""
+
+    beam: int
+    alpha: float
+    nbest: int
+
+
+class Model(BaseModel):
+    """A model that is served."""
+
+    name: str
+    source: Annotated[str, Field(description="the language that it translates from")]
+    target: Annotated[str, Field(description="the language that it translates to")]
+    source_name: str
+    target_name: str
+    engine: str
+    weights: str
+    parameters: int
+    settings: Annotated[dict[str, Any], Field(description="the architecture: N, d_model, h …")]
+    search: ModelSearch
+
+
+class Bounds(BaseModel):
+    """What a request may ask for at most."""
+
+    characters: int
+    beam: int
+    nbest: int
+
+
+class ModelsAnswer(BaseModel):
+    """What is served."""
+
+    models: list[Model]
+    limits: Bounds
+
+
+class LibreRequest(Asked):
+    """A translation, asked for as LibreTranslate is."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"q": "Two dogs run.", "source": "en", "target": "de", "format": "text"}
+        }
+    )
+
+    q: Annotated[str | list[str], Field(description="the text to translate, or several")]
+    source: Annotated[
+        str, Field(description="the language of the text; auto: the one that there is a model for")
+    ]
+    target: Annotated[str, Field(description="the language to translate to")]
+    format: Annotated[str, Field(description="text; html is not taken")] = "text"
+    alternatives: Annotated[
+        int, Field(ge=0, le=15, description="further translations that are wanted")
+    ] = 0
+    api_key: Annotated[str, Field(description="not looked at")] = ""
+
+
+class Detected(BaseModel):
+    """The language that was taken for auto; nothing is detected, so the confidence is 0."""
+
+    language: str
+    confidence: float
+
+
+class LibreAnswer(BaseModel):
+    """A translation; lists where a list was asked for."""
+
+    translatedText: str | list[str]  # noqa: N815
+    alternatives: list[str] | list[list[str]] | None = None
+    detectedLanguage: Detected | list[Detected] | None = None  # noqa: N815
+
+
+class Language(BaseModel):
+    """A language, and those that it can be translated to."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class Health(BaseModel):
+    """That the service is there."""
+
+    status: str
+
+
+class Error(BaseModel):
+    """What went wrong."""
+
+    error: Annotated[str, Field(description="one sentence: what was found, what was expected")]
