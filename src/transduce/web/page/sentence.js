@@ -1,7 +1,7 @@
 // The sentence that is looked at: its source, tinted by attention, and what the search has found.
 
 import { bar, percent } from "/card.js";
-import { attended, piecesOfWords } from "/inspections.js";
+import { attended, units } from "/inspections.js";
 
 /** Say how likely a candidate is beside the best one. */
 export function compared(candidate, best) {
@@ -75,19 +75,20 @@ export class SentencePanel {
     }
     if (!word?.pieces) return;
     const weights = attended(inspection, word.pieces);
-    const words = piecesOfWords(inspection, "source").map((own) =>
-      own.map((piece) => inspection.source[piece]).join("").trim(),
-    );
-    const ranked = words.map((_, i) => i).sort((i, j) => weights[j] - weights[i]);
-    const marks = words.map((text, i) => {
+    const parts = units(segment.source, inspection, "source");
+    const words = parts.filter(({ pieces }) => pieces);
+    const weightOf = ({ pieces }) => pieces.reduce((sum, piece) => sum + weights[piece], 0);
+    const ranked = words.toSorted((one, other) => weightOf(other) - weightOf(one));
+    const marks = parts.map((part) => {
+      if (!part.pieces) return part.text;
       const mark = document.createElement("span");
-      mark.className = i === ranked[0] ? "attended most" : "attended";
-      mark.style.setProperty("--weight", `${(100 * weights[i]).toFixed(1)}%`);
-      mark.textContent = text;
-      return [i ? " " : "", mark];
+      mark.className = part === ranked[0] ? "attended most" : "attended";
+      mark.style.setProperty("--weight", `${(100 * weightOf(part)).toFixed(1)}%`);
+      mark.textContent = part.text;
+      return mark;
     });
-    echo.replaceChildren(...marks.flat());
-    const most = ranked.slice(0, 3).map((i) => `${words[i]} ${percent(weights[i])}`);
+    echo.replaceChildren(...marks);
+    const most = ranked.slice(0, 3).map((part) => `${part.text} ${percent(weightOf(part))}`);
     note.textContent =
       `When “${word.text}” was written, it attended to: ${most.join(", ")} ` +
       "(mean of the last layer's heads).";
