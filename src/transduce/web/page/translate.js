@@ -117,8 +117,17 @@ function* portions(lines) {
   if (some.length) yield some;
 }
 
+let frame = null;
+
+/** Show it with the next frame: some ways to put in a long text tell of each of its lines. */
+function showSoon() {
+  frame ??= requestAnimationFrame(show);
+}
+
 /** Show what is known of the text as it is now; the rest of the translation is dimmed. */
 function show() {
+  cancelAnimationFrame(frame);
+  frame = null;
   const lines = field.value.split("\n");
   view.update(lines, resultOf);
   const isEmpty = field.value.trim() === "";
@@ -285,8 +294,8 @@ const openSettings = bindDrawer(byId("settings"), settings, () => ({ model, limi
 field.addEventListener("input", (event) => {
   focus.card.hide();
   if (model === null) return;
-  show();
-  if (!isTooLong()) translateSoon(event.inputType === "insertFromPaste" ? 0 : PAUSE);
+  showSoon();
+  translateSoon(event.inputType === "insertFromPaste" ? 0 : PAUSE);
 });
 field.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateNow();
