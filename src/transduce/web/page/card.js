@@ -34,8 +34,8 @@ function written(text, inspection, step) {
   return goesOn ? `·${text}` : text.trim() || "␣";
 }
 
-function considered(inspection, step) {
-  const rows = inspection.alternatives[step].map(([text, chance]) => {
+function considered(inspection, step, most) {
+  const rows = inspection.alternatives[step].slice(0, most).map(([text, chance]) => {
     const row = make("li", text === inspection.target[step] ? "written" : "");
     const piece = make("span", "piece", written(text, inspection, step));
     row.append(piece, bar(chance), make("span", "number", percent(chance)));
@@ -55,7 +55,8 @@ function contents(word, { sentence, pieces }) {
     pieces.length === 1
       ? "What it considered here:"
       : `Written in ${pieces.length} pieces; what it considered for each:`;
-  const steps = make("div", "steps", ...pieces.map((step) => considered(inspection, step)));
+  const most = pieces.length === 1 ? 5 : pieces.length < 4 ? 3 : 2; // a card, not a page
+  const steps = make("div", "steps", ...pieces.map((step) => considered(inspection, step, most)));
   return [title, make("p", "quiet", about), steps];
 }
 
