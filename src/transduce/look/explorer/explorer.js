@@ -3,23 +3,25 @@
 
 const KINDS = {
   encoder: {
-    name: "Encoder",
+    short: "Encoder",
     title: "Encoder self-attention",
     looking: "word",
     seen: "looks at",
     says: "Each word of the source looks at every word of the source.",
   },
   decoder: {
-    name: "Decoder",
+    short: "Decoder",
     title: "Decoder self-attention",
     looking: "writing",
+    writes: true,
     seen: "looks back at",
     says: "Writing each word, the decoder looks back at those it has read, from <s> on.",
   },
   cross: {
-    name: "Encoder-decoder",
+    short: "Encoder-decoder",
     title: "Encoder-decoder attention",
     looking: "writing",
+    writes: true,
     seen: "looks at",
     says: "Writing each word, the decoder looks at the words of the source.",
   },
@@ -49,6 +51,15 @@ const series = (place) => `series-${(place % COLOURS) + 1}`;
 
 const FONT =
   'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", Arial, sans-serif';
+const HINT = {
+  true:
+    "Shift-click or Space adds a head; a layer’s name shows all of its heads. " +
+    "Point at a word for its lines alone, click to keep them.",
+  false:
+    "With this on, a tap adds a head; a layer’s name shows all of its heads. " +
+    "Tap a word for its lines alone.",
+};
+const hovering = () => matchMedia("(hover: hover)").matches;
 const SVG = "http://www.w3.org/2000/svg";
 const LEVELS = 32; // of opacity: what has the same is one path, however long the sentences are
 const LEAST = 0.01; // attention that no eye sees is not drawn
@@ -95,7 +106,7 @@ function press(group, value) {
 
 function percent(weight) {
   const points = 100 * weight;
-  return points >= 0.95 || points === 0 ? `${Math.round(points)}%` : `${points.toFixed(1)}%`;
+  return `${points.toFixed(points >= 0.05 && points < 0.95 ? 1 : 0)}%`;
 }
 
 function round(value) {
@@ -137,39 +148,47 @@ function decode(base64) {
   return new Uint16Array(bytes.buffer); // little-endian, as every machine with a browser is
 }
 
+function meanOf(lists) {
+  const mean = new Float32Array(lists[0].length);
+  for (const list of lists) {
+    for (let i = 0; i < mean.length; i++) mean[i] += list[i] / lists.length;
+  }
+  return mean;
+}
+
 // The attention of one kind. A head is named {layer, head} from 1 on; no head: the mean of the
 // layer's; no layer: of all.
 class Attention {
+  #means = new Map();
+
   constructor({ shape, data }) {
     [this.layers, this.heads, this.rows, this.columns] = shape;
-    this.values = decode(data);
-  }
-
-  weights({ layer, head }) {
-    const size = this.rows * this.columns;
-    const first = layer ? (layer - 1) * this.heads + (head ? head - 1 : 0) : 0;
-    const count = head ? 1 : layer ? this.heads : this.layers * this.heads;
-    const sum = new Float32Array(size);
-    for (let map = first; map < first + count; map++) {
-      const start = map * size;
-      for (let i = 0; i < size; i++) sum[i] += this.values[start + i];
-    }
-    const scale = 1 / (65535 * count);
-    for (let i = 0; i < size; i++) sum[i] *= scale;
-    return sum;
+    this.data = data;
   }
 
   has({ layer, head }) {
     return (layer ?? 1) <= this.layers && (head ?? 1) <= this.heads;
   }
 
-  // Every head in the order of the grid, the means among them.
-  *names() {
-    for (let layer = 1; layer <= this.layers; layer++) {
-      for (let head = 1; head <= this.heads; head++) yield { layer, head };
-      yield { layer };
-    }
-    yield {};
+  weights({ layer, head }) {
+    if (head) return this.#head((layer - 1) * this.heads + head - 1);
+    if (!this.#means.has(layer)) this.#means.set(layer, this.#mean(layer));
+    return this.#means.get(layer);
+  }
+
+  #head(place) {
+    this.values ??= decode(this.data); // megabytes, of which a third may be all that is looked at
+    const size = this.rows * this.columns;
+    const weights = new Float32Array(this.values.subarray(place * size, (place + 1) * size));
+    for (let i = 0; i < size; i++) weights[i] /= 65535;
+    return weights;
+  }
+
+  #mean(layer) {
+    const parts = layer
+      ? Array.from({ length: this.heads }, (_, i) => ({ layer, head: i + 1 }))
+      : Array.from({ length: this.layers }, (_, i) => ({ layer: i + 1 }));
+    return meanOf(parts.map((name) => this.weights(name)));
   }
 }
 
@@ -221,8 +240,8 @@ function merge(weights, rows, columns) {
   return merged;
 }
 
-// What a picture draws: {title, looking, seen, rows, columns, heads: [{name, colour, weights}]}.
-// What is isolated in it: {side: "row" or "column", index, other: in a map, the cell's other index}.
+// What a picture draws: a kind with {rows, columns, heads: [{name, colour, weights}]}.
+// What is isolated in it: {side: "row" or "column", index}, and of a cell of a map also {other}.
 
 const alike = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
@@ -239,39 +258,31 @@ function sliceOf(view, { weights }, { side, index }) {
   return view.rows.map((_, row) => weights[row * width + index]);
 }
 
-function meanOf(lists) {
-  return Array.from(lists[0], (_, i) => lists.reduce((sum, one) => sum + one[i], 0) / lists.length);
-}
-
 // ---- Pictures
 
-function canvasOf(width, height, paint) {
-  return svg(
-    "svg",
-    {
-      xmlns: SVG,
-      width: round(width),
-      height: round(height),
-      viewBox: `0 0 ${round(width)} ${round(height)}`,
-      "font-family": FONT,
-      fill: paint("ink"),
-    },
-  );
+// The sheet that a picture is drawn on. One that is saved has a ground, and tells what it shows.
+function sheetOf(view, width, { paint, saved }) {
+  const sheet = svg("svg", { xmlns: SVG, "font-family": FONT, fill: paint("ink") });
+  if (!saved) return { sheet, top: 0 };
+  const ground = { width: "100%", height: "100%", fill: paint("ground") };
+  const title = { x: 16, y: 27, "font-size": 15, "font-weight": 600 };
+  sheet.append(svg("rect", ground), svg("text", title, view.title));
+  let [x, y] = [16, 48];
+  for (const { name, colour } of view.heads) {
+    const wide = measure(name, 13) + 36;
+    if (x > 16 && x + wide > width) [x, y] = [16, y + 19];
+    const swatch = { x, y: y - 9.5, width: 10, height: 10, rx: 2, fill: paint(colour) };
+    const text = { x: x + 15, y, "font-size": 13, fill: paint("quiet") };
+    sheet.append(svg("rect", swatch), svg("text", text, name));
+    x += wide;
+  }
+  return { sheet, top: y + 16 };
 }
 
-// For pictures that are saved: a ground, what they show, and the colours of the heads.
-function titleOf(view, width, paint) {
-  const lines = [svg("text", { x: 16, y: 26, "font-size": 15, "font-weight": 600 }, view.title)];
-  view.heads.forEach(({ name, colour }, i) => {
-    const y = 46 + 18 * i;
-    const fill = paint(colour);
-    if (view.heads.length > 1) {
-      lines.push(svg("rect", { x: 16, y: y - 9, width: 10, height: 10, rx: 2, fill }));
-    }
-    const x = view.heads.length > 1 ? 32 : 16;
-    lines.push(svg("text", { x, y, "font-size": 13, fill: paint("quiet") }, name));
-  });
-  return { lines, height: 46 + 18 * view.heads.length };
+function trim(sheet, width, height) {
+  sheet.setAttribute("width", round(width));
+  sheet.setAttribute("height", round(height));
+  sheet.setAttribute("viewBox", `0 0 ${round(width)} ${round(height)}`);
 }
 
 function wordOf(side, index, label, shown) {
@@ -309,58 +320,54 @@ function strokes(segments, colour, contrast) {
 
 // Two columns of words with lines between them.
 class Lines {
-  constructor(view, { width, paint, saved }) {
+  along = { row: ["ArrowUp", "ArrowDown"], column: ["ArrowUp", "ArrowDown"] };
+  words = { row: [], column: [] };
+
+  constructor(view, options) {
     this.view = view;
-    this.paint = paint;
+    this.paint = options.paint;
     const most = Math.max(view.rows.length, view.columns.length);
+    const narrow = options.width < 440;
     this.step = most <= 40 ? 25 : most <= 72 ? 21 : 18;
-    this.size = most <= 40 ? 14.5 : most <= 72 ? 13 : 11.5;
-    this.swatch = Math.max(3, Math.min(8, Math.floor(48 / view.heads.length)));
-    this.#place(width);
-    const title = saved ? titleOf(view, this.width, paint) : { lines: [], height: 0 };
-    this.top = title.height + 30;
-    const height = this.top + most * this.step + (saved ? 14 : 4);
-    this.element = canvasOf(this.width, height, paint);
-    if (saved) {
-      this.element.append(
-        svg("rect", { width: "100%", height: "100%", fill: paint("ground") }),
-        ...title.lines,
-      );
-    }
+    this.size = Math.min(narrow ? 13 : 14.5, 0.64 * this.step);
+    this.swatch = Math.max(3, Math.min(8, Math.floor((narrow ? 24 : 48) / view.heads.length)));
+    this.#place(options.width, narrow);
+    const { sheet, top } = sheetOf(view, this.width, options);
+    this.top = top + 30;
+    this.element = sheet;
+    trim(sheet, this.width, this.top + most * this.step + (options.saved ? 14 : 4));
     this.lines = svg("g", { class: "lines", fill: "none", "stroke-linecap": "round" });
     this.marks = svg("g", { class: "marks" });
-    this.words = { row: [], column: [] };
-    this.element.append(...this.#captions(), this.marks, this.lines);
+    sheet.append(...this.#captions(), this.marks, this.lines);
     for (const side of ["row", "column"]) {
       labelsOf(view, side).forEach((label, index) => this.#word(side, index, label));
-      this.element.append(...this.words[side]);
+      sheet.append(...this.words[side]);
     }
     this.all = this.#allLines();
     this.isolate(null);
   }
 
   // Words take what they need, the lines between them what is left.
-  #place(width) {
-    const share = 38; // where percentages stand, outside of the words
-    const strip = this.view.heads.length * this.swatch + 6;
+  #place(width, narrow) {
+    const share = narrow ? 31 : 40; // where percentages stand, outside of the words
+    this.strip = this.view.heads.length * this.swatch + 6; // of swatches, inside of the words
     const widest = (labels) =>
       Math.max(40, ...labels.map((label) => measure(label, this.size))) + 14;
     let [left, right] = [widest(this.view.rows), widest(this.view.columns)];
-    const natural = 2 * share + 2 * strip + left + right + 240;
-    this.width = Math.min(Math.max(width, 260), natural);
-    const room = this.width - 2 * share - 2 * strip - Math.max(64, 0.22 * this.width);
+    const around = 2 * share + 2 * this.strip;
+    this.width = Math.min(Math.max(width, 260), around + left + right + 240);
+    const room = this.width - around - Math.max(56, 0.17 * this.width);
     if (left + right > room) {
       left = Math.min(left, Math.max(room / 2, room - right));
       right = Math.min(right, room - left);
     }
+    const [end, begin] = [share + left, this.width - share - right];
     this.x = {
-      row: { share: share - 6, word: share, width: left, text: share + left - 7 },
-      column: { share: this.width - share + 6, word: this.width - share - right, width: right },
+      row: { share: share - 6, box: share, width: left, text: end - 7, edge: end },
+      column: { share: begin + right + 6, box: begin, width: right, text: begin + 7, edge: begin },
     };
-    this.x.column.text = this.x.column.word + 7;
-    this.x.row.strip = share + left + 2;
-    this.x.column.strip = this.x.column.word - strip + 4;
-    this.strip = strip;
+    this.x.row.strip = end + 2;
+    this.x.column.strip = begin - this.strip + 4;
   }
 
   #middle(index) {
@@ -377,7 +384,7 @@ class Lines {
   }
 
   #word(side, index, label) {
-    const { word: x, width, text, share } = this.x[side];
+    const { box: x, width, text, share } = this.x[side];
     const y = this.#middle(index);
     const shown = fit(label, width - 12, this.size);
     const box = { x, y: y - this.step / 2 + 1, width, height: this.step - 2, rx: 4 };
@@ -411,8 +418,7 @@ class Lines {
   #line(row, column, place, aside) {
     const shift = this.#offset(place);
     const [left, right] = [this.#middle(row) + shift, this.#middle(column) + shift];
-    const from = this.x.row.word + this.x.row.width + aside;
-    const to = this.x.column.word - aside;
+    const [from, to] = [this.x.row.edge + aside, this.x.column.edge - aside];
     return `M${round(from)} ${round(left)}L${round(to)} ${round(right)}`;
   }
 
@@ -496,41 +502,35 @@ class Lines {
   }
 }
 
-// Rows look at columns; the darker, the more.
+// Rows look at columns; the darker, the more. Of several heads it is the mean.
 class HeatMap {
-  constructor(view, { width, paint, saved }) {
+  along = { row: ["ArrowUp", "ArrowDown"], column: ["ArrowLeft", "ArrowRight"] };
+  words = { row: [], column: [] };
+
+  constructor(view, options) {
     this.view = view;
-    this.paint = paint;
+    this.paint = options.paint;
     this.weights = meanOf(view.heads.map(({ weights }) => weights));
-    const [rows, columns] = [view.rows.length, view.columns.length];
-    const title = saved ? titleOf(view, width, paint) : { lines: [], height: 0 };
     const widest = (labels, most) =>
       Math.min(most, Math.max(36, ...labels.map((label) => measure(label, 13)))) + 12;
-    this.left = widest(view.rows, saved ? 150 : Math.min(150, 0.3 * width)) + 18;
-    this.top = title.height + widest(view.columns, 130) + 22;
-    this.cell = Math.max(13, Math.min(30, Math.floor((width - this.left - 8) / columns)));
+    this.left = widest(view.rows, Math.min(150, 0.3 * options.width)) + 18;
+    const room = (options.width - this.left - 8) / view.columns.length;
+    this.cell = Math.max(13, Math.min(30, Math.floor(room)));
     this.size = Math.min(13, this.cell - 1.5);
-    this.width = Math.max(this.left + columns * this.cell + 8, saved ? 420 : 250);
-    const height = this.top + rows * this.cell + 40 + (saved ? 10 : 0);
-    this.element = canvasOf(this.width, height, paint);
-    if (saved) {
-      this.element.append(
-        svg("rect", { width: "100%", height: "100%", fill: paint("ground") }),
-        ...title.lines,
-      );
-    }
-    this.words = { row: [], column: [] };
-    this.frame = svg("g", { fill: "none", stroke: paint("series-2"), "stroke-width": 1.5 });
-    this.element.append(
-      ...this.#captions(title.height),
-      ...this.#cells(),
-      ...this.#scale(height - (saved ? 18 : 8)),
-    );
+    const width = Math.max(this.left + view.columns.length * this.cell + 8, this.left + 240);
+    const { sheet, top } = sheetOf(view, width, options);
+    this.top = top + widest(view.columns, 130) + 22;
+    const bottom = this.top + view.rows.length * this.cell;
+    this.element = sheet;
+    trim(sheet, width, bottom + (options.saved ? 50 : 36));
+    const stroke = { stroke: this.paint("series-2"), "stroke-width": 1.5 };
+    this.frame = svg("g", { fill: "none", "pointer-events": "none", ...stroke });
+    sheet.append(...this.#captions(top), ...this.#cells(), ...this.#scale(bottom + 28));
     for (const side of ["row", "column"]) {
       labelsOf(view, side).forEach((label, index) => this.#word(side, index, label));
-      this.element.append(...this.words[side]);
+      sheet.append(...this.words[side]);
     }
-    this.element.append(this.frame);
+    sheet.append(this.frame);
   }
 
   #captions(top) {
@@ -563,15 +563,16 @@ class HeatMap {
       x: this.left,
       y: this.top,
     };
-    this.ground = svg("rect", { class: "cells", ...size, fill: this.paint("map-low") });
-    const frame = svg("rect", { ...size, fill: "none", stroke: this.paint("line") });
+    const ground = svg("rect", { class: "cells", ...size, fill: this.paint("map-low") });
+    const stroke = this.paint("line");
+    const frame = svg("rect", { ...size, fill: "none", stroke, "pointer-events": "none" });
     const paths = levels.flatMap((list, level) =>
       list.length === 0
         ? []
         : svg("path", { d: list.join(""), fill, "fill-opacity": round(level / LEVELS) }),
     );
     const group = svg("g", { "shape-rendering": "crispEdges", "pointer-events": "none" }, ...paths);
-    return [this.ground, group, frame];
+    return [ground, group, frame];
   }
 
   #scale(y) {
@@ -584,7 +585,7 @@ class HeatMap {
       return [
         svg("rect", { ...box, fill: this.paint("map-low") }),
         svg("rect", { ...box, fill, "fill-opacity": opacity, stroke }),
-        svg("text", { x: x + 15, y, "font-size": 10.5, fill: this.paint("quiet") }, percent(weight)),
+        svg("text", { x: x + 16, y, "font-size": 11, fill: this.paint("quiet") }, percent(weight)),
       ];
     });
   }
@@ -655,22 +656,25 @@ const PICTURES = { lines: Lines, map: HeatMap };
 // strongest of the cells that share a point is shown, for a thin bright line must not vanish.
 function paintSmall(canvas, weights, [rows, columns], pixels, [red, green, blue]) {
   const [height, width] = [Math.min(rows, pixels), Math.min(columns, pixels)];
-  canvas.width = width;
-  canvas.height = height;
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(width, height);
   const strongest = new Float32Array(width * height);
+  const across = Uint16Array.from({ length: columns }, (_, i) => Math.floor((i * width) / columns));
   for (let row = 0, i = 0; row < rows; row++) {
     const start = Math.floor((row * height) / rows) * width;
     for (let column = 0; column < columns; column++, i++) {
-      const point = start + Math.floor((column * width) / columns);
+      const point = start + across[column];
       if (weights[i] > strongest[point]) strongest[point] = weights[i];
     }
   }
-  strongest.forEach((weight, point) => {
-    image.data.set([red, green, blue, 255 * Math.sqrt(weight)], 4 * point);
-  });
-  context.putImageData(image, 0, 0);
+  const image = new ImageData(width, height);
+  for (let point = 0, i = 0; point < strongest.length; point++) {
+    image.data[i++] = red;
+    image.data[i++] = green;
+    image.data[i++] = blue;
+    image.data[i++] = 255 * Math.sqrt(strongest[point]);
+  }
+  canvas.width = width;
+  canvas.height = height;
+  canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
 const adding = (event) => event.shiftKey || event.ctrlKey || event.metaKey;
@@ -770,6 +774,7 @@ class Grid {
       each.setAttribute("aria-pressed", String(place >= 0));
       each.style.setProperty("--own", place >= 0 ? themed(series(place)) : "");
     }
+    if (this.element.contains(document.activeElement)) return;
     this.#rove(this.cells.find(({ name }) => same(name, chosen[0])).button);
   }
 
@@ -807,7 +812,7 @@ class Grid {
   }
 
   #neighbour({ key, target }) {
-    const last = this.lines.length - 1; // the line of the one mean of all, below those of the layers
+    const last = this.lines.length - 1; // below the layers: the mean of all, alone in its line
     const width = this.lines[0].length;
     const y = this.lines.findIndex((line) => line.includes(target));
     if (y < 0) return null;
@@ -826,6 +831,36 @@ class Grid {
 }
 
 // ---- The whole
+
+// The heads with one more, or without it where it is there already; one always stays.
+function toggled(heads, head) {
+  const rest = heads.filter((one) => !same(one, head));
+  if (rest.length === heads.length) return [...heads, head];
+  return rest.length > 0 ? rest : heads;
+}
+
+function markOf(colour) {
+  const mark = html("span", { class: "mark" });
+  mark.style.background = themed(colour);
+  return mark;
+}
+
+function quoted(text) {
+  return html("bdi", {}, `“${text}”`);
+}
+
+// [word, weight] with commas between them.
+function listed(pairs) {
+  return pairs.flatMap(([word, weight], i) => {
+    return [i > 0 ? ", " : "", quoted(word), ` ${percent(weight)}`];
+  });
+}
+
+// Where the largest weights are, but for those that round to nothing.
+function strongest(weights) {
+  const places = Array.from(weights.keys()).filter((place) => weights[place] >= TOLD);
+  return places.sort((one, other) => weights[other] - weights[one]).slice(0, 4);
+}
 
 export class Explorer {
   #state = { kind: "cross", picture: "lines", unit: "pieces", several: false };
@@ -847,7 +882,7 @@ export class Explorer {
 
   #build() {
     const set = (name) => (value) => this.#set({ [name]: value });
-    const kinds = Object.entries(KINDS).map(([kind, { name }]) => [kind, name]);
+    const kinds = Object.entries(KINDS).map(([kind, { short }]) => [kind, short]);
     this.#grid = new Grid((heads, adds) => this.#choose(heads, adds || this.#state.several));
     const several = button("Several", { class: "several", "aria-pressed": "false" }, () =>
       this.#set({ several: !this.#state.several }),
@@ -874,17 +909,7 @@ export class Explorer {
       part.saving.append(button("HTML", { title }, () => this.#saveHtml()));
     }
     const scroller = html("div", { class: "scroller" }, this.#grid.element);
-    const hint = html(
-      "p",
-      { class: "hint" },
-      several,
-      html(
-        "span",
-        {},
-        "Shift-click or Space adds a head; a layer’s name shows all of its heads. ",
-        "Point at a word for its lines alone, click to keep them.",
-      ),
-    );
+    const hint = html("p", { class: "hint" }, several, html("span", {}, HINT[hovering()]));
     this.element.replaceChildren(
       html("div", { class: "top" }, part.kinds, part.says),
       html(
@@ -914,42 +939,41 @@ export class Explorer {
     }).observe(part.large);
   }
 
-  // Show an inspection; `asked` is what it was asked for with: {source, target, model}.
+  // Show an inspection; `asked` is the request it answers: {source, target, model}.
   show(inspection, asked = null) {
     const text = (pieces) => pieces.slice(0, -1).join("").trim();
+    const { source, target, model } = inspection;
     this.inspection = inspection;
-    this.asked = asked ?? {
-      source: text(inspection.source),
-      target: text(inspection.target),
-      model: inspection.model,
-    };
+    this.asked = asked ?? { source: text(source), target: text(target), model };
     this.attention = {};
     this.sides = {};
     for (const kind of Object.keys(KINDS)) {
       this.attention[kind] = new Attention(inspection.attention[kind]);
       this.sides[kind] = sidesOf(inspection, kind);
       const kept = this.#chosen[kind]?.filter((one) => this.attention[kind].has(one)) ?? [];
+      // The last layer's mean tells best which words translate which.
       this.#chosen[kind] = kept.length > 0 ? kept : [{ layer: this.attention[kind].layers }];
     }
-    this.#set({});
+    this.#set({ kind: this.#state.kind });
   }
 
   // Show one head; without `head` the mean of the layer, without `layer` that of all.
   select({ kind, layer, head }) {
     const name = layer ? (head ? { layer, head } : { layer }) : {};
-    if (!(kind in KINDS) || !this.attention[kind].has(name)) return;
+    if (!this.attention?.[kind]?.has(name)) return;
     this.#chosen[kind] = [name];
     this.#set({ kind });
   }
 
-  // Show what a piece of the translation (side "target") or of the source has to do with the others.
+  // Show what one piece has to do with the other side: of the "target" what it looks at in the
+  // source, of the "source" what looks at it. An index of null shows all again.
   highlight(side, index) {
-    this.#set({ kind: "cross" });
+    if (!this.inspection) return;
     const own = side === "target" ? "row" : "column";
-    const { rows, columns } = this.sides.cross;
-    const { words } = own === "row" ? rows : columns;
-    if (!(index in words)) return;
-    this.#pin({ side: own, index: this.#state.unit === "words" ? words[index] : index });
+    const word = this.sides.cross[`${own}s`].words[index];
+    if (this.#state.kind !== "cross") this.#set({ kind: "cross" });
+    const place = this.#state.unit === "words" ? word : index;
+    this.#pin(word === undefined ? null : { side: own, index: place });
   }
 
   #set(changes) {
@@ -961,13 +985,14 @@ export class Explorer {
     this.#parts.several.setAttribute("aria-pressed", String(several));
     if (!this.inspection) return;
     this.#parts.says.textContent = KINDS[kind].says;
-    if (!("picture" in changes || "several" in changes)) {
+    if ("kind" in changes || "unit" in changes) {
       this.#pinned = null;
       const shape = [this.#labels("rows").length, this.#labels("columns").length];
       const weightsOf = (name) => this.#weights(name);
       this.#grid.show(this.attention[kind], weightsOf, shape, KINDS[kind].title);
+      this.#grid.mark(this.#chosen[kind]);
     }
-    this.#choose(this.#chosen[kind], false);
+    this.#draw();
   }
 
   #labels(side) {
@@ -983,38 +1008,31 @@ export class Explorer {
 
   #choose(heads, adds) {
     const { kind } = this.#state;
-    const before = this.#chosen[kind];
-    if (adds) {
-      const rest = before.filter((one) => !heads.some((head) => same(one, head)));
-      const without = rest.length < before.length;
-      this.#chosen[kind] = without && rest.length > 0 ? rest : without ? before : [...rest, ...heads];
-    } else {
-      this.#chosen[kind] = heads;
-    }
+    this.#chosen[kind] = adds ? toggled(this.#chosen[kind], heads[0]) : heads;
     this.#grid.mark(this.#chosen[kind]);
     this.#draw();
   }
 
   #view() {
     const { kind } = this.#state;
-    const { title, looking, seen } = KINDS[kind];
     const heads = this.#chosen[kind].map((name, place) => ({
       name: nameOf(name),
       colour: series(place),
       weights: this.#weights(name),
     }));
-    return { title, looking, seen, heads, rows: this.#labels("rows"), columns: this.#labels("columns") };
+    return { ...KINDS[kind], heads, rows: this.#labels("rows"), columns: this.#labels("columns") };
   }
 
   #draw() {
-    const { picture } = this.#state;
     const view = this.#view();
     this.#legend(view);
     const width = this.#parts.large.clientWidth || SAVED_WIDTH;
-    this.#picture = new PICTURES[picture](view, { width, paint: themed, saved: false });
+    const Picture = PICTURES[this.#state.picture];
+    this.#picture = new Picture(view, { width, paint: themed, saved: false });
     const { element, words } = this.#picture;
+    const heads = view.heads.map(({ name }) => name).join("; ");
     element.setAttribute("role", "group");
-    element.setAttribute("aria-label", `${view.title}, ${view.heads.map(({ name }) => name).join("; ")}`);
+    element.setAttribute("aria-label", `${view.title}, ${heads}`);
     words.row[0].setAttribute("tabindex", 0);
     words.column[0].setAttribute("tabindex", 0);
     this.#parts.large.replaceChildren(element);
@@ -1023,45 +1041,47 @@ export class Explorer {
     this.#pin(this.#pinned);
   }
 
-  #legend(view) {
+  #legend({ heads }) {
+    const { legend } = this.#parts;
     const chosen = this.#chosen[this.#state.kind];
-    const entries = view.heads.map(({ name, colour }, place) => {
-      const mark = html("span", { class: "mark" });
-      mark.style.background = themed(colour);
-      const entry = html("li", {}, mark, name);
-      if (chosen.length > 1) {
+    const entries = heads.map(({ name, colour }, place) => {
+      const entry = html("li", {}, markOf(colour), name);
+      if (heads.length > 1) {
         const label = { class: "remove", "aria-label": `Remove ${name}`, title: `Remove ${name}` };
-        entry.append(button("×", label, () => this.#choose([chosen[place]], true)));
+        const remove = () => {
+          this.#choose([chosen[place]], true);
+          legend.querySelector("button")?.focus();
+        };
+        entry.append(button("×", label, remove));
       }
       return entry;
     });
-    this.#parts.legend.replaceChildren(...entries);
+    if (heads.length > 1 && this.#state.picture === "map") {
+      entries.unshift(html("li", {}, "The mean of"));
+    }
+    legend.replaceChildren(...entries);
   }
 
   // ---- Isolating words
 
   #listen() {
     const { large } = this.#parts;
-    const under = (event) => this.#under(event);
     large.addEventListener("pointermove", (event) => {
-      if (this.#pinned === null && event.pointerType === "mouse") this.#isolate(under(event));
+      if (this.#pinned === null && event.pointerType === "mouse") this.#isolate(this.#under(event));
     });
     large.addEventListener("pointerleave", () => this.#isolate(this.#pinned));
-    large.addEventListener("click", (event) => {
-      const found = under(event);
-      this.#pin(alike(found, this.#pinned) ? null : found);
-    });
+    large.addEventListener("click", (event) => this.#toggle(this.#under(event)));
     large.addEventListener("focusin", (event) => {
-      if (this.#pinned === null) this.#isolate(under(event));
+      if (this.#pinned === null) this.#isolate(this.#under(event));
     });
     large.addEventListener("focusout", () => this.#isolate(this.#pinned));
     large.addEventListener("keydown", (event) => this.#key(event));
   }
 
   #under(event) {
-    const word = event.target.closest?.(".word");
+    const word = event.target.closest(".word");
     if (word) return { side: word.dataset.side, index: Number(word.dataset.index) };
-    if (!(this.#picture instanceof HeatMap) || !("clientX" in event)) return null;
+    if (!event.target.matches(".cells") || !("clientX" in event)) return null;
     const box = this.#picture.element.getBoundingClientRect();
     return this.#picture.at(event.clientX - box.left, event.clientY - box.top);
   }
@@ -1070,28 +1090,32 @@ export class Explorer {
     const word = event.target.closest(".word");
     if (event.key === "Escape") this.#pin(null);
     if (!word) return;
-    const { side } = word.dataset;
-    const index = Number(word.dataset.index);
-    const isMap = this.#picture instanceof HeatMap;
-    const along = isMap && side === "column" ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
-    const words = this.#picture.words[side];
-    let next;
-    if (event.key === along[0]) next = words[index - 1];
-    else if (event.key === along[1]) next = words[index + 1];
-    else if (event.key === "Home") next = words[0];
-    else if (event.key === "End") next = words.at(-1);
-    else if (event.key.startsWith("Arrow")) {
-      const others = this.#picture.words[otherSide(side)];
-      next = others[isMap ? 0 : Math.min(index, others.length - 1)];
-    } else if (event.key === "Enter" || event.key === " ") {
-      const found = { side, index };
-      this.#pin(alike(found, this.#pinned) ? null : found);
-    } else return;
-    event.preventDefault();
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      this.#toggle(this.#under(event));
+      return;
+    }
+    const next = this.#neighbour(word.dataset.side, Number(word.dataset.index), event.key);
     if (!next) return;
+    event.preventDefault();
     for (const each of this.#picture.words[next.dataset.side]) each.setAttribute("tabindex", -1);
     next.setAttribute("tabindex", 0);
     next.focus();
+  }
+
+  // Two of the arrow keys go along the words of a side, the other two to the other side.
+  #neighbour(side, index, key) {
+    const { words, along } = this.#picture;
+    const [own, others] = [words[side], words[otherSide(side)]];
+    if (key === along[side][0]) return own[index - 1];
+    if (key === along[side][1]) return own[index + 1];
+    if (key === "Home") return own[0];
+    if (key === "End") return own.at(-1);
+    return key.startsWith("Arrow") ? others[Math.min(index, others.length - 1)] : null;
+  }
+
+  #toggle(isolated) {
+    this.#pin(alike(isolated, this.#pinned) ? null : isolated);
   }
 
   #pin(isolated) {
@@ -1118,25 +1142,30 @@ export class Explorer {
     if (isolated === null) return;
     const { view } = this.#picture;
     const { side, index, other } = isolated;
-    const word = (text) => html("bdi", {}, text);
-    const own = labelsOf(view, side)[index];
     const others = labelsOf(view, otherSide(side));
-    const verb = side === "row" ? " looks at " : " is looked at by ";
-    const lines = view.heads.map((head) => {
-      const slice = Array.from(sliceOf(view, head, isolated));
-      const best = other === undefined
-        ? slice.map((weight, i) => [weight, i]).sort(([a], [b]) => b - a).slice(0, 4)
-        : [[slice[other], other]];
-      const line = html("p", {});
-      const mark = html("span", { class: "mark" });
-      mark.style.background = themed(head.colour);
-      line.append(mark, html("strong", {}, word(own)), verb);
-      best.filter(([weight]) => weight >= 0.005 || other !== undefined).forEach(([weight, i], place) => {
-        line.append(place ? ", " : "", word(others[i]), ` ${percent(weight)}`);
-      });
-      return line;
-    });
-    readout.append(...lines);
+    const verb = side === "row" ? "looks at" : "is looked at by";
+    readout.append(html("h3", {}, quoted(labelsOf(view, side)[index]), ` ${verb}`));
+    for (const head of view.heads) {
+      const slice = sliceOf(view, head, isolated);
+      const told = other === undefined ? strongest(slice) : [other];
+      const found = told.map((place) => [others[place], slice[place]]);
+      readout.append(html("p", {}, markOf(head.colour), ...listed(found)));
+    }
+    if (side === "row" && view.writes) readout.append(...this.#written(index));
+  }
+
+  // How sure the model was of what it wrote, and what else it might have written.
+  #written(index) {
+    const { probabilities, alternatives, target, words } = this.inspection;
+    if (this.#state.unit === "words") {
+      const own = probabilities.filter((_, piece) => words.target[piece] === index);
+      const product = own.reduce((whole, each) => whole * each, 1);
+      return [html("p", { class: "quiet" }, `written with probability ${percent(product)}`)];
+    }
+    const others = alternatives[index].filter(([piece]) => piece !== target[index]).slice(0, 3);
+    const shown = others.map(([piece, probability]) => [piece.trim() || "␣", probability]);
+    const chance = `written with probability ${percent(probabilities[index])}; others: `;
+    return [html("p", { class: "quiet" }, chance, ...listed(shown))];
   }
 
   // ---- Saving
@@ -1144,8 +1173,9 @@ export class Explorer {
   #file(ending) {
     const { kind } = this.#state;
     const [first, ...rest] = this.#chosen[kind];
-    const name = `${kind}-${nameOf(first)}${rest.length > 0 ? ` and ${rest.length} more` : ""}`;
-    return `attention-${name.replace(/[^a-z0-9]+/gi, "-")}.${ending}`;
+    const more = rest.length > 0 ? ` and ${rest.length} more` : "";
+    const name = `${this.options.name ?? "attention"} ${kind} ${nameOf(first)}${more}`;
+    return `${name.replace(/[^\p{L}\p{N}.]+/gu, "-")}.${ending}`;
   }
 
   // The picture as it stands, in colours that need no style sheet, on white.
@@ -1154,8 +1184,8 @@ export class Explorer {
     const options = { width: SAVED_WIDTH, paint: printed, saved: true };
     const picture = new Picture(this.#view(), options);
     picture.isolate(this.#pinned);
-    for (const word of picture.element.querySelectorAll(".word")) {
-      for (const name of ["role", "tabindex", "aria-label", "aria-pressed"]) word.removeAttribute(name);
+    for (const word of Object.values(picture.words).flat()) {
+      for (const { name } of [...word.attributes]) word.removeAttribute(name);
     }
     const { width, height } = picture.element.viewBox.baseVal;
     const text = new XMLSerializer().serializeToString(picture.element);
@@ -1180,16 +1210,17 @@ export class Explorer {
   }
 
   async #saveHtml() {
-    const answer = await fetch(this.options.document, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(this.asked),
-    });
-    if (answer.ok) {
-      save(await answer.blob(), "attention.html");
-      return;
+    try {
+      const answer = await fetch(this.options.document, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(this.asked),
+      });
+      if (!answer.ok) throw new Error((await answer.json()).error);
+      save(await answer.blob(), `${this.options.name ?? "attention"}.html`);
+    } catch (error) {
+      const text = `The page could not be saved: ${error.message}`;
+      this.#parts.readout.replaceChildren(html("p", { class: "error", role: "alert" }, text));
     }
-    const { error } = await answer.json();
-    this.#parts.readout.replaceChildren(html("p", { class: "error" }, error));
   }
 }

@@ -15,7 +15,10 @@ function show() {
 }
 
 show();
-system.addEventListener("change", show);
+system.addEventListener("change", () => {
+  show();
+  dispatchEvent(new Event("themechange"));
+});
 
 addEventListener("DOMContentLoaded", () => {
   const button = document.getElementById("theme");
