@@ -16,7 +16,7 @@ async function loadExplorer() {
   document.head.append(style);
   const { Explorer } = await import("/explorer.js");
   const options = { document: "/api/explorer.html" };
-  return { explorer: new Explorer(byId("explorer"), options), inspection: null };
+  return { explorer: new Explorer(byId("explorer"), options), inspection: null, piece: null };
 }
 
 export class Focus {
@@ -108,15 +108,18 @@ export class Focus {
   }
 
   async #explore() {
-    const { selected } = this.view;
-    if (!byId("attention").open || !selected?.inspection) return;
-    byId("explorer").hidden = Boolean(selected.inspection.problem);
-    if (selected.inspection.problem) return;
+    if (!byId("attention").open || !this.view.selected?.inspection) return;
     this.#explorer ??= loadExplorer();
     const shown = await this.#explorer;
-    if (shown.inspection !== selected.inspection) shown.explorer.show(selected.inspection);
-    shown.inspection = selected.inspection;
-    const pieces = this.#word && this.#wordNow().pieces;
-    if (pieces) shown.explorer.highlight("target", pieces[0]);
+    const inspection = this.view.selected?.inspection; // which may be another by now
+    if (!inspection) return;
+    byId("explorer").hidden = Boolean(inspection.problem);
+    if (inspection.problem) return;
+    const piece = (this.#word && this.#wordNow().pieces?.[0]) ?? null;
+    const isNew = shown.inspection !== inspection;
+    if (isNew) shown.explorer.show(inspection);
+    // Not again and again: the reader may have chosen something there.
+    if (isNew ? piece !== null : shown.piece !== piece) shown.explorer.highlight("target", piece);
+    Object.assign(shown, { inspection, piece });
   }
 }
