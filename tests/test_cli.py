@@ -532,8 +532,8 @@ def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
 
 
 COMMANDS = (
-    *("demo", "train", "translate", "score", "average", "info", "curves", "bench"),
-    *("export", "import"),
+    *("demo", "train", "translate", "score", "average", "info", "plot", "watch", "serve", "bench"),
+    *("export", "import", "look"),
 )
 
 

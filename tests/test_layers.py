@@ -215,8 +215,8 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("", "train", "distill", "translate", "serve", "score", "info", "curves", "bench"),
-        *("demo", "export", "import"),
+        *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
+        *("demo", "watch", "export", "import", "look"),
     ],
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:

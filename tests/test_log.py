@@ -178,11 +178,11 @@ def test_a_number_is_no_reason_to_end() -> None:
 
 def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: Path) -> None:
     with opened(tmp_path, State()) as log:
-        log.validated(7, valid_loss=1.5)
+        log.validated(7, None, valid_loss=1.5)
     assert recorded(tmp_path) == [{"step": 7, "valid_loss": 1.5}]
     other = tmp_path / "other"
     state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(2, dtype=torch.float64)
     with Log(other, state, sums, Processes(1, 2), tensorboard=False) as log:
-        log.validated(7, valid_loss=1.5)
+        log.validated(7, None, valid_loss=1.5)
     assert not other.exists()
     assert sums.tolist() == [0.0, 0.0]  # what was counted is counted on by the first alone

@@ -19,7 +19,8 @@ from matplotlib.image import imread
 from matplotlib.lines import Line2D
 
 from transduce.errors import BadRun, MissingExtra
-from transduce.look.curves import draw, read_all
+from transduce.history import read_all
+from transduce.look.curves import draw
 from transduce.look.style import COLOURS, MARKERS, save
 
 Row = Mapping[str, float]
@@ -286,7 +287,7 @@ def test_the_command_draws_a_trained_run_into_its_folder_and_says_where(
     cli: CommandLine, own_run: Path
 ) -> None:
     before = snapshot(own_run)
-    result = cli("curves", own_run)
+    result = cli("plot", own_run)
     assert (result.status, result.stdout) == (0, "")
     assert result.stderr == f"wrote {own_run / 'curves.png'}\n"
     assert imread(own_run / "curves.png").shape[:2] == (800, 1200)
@@ -299,9 +300,9 @@ def test_several_runs_are_drawn_here_or_where_it_is_said(
 ) -> None:
     runs = [write(tmp_path / name, [*log(5), *valid(5)]) for name in ("a", "b")]
     monkeypatch.chdir(tmp_path)
-    assert cli("curves", *runs, "--by", "time").stderr == "wrote curves.png\n"
+    assert cli("plot", *runs, "--by", "time").stderr == "wrote curves.png\n"
     assert (tmp_path / "curves.png").exists()
-    result = cli("curves", *runs, "--out", "new/both.svg", "--what", "loss, bleu")
+    result = cli("plot", *runs, "--out", "new/both.svg", "--what", "loss, bleu")
     assert result.stderr == f"wrote {Path('new/both.svg')}\n"
     assert (tmp_path / "new" / "both.svg").exists()
 
@@ -309,7 +310,7 @@ def test_several_runs_are_drawn_here_or_where_it_is_said(
 def test_the_command_tells_of_lines_left_out(cli: CommandLine, tmp_path: Path) -> None:
     path = write(tmp_path / "run", log(5, 10)) / "metrics.jsonl"
     path.write_text(path.read_text()[:-9])
-    result = cli("curves", tmp_path / "run")
+    result = cli("plot", tmp_path / "run")
     assert result.status == 0
     assert result.stderr.splitlines()[0] == (
         f"{path}: lines that cannot be read, and are left out: 1"
@@ -325,7 +326,7 @@ def test_the_command_tells_of_lines_left_out(cli: CommandLine, tmp_path: Path) -
         (["run", "--by", "tokens"], "--by tokens: expected step or time."),
         (
             ["run", "--what", "loss,blue"],
-            "--what blue: expected some of loss, bleu, speed. Did you",
+            "--what blue: expected all, or some of loss, perplexity, bleu, rate, speed. Did you",
         ),
         (["run", "--what", "bleu"], "--what bleu: nothing of that is logged in run"),
         (["nothing"], "there is no run folder nothing: `transduce train` makes one"),
@@ -350,7 +351,9 @@ def test_what_cannot_be_drawn_is_refused_in_one_sentence(
     write(tmp_path / "empty", [])
     write(tmp_path / "damaged", []).joinpath("metrics.jsonl").write_text('{"step"\n3\n')
     write(tmp_path / "begun", [], {"model": {}}).joinpath("metrics.jsonl").unlink()
+    for i in range(9):
+        write(tmp_path / "many" / str(i), log(5))
     (tmp_path / "folder.png").mkdir()
     before = snapshot(tmp_path)
-    assert expected in cli("curves", *arguments).error
+    assert expected in cli("plot", *arguments).error
     assert snapshot(tmp_path) == before

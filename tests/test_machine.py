@@ -1,5 +1,6 @@
 """A run belongs to one process, and a signal becomes a question."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.machine import (
     choose_device,
     cores,
+    in_use,
     interruptions,
     locked,
     terminated_as_interrupted,
@@ -80,6 +82,27 @@ def test_an_error_lets_go_of_the_run(tmp_path: Path) -> None:
         pass
     with locked(tmp_path):
         pass
+
+
+def test_a_run_that_is_held_is_in_use_and_looking_holds_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert not in_use(run)
+    with locked(run):
+        assert in_use(run)
+        assert in_use(run)
+    assert not in_use(run)
+    with locked(run):
+        pass
+
+
+def test_a_run_that_is_only_looked_at_is_not_in_use_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = (tmp_path / ".lock").open("w")
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr("transduce.machine.time.sleep", lambda seconds: looking.close())
+    with locked(tmp_path):
+        assert in_use(tmp_path)
 
 
 def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -11,12 +11,16 @@ import pytest
 import torch
 
 from transduce import plan
-from transduce.checkpoint import average, load_tensors
+from transduce.checkpoint import average, load_tensors, load_weights
+from transduce.corpus import open_corpus
 from transduce.engine import Objective
 from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
 from transduce.folder import RunConfig, checkpoints
 from transduce.log import Log
+from transduce.metrics import Translated
+from transduce.model import Transformer
 from transduce.training import Trainer, train
+from transduce.validation import some, translations
 
 SETTINGS = {
     "N": "1",
@@ -95,6 +99,7 @@ def test_killed_at_any_step_and_resumed_it_ends_with_the_same_bits(
     for name in ("model.safetensors", "best.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
     assert without_speed(tmp_path / "run") == without_speed(whole)
+    assert samples(tmp_path / "run") == samples(whole)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +125,7 @@ def test_killed_while_saving_or_validating_it_ends_with_the_same_bits(
     run(files, tmp_path / "run")
     assert load_all(tmp_path / "run") == load_all(whole)
     assert without_speed(tmp_path / "run") == without_speed(whole)
+    assert samples(tmp_path / "run") == samples(whole)
 
 
 def test_killed_while_choosing_the_weights_it_ends_with_the_same_bits(
@@ -138,6 +144,10 @@ def without_speed(run: Path) -> list[dict[str, float]]:
     timed = ("seconds", "target_tokens_per_second")
     lines = (run / "metrics.jsonl").read_text().splitlines()
     return [{k: v for k, v in json.loads(line).items() if k not in timed} for line in lines]
+
+
+def samples(run: Path) -> list[str]:
+    return (run / "samples.jsonl").read_text(encoding="utf-8").splitlines()
 
 
 def load_all(run: Path) -> dict[str, list[float]]:
@@ -179,6 +189,31 @@ def test_the_model_is_the_mean_of_the_last_scheduled_checkpoints(whole: Path) ->
     for name, tensor in load_tensors(whole / "model.safetensors").items():
         assert torch.equal(tensor, mean[name])
     assert RunConfig.load(whole).weights == "mean of the checkpoints at steps 18, 24"
+
+
+def test_what_validation_translates_is_shown_by_some_sentences_of_it(
+    files: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
+    sentences, *validations = map(json.loads, samples(whole))
+    assert [one["step"] for one in validations] == [8, 16, 24]
+    text = [path.read_text(encoding="utf-8").splitlines() for path in files]
+    pairs = zip(sentences["source"], sentences["reference"], strict=True)
+    assert set(pairs) <= set(zip(*text, strict=True))
+    model, newest = Transformer(RunConfig.load(whole).model), checkpoints(whole)[-1].path
+    path = newest / "weights.safetensors"
+    load_weights(model, load_tensors(path), path)
+    last = translations(model.eval(), open_corpus(whole / "corpus"), 4)
+    assert sentences == {"source": last.source, "reference": last.reference}
+    assert validations[-1]["outputs"] == last.outputs
+    assert not (run(files, tmp_path / "run", validate_bleu="0") / "samples.jsonl").exists()
+
+
+def test_samples_are_spread_over_all_that_was_translated() -> None:
+    many = [str(i) for i in range(200)]
+    found = some(Translated(many, many, many), 8)
+    assert found.source == found.outputs == ["0", "25", "50", "75", "100", "125", "150", "175"]
+    few = Translated(["a"], ["b"], ["c"])
+    assert some(few, 8) == few
 
 
 def test_the_best_is_chosen_if_asked(files: tuple[Path, Path], tmp_path: Path) -> None:

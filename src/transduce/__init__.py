@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transduce.distillation import distill
+    from transduce.inspection import Inspection, Inspector
     from transduce.training import train
     from transduce.translation import Candidate, Translation
     from transduce.translator import Translator
@@ -18,12 +19,22 @@ __version__ = "0.1.0"
 
 MODULES = {
     "Candidate": "translation",
+    "Inspection": "inspection",
+    "Inspector": "inspection",
     "Translation": "translation",
     "Translator": "translator",
     "distill": "distillation",
     "train": "training",
 }
-__all__ = ["Candidate", "Translation", "Translator", "distill", "train"]
+__all__ = [
+    "Candidate",
+    "Inspection",
+    "Inspector",
+    "Translation",
+    "Translator",
+    "distill",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

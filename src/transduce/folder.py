@@ -6,6 +6,7 @@
     model.safetensors      what translates: the mean of the last checkpoints, or the best
     best.safetensors       the weights with the lowest validation loss
     metrics.jsonl          one object a logged step
+    samples.jsonl          how some validation sentences were translated at each validation
     checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
     corpus/                token files
     distilled/             the texts of a student: what its teacher translated

@@ -8,7 +8,7 @@ import base64
 import itertools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -42,11 +42,13 @@ class Inspection:
 
     model: str  # its name
     languages: tuple[str, str]
+    sentences: tuple[str, str]  # source and target as texts
     source: tuple[str, ...]  # its pieces, </s> last
     target: tuple[str, ...]  # what each step writes
     inputs: tuple[str, ...]  # what each step reads: <s>, then the target but for its </s>
     source_words: tuple[int, ...]  # which word each piece belongs to; </s> is a word of its own
     target_words: tuple[int, ...]
+    spelled: tuple[tuple[str, ...], tuple[str, ...]]  # the words of both sides as texts
     probabilities: Floats  # (T,) of what is written
     alternatives: tuple[tuple[tuple[str, float], ...], ...]  # of each step, the likeliest first
     encoder: Floats  # (N, H, S, S)
@@ -62,10 +64,12 @@ class Inspection:
         return {
             "model": self.model,
             "languages": list(self.languages),
+            "sentences": list(self.sentences),
             "source": list(self.source),
             "target": list(self.target),
             "inputs": list(self.inputs),
             "words": {"source": list(self.source_words), "target": list(self.target_words)},
+            "spelled": {"source": list(self.spelled[0]), "target": list(self.spelled[1])},
             "probabilities": [_short(one) for one in self.probabilities],
             "alternatives": [
                 [[piece, _short(one)] for piece, one in step] for step in self.alternatives
@@ -99,12 +103,37 @@ class Inspector:
 
     def inspect(self, source: str, target: str | None = None) -> Inspection:
         """Look at how a sentence is translated: as the search would, or as given."""
-        read = self._tokens(source, self.codec.source, "sentence")
-        if target is not None:
-            return self._look(read, self._tokens(target, self.codec.target, "given translation"))
-        ((_, best),) = self.engine.search([Job(read)], self.config.search.replace(nbest=1), 1)
-        written = np.array([*best[0].tokens, EOS])
-        return self._look(read, self._allowed(written, "translation"))
+        return next(self.inspect_all([source], None if target is None else [target]))
+
+    def inspect_all(
+        self, sources: Sequence[str], targets: Sequence[str] | None = None
+    ) -> Iterator[Inspection]:
+        """Look at many sentences, in order; those that need it are translated side by side."""
+        read = [self._tokens(one, self.codec.source, "sentence") for one in sources]
+        if targets is not None:
+            given = [self._tokens(one, self.codec.target, "given translation") for one in targets]
+            return itertools.starmap(self._look, zip(read, given, strict=True))
+        return map(self._look, read, self._translated(read))
+
+    def fits(self, source: str) -> bool:
+        """Tell whether a sentence can be looked at: whether it has words, and not too many."""
+        tokens = self.codec.source.encode(one_line(source))
+        return bool(source.strip()) and len(tokens) < self._most
+
+    @property
+    def _most(self) -> int:
+        return min(MOST, self.config.model.max_len)
+
+    def _translated(self, sources: Sequence[Ints]) -> list[Ints]:
+        order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
+        jobs = [Job(sources[place]) for place in order]
+        settings = self.config.search.replace(nbest=1)
+        found = dict(self.engine.search(jobs, settings, self.engine.batch))
+        written = {place: found[job][0].tokens for job, place in enumerate(order)}
+        return [
+            self._allowed(np.array([*written[place], EOS]), "translation")
+            for place in range(len(sources))
+        ]
 
     def _tokens(self, text: str, subwords: Coder, what: str) -> Ints:
         if not text.strip():
@@ -112,11 +141,10 @@ class Inspector:
         return self._allowed(np.array([*subwords.encode(one_line(text)), EOS]), what)
 
     def _allowed(self, tokens: Ints, what: str) -> Ints:
-        most = min(MOST, self.config.model.max_len)
-        if len(tokens) > most:
+        if len(tokens) > self._most:
             raise BadInput(
-                f"the {what} has {len(tokens):,} subwords, </s> counted: at most {most:,} can be "
-                "looked at; take a shorter sentence"
+                f"the {what} has {len(tokens):,} subwords, </s> counted: "
+                f"at most {self._most:,} can be looked at"
             )
         return tokens
 
@@ -130,14 +158,21 @@ class Inspector:
         probabilities = likely.gather(1, batch.labels[:, None]).flatten()
         likely[:, self.forbidden] = -1.0
         best, pieces = likely.topk(min(ALTERNATIVES, likely.size(1) - len(self.forbidden)))
+        read, written = source.tolist(), target.tolist()
+        of_source, of_target = _words(read, codec.source), _words(written, codec.target)
         return Inspection(
             model=self.name,
             languages=self.config.languages,
-            source=tuple(codec.source.pieces(source.tolist())),
-            target=tuple(codec.target.pieces(target.tolist())),
+            sentences=(codec.source.decode(read), codec.target.decode(written)),
+            source=tuple(codec.source.pieces(read)),
+            target=tuple(codec.target.pieces(written)),
             inputs=tuple(codec.target.pieces(batch.target.tokens.tolist())),
-            source_words=_words(source.tolist(), codec.source),
-            target_words=_words(target.tolist(), codec.target),
+            source_words=of_source,
+            target_words=of_target,
+            spelled=(
+                _spelled(read, of_source, codec.source),
+                _spelled(written, of_target, codec.target),
+            ),
             probabilities=probabilities.cpu().numpy(),
             alternatives=tuple(
                 tuple(zip(codec.target.pieces(step), values, strict=True))
@@ -166,6 +201,16 @@ def _words(tokens: Sequence[int], subwords: Coder) -> tuple[int, ...]:
     return tuple(number for number, (_, same) in enumerate(found) for _ in same)
 
 
+def _spelled(tokens: Sequence[int], words: Sequence[int], subwords: Coder) -> tuple[str, ...]:
+    """Return words as texts, though their pieces may be parts of letters."""
+    found = []
+    for _, same in itertools.groupby(zip(words, tokens, strict=True), key=lambda one: one[0]):
+        own = [token for _, token in same]
+        text = "".join(subwords.pieces(own)) if {*own} & {EOS, UNK} else subwords.decode(own)
+        found.append(text.strip())
+    return tuple(found)
+
+
 def _marks_apart(text: str) -> list[int]:
     """Tell the word of each letter; marks at both ends of what stands between spaces are words.
 
@@ -173,9 +218,10 @@ def _marks_apart(text: str) -> list[int]:
     """
     found = [NO_WORD] * len(text)
     number = itertools.count()
+    is_mark = _are_marks(text)
     for match in re.finditer(r"\S+", text):
         begin, end = match.span()
-        inner = [place for place in range(begin, end) if not _is_mark(text[place])]
+        inner = [place for place in range(begin, end) if not is_mark[place]]
         first, behind = (inner[0], inner[-1] + 1) if inner else (end, end)
         for part in ((begin, first), (first, behind), (behind, end)):
             if part[0] < part[1]:
@@ -183,8 +229,14 @@ def _marks_apart(text: str) -> list[int]:
     return found
 
 
-def _is_mark(letter: str) -> bool:
-    return unicodedata.category(letter)[0] in "PS"
+def _are_marks(text: str) -> list[bool]:
+    """Tell which letters are punctuation or symbols; accents go with what they stand on."""
+    found: list[bool] = []
+    for letter in text:
+        category = unicodedata.category(letter)
+        joined = category[0] == "M" or category == "Cf"
+        found.append(found[-1] if joined and found else category[0] in "PS")
+    return found
 
 
 def _packed(weights: Floats) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from transduce.errors import Diverged
-from transduce.metrics import Metrics
+from transduce.metrics import Metrics, Samples, Translated
 from transduce.processes import Processes
 from transduce.progress import Show, duration
 from transduce.state import State, Window
@@ -40,6 +40,7 @@ class Log:
         self.metrics = (
             Metrics(run, state.step, tensorboard=tensorboard) if processes.first else None
         )
+        self.samples = Samples(run, state.step) if processes.first else None
         self.waiting: Entry | None = None
         if processes.first:
             counted = torch.tensor([state.window.smoothed, state.window.nll], dtype=torch.float64)
@@ -49,8 +50,9 @@ class Log:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.metrics is not None:
-            self.metrics.__exit__()
+        for file in (self.metrics, self.samples):
+            if file is not None:
+                file.__exit__()
 
     def add(self, state: State, rate: float, part: float, show: Show) -> None:
         """Close the window at this step."""
@@ -96,13 +98,16 @@ class Log:
         self.wait(lambda part, note: None)
         state.window.smoothed, state.window.nll = self.processes.total(self.sums.clone()).tolist()
         require_finite(state.window.smoothed, state.step)
-        if self.metrics is not None:
-            self.metrics.flush()
+        for file in (self.metrics, self.samples):
+            if file is not None:
+                file.flush()
 
-    def validated(self, step: int, **values: float) -> None:
-        """Record a validation."""
+    def validated(self, step: int, translated: Translated | None, **values: float) -> None:
+        """Record a validation, and some of what was translated for it, if anything was."""
         if self.metrics is not None:
             self.metrics.add(step, **values)
+        if self.samples is not None and translated is not None:
+            self.samples.add(step, translated)
 
     def _write(self, entry: Entry, show: Show) -> None:
         smoothed, nll = (entry.sums / entry.window.tokens).tolist()

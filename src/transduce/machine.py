@@ -5,10 +5,11 @@ import ctypes
 import fcntl
 import os
 import signal
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from transduce.errors import BadRun, BadSetting, Interrupted
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 
+A_LOOK = 0.05  # seconds; `in_use` holds a lock for far less
 GOES_ON = "stopped at once; what was saved before is whole: the same command goes on from there"
 
 
@@ -150,12 +152,29 @@ def locked(run: Path) -> Iterator[None]:
             raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")
     run.mkdir(parents=True, exist_ok=True)
     with (run / ".lock").open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            raise BadRun(f"{run} is in use by process {file.read().strip()}") from None
+        if not _lock(file, fcntl.LOCK_EX):
+            time.sleep(A_LOOK)  # it may have been only looked at
+            if not _lock(file, fcntl.LOCK_EX):
+                file.seek(0)
+                raise BadRun(f"{run} is in use by process {file.read().strip()}")
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
+
+
+def in_use(run: Path) -> bool:
+    """Tell whether a process holds a run folder with `locked`."""
+    try:
+        with (run / ".lock").open(encoding="utf-8") as file:
+            return not _lock(file, fcntl.LOCK_SH)  # given back at once, as the file is closed
+    except OSError:
+        return False
+
+
+def _lock(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,11 +1,13 @@
-"""metrics.jsonl: what a run records of itself."""
+"""What a run records of itself: metrics.jsonl, and in samples.jsonl how it translates."""
 
 import contextlib
 import importlib.util
 import json
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from transduce.errors import MissingExtra
 from transduce.files import replacing
@@ -16,22 +18,20 @@ class Metrics:
 
     def __init__(self, run: Path, step: int, *, tensorboard: bool) -> None:
         path = run / "metrics.jsonl"
-        self._forget_after(path, step)
+        forget_after(path, step)
         self.file = path.open("a", encoding="utf-8")
         self.board = _board(run, step) if tensorboard else None
 
     def add(self, step: int, **values: float) -> None:
         """Record the values of a step."""
-        self.file.write(json.dumps({"step": step, **values}) + "\n")
-        self.file.flush()
+        _append(self.file, {"step": step, **values})
         if self.board is not None:
             for name, value in values.items():
                 self.board.add_scalar(name, value, step)
 
     def flush(self) -> None:
         """Put what was recorded on the disk."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
+        _flush(self.file)
 
     def __enter__(self) -> Self:
         return self
@@ -41,18 +41,77 @@ class Metrics:
         if self.board is not None:
             self.board.close()
 
-    @staticmethod
-    def _forget_after(path: Path, step: int) -> None:
-        """Drop what a killed run recorded after the checkpoint that it goes on from."""
-        if not path.exists():
-            return
-        kept = []
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                if json.loads(line)["step"] <= step:
-                    kept.append(line + "\n")
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A few sentences of the validation set, and how a model translates them."""
+
+    source: Sequence[str]
+    reference: Sequence[str]
+    outputs: Sequence[str]
+
+
+class Samples:
+    """samples.jsonl: a few sentences once, then what was made of them at each validation."""
+
+    def __init__(self, run: Path, step: int) -> None:
+        self.path = run / "samples.jsonl"
+        kept = forget_after(self.path, step)
+        self.begun = any("source" in one for one in kept)
+        self.file: IO[str] | None = None  # a run that translates nothing shall have none
+
+    def add(self, step: int, translated: Translated) -> None:
+        """Record the translations of a validation."""
+        if self.file is None:
+            self.file = self.path.open("a", encoding="utf-8")
+        if not self.begun:
+            sentences = {"source": [*translated.source], "reference": [*translated.reference]}
+            _append(self.file, sentences)
+            self.begun = True
+        _append(self.file, {"step": step, "outputs": [*translated.outputs]})
+
+    def flush(self) -> None:
+        """Put what was recorded on the disk."""
+        if self.file is not None:
+            _flush(self.file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
+
+
+def forget_after(path: Path, step: int) -> list[dict[str, Any]]:
+    """Drop what a killed run recorded after the checkpoint that it goes on from; return the rest.
+
+    What has no step holds for all of them.
+    """
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines, objects = [], []
+    for line in text.split("\n"):
+        with contextlib.suppress(ValueError, TypeError, AttributeError):
+            one = json.loads(line)
+            if one.get("step", 0) <= step:
+                lines.append(line + "\n")
+                objects.append(one)
+    if "".join(lines) != text:
         with replacing(path) as beside:
-            beside.write_text("".join(kept), encoding="utf-8")
+            beside.write_text("".join(lines), encoding="utf-8")
+    return objects
+
+
+def _append(file: IO[str], value: dict[str, Any]) -> None:
+    file.write(json.dumps(value, ensure_ascii=False) + "\n")
+    file.flush()
+
+
+def _flush(file: IO[str]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def require_tensorboard() -> None:

@@ -311,7 +311,7 @@ class Trainer:
         better = found.loss < state.best_loss
         if better:
             save_tensors(self.run / "best.safetensors", weights_of(self.model))
-        self.log.validated(state.step, **found.to_json())
+        self.log.validated(state.step, found.samples, **found.to_json())
         best = ", the best so far" if better else ""
         self.progress.say(f"step {state.step:,}: {found}{best}")
         # Our own are set before the others hear of them: one of those may have died meanwhile.

@@ -12,10 +12,12 @@ from transduce.corpus import Corpus
 from transduce.decoding import Decoder
 from transduce.engine import Engine
 from transduce.hypotheses import Job
+from transduce.metrics import Translated
 from transduce.model import Transformer
 
 GREEDY = SearchConfig(beam=1)
 SIDE_BY_SIDE = 100  # sentences translated at once
+SHOWN = 8  # of their translations to people
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Validation:
 
     loss: float
     nll: float
-    bleu: float | None  # greedy
+    bleu: float | None = None  # greedy
+    samples: Translated | None = None  # of what was translated for it
 
     @property
     def perplexity(self) -> float:
@@ -54,13 +57,15 @@ def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
         one, other = engine.objective(batch.to(engine.device))
         smoothed, nll = smoothed + one.item(), nll + other.item()
         tokens += batch.target_tokens
-    wanted = translate and math.isfinite(smoothed)  # a model of no numbers says nothing
-    of_output = bleu(engine.model, corpus, translate) if wanted else None
-    return Validation(smoothed / tokens, nll / tokens, of_output)
+    if not translate or not math.isfinite(smoothed):  # a model of no numbers says nothing
+        return Validation(smoothed / tokens, nll / tokens)
+    translated = translations(engine.model, corpus, translate)
+    bleu = score.bleu(translated.outputs, translated.reference, corpus.languages[1])
+    return Validation(smoothed / tokens, nll / tokens, bleu, some(translated, SHOWN))
 
 
-def bleu(model: Transformer, corpus: Corpus, count: int) -> float:
-    """Translate the first sentences of the validation set greedily and score them."""
+def translations(model: Transformer, corpus: Corpus, count: int) -> Translated:
+    """Translate the first sentences of the validation set greedily."""
     part, codec = corpus.valid, corpus.codec
     count = min(count, len(part))
     pairs = [part.pair(i) for i in range(count)]
@@ -70,5 +75,19 @@ def bleu(model: Transformer, corpus: Corpus, count: int) -> float:
     jobs = [Job(pairs[i][0].astype(np.int64)) for i in by_length]
     for place, (best, *_) in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):
         outputs[by_length[place]] = codec.target.decode(best.tokens)
+    sources = [codec.source.decode(source.tolist()) for source, _ in pairs]
     references = [codec.target.decode(target.tolist()) for _, target in pairs]
-    return score.bleu(outputs, references, corpus.languages[1])
+    return Translated(sources, references, outputs)
+
+
+def some(translated: Translated, most: int) -> Translated:
+    """Return at most so many sentences, spread evenly over all of them."""
+    count = len(translated.outputs)
+    few = min(most, count)
+    places = [i * count // few for i in range(few)]
+    return Translated(
+        *(
+            [sentences[i] for i in places]
+            for sentences in (translated.source, translated.reference, translated.outputs)
+        )
+    )

@@ -17,16 +17,18 @@ from transduce import __version__
 from transduce.cli import (
     average,
     bench,
-    curves,
     demo,
     distill,
     export,
     import_,
     info,
+    look,
+    plot,
     score,
     serve,
     train,
     translate,
+    watch,
 )
 from transduce.errors import Interrupted, TransduceError
 from transduce.progress import Unsaid
@@ -42,7 +44,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, train, distill, translate, serve, score, average),
-    *(info, export, import_, curves),
+    *(info, look, plot, watch, export, import_),
 )
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]

@@ -2,10 +2,13 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from transduce.progress import Progress
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -103,23 +106,30 @@ def serve(
             one = Served.load(run, name, device=device, engine=engine, quantize=quantize)
             progress.say(f"{name}: {' to '.join(one.languages)}, {one.translator.engine.name}")
             served.append(one)
-        hosts = LOOPBACK if _is_loopback(listening.getsockname()[0]) else ()
-
-        def ready(address: str) -> None:
-            progress.say(f"{address}  (Ctrl-C ends it)")
-            if browser and _has_screen():
-                import webbrowser
-
-                webbrowser.open(address)
-
-        serve_on(listening, served, (), limits, hosts, ready)
-    progress.say("ended")
+        trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
+        hosts = LOOPBACK if is_loopback(listening.getsockname()[0]) else ()
+        ready = announcing(progress, browser=browser)
+        serve_on(listening, served, trained, limits, hosts, ready, lambda: progress.say("ended"))
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Tell whether nobody but this machine can reach an address."""
     import ipaddress
 
     return ipaddress.ip_address(address).is_loopback
+
+
+def announcing(progress: Progress, *, browser: bool) -> Callable[[str], None]:
+    """Return what is to be called with the address of the page, once it can be opened."""
+
+    def ready(address: str) -> None:
+        progress.say(f"{address}  (Ctrl-C ends it)")
+        if browser and _has_screen():
+            import webbrowser
+
+            webbrowser.open(address)
+
+    return ready
 
 
 def _has_screen() -> bool:

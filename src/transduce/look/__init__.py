@@ -1,1 +1,38 @@
-"""Pictures of what a run is and does."""
+"""Pictures of what a run is and does.
+
+>>> from transduce import Inspector
+>>> from transduce.look import draw_attention, save
+>>> inspection = Inspector.load("runs/en-de").inspect("Two dogs run.")
+>>> save(draw_attention(inspection, "encoder", layer=2, heads=[1, 3]), "heads.svg")
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transduce.look.attention import draw as draw_attention
+    from transduce.look.curves import draw as draw_curves
+    from transduce.look.heads import find as find_heads
+    from transduce.look.style import save
+    from transduce.look.tradeoff import draw as draw_tradeoff
+
+PLACES = {
+    "draw_attention": ("attention", "draw"),
+    "draw_curves": ("curves", "draw"),
+    "draw_tradeoff": ("tradeoff", "draw"),
+    "find_heads": ("heads", "find"),
+    "save": ("style", "save"),
+}
+__all__ = ["draw_attention", "draw_curves", "draw_tradeoff", "find_heads", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import only what is asked for."""
+    if name in PLACES:
+        module, function = PLACES[name]
+        return getattr(importlib.import_module(f"transduce.look.{module}"), function)
+    raise AttributeError(f"module 'transduce.look' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

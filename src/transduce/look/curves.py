@@ -1,23 +1,17 @@
-"""How runs went, in one picture: loss, BLEU and speed from their metrics.jsonl.
+"""How runs went, in one picture: loss, perplexity, BLEU, learning rate and speed.
 
 A run has one colour and one marker in every panel. What is drawn is what was logged, not smoothed;
 where an axis hides something, its title says so.
 """
 
-import json
-import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from transduce.errors import BadInput, BadRun, did_you_mean
-from transduce.files import read_json
+from transduce.history import Curve, History
 from transduce.look.style import COLOURS, MARKERS, QUIET, drawable, house_style
 
 if TYPE_CHECKING:
@@ -41,8 +35,9 @@ class Panel:
     validation: str | None = None
     summary: str  # what the number beside a run's name is: this, of validation if there is any
     sum_up: Callable[[Sequence[float]], float]
-    digits: int
+    digits: int | None = None  # after the point; none: three that count
     of_loss: bool = False
+    logarithmic: bool = False
     height: int = 1
 
 
@@ -58,6 +53,16 @@ PANELS = {
         of_loss=True,
         height=2,
     ),
+    "perplexity": Panel(
+        title="Perplexity, lower is better (logarithmic)",
+        unit="perplexity",
+        training="perplexity",
+        validation="valid_perplexity",
+        summary="lowest perplexity",
+        sum_up=min,
+        digits=2,
+        logarithmic=True,
+    ),
     "bleu": Panel(
         title="Translation of the validation set (greedy), higher is better",
         unit="BLEU",
@@ -65,6 +70,13 @@ PANELS = {
         summary="highest BLEU",
         sum_up=max,
         digits=1,
+    ),
+    "rate": Panel(
+        title="Learning rate",
+        unit="learning rate",
+        training="learning_rate",
+        summary="highest rate",
+        sum_up=max,
     ),
     "speed": Panel(
         title="Speed of training, higher is better",
@@ -75,107 +87,20 @@ PANELS = {
         digits=0,
     ),
 }
-LOGGED = {
-    *("step", "seconds"),
-    *(name for panel in PANELS.values() for name in (panel.training, panel.validation) if name),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One line of the picture."""
-
-    x: list[float]
-    y: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """What a run has logged."""
-
-    run: Path
-    name: str
-    rows: list[dict[str, float]]
-    damaged: int = 0  # lines that could not be read
-    measure: Mapping[str, float] = field(default_factory=dict)  # settings that the loss depends on
-
-    def curve(self, logged: str | None, unit: float | None) -> Curve:
-        """Return a logged value over steps, or over time in units of so many seconds."""
-        pairs = [(row["step"], row[logged]) for row in self.rows if logged in row]
-        steps, values = [step for step, _ in pairs], [value for _, value in pairs]
-        return Curve(steps if unit is None else [s / unit for s in self.seconds(steps)], values)
-
-    def seconds(self, steps: Sequence[float]) -> list[float]:
-        """Return after how long these steps were made.
-
-        A validation logs no time: it is taken from the steps logged before and after it, and
-        behind the last of them from the pace of the whole run.
-        """
-        known = {0.0: 0.0} | {row["step"]: row["seconds"] for row in self.rows if "seconds" in row}
-        logged = sorted(known)
-        last = logged[-1]
-        if last == 0:
-            raise BadRun(f"{self.run} has not logged the time yet: draw it without --by time")
-        between = np.interp(steps, logged, [known[step] for step in logged]).tolist()
-        return [
-            known[last] * step / last if step > last else seconds
-            for step, seconds in zip(steps, between, strict=True)
-        ]
-
-
-def read_all(runs: Sequence[Path]) -> list[History]:
-    """Read what runs have logged; a run that is named twice is read once."""
-    runs = list({run.resolve(): run for run in runs}.values())
-    if len(runs) > len(COLOURS):
-        raise BadInput(
-            f"{len(runs)} runs in one picture cannot be told apart: give at most {len(COLOURS)}"
-        )
-    names = [run.resolve().name for run in runs]
-    if len(set(names)) < len(names):
-        names = [str(run) for run in runs]
-    return [read(run, name) for run, name in zip(runs, names, strict=True)]
-
-
-def read(run: Path, name: str) -> History:
-    """Read metrics.jsonl; a line that a kill cut short is left out, as training does itself."""
-    if not run.exists():
-        raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
-    path = run / "metrics.jsonl"
-    if not path.is_file() and not (run / "config.json").is_file():
-        raise BadRun(f"{run} is not a run folder: it has no metrics.jsonl")
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    lines = [line for line in text.splitlines() if line.strip()]
-    rows = [row for row in map(_row, lines) if row]
-    if lines and not rows:
-        raise BadRun(f"{path} is damaged: none of its {len(lines):,} lines can be read")
-    if not rows:
-        raise BadRun(f"{run} has logged nothing yet: train it further with `transduce train`")
-    return History(run, name, rows, len(lines) - len(rows), _measure(run))
-
-
-def _row(line: str) -> dict[str, float] | None:
-    try:
-        row = {name: float(value) for name, value in json.loads(line).items() if name in LOGGED}
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-        return None
-    whole = "step" in row and all(map(math.isfinite, row.values()))
-    return row if whole else None
-
-
-def _measure(run: Path) -> dict[str, float]:
-    """Return what must be equal in two runs for their losses to be comparable, if it is known."""
-    with suppress(BadRun, KeyError, TypeError, ValueError):  # a run that lacks it is drawn as well
-        config = read_json(run / "config.json")
-        eps_ls, vocabulary = config["train"]["eps_ls"], config["model"]["target_vocabulary"]
-        return {"eps_ls": float(eps_ls), "vocabulary": float(vocabulary)}
-    return {}
+USUAL = ("loss", "bleu", "speed")  # five panels at once are too small to read
+ALL = "all"
 
 
 def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "step") -> "Figure":
     """Draw runs over each other: a panel each for loss, BLEU and speed, or for those of `what`.
 
-    Where `what` asks for none in particular, those that no run has logged are left out.
+    Where `what` asks for none in particular, or for all, those that no run has logged are left out.
     """
+    if len(histories) > len(COLOURS):
+        raise BadInput(
+            f"{len(histories)} runs in one picture cannot be told apart: "
+            f"give at most {len(COLOURS)}"
+        )
     if by not in BY:
         raise BadInput(f"--by {by}: expected {' or '.join(BY)}.{did_you_mean(by, BY)}")
     panels = _choose(histories, what)
@@ -186,7 +111,8 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
         from matplotlib.ticker import MaxNLocator
 
         margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)  # inches
-        figure = Figure(figsize=(12, 8), dpi=100, layout=margins)
+        inches = max(8, 2 * sum(panel.height for panel in panels))
+        figure = Figure(figsize=(12, inches), dpi=100, layout=margins)
         rows = figure.subplots(
             len(panels), sharex=True, squeeze=False, height_ratios=[one.height for one in panels]
         )
@@ -204,18 +130,18 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
 
 def _choose(histories: Sequence[History], what: Sequence[str]) -> list[Panel]:
     logged = {name for history in histories for row in history.rows for name in row}
+    there = {name for name, panel in PANELS.items() if {panel.training, panel.validation} & logged}
+    if list(what) == [ALL]:
+        return [panel for name, panel in PANELS.items() if name in there]
     for name in what:
         if name not in PANELS:
             hint = did_you_mean(name, PANELS)
-            raise BadInput(f"--what {name}: expected some of {', '.join(PANELS)}.{hint}")
-        if not {PANELS[name].training, PANELS[name].validation} & logged:
+            raise BadInput(f"--what {name}: expected {ALL}, or some of {', '.join(PANELS)}.{hint}")
+        if name not in there:
             runs = ", ".join(str(history.run) for history in histories)
             raise BadRun(f"--what {name}: nothing of that is logged in {runs}")
-    return [
-        panel
-        for name, panel in PANELS.items()
-        if {panel.training, panel.validation} & logged and (not what or name in what)
-    ]
+    wanted = there & set(what or USUAL)
+    return [panel for name, panel in PANELS.items() if name in wanted]
 
 
 def _time_axis(histories: Sequence[History]) -> tuple[str, float]:
@@ -240,7 +166,7 @@ def _fill(
             at = validation.y.index(panel.sum_up(validation.y))
             axes.add_line(_best(validation.x[at], validation.y[at], colour))
         values = validation.y if panel.validation else training.y
-        number = f"{panel.sum_up(values):,.{panel.digits}f}" if values else "none"
+        number = _number(panel.sum_up(values), panel.digits) if values else "none"
         handles.append(thick if panel.validation else thin)
         labels.append(f"{number}  {_label(history.name)}" if named else number)
     axes.autoscale_view()
@@ -248,7 +174,10 @@ def _fill(
     if panel.of_loss:
         title += _caution(histories) + _crop(axes, histories)
     else:
-        axes.set_ylim(0, 1.1 * axes.dataLim.ymax or 1)
+        if panel.logarithmic:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0, 1.1 * axes.dataLim.ymax or 1)
         for line in axes.lines:
             line.set_clip_on(False)  # nothing leaves the panel but half of a marker at 0
     axes.set_title(title)
@@ -265,6 +194,10 @@ def _fill(
         borderaxespad=0,
         labelspacing=0.15,
     )
+
+
+def _number(value: float, digits: int | None) -> str:
+    return f"{value:.3g}" if digits is None else f"{value:,.{digits}f}"
 
 
 def _caution(histories: Sequence[History]) -> str:

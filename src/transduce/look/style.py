@@ -75,8 +75,9 @@ def drawable(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("$", r"\$")
 
 
-def save(figure: "Figure", path: Path) -> None:
+def save(figure: "Figure", path: str | Path) -> None:
     """Write a picture in the format that its name ends in; equal pictures are equal files."""
+    path = Path(path)
     ending = check_ending(path)
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending)
     with house_style(), replacing(path) as beside:

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from transduce import __version__
 from transduce.errors import BadSetting, did_you_mean
-from transduce.web import libretranslate, pages, schemas
+from transduce.web import libretranslate, pages, runs, schemas
 from transduce.web.guard import Guard
 from transduce.web.inspecting import Inspections
-from transduce.web.limits import Limits
+from transduce.web.limits import BEAM, NBEST, Limits
 from transduce.web.measures import Measures
 from transduce.web.problems import Problem, json_response
 from transduce.web.requests import FORM, JSON, body_of, content_type, parsed, while_there
@@ -57,8 +58,7 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         inspections.load()
         yield
-        service.close()
-        inspections.close()
+        app.state.ended = all([service.close(), inspections.close()])
 
     app = FastAPI(
         title="transduce",
@@ -68,14 +68,16 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.service = service
+    app.state.service, app.state.ended = service, True
     _add_translation(app, service)
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service)
+    app.include_router(runs.router(watched))
     _add_state(app, measures)
     _add_pages(app, has_models=bool(served))
     known = {route.path for route in app.routes if hasattr(route, "path")}
     app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(RequestValidationError, _bad_query)
     app.add_exception_handler(HTTPException, partial(_no_answer, known))
     app.add_middleware(Guard, measures=measures, known=known, hosts=hosts)
     return app
@@ -83,7 +85,7 @@ def create_app(
 
 def _add_translation(app: FastAPI, service: Service) -> None:
     limits = service.limits
-    bounds = {"characters": limits.characters, "beam": limits.beam, "nbest": limits.nbest}
+    bounds = {"characters": limits.characters, "beam": BEAM, "nbest": NBEST}
     models = {"models": [one.to_json() for one in service.served.values()], "limits": bounds}
 
     @app.get("/api/models", tags=["translation"], response_model=schemas.ModelsAnswer)
@@ -234,6 +236,13 @@ def _errors(*statuses: int) -> Responses:
 async def _problem(_: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return error.response()
+
+
+async def _bad_query(_: Request, error: Exception) -> Response:
+    """Answer where a path's own parameters do not fit."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    return Problem(400, f"{first['loc'][-1]}: {first['msg'].lower()}").response()
 
 
 async def _no_answer(known: Collection[str], request: Request, error: Exception) -> Response:

@@ -2,8 +2,8 @@
 
 A request's sentences wait in its ticket. Threads, as many as the engine can use, each take a batch:
 one sentence of each ticket in turn, so that a long text does not hold up a short one. While they
-search, the next batch gathers; nobody waits for company. Sentences that are the same are searched
-once.
+search, the next batch gathers; who finds the service idle does not wait for company. Sentences that
+are the same are searched once.
 """
 
 import asyncio
@@ -15,6 +15,10 @@ from collections.abc import Callable, Sequence
 
 from transduce.config import SearchConfig
 from transduce.hypotheses import Engine, Hypothesis, Job
+
+# A thread that has just answered many waits a moment for their next questions: so much of the time
+# that their search took, and so long at most.
+MOMENT, LONGEST_MOMENT = 0.1, 0.02
 
 Found = list[Hypothesis]
 Key = tuple[SearchConfig, bytes]
@@ -66,10 +70,11 @@ class Batcher:
         self.engine, self.searched = engine, searched
         self.lanes = engine.lanes()
         self._waiting: dict[SearchConfig, deque[Ticket]] = {}  # the next first
+        self._tickets: set[Ticket] = set()  # whose requests wait
         self._known: dict[Key, Unit] = {}  # that wait or are searched
         self._change = threading.Condition()
         self._threads: list[threading.Thread] = []
-        self._idle = 0
+        self._flying = 0  # sentences that are searched now
         self._closed = False
 
     async def search(self, jobs: Sequence[Job], config: SearchConfig) -> list[Found]:
@@ -79,25 +84,31 @@ class Batcher:
         ticket = Ticket(len(jobs))
         with self._change:
             self._add(ticket, jobs, config)
-        if not self._threads:
-            self._start()
         ticket.loop.call_soon(self._wake)  # others that have come at this moment are with it
+        self._tickets.add(ticket)
         try:
             await ticket.done
         finally:
+            self._tickets.discard(ticket)
             if ticket.units:
                 with self._change:
                     self._drop(ticket, config)
         return ticket.found
 
-    def close(self, seconds: float = 2.0) -> None:
-        """End the threads after what they search now, and wait so long for them at most."""
+    def stop(self, reason: Exception) -> None:
+        """Give all who wait a reason why nothing comes; in the event loop that they wait in."""
+        for ticket in self._tickets:
+            ticket.receive(0, reason)
+
+    def close(self, seconds: float = 0.5) -> bool:
+        """End the threads after what they search now; tell whether they have, within so long."""
         with self._change:
             self._closed = True
             self._change.notify_all()
         until = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _start(self) -> None:
         self._threads = [
@@ -108,6 +119,8 @@ class Batcher:
             thread.start()
 
     def _wake(self) -> None:
+        if not self._threads:
+            self._start()
         with self._change:
             self._change.notify_all()
 
@@ -137,26 +150,29 @@ class Batcher:
                 self._known.pop(unit.key, None)
         ticket.units.clear()
 
-    def _take(self) -> tuple[SearchConfig, list[Unit]] | None:
-        """Wait for sentences and take a batch: of each ticket one, in turn; None: it is over."""
+    def _take(self, until: float, enough: int) -> tuple[SearchConfig, list[Unit]] | None:
+        """Wait for sentences, until then for enough of them, and take a batch; None: closed."""
         with self._change:
-            self._idle += 1
-            try:
-                while True:
-                    while not self._waiting and not self._closed:
-                        self._change.wait()
-                    if self._closed:
-                        return None
-                    if batch := self._batch():
-                        return batch
-            finally:
-                self._idle -= 1
+            while not self._closed:
+                left = until - time.perf_counter()
+                if left > 0 and self._waiting_units() < enough:
+                    self._change.wait(left)
+                elif not self._waiting:
+                    self._change.wait()
+                elif units := self._batch():
+                    self._flying += len(units)
+                    return units[0].key[0], units
+            return None
 
-    def _batch(self) -> tuple[SearchConfig, list[Unit]] | None:
+    def _waiting_units(self) -> int:
+        return sum(len(one.units) for tickets in self._waiting.values() for one in tickets)
+
+    def _batch(self) -> list[Unit]:
+        """Take of each ticket one sentence, in turn: a thread's share of all, with one setting."""
         config = next(iter(self._waiting))
         tickets = self._waiting.pop(config)
-        waiting = sum(len(ticket.units) for ticket in tickets)
-        size = min(self.engine.batch, -(-waiting // self._idle))
+        present = self._flying + sum(len(ticket.units) for ticket in tickets)
+        size = min(self.engine.batch, -(-present // len(self.lanes)))
         units: list[Unit] = []
         while tickets and len(units) < size:
             ticket = tickets.popleft()
@@ -168,10 +184,11 @@ class Batcher:
                 tickets.append(ticket)
         if tickets:
             self._waiting[config] = tickets  # behind other settings
-        return (config, units) if units else None
+        return units
 
     def _work(self, lane: Engine) -> None:
-        while taken := self._take():
+        until, enough = 0.0, 0
+        while taken := self._take(until, enough):
             config, units = taken
             units.sort(key=lambda unit: -len(unit.job.source))
             begin = time.perf_counter()
@@ -183,7 +200,11 @@ class Batcher:
             except Exception as error:  # whatever it is, it is for those who wait
                 for unit in waiting.values():
                     self._deliver(unit, error)
-            self.searched(len(units), time.perf_counter() - begin)
+            with self._change:
+                self._flying -= len(units)
+            end = time.perf_counter()
+            self.searched(len(units), end - begin)
+            until, enough = end + min(MOMENT * (end - begin), LONGEST_MOMENT), len(units)
 
     def _deliver(self, unit: Unit, found: Found | BaseException) -> None:
         with self._change:

@@ -38,11 +38,13 @@ class Inspections:
             if served.name not in self._loaded:
                 self._loaded[served.name] = self._submit(lambda one=served: _load(one))  # type: ignore[misc]
 
-    def close(self, seconds: float = 2.0) -> None:
-        """End the thread after what it does now, and wait so long for it at most."""
-        if self._thread is not None:
-            self._tasks.put(None)
-            self._thread.join(seconds)
+    def close(self, seconds: float = 0.5) -> bool:
+        """End the thread after what it does now; tell whether it has, within so long."""
+        if self._thread is None:
+            return True
+        self._tasks.put(None)
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     async def inspect(self, served: Served, source: str, target: str | None) -> "Inspection":
         """Return what a model attends to."""

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+BEAM = NBEST = 16  # at most, of a search
+ALPHA = 10.0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
@@ -10,9 +13,6 @@ class Limits:
     characters: int = 50_000  # of the text of a request
     queue: int = 2_000  # sentences that wait or are searched, of all requests together
     timeout: float = 60.0  # seconds for an answer
-    beam: int = 16
-    nbest: int = 16
-    alpha: float = 10.0
     inspections: int = 8  # that wait or run
     weights: int = 8_000_000  # of an inspection that is sent: 21 MB
     receiving: float = 10.0  # seconds for a request to arrive, its head and its body each

@@ -8,9 +8,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-import transduce
-
-ROOT = Path(transduce.__file__).parent
+ROOT = Path(__file__).parent.parent
 FOLDERS = (ROOT / "web" / "page", ROOT / "look" / "explorer")
 TYPES = {
     ".html": "text/html",

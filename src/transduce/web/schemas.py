@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from transduce.web.limits import ALPHA, BEAM, NBEST
+
 
 class Asked(BaseModel):
     """What a request holds: nothing but these fields, of just these types."""
@@ -23,12 +25,12 @@ class TranslateRequest(Asked):
         str | None, Field(description="the name of a model; without it, the first that is served")
     ] = None
     beam: Annotated[
-        int | None, Field(ge=1, le=16, description="the width of the search; 1 is greedy")
+        int | None, Field(ge=1, le=BEAM, description="the width of the search; 1 is greedy")
     ] = None
-    alpha: Annotated[float | None, Field(ge=0, le=10, description="the length penalty")] = None
+    alpha: Annotated[float | None, Field(ge=0, le=ALPHA, description="the length penalty")] = None
     nbest: Annotated[
         int | None,
-        Field(ge=1, le=16, description="candidates of each sentence, at most the beam"),
+        Field(ge=1, le=NBEST, description="candidates of each sentence, at most the beam"),
     ] = None
     split: Annotated[bool, Field(description="translate the sentences of a line one by one")] = True
 
@@ -112,6 +114,7 @@ class Inspection(BaseModel):
 
     model: str
     languages: list[str]
+    sentences: Annotated[list[str], Field(description="the source and the target as text")]
     source: Annotated[list[str], Field(description="pieces, the end last")]
     target: Annotated[list[str], Field(description="what each step writes")]
     inputs: Annotated[list[str], Field(description="what each step reads")]
@@ -177,7 +180,7 @@ class LibreRequest(Asked):
     target: Annotated[str, Field(description="the language to translate to")]
     format: Annotated[str, Field(description="text; html is not taken")] = "text"
     alternatives: Annotated[
-        int, Field(ge=0, le=15, description="further translations that are wanted")
+        int, Field(ge=0, le=NBEST - 1, description="further translations that are wanted")
     ] = 0
     api_key: Annotated[str, Field(description="not looked at")] = ""
 
@@ -203,6 +206,54 @@ class Language(BaseModel):
     code: str
     name: str
     targets: list[str]
+
+
+class Run(BaseModel):
+    """How a run stands."""
+
+    name: str
+    state: Annotated[str, Field(description="training, stopped, finished, damaged or gone")]
+    note: Annotated[str, Field(description="what more there is to say of its state")]
+    step: int
+    seconds: float | None
+    epoch: float | None
+    planned: Annotated[
+        dict[str, float | None], Field(description="steps, seconds and epochs, where it has them")
+    ]
+    part: Annotated[float | None, Field(description="of it that is done, 0 to 1")]
+    left: Annotated[float | None, Field(description="seconds until it ends, about")]
+    loss: float | None
+    valid_loss: float | None
+    bleu: Annotated[float | None, Field(description="of the last validation")]
+    speed: Annotated[float | None, Field(description="target tokens a second")]
+    seconds_since_write: float | None
+    preset: str | None
+    languages: list[str] | None
+    size: str | None
+    parameters: int | None
+    measure: Annotated[dict[str, float], Field(description="what its loss depends on")]
+    validate_bleu: int | None
+    token: Annotated[str, Field(description="changes when something was logged")]
+
+
+class RunSamples(BaseModel):
+    """How some sentences were translated at each validation."""
+
+    source: list[str]
+    reference: list[str]
+    step: list[int]
+    outputs: Annotated[list[list[str]], Field(description="of each validation")]
+
+
+class RunData(BaseModel):
+    """What a run has logged, as columns; long stretches are thinned."""
+
+    name: str
+    token: Annotated[str, Field(description="to be sent as `since` next time")]
+    void: Annotated[bool, Field(description="this is all there is: forget what came before")]
+    training: dict[str, list[float | None]]
+    validation: dict[str, list[float | None]]
+    samples: RunSamples
 
 
 class Health(BaseModel):

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import json
+import os
 import socket
+import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,12 +63,17 @@ def serve_on(
     limits: Limits,
     hosts: Collection[str],
     ready: Callable[[str], None],
+    ended: Callable[[], None],
 ) -> None:
     """Serve until somebody ends it; `ready` hears the address as soon as it can be opened."""
     app = create_app(served, watched, limits, hosts=hosts)
     server = Server(app, limits, lambda: ready(address_of(listening)))
     with contextlib.suppress(KeyboardInterrupt):  # as uvicorn passes the signal on
         server.run([listening])
+    ended()
+    if not app.state.ended:  # Python would wait for threads that are deep in other libraries
+        sys.stderr.flush()
+        os._exit(0)
 
 
 class Server(uvicorn.Server):
@@ -89,13 +96,18 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=1,
         )
         super().__init__(config)
-        self.ready = ready
+        self.app, self.ready = app, ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and tell."""
         await super().startup(sockets)
         if self.started:
             self.ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let nobody wait any longer, and end."""
+        self.app.state.service.stop()
+        await super().shutdown(sockets)
 
 
 class Protocol(HttpToolsProtocol):
@@ -106,6 +118,7 @@ class Protocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._deadline: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
         self._head = 0  # bytes received of it; -1: it is whole
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -140,9 +153,20 @@ class Protocol(HttpToolsProtocol):
         if self.cycle.more_body and not self.transport.is_closing():
             self.loop.call_later(LINGER, self.transport.close)
 
+    def pause_writing(self) -> None:
+        """Wait for a client that does not read, but not for ever."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.within.timeout, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        self._forget_stall()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the client."""
         self._forget()
+        self._forget_stall()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -161,6 +185,11 @@ class Protocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _forget_stall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _refuse(self, status: int, sentence: str) -> None:
         content = json.dumps({"error": sentence}).encode()

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from transduce.web.served import Served
 
 SHORT = 2_000  # characters that are split and encoded at once; more would keep others waiting
 LONGEST_WAIT = 60  # seconds that a client is told to wait at most
-MEMORY = 10.0  # seconds over which the rate is measured
+FADING = 0.9  # of what an earlier batch counts for
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +38,21 @@ class Service:
         self.served = {one.name: one for one in served}
         self.limits, self.measures = limits, measures
         self.batchers = {
-            one.name: Batcher(one.translator.engine, partial(measures.searched, one.name))
+            one.name: Batcher(one.translator.engine, partial(self._searched, one.name))
             for one in served
         }
         self.held = 0  # sentences that wait or are searched
         self._rate = _Rate()
 
-    def close(self) -> None:
-        """End the threads."""
+    def stop(self) -> None:
+        """Answer all that wait that the service is being ended."""
         for batcher in self.batchers.values():
-            batcher.close()
+            batcher.stop(Problem(503, "the service is being ended", {"Retry-After": "10"}))
+
+    def close(self) -> bool:
+        """End the threads, and tell whether all have ended."""
+        ended = [batcher.close() for batcher in self.batchers.values()]
+        return all(ended)
 
     def find(self, name: str | None) -> Served:
         """Return a model by its name, or the first."""
@@ -112,6 +116,11 @@ class Service:
             if not is_text(text):
                 raise Problem(400, "the text holds half a surrogate pair: expected whole letters")
 
+    def _searched(self, name: str, sentences: int, seconds: float) -> None:
+        """Count a batch; others are searched at the same time, in the other threads."""
+        self.measures.searched(name, sentences, seconds)
+        self._rate.add(sentences, seconds / len(self.batchers[name].lanes))
+
     @contextlib.contextmanager
     def _room(self, sentences: int) -> Iterator[None]:
         """Hold places in the queue, or refuse where there are none."""
@@ -134,34 +143,26 @@ class Service:
         self.measures.queue.set(self.held)
         try:
             yield
-            self._rate.add(sentences)
         finally:
             self.held -= sentences
             self.measures.queue.set(self.held)
 
 
 class _Rate:
-    """How many sentences a second are answered, of late."""
+    """How many sentences a second are searched, of late."""
 
     def __init__(self) -> None:
-        self._since = time.monotonic()
-        self._count = 0.0
+        self._sentences, self._seconds = 1.0, 0.1  # a guess, until there is more
 
-    def add(self, sentences: int) -> None:
-        """Count sentences that are done, and forget those of long ago."""
-        self._fade()
-        self._count += sentences
+    def add(self, sentences: int, seconds: float) -> None:
+        """Count a batch, and let earlier ones fade."""
+        self._sentences = FADING * self._sentences + sentences
+        self._seconds = FADING * self._seconds + seconds
 
     def seconds(self, sentences: int) -> int:
         """Return how long so many will take."""
-        self._fade()
-        rate = max(self._count / MEMORY, 1e-9)
-        return min(LONGEST_WAIT, max(1, math.ceil(sentences / rate)))
-
-    def _fade(self) -> None:
-        now = time.monotonic()
-        self._count *= math.exp((self._since - now) / MEMORY)
-        self._since = now
+        needed = math.ceil(sentences * self._seconds / self._sentences)
+        return min(LONGEST_WAIT, max(1, needed))
 
 
 def is_text(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""`transduce curves`."""
+"""`transduce plot`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,15 +8,15 @@ import typer
 EXAMPLES = """
 [bold]Examples[/bold]
 
-transduce curves runs/en-de
+transduce plot runs/en-de
 
-transduce curves runs/small runs/base --by time --out compared.svg
+transduce plot runs/small runs/base --by time --out compared.svg
 
-transduce curves runs/en-de --what loss,bleu --out loss.pdf
+transduce plot runs/en-de --what all --out all.pdf
 """
 
 
-def curves(
+def plot(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run folders.")],
     *,
     out: Annotated[
@@ -30,14 +30,18 @@ def curves(
     ] = None,
     what: Annotated[
         str | None,
-        typer.Option(help="Some of loss,bleu,speed. Default: all that was logged."),
+        typer.Option(
+            help="Some of loss,perplexity,bleu,rate,speed, or all. Default: loss,bleu,speed."
+        ),
     ] = None,
     by: Annotated[str, typer.Option(help="What runs along the picture: step or time.")] = "step",
 ) -> None:
     """Draw how runs went: training and validation loss, BLEU, speed. Several are overlaid.
 
-    A run may still be training: what it has logged until now is drawn.
+    A run may still be training: what it has logged until now is drawn. `transduce watch` shows
+    it live.
     """
+    from transduce.history import read_all
     from transduce.look import curves as look
     from transduce.look.style import check_ending, save
     from transduce.progress import for_people
@@ -45,7 +49,7 @@ def curves(
     progress = for_people()
     place = out or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
     check_ending(place)
-    histories = look.read_all(runs)
+    histories = read_all(runs)
     for one in histories:
         if one.damaged:
             progress.say(

@@ -1,0 +1,165 @@
+"""`transduce look`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.errors import BadInput
+
+if TYPE_CHECKING:
+    from transduce.inspection import Inspection
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce look runs/en-de "Two dogs run because they are happy."
+
+transduce look runs/en-de "Two dogs run." --out heads.png
+
+transduce look runs/en-de "Two dogs run." --kind encoder --layer 2 --head 1 --head 3 --out two.svg
+
+transduce look runs/en-de "Two dogs run." --kind encoder --word run --out from-run.pdf
+
+transduce look runs/en-de "Two dogs run." --target "Zwei Hunde rennen." --layer 6 --out map.png
+
+transduce look runs/en-de "Two dogs run." --out explore.html
+
+transduce look runs/en-de --find test.en
+"""
+
+ENDINGS = (".svg", ".png", ".pdf", ".html")
+SAMPLE = 100  # sentences that heads are judged by
+
+ATTENTION, PICTURE = "Which attention", "Picture"
+
+
+def look(
+    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
+    sentence: Annotated[str | None, typer.Argument(help="What is translated.")] = None,
+    *,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Its translation. Default: what the model would write."),
+    ] = None,
+    find: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of one sentence: find the heads that have a visible job in the first "
+            f"{SAMPLE} sentences of a text.",
+        ),
+    ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=ATTENTION,
+            help="encoder (source to source), decoder (target to target) or cross (target to "
+            "source).",
+        ),
+    ] = "cross",
+    layer: Annotated[
+        int | None, typer.Option(rich_help_panel=ATTENTION, help="From 1. Default: the last.")
+    ] = None,
+    head: Annotated[
+        list[int] | None,
+        typer.Option(
+            rich_help_panel=ATTENTION,
+            help="From 1; may stand several times. Default: all; a map and the table show their "
+            "mean.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            rich_help_panel=PICTURE,
+            help="The picture: .svg, .png or .pdf; .html is a page to explore all heads in. "
+            "Default: a table in the terminal.",
+        ),
+    ] = None,
+    view: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=PICTURE,
+            help="lines (between words), map (a matrix) or grid (a small map of every head). "
+            "Default: lines with --head or --word, else a map with --layer, else a grid.",
+        ),
+    ] = None,
+    word: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=PICTURE, help="Draw only the lines from this word."),
+    ] = None,
+    words: Annotated[
+        bool,
+        typer.Option("--words", rich_help_panel=PICTURE, help="Take the pieces of a word as one."),
+    ] = False,
+) -> None:
+    """Show what a model attends to while it translates a sentence.
+
+    Layers and heads count from 1, as in the paper's figures. The weights of a word sum to 1.
+    """
+    from transduce.cli import seen
+    from transduce.progress import for_people
+
+    progress = for_people()
+    of_picture = view is not None or word is not None or words
+    if (sentence is None) == (find is None):
+        raise BadInput('expected a sentence, such as "Two dogs run.", or else --find FILE')
+    if find is not None:
+        if target is not None or out is not None or layer is not None or head or of_picture:
+            raise BadInput("--find tries all layers and heads and draws nothing: give it alone")
+        seen.heads(run, find, SAMPLE, progress)
+    elif out is None:
+        if of_picture:
+            raise BadInput("--view, --word and --words are for pictures: say where with --out")
+        seen.words(_inspected(run, sentence, target), kind, layer, head or [])
+        progress.say("for a picture, the same with --out attention.png, .svg, .pdf or .html")
+    else:
+        whole = layer is None and not head and not of_picture
+        if _ending(out, whole=whole) == ".html":
+            _write_page(_inspected(run, sentence, target), out)
+        else:
+            from transduce.look.attention import draw
+            from transduce.look.style import save
+
+            inspection = _inspected(run, sentence, target)
+            figure = draw(
+                *(inspection, kind),
+                view=view,
+                layer=layer,
+                heads=head or [],
+                word=word,
+                words=words,
+            )
+            save(figure, out)
+        progress.say(f"wrote {out}")
+
+
+def _inspected(run: Path, sentence: str | None, target: str | None) -> "Inspection":
+    from transduce.inspection import Inspector
+
+    return Inspector.load(run).inspect(sentence or "", target)
+
+
+def _ending(out: Path, *, whole: bool) -> str:
+    """Return the ending of a name, or refuse it before a model is loaded for it."""
+    from transduce.look.style import check_ending
+
+    ending = check_ending(out, ENDINGS)
+    if ending == ".html" and not whole:
+        raise BadInput(
+            f"--out {out}: a page shows every layer and head; "
+            "leave --layer, --head, --view, --word and --words out"
+        )
+    return ending
+
+
+def _write_page(inspection: "Inspection", out: Path) -> None:
+    from transduce.files import replacing
+    from transduce.look.document import document
+
+    page = document(inspection.to_json(), title=f"What {inspection.model} attends to")
+    with replacing(out) as beside:
+        beside.write_text(page, encoding="utf-8")

@@ -1,0 +1,358 @@
+// How runs go, live: what they have logged is asked for every two seconds, and only what is new.
+
+import { Chart, element, swatch } from "/chart.js";
+import { Samples } from "/samples.js";
+
+const LIVE = 2_000; // ms from one look to the next while something trains and somebody watches
+const AT_REST = 10_000; // while nothing trains
+const HIDDEN = 30_000; // while nobody watches
+const SHOWN = 8; // runs at first, where there are more: as many as there are colours
+const STALE = 60; // seconds without a word after which a run that trains is said to be silent
+const UNITS = [["hours", 3600], ["minutes", 60], ["seconds", 1]];
+
+const byId = (id) => document.getElementById(id);
+const number = (digits) => {
+  const format = new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return (value) => format.format(value);
+};
+const whole = number(0);
+const three = number(3);
+
+const CHARTS = [
+  { key: "loss", title: "Loss", format: three, log: false, crop: true, best: "lowest",
+    training: "loss", validation: "valid_loss", smooth: true },
+  { key: "bleu", title: "BLEU", format: number(1), from0: true, best: "highest",
+    validation: "valid_bleu" },
+  { key: "perplexity", title: "Perplexity", format: number(2), log: true, best: "lowest",
+    training: "perplexity", validation: "valid_perplexity" },
+  { key: "rate", title: "Learning rate", format: (value) => value.toExponential(2), log: false,
+    from0: true, training: "learning_rate" },
+  { key: "speed", title: "Target tokens per second", format: whole, from0: true,
+    training: "target_tokens_per_second" },
+];
+
+const runs = new Map(); // name -> Run
+const view = { by: "step", smooth: false, range: null };
+const charts = CHARTS.map((options) => {
+  const chart = new Chart(byId("charts"), options);
+  chart.figure.dataset.chart = options.key;
+  chart.onCross = (x, from) => charts.forEach((one) => one.cross(x, { list: one === from }));
+  chart.onZoom = zoom;
+  return chart;
+});
+const samples = new Samples({
+  section: byId("samples"), controls: byId("samples-controls"), slider: byId("validation"), step: byId("validation-step"),
+  play: byId("play"), list: byId("sentences"), none: byId("no-samples"),
+});
+
+/** What is known of a run, and its place in the list. */
+class Run {
+  constructor(summary, index) {
+    this.name = summary.name;
+    this.index = index;
+    this.colour = `--series-${(index % 8) + 1}`;
+    this.token = "";
+    this.forget();
+    this.item = byId("run").content.firstElementChild.cloneNode(true);
+    this.box = this.item.querySelector("input");
+    this.box.addEventListener("change", () => poll());
+    this.item.querySelector(".run-name").textContent = this.name;
+    byId("runs").append(this.item);
+    this.tint();
+  }
+
+  forget() {
+    this.training = {};
+    this.validation = {};
+    this.samples = { source: [], reference: [], step: [], outputs: [] };
+  }
+
+  get shown() {
+    return this.box.checked;
+  }
+
+  tint() {
+    const mark = this.item.querySelector("svg");
+    mark.replaceChildren();
+    swatch(this, mark);
+  }
+
+  /** Take over what has come since the last time. */
+  add(data) {
+    if (data.void) this.forget();
+    for (const part of ["training", "validation"]) {
+      for (const [name, values] of Object.entries(data[part])) {
+        this[part][name] = (this[part][name] ?? []).concat(values);
+      }
+    }
+    const { source, reference, step, outputs } = data.samples;
+    this.samples = {
+      source, reference,
+      step: this.samples.step.concat(step),
+      outputs: this.samples.outputs.concat(outputs),
+    };
+    this.token = data.token;
+  }
+
+  /** Return a logged value and where it stands on the axis. */
+  series(kind, name) {
+    const logged = this[kind];
+    if (logged.step === undefined || logged[name] === undefined) return { x: [], y: [] };
+    const there = logged.step.map((_, i) => i).filter((i) => logged[name][i] !== null);
+    const x = view.by === "step" ? logged.step : this.seconds(logged.step).map((s) => s / unit()[1]);
+    return { x: there.map((i) => x[i]), y: there.map((i) => logged[name][i]) };
+  }
+
+  /** Return after how long these steps were made; between those that log it, in proportion. */
+  seconds(steps) {
+    const known = [0].concat(this.training.step ?? []);
+    const times = [0].concat(this.training.seconds ?? []);
+    const last = known.length - 1;
+    let at = 0;
+    return steps.map((step) => {
+      if (step >= known[last]) return known[last] ? (times[last] * step) / known[last] : 0;
+      while (known[at + 1] < step) at += 1;
+      const part = (step - known[at]) / (known[at + 1] - known[at]);
+      return times[at] + part * (times[at + 1] - times[at]);
+    });
+  }
+
+  /** Say in the list how the run stands. */
+  tell(summary) {
+    this.summary = summary;
+    const put = (name, text) => {
+      const place = this.item.querySelector(`.${name}`);
+      if (place.textContent !== text) place.textContent = text;
+    };
+    this.item.dataset.state = summary.state;
+    put("status", standing(summary));
+    put("size", size(summary));
+    put("numbers", numbers(summary));
+    const bar = this.item.querySelector("progress");
+    bar.hidden = summary.part === null;
+    bar.value = summary.part ?? 0;
+  }
+}
+
+// In words
+
+function standing({ state, note, step, planned, epoch, seconds, left, seconds_since_write: age }) {
+  const parts = [];
+  const of = planned.steps ? ` of ${whole(planned.steps)}` : "";
+  if (step > 0) parts.push(`step ${whole(step)}${state === "finished" ? "" : of}`);
+  if (planned.epochs && epoch !== null) parts.push(`epoch ${whole(epoch + 1)} of ${whole(planned.epochs)}`);
+  if (state === "finished" && seconds) parts.push(`after ${duration(seconds)}`);
+  else if (planned.seconds && seconds) parts.push(`${duration(seconds)} of ${duration(planned.seconds)}`);
+  if (left !== null) parts.push(left < 1 ? "nearly done" : `${duration(left)} left`);
+  if (state === "training" && age > STALE) parts.push(`silent for ${duration(age)}`);
+  if (note) parts.push(note);
+  return [state, ...parts].join(", ");
+}
+
+function size({ preset, size: settings, parameters, languages }) {
+  const count = parameters === null ? null : `${short(parameters)} parameters`;
+  const pair = languages === null ? null : languages.join(" to ");
+  return [pair, preset, count, settings].filter((one) => one !== null).join(" · ");
+}
+
+function numbers({ loss, valid_loss: valid, bleu, speed }) {
+  const parts = [];
+  if (loss !== null) parts.push(`loss ${three(loss)}`);
+  if (valid !== null) parts.push(`validation ${three(valid)}`);
+  if (bleu !== null) parts.push(`BLEU ${number(1)(bleu)}`);
+  if (speed !== null) parts.push(`${whole(speed)} tokens/s`);
+  return parts.join(" · ");
+}
+
+function duration(seconds) {
+  const s = Math.round(seconds);
+  if (s < 60) return `${s} s`;
+  if (s < 600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 3600) return `${Math.round(s / 60)} min`;
+  if (s < 172_800) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.round(s / 86_400)} days`;
+}
+
+function short(count) {
+  return new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(count);
+}
+
+// The page
+
+function shownRuns() {
+  return [...runs.values()].filter((run) => run.shown);
+}
+
+/** Return the unit of a time axis for the runs that are shown, and its seconds. */
+function unit() {
+  const longest = Math.max(1, ...shownRuns().map(({ training }) => training.seconds?.at(-1) ?? 0));
+  return UNITS.find(([, seconds]) => longest >= 2 * seconds) ?? UNITS[2];
+}
+
+function draw() {
+  const shown = shownRuns();
+  const axis = view.by === "step"
+    ? { label: "step", tick: tickOf, format: (x) => `step ${whole(x)}` }
+    : { label: unit()[0], tick: tickOf, format: (x) => `after ${duration(x * unit()[1])}` };
+  CHARTS.forEach((options, i) => {
+    charts[i].draw(shown.flatMap((run) => linesOf(run, options)), { ...axis, range: view.range });
+  });
+  charts[0].caution(caution(shown));
+  byId("whole").hidden = view.range === null;
+  samples.update(shown.map(({ name, colour, index, samples: made, summary }) =>
+    ({ name, colour, index, samples: made, note: silence(summary) })));
+  if (byId("table").open) fillTable(shown);
+  byId("nothing").hidden = runs.size > 0;
+}
+
+function linesOf(run, { training, validation, smooth }) {
+  const lines = [];
+  if (training) {
+    const smoothed = smooth && view.smooth;
+    const line = { run, kind: "training", faint: smoothed, ...run.series("training", training) };
+    lines.push(line);
+    if (smoothed) lines.push({ run, kind: "smooth", x: line.x, y: smoothedOf(line.y) });
+  }
+  if (validation) lines.push({ run, kind: "validation", ...run.series("validation", validation) });
+  return lines;
+}
+
+/** Return running means that forget slowly: of about a fiftieth of the run. */
+function smoothedOf(values) {
+  const keep = 1 - 1 / Math.max(3, values.length / 50);
+  let sum = 0;
+  let weight = 0;
+  return values.map((value) => {
+    sum = keep * sum + (1 - keep) * value;
+    weight = keep * weight + (1 - keep);
+    return sum / weight;
+  });
+}
+
+function tickOf(value) {
+  return value >= 100_000 ? short(value) : value.toLocaleString("en", { maximumFractionDigits: 2 });
+}
+
+/** Warn of losses that do not measure the same. */
+function caution(shown) {
+  const differ = ["eps_ls", "vocabulary"].filter((name) => {
+    const values = shown.map(({ summary }) => summary.measure[name]).filter((one) => one !== undefined);
+    return new Set(values).size > 1;
+  });
+  return differ.length ? `not comparable between these runs: they differ in ${differ.join(" and ")}` : "";
+}
+
+/** Say why a run shows no translations. */
+function silence({ name, validate_bleu: bleu, valid_loss: loss }) {
+  if (bleu === 0) return `${name} translates nothing when it validates (validate_bleu = 0).`;
+  return loss === null ? `${name} has not validated yet.` : `${name} has kept no translations.`;
+}
+
+function fillTable(shown) {
+  const body = byId("values");
+  body.replaceChildren();
+  for (const run of shown) {
+    const { step = [], ...values } = run.validation;
+    step.forEach((one, i) => {
+      const row = body.insertRow();
+      const cells = [
+        run.name, whole(one),
+        ...[["valid_loss", three], ["valid_perplexity", number(2)], ["valid_bleu", number(1)]]
+          .map(([name, format]) => (values[name][i] === null ? "" : format(values[name][i]))),
+      ];
+      for (const text of cells) row.insertCell().textContent = text;
+    });
+  }
+}
+
+function zoom(range) {
+  view.range = range;
+  draw();
+}
+
+function choose(by) {
+  view.by = by;
+  view.range = null;
+  byId("by-step").setAttribute("aria-pressed", String(by === "step"));
+  byId("by-time").setAttribute("aria-pressed", String(by === "time"));
+  draw();
+}
+
+// What is new
+
+async function get(address) {
+  const response = await fetch(address);
+  if (!response.ok) throw new Error((await response.json().catch(() => ({}))).error ?? response.statusText);
+  return response.json();
+}
+
+let timer = null;
+let looking = false;
+
+async function poll() {
+  if (looking) return;
+  looking = true;
+  clearTimeout(timer);
+  try {
+    await look();
+    byId("problem").textContent = "";
+  } catch (error) {
+    byId("problem").textContent = `There is no answer from transduce (${error.message}). Trying again.`;
+  }
+  looking = false;
+  const trains = [...runs.values()].some(({ summary }) => summary.state === "training");
+  timer = setTimeout(poll, document.hidden ? HIDDEN : trains ? LIVE : AT_REST);
+}
+
+async function look() {
+  const summaries = await get("/api/runs");
+  takeIn(summaries);
+  const behind = shownRuns().filter((run) => run.token !== run.summary.token);
+  const news = await Promise.all(behind.map((run) =>
+    get(`/api/runs/data?${new URLSearchParams({ run: run.name, since: run.token })}`)));
+  behind.forEach((run, i) => run.add(news[i]));
+  const seen = JSON.stringify(shownRuns().map(({ name, token }) => [name, token]));
+  if (seen !== drawn) draw();
+  drawn = seen;
+  document.title = `${titleOf(summaries)} · transduce`;
+}
+
+let drawn = null;
+
+function takeIn(summaries) {
+  const first = runs.size === 0;
+  for (const summary of summaries) {
+    if (!runs.has(summary.name)) runs.set(summary.name, new Run(summary, runs.size));
+    runs.get(summary.name).tell(summary);
+  }
+  if (first && runs.size > SHOWN) {
+    const age = ({ summary }) => summary.seconds_since_write ?? Infinity;
+    const latest = new Set([...runs.values()].sort((a, b) => age(a) - age(b)).slice(0, SHOWN));
+    for (const run of runs.values()) run.box.checked = latest.has(run);
+  }
+}
+
+function titleOf(summaries) {
+  const training = summaries.filter(({ state }) => state === "training");
+  if (training.length !== 1) return "Runs";
+  const [{ part, step }] = training;
+  return part === null ? `Step ${whole(step)}` : `${Math.floor(part * 100)}%`;
+}
+
+byId("by-step").addEventListener("click", () => choose("step"));
+byId("by-time").addEventListener("click", () => choose("time"));
+byId("whole").addEventListener("click", () => zoom(null));
+byId("table").addEventListener("toggle", draw);
+byId("smooth").addEventListener("click", () => {
+  view.smooth = !view.smooth;
+  byId("smooth").setAttribute("aria-pressed", String(view.smooth));
+  draw();
+});
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) poll();
+});
+new MutationObserver(() => {
+  for (const run of runs.values()) run.tint();
+  draw();
+}).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+poll();

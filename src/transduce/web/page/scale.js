@@ -1,0 +1,74 @@
+// Where a value stands on an axis, and which values are written beside it.
+
+const STEPS = [1, 2, 5, 10];
+
+/** An axis from `low` to `high` that is drawn from `begin` to `end`, in points of the picture. */
+export class Scale {
+  constructor(low, high, begin, end, { log = false } = {}) {
+    this.low = low;
+    this.high = high;
+    this.begin = begin;
+    this.end = end;
+    this.log = log;
+  }
+
+  at(value) {
+    const part = this.log
+      ? Math.log(value / this.low) / Math.log(this.high / this.low)
+      : (value - this.low) / (this.high - this.low);
+    return this.begin + part * (this.end - this.begin);
+  }
+
+  /** Return the value at a place; the axis is not logarithmic. */
+  value(place) {
+    const part = (place - this.begin) / (this.end - this.begin);
+    return this.low + part * (this.high - this.low);
+  }
+
+  /** Return about so many round values within the axis. */
+  ticks(count) {
+    return this.log ? this.#decades(count) : this.#even(count);
+  }
+
+  #even(count) {
+    const step = roundStep((this.high - this.low) / Math.max(1, count));
+    const first = Math.ceil(this.low / step - 1e-9);
+    const last = Math.floor(this.high / step + 1e-9);
+    return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  }
+
+  #decades(count) {
+    const first = Math.floor(Math.log10(this.low));
+    const last = Math.ceil(Math.log10(this.high));
+    const times = (factors, stride) => {
+      const found = [];
+      for (let power = Math.ceil(first / stride) * stride; power <= last; power += stride) {
+        for (const factor of factors) found.push(Number(`${factor}e${power}`));
+      }
+      return found.filter((value) => value >= this.low && value <= this.high);
+    };
+    const choices = [times([1, 2, 5], 1), times([1, 3], 1), ...[1, 2, 3, 5].map((n) => times([1], n))];
+    const fitting = choices.find((found) => found.length <= Math.max(3, count));
+    if (fitting !== undefined && fitting.length > 1) return fitting;
+    return this.#even(count).filter((value) => value > 0); // less than a decade
+  }
+}
+
+function roundStep(rough) {
+  if (!(rough > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return power * STEPS.find((step) => step >= (rough / power) * 0.999);
+}
+
+/** Return the place in ascending numbers of the one nearest to a value, or -1 of none. */
+export function nearest(values, value) {
+  if (values.length === 0) return -1;
+  let low = 0;
+  let high = values.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && value - values[low - 1] < values[low] - value ? low - 1 : low;
+}

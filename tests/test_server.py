@@ -1,0 +1,177 @@
+"""The service on a real socket: clients that leave, that are slow, that send too much."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import COMMAND, CommandLine, environment
+from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
+from transduce.web.app import create_app
+from transduce.web.limits import Limits
+from transduce.web.service import Service
+
+QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
+
+
+@contextlib.contextmanager
+def serving(
+    run: Path, *, held: bool = False, limits: Limits = QUICK
+) -> Iterator[tuple[tuple[str, int], Scripted, Service]]:
+    served, engine = scripted(run, held=held)
+    app = create_app([served], limits=limits)
+    try:
+        with listening(app, limits) as address:
+            yield address, engine, app.state.service
+    finally:
+        engine.go.set()
+
+
+def answer(raw: bytes) -> tuple[int, dict[str, str]]:
+    """Return the status and the JSON of an answer, the only one on its connection."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert b"content-security-policy" in head
+    return int(head.split()[1]), json.loads(body)
+
+
+def body(text: str) -> bytes:
+    return json.dumps({"text": text}).encode()
+
+
+def test_a_client_that_leaves_stops_costing(
+    tiny_run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(tiny_run, held=True) as (address, engine, service):
+        with connected(address, written(body("a dog.\n" + "a man. " * 50 + "\n" + "x y " * 500))):
+            until(lambda: engine.batches)
+        until(lambda: service.held == 0)
+        with connected(address, written(body("a fish."))) as client:
+            until(lambda: service.held == 1)
+            engine.go.set()
+            assert answer(received(client))[1]["text"] == "a fish."
+    assert sum(map(len, engine.batches)) <= engine.batch + 1
+    assert caplog.text == ""
+
+
+def test_a_client_that_closes_its_half_does_not_hang(
+    tiny_run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(tiny_run, held=True) as (address, _, service):
+        for request in (written(body("a dog.")), b"POST /api/transl", b"", written(b"{", "/", "X: y")):
+            with connected(address, request) as client:
+                client.shutdown(socket.SHUT_WR)
+                received(client)
+        until(lambda: service.held == 0)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"", 408),
+        (b"POST /api/translate HTTP/1.1\r\nHost: loc", 408),
+        (written(b'{"text":', "/api/translate", "Content-Length: 100"), 408),
+        (written(b"5\r\nabcde\r\n", "/api/translate", "Transfer-Encoding: chunked"), 408),
+        (b"\x16\x03\x01 this is no HTTP\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 70_000, 431),
+    ],
+)
+def test_a_slow_or_foreign_client_is_told_and_let_go(
+    tiny_run: Path, sent: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(tiny_run) as (address, _, _), connected(address, sent) as client:
+        found, value = answer(received(client))
+    assert found == status
+    assert list(value) == ["error"]
+    assert caplog.text == ""
+
+
+def test_an_idle_connection_may_be_used_again(tiny_run: Path) -> None:
+    request = written(body("a dog.")).replace(b"Connection: close\r\n", b"")
+    with serving(tiny_run) as (address, _, _), connected(address) as client:
+        for _ in range(3):
+            client.sendall(request)
+            assert b"200 OK" in client.recv(65_536)
+            time.sleep(0.3)  # longer than a request may take to arrive
+        client.sendall(b"GET /hea")
+        assert answer(received(client))[0] == 408
+
+
+def test_a_body_without_an_end_is_refused_before_it_has_come(tiny_run: Path) -> None:
+    chunk = b"%x\r\n%s\r\n" % (65_536, b"a" * 65_536)
+    limits = Limits(characters=5_000)
+    with serving(tiny_run, limits=limits) as (address, _, _), connected(address) as client:
+        client.sendall(written(b"", "/api/translate", "Transfer-Encoding: chunked"))
+        with contextlib.suppress(OSError):
+            for _ in range(1_000):  # 64 MB, of which few can have been taken
+                client.sendall(chunk)
+        assert answer(received(client))[0] == 413
+        with connected(address, written(b"", "/translate", "Content-Length: 99999999")) as other:
+            status, value = answer(received(other))
+    assert status == 413
+    assert value["error"] == "the body is too large: at most 125,536 bytes are taken"
+
+
+def test_whoever_waits_when_the_service_ends_is_told(tiny_run: Path) -> None:
+    served, engine = scripted(tiny_run, held=True)
+    app = create_app([served])
+    with listening(app) as address:
+        client = socket.create_connection(address, PATIENCE)
+        client.sendall(written(body("a dog.")))
+        until(lambda: engine.batches)
+    engine.go.set()
+    with client:
+        assert answer(received(client)) == (503, {"error": "the service is being ended"})
+
+
+def test_serve_tells_its_address_and_ctrl_c_ends_it(tiny_run: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "serve", str(tiny_run), "--port", "0", "--name", "mine"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment({"DISPLAY": ""}),
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "mine: en to de, ctranslate2 on cpu, float32\n"
+        address = process.stderr.readline().split()[0]
+        host, port = address.removeprefix("http://").split(":")
+        with connected((host, int(port)), written(body("a dog."))) as client:
+            assert answer(received(client))[0] == 200
+        process.send_signal(2)
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr.read() == "ended\n"
+
+
+def test_what_cannot_be_served_is_refused_in_one_sentence(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    assert "there is no run folder" in cli("serve", tmp_path / "none").error
+    assert "is not a run folder" in cli("serve", tmp_path).error
+    assert "2 names for 1 runs" in cli(
+        *("serve", tiny_run, "--port", "0", "--name", "a", "--name", "b")
+    ).error
+    assert "no such address here" in cli("serve", tiny_run, "--host", "no host").error
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        sentence = cli("serve", tiny_run, "--port", str(port)).error
+    assert sentence.startswith(f"port {port} of 127.0.0.1 cannot be had (Address already in use)")
+    assert "--port 0 takes any that is free" in sentence
+
+
+def test_without_the_extra_serve_names_it(
+    cli: CommandLine, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("transduce.web.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    sentence = cli("serve", tiny_run).error
+    assert sentence == (
+        "serving needs uvicorn, which is not installed: pip install 'transduce[web]'"
+    )
