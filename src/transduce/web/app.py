@@ -88,11 +88,6 @@ def _add_translation(app: FastAPI, service: Service) -> None:
     bounds = {"characters": limits.characters, "beam": BEAM, "nbest": NBEST}
     models = {"models": [one.to_json() for one in service.served.values()], "limits": bounds}
 
-    @app.get("/api/models", tags=["translation"], response_model=schemas.ModelsAnswer)
-    async def list_models() -> Response:
-        """List the models that are served, and what may be asked of them."""
-        return json_response(models)
-
     @app.post(
         "/api/translate",
         tags=["translation"],
@@ -127,6 +122,11 @@ def _add_translation(app: FastAPI, service: Service) -> None:
                 "paragraphs": paragraphs,
             }
         )
+
+    @app.get("/api/models", tags=["translation"], response_model=schemas.ModelsAnswer)
+    async def list_models() -> Response:
+        """List the models that are served, and what may be asked of them."""
+        return json_response(models)
 
 
 def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) -> None:
