@@ -6,6 +6,7 @@ import { Inspections } from "/inspections.js";
 import { SentencePanel } from "/sentence.js";
 
 const STILL = 250; // ms that a translation stands before it is looked into
+const AGAIN = 3000; // ms after which what was refused, but not for good, is asked for again
 
 const byId = (id) => document.getElementById(id);
 
@@ -105,6 +106,12 @@ export class Focus {
     this.view.shade(sentence, inspection);
     this.card.refresh(sentence);
     if (sentence === this.view.selected) this.show();
+    if (inspection.passes) setTimeout(() => this.#again(sentence), AGAIN);
+  }
+
+  #again(sentence) {
+    sentence.inspection = null;
+    this.lookSoon();
   }
 
   async #explore() {

@@ -84,7 +84,10 @@ export function attended(inspection, pieces) {
 export class Inspections {
   #known = new Map(); // key -> promise of an inspection, the latest used last
 
-  /** Return the promise of a sentence's inspection; what cannot be inspected has {problem}. */
+  /**
+   * Return the promise of a sentence's inspection. Where there is none, it has a {problem}, which
+   * `passes` or is final.
+   */
   get(model, source, target) {
     const key = JSON.stringify([model, source, target]);
     const found = this.#known.get(key) ?? this.#ask(key, { model, source, target });
@@ -99,9 +102,9 @@ export class Inspections {
       return await inspect(body);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      const final = error.status >= 400 && error.status < 500;
-      if (!final) this.#known.delete(key); // it may go well the next time
-      return { problem: error.message };
+      const passes = error.status < 400 || error.status >= 500;
+      if (passes) this.#known.delete(key);
+      return { problem: error.message, passes };
     }
   }
 }

@@ -88,7 +88,7 @@ export class SentencePanel {
       return mark;
     });
     echo.replaceChildren(...marks);
-    const most = ranked.slice(0, 3).map((part) => `${part.text} ${percent(weightOf(part))}`);
+    const most = ranked.slice(0, 3).map((part) => `“${part.text}” ${percent(weightOf(part))}`);
     note.textContent =
       `When “${word.text}” was written, it attended to: ${most.join(", ")} ` +
       "(mean of the last layer's heads).";

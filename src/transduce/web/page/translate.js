@@ -236,8 +236,8 @@ function use(chosen) {
   byId("pair").textContent = `${from} to ${to}`;
   byId("from").textContent = from;
   byId("to").textContent = to;
-  field.lang = source;
-  view.element.lang = target;
+  for (const element of [field, byId("echo")]) element.lang = source;
+  for (const element of [view.element, byId("candidates")]) element.lang = target;
   byId("model").value = model.name;
   byId("swap").hidden = reverse() === undefined;
   byId("examples").hidden = source !== "en";
@@ -268,9 +268,11 @@ async function start() {
   use(models.find(({ name }) => name === settings.get("model")) ?? models[0]);
 }
 
+/** Put a text in the place of the one that is there, so that Ctrl+Z brings that back. */
 function put(text) {
-  field.value = text;
   field.focus();
+  field.select();
+  document.execCommand(text === "" ? "delete" : "insertText", false, text);
   translateNow();
 }
 
