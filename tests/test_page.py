@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from browsing import PHONE, opened
@@ -20,13 +21,14 @@ pytest.importorskip("fastapi", reason="the web extra is not installed")
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Locator, Page, Route
 
     from transduce.web.served import Served
 
 FIRST, SECOND = "the dog sees a tree and every bird likes the fish.", "a man finds the dog today."
 TEXT = f"{FIRST} {SECOND}\n\n{SECOND}"
-LEARNT = TINY | {"steps": "150", "save_every": "150", "warmup": "40", "P_drop": "0"}
+LEARNT = TINY | {"N": "2", "steps": "150", "save_every": "150", "warmup": "40", "P_drop": "0"}
+MARKUP = "<b>not bold</b><img src=x onerror=alert(3)>"
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +100,13 @@ def translations(served: "list[Served]", text: str) -> list[str]:
     return [one.text for one in translator.translate(text.split("\n"), split=True)]
 
 
+def answer_with_markup(route: "Route") -> None:
+    """Translate everything as markup, as a model might that was trained on web pages."""
+    candidate = {"text": MARKUP, "score": -1.0, "log_probability": -1.0, "tokens": []}
+    segment = {"gap": "", "source": SECOND, "candidates": [candidate]}
+    route.fulfill(json={"model": "en-de", "paragraphs": [{"segments": [segment]}]})
+
+
 def test_typing_translates_and_only_what_has_changed_is_asked_for(
     browser: "Browser", site: str, served: "list[Served]"
 ) -> None:
@@ -138,7 +147,8 @@ def test_a_word_tells_how_sure_the_model_was_and_what_it_attended_to(
 ) -> None:
     from transduce.inspection import Inspector
 
-    seen = Inspector.load(served[0].run).inspect(SECOND).to_json()
+    inspection = Inspector.load(served[0].run).inspect(SECOND)
+    seen = inspection.to_json()
     with opened(browser) as page:
         translation = type_in(page, site, SECOND)
         words = translation.locator(".word")
@@ -161,7 +171,11 @@ def test_a_word_tells_how_sure_the_model_was_and_what_it_attended_to(
         words.first.click()
         expect(page.locator("#echo-note")).to_contain_text(f"When “{words.first.inner_text()}”")
         assert page.locator("#echo").inner_text() == SECOND
-        assert page.locator("#echo .most").count() == 1
+        received = inspection.cross[-1].mean(0)[first].mean(0)  # by each piece of the source
+        of_words = np.bincount(seen["words"]["source"], received)[:-1]
+        assert page.locator("#echo .attended").nth(int(of_words.argmax())).get_attribute(
+            "class"
+        ) == "attended most"
         explorer = page.locator("#explorer")
         expect(explorer).to_be_visible()
         expect(explorer.locator("[data-side=row][aria-pressed=true]")).to_have_count(1)
@@ -275,11 +289,16 @@ def test_a_phone_in_the_dark_shows_odd_texts_as_text(
         expect(page.locator("#echo")).to_have_text(long)
         page.locator("#text").press("Control+Home")
         expect(page.locator("#echo")).to_have_text(odd)
-        for word in (translation.locator(".word").first, translation.locator(".word").last):
+        words = translation.locator(".word")
+        for word in (words.first, words.last):
             expect(word).to_have_attribute("data-shade", re.compile("[0-3]"))
             word.click()
             expect(page.locator("#echo .most")).to_have_count(1)
         expect(page.locator("#explorer canvas").first).to_be_visible()
+        page.route("**/api/translate", answer_with_markup)
+        page.locator("#text").fill(SECOND)
+        expect(translation).to_have_text(MARKUP)
+        expect(page.locator("#candidates .words")).to_have_text([MARKUP])
         wide, inner = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert wide == inner == PHONE[0]
         ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
@@ -317,7 +336,7 @@ def test_troubles_are_told_in_a_sentence_and_pass_by_themselves(
 
         refusals = ["busy", "gone"]
 
-        def refuse(route: Any) -> None:
+        def refuse(route: "Route") -> None:
             if not refusals:
                 route.continue_()
             elif refusals.pop() == "gone":
