@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from conftest import TINY, threads_kept
 
 from browsing import PHONE, opened
-from conftest import TINY, threads_kept
 from transduce.folder import RunConfig
 from transduce.translator import Translator
 
