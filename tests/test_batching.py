@@ -169,6 +169,16 @@ def test_whoever_waits_when_it_ends_is_told() -> None:
     searching(story)
 
 
+def test_one_that_was_closed_begins_anew() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        await batcher.search([job(9)], PLAIN)
+        assert batcher.close(60)
+        return await batcher.search([job(8)], PLAIN)
+
+    found, _ = searching(story, held=False)
+    assert found[0][0].tokens == [8]
+
+
 def test_several_threads_share_what_is_there(tiny_run: Path) -> None:
     translator = Translator.load(tiny_run, engine="ctranslate2")
     translator.engine.workers = 2  # type: ignore[attr-defined]

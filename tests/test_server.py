@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from conftest import COMMAND, CommandLine, environment
+
 from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
 from transduce.web.app import create_app
 from transduce.web.limits import Limits
@@ -62,7 +62,12 @@ def test_a_client_that_closes_its_half_does_not_hang(
     tiny_run: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(tiny_run, held=True) as (address, _, service):
-        for request in (written(body("a dog.")), b"POST /api/transl", b"", written(b"{", "/", "X: y")):
+        for request in (
+            written(body("a dog.")),
+            b"POST /api/transl",
+            b"",
+            written(b"{", "/", "X: y"),
+        ):
             with connected(address, request) as client:
                 client.shutdown(socket.SHUT_WR)
                 received(client)
@@ -152,9 +157,10 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(
 ) -> None:
     assert "there is no run folder" in cli("serve", tmp_path / "none").error
     assert "is not a run folder" in cli("serve", tmp_path).error
-    assert "2 names for 1 runs" in cli(
-        *("serve", tiny_run, "--port", "0", "--name", "a", "--name", "b")
-    ).error
+    assert (
+        "2 names for 1 runs"
+        in cli(*("serve", tiny_run, "--port", "0", "--name", "a", "--name", "b")).error
+    )
     assert "no such address here" in cli("serve", tiny_run, "--host", "no host").error
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -56,7 +56,7 @@ def split(translator: Translator, text: str, **options: Any) -> list[str]:
 
 def open_lines_of(text: str) -> Iterator[str]:
     class Stdin:
-        buffer = io.BufferedReader(io.BytesIO(text.encode()))  # type: ignore[arg-type]
+        buffer = io.BufferedReader(io.BytesIO(text.encode()))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", Stdin)
@@ -82,15 +82,24 @@ def test_a_text_is_translated_line_by_line_and_sentence_by_sentence(
 
 
 def test_settings_of_the_search_are_heard(app: FastAPI, served: Served) -> None:
-    for fields in ({"beam": 1}, {"alpha": 0.0}, {"split": False}, {"beam": 6, "alpha": 2, "nbest": 6}):
+    changes: list[dict[str, Any]] = [
+        {"beam": 1},
+        {"alpha": 0.0},
+        {"split": False},
+        {"beam": 6, "alpha": 2, "nbest": 6.0},
+    ]
+    for fields in changes:
         answer = translated(app, text=TEXT, **fields)
         wanted = {"split": True, **fields}
+        wanted |= {"nbest": int(wanted["nbest"])} if "nbest" in wanted else {}
         expected = served.translator.translate(TEXT.split("\n"), **wanted)
         assert answer["text"].split("\n") == [one.text for one in expected]
 
 
 # Letters that break lines, that are blank, that lie beyond 16 bits or stand on their own.
-LETTERS = st.sampled_from([*"ab .!?\n\r\t\v\f\x1c\x85\u2028\u2029\ufeff\u200b\u00a0", "\r\n", "é", "🐕", "ש", "中。"])
+LETTERS = st.sampled_from(
+    [*"ab .!?\n\r\t\v\f\x1c\x85\u2028\u2029\ufeff\u200b\u00a0", "\r\n", "é", "🐕", "ש", "中。"]
+)
 
 
 @settings(max_examples=40)
@@ -131,9 +140,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_strange_text_is_translated_like_any_other(
-    app: FastAPI, served: Served, name: str
-) -> None:
+def test_strange_text_is_translated_like_any_other(app: FastAPI, served: Served, name: str) -> None:
     text = STRANGE[name]
     answer = translated(app, text=text, beam=1)
     lines = answer["text"].split("\n")
@@ -214,7 +221,9 @@ def test_only_names_of_this_machine_are_answered_on_it(served: Served) -> None:
     for host in ("localhost", "127.0.0.1:8000", "[::1]:80", "LOCALHOST:1", "[::1]"):
         assert ask(app, "GET", "/health", headers={"Host": host}).status_code == 200
     for host in ("evil.example", "localhost.evil.example:8000", "127.0.0.1.evil.example", "[::2]"):
-        assert "does not answer to" in error(ask(app, "GET", "/health", headers={"Host": host}), 400)
+        assert "does not answer to" in error(
+            ask(app, "GET", "/health", headers={"Host": host}), 400
+        )
 
 
 def test_files_are_told_apart_by_their_tags(app: FastAPI) -> None:
@@ -293,7 +302,9 @@ def test_what_libretranslate_would_refuse_is_refused_in_both_forms(
         assert words in error(sent, 400)
 
 
-@pytest.mark.parametrize("form", [b"q=%ff", b"q=\xff", b"q=a&source=en&source=de", b"q=" + b"&" * 9])
+@pytest.mark.parametrize(
+    "form", [b"q=%ff", b"q=\xff", b"q=a&source=en&source=de", b"q=" + b"&" * 9]
+)
 def test_forms_that_cannot_be_read_are_refused(app: FastAPI, form: bytes) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     error(ask(app, "POST", "/translate", content=form, headers=headers), 400)

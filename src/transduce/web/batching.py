@@ -101,16 +101,21 @@ class Batcher:
             ticket.receive(0, reason)
 
     def close(self, seconds: float = 0.5) -> bool:
-        """End the threads after what they search now; tell whether they have, within so long."""
+        """End the threads after what they search now; tell whether they have, within so long.
+
+        Whoever searches again starts new ones.
+        """
         with self._change:
+            threads, self._threads = self._threads, []
             self._closed = True
             self._change.notify_all()
         until = time.monotonic() + seconds
-        for thread in self._threads:
+        for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads)
+        return not any(thread.is_alive() for thread in threads)
 
     def _start(self) -> None:
+        self._closed = False
         self._threads = [
             threading.Thread(target=self._work, args=(lane,), name=f"search-{n}", daemon=True)
             for n, lane in enumerate(self.lanes, start=1)

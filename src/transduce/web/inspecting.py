@@ -39,12 +39,16 @@ class Inspections:
                 self._loaded[served.name] = self._submit(lambda one=served: _load(one))  # type: ignore[misc]
 
     def close(self, seconds: float = 0.5) -> bool:
-        """End the thread after what it does now; tell whether it has, within so long."""
-        if self._thread is None:
+        """End the thread after what it does now; tell whether it has, within so long.
+
+        Whoever looks again starts a new one.
+        """
+        thread, self._thread = self._thread, None
+        if thread is None:
             return True
         self._tasks.put(None)
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+        thread.join(seconds)
+        return not thread.is_alive()
 
     async def inspect(self, served: Served, source: str, target: str | None) -> "Inspection":
         """Return what a model attends to."""

@@ -33,7 +33,7 @@ async def body_of(request: Request, limits: Limits) -> bytes:
     told = request.headers.get("content-length", "")
     if told.isdecimal() and int(told) > limits.body:
         raise _too_large(limits)
-    body = b""
+    body = bytearray()
     try:
         async with asyncio.timeout(limits.receiving):
             while True:
@@ -44,7 +44,7 @@ async def body_of(request: Request, limits: Limits) -> bytes:
                 if len(body) > limits.body:
                     raise _too_large(limits)
                 if not message.get("more_body", False):
-                    return body
+                    return bytes(body)
     except TimeoutError:
         raise Problem(
             408, f"the body did not arrive within {limits.receiving:g} seconds: send it again"

@@ -2,9 +2,19 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from transduce.web.limits import ALPHA, BEAM, NBEST
+
+
+def _whole(value: Any) -> Any:
+    """Take 4.0 for 4: JSON does not tell them apart."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Beam = Annotated[int, Field(ge=1, le=BEAM), BeforeValidator(_whole)]
+Nbest = Annotated[int, Field(ge=1, le=NBEST), BeforeValidator(_whole)]
+Alternatives = Annotated[int, Field(ge=0, le=NBEST - 1), BeforeValidator(_whole)]
 
 
 class Asked(BaseModel):
@@ -24,13 +34,11 @@ class TranslateRequest(Asked):
     model: Annotated[
         str | None, Field(description="the name of a model; without it, the first that is served")
     ] = None
-    beam: Annotated[
-        int | None, Field(ge=1, le=BEAM, description="the width of the search; 1 is greedy")
-    ] = None
+    beam: Annotated[Beam | None, Field(description="the width of the search; 1 is greedy")] = None
     alpha: Annotated[float | None, Field(ge=0, le=ALPHA, description="the length penalty")] = None
     nbest: Annotated[
-        int | None,
-        Field(ge=1, le=NBEST, description="candidates of each sentence, at most the beam"),
+        Nbest | None,
+        Field(description="candidates of each sentence, at most the beam"),
     ] = None
     split: Annotated[bool, Field(description="translate the sentences of a line one by one")] = True
 
@@ -180,7 +188,7 @@ class LibreRequest(Asked):
     target: Annotated[str, Field(description="the language to translate to")]
     format: Annotated[str, Field(description="text; html is not taken")] = "text"
     alternatives: Annotated[
-        int, Field(ge=0, le=NBEST - 1, description="further translations that are wanted")
+        Alternatives, Field(description="further translations that are wanted")
     ] = 0
     api_key: Annotated[str, Field(description="not looked at")] = ""
 
