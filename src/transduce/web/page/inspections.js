@@ -23,13 +23,14 @@ function isSpace(text) {
  * white space has no pieces and, until the sentence is inspected, nor has anything else.
  */
 export function units(text, inspection, side) {
-  if (!inspection || inspection.problem) return cut(text).map((part) => ({ text: part, pieces: null }));
+  const parts = cut(text);
+  if (!inspection || inspection.problem) return parts.map((part) => ({ text: part, pieces: null }));
   const pieces = inspection[side].slice(0, -1); // </s> is not of the text
   const language = inspection.languages[side === "source" ? 0 : 1].split(/[-_]/)[0];
   if (WITHOUT_SPACES.includes(language) && pieces.join("") === text) {
     return pieces.map((piece, i) => ({ text: piece, pieces: [i] }));
   }
-  return assign(cut(text), pieces, bytes(text));
+  return assign(parts, pieces, bytes(text));
 }
 
 function cut(text) {

@@ -13,6 +13,12 @@ const KEPT = 2000; // paragraphs that are no longer in the text
 const NEAR = 0.8; // of the limit, from where on characters are counted
 const RETRY = 2; // seconds, where the service does not say
 
+const COUNT = new Intl.NumberFormat("en", {
+  notation: "compact",
+  compactDisplay: "long",
+  maximumSignificantDigits: 2,
+});
+
 const byId = (id) => document.getElementById(id);
 const field = byId("text");
 const status = byId("status");
@@ -134,7 +140,7 @@ function show() {
   byId("empty").hidden = !isEmpty;
   byId("clear").disabled = field.value === "";
   byId("copy").disabled = isEmpty;
-  count();
+  countCharacters();
   followCursor();
   if (document.activeElement === field) scrollAlong();
   return lines;
@@ -143,9 +149,10 @@ function show() {
 function settle(milliseconds) {
   failures = 0;
   problem.textContent = "";
-  const sentences = view.count === 1 ? "1 sentence" : `${view.count.toLocaleString("en")} sentences`;
+  const { count } = view;
+  const sentences = count === 1 ? "1 sentence" : `${count.toLocaleString("en")} sentences`;
   const time = milliseconds === null ? "" : ` in ${inWords(milliseconds)}`;
-  status.textContent = view.count === 0 ? "" : sentences + time;
+  status.textContent = count === 0 ? "" : sentences + time;
   focus.lookSoon();
 }
 
@@ -186,7 +193,7 @@ function lengthOf(text) {
   return text.length - pairs;
 }
 
-function count() {
+function countCharacters() {
   const isNear = limits !== null && field.value.length > NEAR * limits.characters;
   const numbers = () =>
     [lengthOf(field.value), limits.characters].map((number) => number.toLocaleString("en"));
@@ -241,9 +248,9 @@ function use(chosen) {
   byId("model").value = model.name;
   byId("swap").hidden = reverse() === undefined;
   byId("examples").hidden = source !== "en";
-  const millions = `${(model.parameters / 1e6).toFixed(1)} million parameters`;
+  const parameters = `${COUNT.format(model.parameters)} parameters`;
   byId("model-words").textContent =
-    [model.name, millions, model.engine, model.weights].filter(Boolean).join(" · ");
+    [model.name, parameters, model.engine, model.weights].filter(Boolean).join(" · ");
   showLegend();
   translateNow();
 }
