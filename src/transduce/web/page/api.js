@@ -16,12 +16,12 @@ async function ask(path, options) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     if (response === undefined) throw new Refusal("The service does not answer");
-    said = {}; // something in between has answered, not in JSON
+    said = null; // something in between has answered, not in JSON
   }
-  if (response.ok && said.error === undefined) return said;
+  if (response.ok && said !== null) return said;
   const seconds = Number.parseFloat(response.headers.get("Retry-After"));
   throw new Refusal(
-    said.error ?? `The service answered ${response.status}, without a word on why.`,
+    said?.error ?? `The service answered ${response.status}, but nothing that the page can read.`,
     response.status,
     Number.isNaN(seconds) ? null : seconds,
   );

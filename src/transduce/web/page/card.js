@@ -34,8 +34,8 @@ function written(text, inspection, step) {
   return goesOn ? `·${text}` : text.trim() || "␣";
 }
 
-function considered(inspection, step) {
-  const rows = inspection.alternatives[step].map(([text, chance]) => {
+function considered(inspection, step, most) {
+  const rows = inspection.alternatives[step].slice(0, most).map(([text, chance]) => {
     const row = make("li", text === inspection.target[step] ? "written" : "");
     const piece = make("span", "piece", written(text, inspection, step));
     row.append(piece, bar(chance), make("span", "number", percent(chance)));
@@ -55,7 +55,8 @@ function contents(word, { sentence, pieces }) {
     pieces.length === 1
       ? "What it considered here:"
       : `Written in ${pieces.length} pieces; what it considered for each:`;
-  const steps = make("div", "steps", ...pieces.map((step) => considered(inspection, step)));
+  const most = pieces.length === 1 ? 5 : pieces.length < 4 ? 3 : 2; // a card, not a page
+  const steps = make("div", "steps", ...pieces.map((step) => considered(inspection, step, most)));
   return [title, make("p", "quiet", about), steps];
 }
 
@@ -66,6 +67,7 @@ export class Card {
   /** `place` tells what a word's element is; `want` fetches what is not known of it yet. */
   constructor(element, words, { place, want }) {
     this.element = element;
+    this.words = words;
     this.place = place;
     this.want = want;
     words.addEventListener("pointerover", (event) => {
@@ -79,7 +81,10 @@ export class Card {
       if (event.target.matches(".word")) this.show(event.target);
     });
     words.addEventListener("focusout", () => this.hide());
-    addEventListener("scroll", () => this.hide(), { capture: true, passive: true });
+    const follow = ({ target }) => {
+      if (this.#word && target !== element) this.#stand(this.#word);
+    };
+    addEventListener("scroll", follow, { capture: true, passive: true });
     addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.hide();
     });
@@ -116,9 +121,11 @@ export class Card {
     this.#timer = setTimeout(work, delay);
   }
 
-  /** Below the word, or above it where there is more room; never outside of the window. */
+  /** Below the word, or above it where there is more room; gone with a word that scrolls away. */
   #stand(word) {
     const { left, top, bottom } = word.getClientRects()[0];
+    const frame = this.words.getBoundingClientRect();
+    if (bottom < frame.top || top > frame.bottom) return this.hide();
     const { offsetWidth: width, offsetHeight: height } = this.element;
     const { clientWidth, clientHeight } = document.documentElement;
     const isBelow = bottom + height + 8 < clientHeight || bottom + top < clientHeight;

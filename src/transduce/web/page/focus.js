@@ -6,6 +6,7 @@ import { Inspections } from "/inspections.js";
 import { SentencePanel } from "/sentence.js";
 
 const STILL = 250; // ms that a translation stands before it is looked into
+const AGAIN = 3000; // ms after which what was refused, but not for good, is asked for again
 
 const byId = (id) => document.getElementById(id);
 
@@ -16,7 +17,7 @@ async function loadExplorer() {
   document.head.append(style);
   const { Explorer } = await import("/explorer.js");
   const options = { document: "/api/explorer.html" };
-  return { explorer: new Explorer(byId("explorer"), options), inspection: null };
+  return { explorer: new Explorer(byId("explorer"), options), inspection: null, piece: null };
 }
 
 export class Focus {
@@ -105,18 +106,27 @@ export class Focus {
     this.view.shade(sentence, inspection);
     this.card.refresh(sentence);
     if (sentence === this.view.selected) this.show();
+    if (inspection.passes) setTimeout(() => this.#again(sentence), AGAIN);
+  }
+
+  #again(sentence) {
+    sentence.inspection = null;
+    this.lookSoon();
   }
 
   async #explore() {
-    const { selected } = this.view;
-    if (!byId("attention").open || !selected?.inspection) return;
-    byId("explorer").hidden = Boolean(selected.inspection.problem);
-    if (selected.inspection.problem) return;
+    if (!byId("attention").open || !this.view.selected?.inspection) return;
     this.#explorer ??= loadExplorer();
     const shown = await this.#explorer;
-    if (shown.inspection !== selected.inspection) shown.explorer.show(selected.inspection);
-    shown.inspection = selected.inspection;
-    const pieces = this.#word && this.#wordNow().pieces;
-    if (pieces) shown.explorer.highlight("target", pieces[0]);
+    const inspection = this.view.selected?.inspection; // which may be another by now
+    if (!inspection) return;
+    byId("explorer").hidden = Boolean(inspection.problem);
+    if (inspection.problem) return;
+    const piece = (this.#word && this.#wordNow().pieces?.[0]) ?? null;
+    const isNew = shown.inspection !== inspection;
+    if (isNew) shown.explorer.show(inspection);
+    // Not again and again: the reader may have chosen something there.
+    if (isNew ? piece !== null : shown.piece !== piece) shown.explorer.highlight("target", piece);
+    Object.assign(shown, { inspection, piece });
   }
 }

@@ -1,7 +1,7 @@
 // The sentence that is looked at: its source, tinted by attention, and what the search has found.
 
-import { bar } from "/card.js";
-import { attended, piecesOfWords } from "/inspections.js";
+import { bar, percent } from "/card.js";
+import { attended, units } from "/inspections.js";
 
 /** Say how likely a candidate is beside the best one. */
 export function compared(candidate, best) {
@@ -75,20 +75,23 @@ export class SentencePanel {
     }
     if (!word?.pieces) return;
     const weights = attended(inspection, word.pieces);
-    const most = Math.max(...weights);
-    const words = piecesOfWords(inspection, "source").map((own, i) => {
-      const text = own.map((piece) => inspection.source[piece]).join("");
+    const parts = units(segment.source, inspection, "source");
+    const words = parts.filter(({ pieces }) => pieces);
+    const weightOf = ({ pieces }) => pieces.reduce((sum, piece) => sum + weights[piece], 0);
+    const ranked = words.toSorted((one, other) => weightOf(other) - weightOf(one));
+    const marks = parts.map((part) => {
+      if (!part.pieces) return part.text;
       const mark = document.createElement("span");
-      mark.className = "attended";
-      mark.style.setProperty("--weight", `${(100 * weights[i]).toFixed(1)}%`);
-      mark.title = `${Math.round(100 * weights[i])}%`;
-      mark.textContent = text.trim();
-      mark.classList.toggle("most", weights[i] === most);
-      return [i ? " " : "", mark];
+      mark.className = part === ranked[0] ? "attended most" : "attended";
+      mark.style.setProperty("--weight", `${(100 * weightOf(part)).toFixed(1)}%`);
+      mark.textContent = part.text;
+      return mark;
     });
-    echo.replaceChildren(...words.flat());
+    echo.replaceChildren(...marks);
+    const most = ranked.slice(0, 3).map((part) => `“${part.text}” ${percent(weightOf(part))}`);
     note.textContent =
-      `What “${word.text}” attended to when it was written: the mean of the last layer's heads.`;
+      `When “${word.text}” was written, it attended to: ${most.join(", ")} ` +
+      "(mean of the last layer's heads).";
   }
 
   #list({ segment, text }) {

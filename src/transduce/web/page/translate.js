@@ -13,6 +13,12 @@ const KEPT = 2000; // paragraphs that are no longer in the text
 const NEAR = 0.8; // of the limit, from where on characters are counted
 const RETRY = 2; // seconds, where the service does not say
 
+const COUNT = new Intl.NumberFormat("en", {
+  notation: "compact",
+  compactDisplay: "long",
+  maximumSignificantDigits: 2,
+});
+
 const byId = (id) => document.getElementById(id);
 const field = byId("text");
 const status = byId("status");
@@ -117,15 +123,24 @@ function* portions(lines) {
   if (some.length) yield some;
 }
 
+let frame = null;
+
+/** Show it with the next frame: some ways to put in a long text tell of each of its lines. */
+function showSoon() {
+  frame ??= requestAnimationFrame(show);
+}
+
 /** Show what is known of the text as it is now; the rest of the translation is dimmed. */
 function show() {
+  cancelAnimationFrame(frame);
+  frame = null;
   const lines = field.value.split("\n");
   view.update(lines, resultOf);
   const isEmpty = field.value.trim() === "";
   byId("empty").hidden = !isEmpty;
   byId("clear").disabled = field.value === "";
   byId("copy").disabled = isEmpty;
-  count();
+  countCharacters();
   followCursor();
   if (document.activeElement === field) scrollAlong();
   return lines;
@@ -134,9 +149,10 @@ function show() {
 function settle(milliseconds) {
   failures = 0;
   problem.textContent = "";
-  const sentences = view.count === 1 ? "1 sentence" : `${view.count.toLocaleString("en")} sentences`;
+  const { count } = view;
+  const sentences = count === 1 ? "1 sentence" : `${count.toLocaleString("en")} sentences`;
   const time = milliseconds === null ? "" : ` in ${inWords(milliseconds)}`;
-  status.textContent = view.count === 0 ? "" : sentences + time;
+  status.textContent = count === 0 ? "" : sentences + time;
   focus.lookSoon();
 }
 
@@ -177,7 +193,7 @@ function lengthOf(text) {
   return text.length - pairs;
 }
 
-function count() {
+function countCharacters() {
   const isNear = limits !== null && field.value.length > NEAR * limits.characters;
   const numbers = () =>
     [lengthOf(field.value), limits.characters].map((number) => number.toLocaleString("en"));
@@ -227,14 +243,14 @@ function use(chosen) {
   byId("pair").textContent = `${from} to ${to}`;
   byId("from").textContent = from;
   byId("to").textContent = to;
-  field.lang = source;
-  view.element.lang = target;
+  for (const element of [field, byId("echo")]) element.lang = source;
+  for (const element of [view.element, byId("candidates")]) element.lang = target;
   byId("model").value = model.name;
   byId("swap").hidden = reverse() === undefined;
   byId("examples").hidden = source !== "en";
-  const millions = `${(model.parameters / 1e6).toFixed(1)} million parameters`;
+  const parameters = `${COUNT.format(model.parameters)} parameters`;
   byId("model-words").textContent =
-    [model.name, millions, model.engine, model.weights].filter(Boolean).join(" · ");
+    [model.name, parameters, model.engine, model.weights].filter(Boolean).join(" · ");
   showLegend();
   translateNow();
 }
@@ -259,9 +275,11 @@ async function start() {
   use(models.find(({ name }) => name === settings.get("model")) ?? models[0]);
 }
 
+/** Put a text in the place of the one that is there, so that Ctrl+Z brings that back. */
 function put(text) {
-  field.value = text;
   field.focus();
+  field.select();
+  document.execCommand(text === "" ? "delete" : "insertText", false, text);
   translateNow();
 }
 
@@ -285,8 +303,8 @@ const openSettings = bindDrawer(byId("settings"), settings, () => ({ model, limi
 field.addEventListener("input", (event) => {
   focus.card.hide();
   if (model === null) return;
-  show();
-  if (!isTooLong()) translateSoon(event.inputType === "insertFromPaste" ? 0 : PAUSE);
+  showSoon();
+  translateSoon(event.inputType === "insertFromPaste" ? 0 : PAUSE);
 });
 field.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateNow();

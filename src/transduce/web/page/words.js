@@ -194,28 +194,27 @@ export class TranslationView {
    * Give each word an element. Until a sentence is inspected, words that stood in the same place
    * of the one before keep their shade, so that nothing flickers while a sentence grows.
    */
-  #dress(sentence, before = null) {
-    const inspection = sentence.inspection;
-    const parts = units(sentence.text, inspection);
-    const old = before?.words ?? sentence.words ?? [];
-    const texts = parts.filter(({ text }) => text.trim() !== "").map(({ text }) => text);
-    const same = old.length === texts.length && texts.every((text, i) => old[i].textContent === text);
-    if (same && sentence.words === old) {
-      const known = parts.filter(({ text }) => text.trim() !== "");
-      known.forEach(({ pieces }, i) => this.#tell(sentence, old[i], i, pieces));
-      return;
-    }
+  #dress(sentence, before = sentence) {
+    const parts = units(sentence.text, sentence.inspection, "target");
+    const words = parts.filter(({ text }) => text.trim() !== "");
+    const old = before.words ?? [];
+    const isSame = ({ text }, i) => old[i]?.textContent === text;
+    const stays = before === sentence && old.length === words.length && words.every(isSame);
+    if (!stays) this.#build(sentence, parts, old);
+    words.forEach(({ pieces }, i) => this.#tell(sentence, sentence.words[i], i, pieces));
+  }
+
+  #build(sentence, parts, old) {
     sentence.words = [];
-    const nodes = parts.map(({ text, pieces }) => {
+    const nodes = parts.map(({ text }) => {
       if (text.trim() === "") return text;
-      const index = sentence.words.length;
       const word = document.createElement("span");
+      const same = old[sentence.words.length];
       word.className = "word";
       word.textContent = text;
       word.setAttribute("role", "button");
       word.tabIndex = -1;
-      if (old[index]?.textContent === text) word.dataset.shade = old[index].dataset.shade ?? "0";
-      this.#tell(sentence, word, index, pieces);
+      if (same?.textContent === text) word.dataset.shade = same.dataset.shade ?? 0;
       sentence.words.push(word);
       return word;
     });
