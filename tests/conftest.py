@@ -189,7 +189,7 @@ def own_run(tiny_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_run, tmp_path / "own_run"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: while it is open, no event loop can be run here
 def browser() -> Iterator["Browser"]:
     """A real browser; `browsing.opened` opens a page of it."""
     with browsing.chromium() as started:

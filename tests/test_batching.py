@@ -23,11 +23,11 @@ def job(*tokens: int) -> Job:
 
 
 def searching(
-    story: Callable[[Scripted, Batcher], Awaitable[Any]], *, held: bool = True
+    story: Callable[[Scripted, Batcher], Awaitable[Any]], *, held: bool = True, remember: int = 0
 ) -> tuple[Any, Scripted]:
     """Tell a story with an engine that waits to be let go; return what it returns."""
     engine = Scripted(held=held)
-    batcher = Batcher(engine)
+    batcher = Batcher(engine, remember=remember)
 
     async def telling() -> Any:
         return await story(engine, batcher)
@@ -195,3 +195,30 @@ def test_several_threads_share_what_is_there(tiny_run: Path) -> None:
     assert sum(sizes) == 3  # of 27 only so many are different
     alone = dict(translator.engine.search(jobs, translator.config.search, 4))
     assert [one[0].tokens for one in found] == [alone[n][0].tokens for n in range(len(jobs))]
+
+
+def test_the_last_sentences_are_remembered_and_no_more_of_them() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = await batcher.search([job(9), job(10)], PLAIN)
+        again = await batcher.search([job(9), job(10)], PLAIN)
+        other = await batcher.search([job(9)], PLAIN.replace(beam=2))  # for which one is forgotten
+        await batcher.search([job(10)], PLAIN)
+        await batcher.search([job(9)], PLAIN)
+        return first, again, other
+
+    (first, again, other), engine = searching(story, held=False, remember=2)
+    assert again == first
+    assert [one[0].tokens for one in other] == [[9]]
+    assert [sorted(batch) for batch in engine.batches] == [[[9, EOS], [10, EOS]], *[[[9, EOS]]] * 2]
+
+
+def test_what_went_wrong_is_not_remembered() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        engine.failure = ValueError("once")
+        with pytest.raises(ValueError, match="once"):
+            await batcher.search([job(9)], PLAIN)
+        engine.failure = None
+        return await batcher.search([job(9)], PLAIN)
+
+    found, _ = searching(story, held=False, remember=2)
+    assert [one[0].tokens for one in found] == [[9]]

@@ -20,7 +20,7 @@ from transduce.log import Log
 from transduce.metrics import Translated
 from transduce.model import Transformer
 from transduce.training import Trainer, train
-from transduce.validation import some, translations
+from transduce.validation import SHOWN, some, translations
 
 SETTINGS = {
     "N": "1",
@@ -205,7 +205,10 @@ def test_what_validation_translates_is_shown_by_some_sentences_of_it(
     last = translations(model.eval(), open_corpus(whole / "corpus"), 4)
     assert sentences == {"source": last.source, "reference": last.reference}
     assert validations[-1]["outputs"] == last.outputs
-    assert not (run(files, tmp_path / "run", validate_bleu="0") / "samples.jsonl").exists()
+    mute = run(files, tmp_path / "run", validate_bleu="0")
+    held_out = len(open_corpus(mute / "corpus").valid)
+    assert len(samples(mute)) == 4
+    assert len(json.loads(samples(mute)[-1])["outputs"]) == min(SHOWN, held_out)
 
 
 def test_samples_are_spread_over_all_that_was_translated() -> None:

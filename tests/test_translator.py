@@ -205,7 +205,10 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_public_names_are_there_and_no_others() -> None:
-    assert set(transduce.__all__) == {"Candidate", "Translation", "Translator", "distill", "train"}
+    assert set(transduce.__all__) == {
+        *("Candidate", "Inspection", "Inspector", "Translation", "Translator"),
+        *("distill", "train"),
+    }
     for name in transduce.__all__:
         assert getattr(transduce, name).__module__.startswith("transduce.")
         assert name in dir(transduce)

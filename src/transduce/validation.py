@@ -50,17 +50,22 @@ class Validation:
 
 @torch.inference_mode()
 def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
-    """Measure a model on the validation set; BLEU on its first sentences, so many of them."""
+    """Measure a model on the validation set; BLEU on its first sentences, so many of them.
+
+    A few are translated in any case, for people to see.
+    """
     engine.model.eval()
     smoothed = nll = tokens = 0.0
     for batch in engine.layout.once(corpus.valid):
         one, other = engine.objective(batch.to(engine.device))
         smoothed, nll = smoothed + one.item(), nll + other.item()
         tokens += batch.target_tokens
-    if not translate or not math.isfinite(smoothed):  # a model of no numbers says nothing
+    if not math.isfinite(smoothed):  # a model of no numbers says nothing
         return Validation(smoothed / tokens, nll / tokens)
-    translated = translations(engine.model, corpus, translate)
-    bleu = score.bleu(translated.outputs, translated.reference, corpus.languages[1])
+    translated = translations(engine.model, corpus, translate or SHOWN)
+    bleu = None
+    if translate:
+        bleu = score.bleu(translated.outputs, translated.reference, corpus.languages[1])
     return Validation(smoothed / tokens, nll / tokens, bleu, some(translated, SHOWN))
 
 

@@ -71,7 +71,8 @@ def serving(argv: Sequence[str]) -> Iterator[Service]:
 def command(run: Path, options: Sequence[str]) -> list[str]:
     """Return the command that serves a run on a free port of this machine."""
     own = [sys.executable, "-m", "transduce", "serve", str(run)]
-    return [*own, "--port", "0", "--no-open", *options]
+    # Every round asks for the same sentences: none may be known from the one before.
+    return [*own, "--port", "0", "--no-open", "--remember", "0", *options]
 
 
 def _port(process: "subprocess.Popen[bytes]", said: Path) -> int:

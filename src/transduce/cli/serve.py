@@ -59,6 +59,14 @@ def serve(
         float,
         typer.Option(min=0.1, max=86_400, rich_help_panel=LIMITS, help="Seconds for an answer."),
     ] = 60.0,
+    remember: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            rich_help_panel=LIMITS,
+            help="Sentences whose translations are kept, so that they are not searched again.",
+        ),
+    ] = 2_000,
     device: Annotated[
         str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu or cuda.")
     ] = "auto",
@@ -99,7 +107,7 @@ def serve(
     progress = for_people()
     for run in runs:
         RunConfig.load(run)  # before anything that takes long
-    limits = Limits(queue=queue, characters=characters, timeout=timeout)
+    limits = Limits(queue=queue, characters=characters, timeout=timeout, remember=remember)
     with bound(host, port) as listening:
         served = []
         for name, run in zip(names_of(runs, names or ()), runs, strict=True):

@@ -3,14 +3,15 @@
 A request's sentences wait in its ticket. Threads, as many as the engine can use, each take a batch:
 one sentence of each ticket in turn, so that a long text does not hold up a short one. While they
 search, the next batch gathers; who finds the service idle does not wait for company. Sentences that
-are the same are searched once.
+are the same are searched once, and the last ones are remembered: who types at the end of a paragraph
+asks for all of it again and again.
 """
 
 import asyncio
 import contextlib
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from transduce.config import SearchConfig
@@ -64,14 +65,22 @@ class Batcher:
     """One model's queue, and the threads that search for it."""
 
     def __init__(
-        self, engine: Engine, searched: Callable[[int, float], None] = lambda size, seconds: None
+        self,
+        engine: Engine,
+        searched: Callable[[int, float], None] = lambda size, seconds: None,
+        *,
+        remember: int = 0,
     ) -> None:
-        """Take an engine; `searched` hears the size of each batch and how long it took."""
-        self.engine, self.searched = engine, searched
+        """Take an engine; `searched` hears the size of each batch and how long it took.
+
+        The last sentences, so many as `remember` says, are not searched again.
+        """
+        self.engine, self.searched, self.remember = engine, searched, remember
         self.lanes = engine.lanes()
         self._waiting: dict[SearchConfig, deque[Ticket]] = {}  # the next first
         self._tickets: set[Ticket] = set()  # whose requests wait
         self._known: dict[Key, Unit] = {}  # that wait or are searched
+        self._remembered: OrderedDict[Key, Found] = OrderedDict()  # the last one asked for last
         self._change = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._flying = 0  # sentences that are searched now
@@ -133,6 +142,11 @@ class Batcher:
         """Put the sentences of a ticket into the queue, neighbours in length side by side."""
         for place, job in sorted(enumerate(jobs), key=lambda one: -len(one[1].source)):
             key = (config, job.source.tobytes())
+            found = self._remembered.get(key)
+            if found is not None:
+                self._remembered.move_to_end(key)
+                ticket.receive(place, found)
+                continue
             unit = self._known.get(key)
             if unit is None:
                 unit = self._known[key] = Unit(job, key)
@@ -214,6 +228,10 @@ class Batcher:
     def _deliver(self, unit: Unit, found: Found | BaseException) -> None:
         with self._change:
             self._known.pop(unit.key, None)
+            if self.remember and not isinstance(found, BaseException):
+                self._remembered[unit.key] = found
+                if len(self._remembered) > self.remember:
+                    self._remembered.popitem(last=False)
             askers = unit.askers
         for ticket, place in askers:
             with contextlib.suppress(RuntimeError):  # its event loop is closed

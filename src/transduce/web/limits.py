@@ -13,6 +13,7 @@ class Limits:
     characters: int = 50_000  # of the text of a request
     queue: int = 2_000  # sentences that wait or are searched, of all requests together
     timeout: float = 60.0  # seconds for an answer
+    remember: int = 2_000  # sentences of each model whose translations are kept
     inspections: int = 8  # that wait or run
     weights: int = 8_000_000  # of an inspection that is sent: 21 MB
     receiving: float = 10.0  # seconds for a request to arrive, its head and its body each

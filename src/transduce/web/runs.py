@@ -236,7 +236,7 @@ def router(watched: Sequence[Path]) -> APIRouter:
 def _settings(config: RunConfig | None) -> Json:
     """Return what a client is told of the settings, where they are known."""
     if config is None:
-        unknown = ("preset", "languages", "size", "validate_bleu")
+        unknown = ("preset", "languages", "size")
         return {"planned": {}, "measure": {}} | dict.fromkeys(unknown)
     model, train = config.model, config.train
     depth = model.N if model.N_decoder is None else f"{model.N}+{model.N_decoder}"
@@ -246,7 +246,6 @@ def _settings(config: RunConfig | None) -> Json:
         "preset": config.preset,
         "languages": list(config.languages),
         "size": f"N {depth}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}",
-        "validate_bleu": train.validate_bleu,
     }
 
 

@@ -240,7 +240,6 @@ class Run(BaseModel):
     size: str | None
     parameters: int | None
     measure: Annotated[dict[str, float], Field(description="what its loss depends on")]
-    validate_bleu: int | None
     token: Annotated[str, Field(description="changes when something was logged")]
 
 

@@ -39,7 +39,11 @@ class Service:
         self.served = {one.name: one for one in served}
         self.limits, self.measures = limits, measures
         self.batchers = {
-            one.name: Batcher(one.translator.engine, partial(self._searched, one.name))
+            one.name: Batcher(
+                one.translator.engine,
+                partial(self._searched, one.name),
+                remember=limits.remember,
+            )
             for one in served
         }
         self.held = 0  # sentences that wait or are searched

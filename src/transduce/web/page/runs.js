@@ -252,8 +252,7 @@ function caution(shown) {
 }
 
 /** Say why a run shows no translations. */
-function silence({ name, validate_bleu: bleu, valid_loss: loss }) {
-  if (bleu === 0) return `${name} translates nothing when it validates (validate_bleu = 0).`;
+function silence({ name, valid_loss: loss }) {
   return loss === null ? `${name} has not validated yet.` : `${name} has kept no translations.`;
 }
 
