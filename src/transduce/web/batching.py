@@ -3,8 +3,8 @@
 A request's sentences wait in its ticket. Threads, as many as the engine can use, each take a batch:
 one sentence of each ticket in turn, so that a long text does not hold up a short one. While they
 search, the next batch gathers; who finds the service idle does not wait for company. Sentences that
-are the same are searched once, and the last ones are remembered: who types at the end of a paragraph
-asks for all of it again and again.
+are the same are searched once, and the last ones are remembered: who types at the end of a
+paragraph asks for all of it again and again.
 """
 
 import asyncio
