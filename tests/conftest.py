@@ -59,6 +59,8 @@ TINY = {
     "threads": "1",
 }
 
+LEARNT = TINY | {"N": "2", "steps": "150", "save_every": "150", "warmup": "40", "P_drop": "0"}
+
 COMMAND = [sys.executable, "-m", "transduce"]
 
 ARTICLES = [("a", "ein"), ("the", "der"), ("one", "jener"), ("every", "jeder")]
@@ -181,6 +183,17 @@ def tiny_run(
     before = snapshot(run)
     yield run
     assert snapshot(run) == before, "a test has changed the run that all tests share"
+
+
+@pytest.fixture(scope="session")
+def learnt_run(tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt to write words and to come to an end, for copying."""
+    from transduce.training import train
+
+    run = tmp_path_factory.mktemp("learnt") / "en-de"
+    with threads_kept():
+        train(*tiny_files, out=run, settings=LEARNT, preset="tiny", device="cpu")
+    return run
 
 
 @pytest.fixture

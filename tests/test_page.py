@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from conftest import TINY, threads_kept
 
 from browsing import PHONE, opened
 from transduce.folder import RunConfig
@@ -27,24 +26,18 @@ if TYPE_CHECKING:
 
 FIRST, SECOND = "the dog sees a tree and every bird likes the fish.", "a man finds the dog today."
 TEXT = f"{FIRST} {SECOND}\n\n{SECOND}"
-LEARNT = TINY | {"N": "2", "steps": "150", "save_every": "150", "warmup": "40", "P_drop": "0"}
 TINTS = "(all) => all.map((one) => Number.parseFloat(one.style.getPropertyValue('--weight')))"
 MARKUP = "<b>not bold</b><img src=x onerror=alert(3)>"
 
 
 @pytest.fixture(scope="module")
-def served(
-    tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
-) -> "list[Served]":
+def served(learnt_run: Path, tmp_path_factory: pytest.TempPathFactory) -> "list[Served]":
     """A model that writes words and comes to an end, and one that says that it goes back."""
-    from transduce.training import train
     from transduce.web.served import Served
 
     folder = tmp_path_factory.mktemp("served")
-    run = folder / "en-de"
-    with threads_kept():
-        train(*tiny_files, out=run, settings=LEARNT, preset="tiny", device="cpu")
-    back = Path(shutil.copytree(run, folder / "de-en"))
+    run = Path(shutil.copytree(learnt_run, folder / "en-de"))
+    back = Path(shutil.copytree(learnt_run, folder / "de-en"))
     dataclasses.replace(RunConfig.load(back), languages=("de", "en")).save(back)
     return [Served.load(run, run.name), Served.load(back, back.name)]
 

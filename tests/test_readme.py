@@ -1,4 +1,4 @@
-"""What README and docs say of deployment works as written."""
+"""What README and docs say works as written."""
 
 import re
 import shlex
@@ -95,3 +95,22 @@ def test_what_was_exported_comes_back_as_the_page_on_deployment_says(
     written = dict(zip([words[0] for words in found], run_all(found, cli), strict=True))
     assert len(written["translate"].splitlines()) == 3
     assert (here / "runs" / "law" / "model.safetensors").exists()
+
+
+def test_the_pictures_of_the_page_on_looking_inside_can_be_drawn(
+    here: Path, learnt_run: Path, cli: CommandLine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    for name in ("en-de", "seed-2"):
+        shutil.rmtree(here / "runs" / name)
+        shutil.copytree(learnt_run, here / "runs" / name)
+    page = ROOT / "docs" / "looking-inside.md"
+    found = commands(page, "Pictures")
+    run_all(found, cli)
+    (code,) = blocks(page, "Pictures", "python")
+    exec(compile(code, "looking-inside.md", "exec"), {})
+    wanted = {words[words.index("--out") + 1] for words in found if "--out" in words}
+    assert len(wanted) == 6
+    for name in (*wanted, "two-heads.pdf", "curves.svg"):
+        assert (here / name).stat().st_size > 1000, name
+    assert (here / "heads.html").read_text(encoding="utf-8").startswith("<!doctype html>")

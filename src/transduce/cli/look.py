@@ -89,7 +89,9 @@ def look(
     ] = None,
     word: Annotated[
         str | None,
-        typer.Option(rich_help_panel=PICTURE, help="Draw only the lines from this word."),
+        typer.Option(
+            rich_help_panel=PICTURE, help="Draw only the lines from this word, taken whole."
+        ),
     ] = None,
     words: Annotated[
         bool,
@@ -134,7 +136,7 @@ def look(
                 layer=layer,
                 heads=head or [],
                 word=word,
-                words=words,
+                words=words or word is not None,
             )
             save(figure, out)
         progress.say(f"wrote {out}")

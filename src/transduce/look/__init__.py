@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transduce.look.attention import draw as draw_attention
-    from transduce.look.curves import draw as draw_curves
+    from transduce.look.curves import draw_runs as draw_curves
     from transduce.look.heads import find as find_heads
     from transduce.look.style import save
     from transduce.look.tradeoff import draw as draw_tradeoff
 
 PLACES = {
     "draw_attention": ("attention", "draw"),
-    "draw_curves": ("curves", "draw"),
+    "draw_curves": ("curves", "draw_runs"),
     "draw_tradeoff": ("tradeoff", "draw"),
     "find_heads": ("heads", "find"),
     "save": ("style", "save"),

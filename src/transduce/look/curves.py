@@ -7,11 +7,12 @@ where an axis hides something, its title says so.
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadInput, BadRun, did_you_mean
-from transduce.history import Curve, History
+from transduce.history import Curve, History, read_all
 from transduce.look.style import COLOURS, MARKERS, QUIET, drawable, house_style
 
 if TYPE_CHECKING:
@@ -89,6 +90,13 @@ PANELS = {
 }
 USUAL = ("loss", "bleu", "speed")  # five panels at once are too small to read
 ALL = "all"
+
+
+def draw_runs(
+    runs: Sequence[str | Path], *, what: Sequence[str] = (), by: str = "step"
+) -> "Figure":
+    """Draw how the runs in these folders went, or go; the rest is as in `draw`."""
+    return draw(read_all([Path(run) for run in runs]), what=what, by=by)
 
 
 def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "step") -> "Figure":
