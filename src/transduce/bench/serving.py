@@ -30,6 +30,7 @@ from transduce.progress import Progress, Silent
 MIX_SEED = 1
 LONGEST_MIX = 8  # lines joined
 WARM_UP = 10.0  # seconds at most, before memory is watched
+QUEUE = 2_000  # sentences that may wait, as `transduce serve` has it
 LONGEST_ROUND = 3600.0  # seconds, then it ends with what was answered
 
 
@@ -59,6 +60,7 @@ def compare(
     single: int = 50,
     rounds: int = 3,
     settings: Mapping[str, Any] | None = None,
+    queue: int = QUEUE,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Comparison:
@@ -69,7 +71,7 @@ def compare(
     """
     progress = progress or Silent()
     texts, _ = read(source, lines=lines)
-    with _sides(run, engine, device, settings or {}, texts, progress) as sides:
+    with _sides(run, engine, device, settings or {}, queue, texts, progress) as sides:
         wanted = sides.worker.measure(("all", texts)).outputs
         served = Served(sides.service, Texts(texts, wanted, settings or {}), clients)
         page = open_page(sides.service.port)
@@ -101,6 +103,7 @@ def endure(
     clients: int = 32,
     lines: int | None = None,
     settings: Mapping[str, Any] | None = None,
+    queue: int = QUEUE,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Endurance:
@@ -112,7 +115,7 @@ def endure(
     every, _ = read(source, lines=lines)
     mix = mixed(every)
     watched: list[tuple[float, int]] = []
-    with _sides(run, engine, device, settings or {}, every, progress) as sides:
+    with _sides(run, engine, device, settings or {}, queue, every, progress) as sides:
         texts = Texts(mix, expected(sides.worker, mix), settings or {})
         page = open_page(sides.service.port)
         draw = random.Random(MIX_SEED)
@@ -163,6 +166,7 @@ def _sides(
     engine: str,
     device: str,
     settings: Mapping[str, Any],
+    queue: int,
     texts: Sequence[str],
     progress: Progress,
 ) -> Iterator[_Sides]:
@@ -171,6 +175,7 @@ def _sides(
     named("engine", [engine], ENGINES)
     name, _, quantize = engine.partition(":")
     options = ["--engine", name, "--quantize", quantize or "none", "--device", device]
+    options += ["--queue", str(queue)]
     with terminated_as_interrupted("stopped: nothing was measured"):
         progress.say("starting translate")
         arguments = (run, engine, device, search, None)

@@ -44,6 +44,14 @@ transduce bench serve runs/en-de test.en --engine ctranslate2:int8 --clients 8 -
 transduce bench serve runs/en-de test.en --seconds 300 --clients 64
 """
 
+EXAMPLES_PAGE = """
+[bold]Examples[/bold]
+
+transduce bench page runs/en-de test.en
+
+transduce bench page runs/en-de test.en --words 10 --sentences 50 --json
+"""
+
 app = typer.Typer(help="Measure, side by side with peers.", no_args_is_help=True)
 
 
@@ -216,6 +224,9 @@ def serve(
         int, typer.Option(help="Lines that a single client sends, alone.", min=0)
     ] = 50,
     rounds: Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)] = 3,
+    queue: Annotated[
+        int, typer.Option(help="Sentences that may wait in the service.", min=1)
+    ] = 2_000,
     beam: Annotated[int | None, typer.Option(help="Width of the search. Default: 4.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -245,6 +256,7 @@ def serve(
             single=single,
             rounds=rounds,
             settings=settings,
+            queue=queue,
             device=device,
             progress=progress,
         )
@@ -257,7 +269,42 @@ def serve(
             clients=clients,
             lines=lines,
             settings=settings,
+            queue=queue,
             device=device,
             progress=progress,
         )
+    typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())
+
+
+@app.command(epilog=EXAMPLES_PAGE)
+def page(
+    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
+    source: Annotated[str, typer.Argument(help="Text to type (plain, gz, xz, zst).")],
+    *,
+    words: Annotated[int, typer.Option(help="Of a line that is typed, about.", min=1)] = 20,
+    sentences: Annotated[int, typer.Option(help="Lines that are typed.", min=1)] = 20,
+    visits: Annotated[int, typer.Option(help="Of the page.", min=1)] = 10,
+    engine: Annotated[
+        str,
+        typer.Option(help="auto, torch, ctranslate2, ctranslate2:int8 …; auto: the fastest."),
+    ] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every visit.")] = False,
+) -> None:
+    """Measure the page in a real browser: until it can be typed in, and until it has translated.
+
+    It needs Chromium and playwright. Every visit is a first one; what is typed is new to the
+    service.
+    """
+    from transduce.bench.page import measure
+    from transduce.progress import for_people
+
+    found = measure(
+        run,
+        source,
+        engine=engine,
+        words=words,
+        sentences=sentences,
+        visits=visits,
+        progress=for_people(),
+    )
     typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())

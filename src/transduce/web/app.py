@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
@@ -76,10 +77,15 @@ def create_app(
     _add_state(app, measures)
     _add_pages(app, has_models=bool(served))
     known = {route.path for route in app.routes if hasattr(route, "path")}
+    posts = {
+        route.path: route.endpoint
+        for route in app.routes
+        if isinstance(route, APIRoute) and "POST" in (route.methods or ())
+    }
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(RequestValidationError, _bad_query)
     app.add_exception_handler(HTTPException, partial(_no_answer, known))
-    app.add_middleware(Guard, measures=measures, known=known, hosts=hosts)
+    app.add_middleware(Guard, measures=measures, known=known, posts=posts, hosts=hosts)
     return app
 
 

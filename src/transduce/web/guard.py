@@ -2,8 +2,10 @@
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.web.measures import Measures
@@ -22,6 +24,8 @@ HEADERS = [
 ]
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
+Endpoint = Callable[[Request], Awaitable[Response]]
+
 logger = logging.getLogger("transduce.web")
 
 
@@ -29,13 +33,21 @@ class Guard:
     """Stands around the whole app."""
 
     def __init__(
-        self, app: ASGIApp, measures: Measures, known: Collection[str], hosts: Collection[str]
+        self,
+        app: ASGIApp,
+        measures: Measures,
+        known: Collection[str],
+        posts: Mapping[str, Endpoint],
+        hosts: Collection[str],
     ) -> None:
         """Count `known` paths by name; answer to `hosts` alone, or to all where there are none.
 
         A page of another site, whose name its owner has led to this machine, asks for that name.
+        What is posted goes to its function at once: that reads and checks it by itself, and the
+        layers between would take a third of the time that a request costs beside its search.
         """
         self.app, self.measures, self.known, self.hosts = app, measures, known, hosts
+        self.posts = posts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
@@ -59,7 +71,11 @@ class Guard:
                     f"this service does not answer to {host[:60]}: ask for "
                     f"{' or '.join(sorted(self.hosts))}, or start it with --host",
                 )
-            await self.app(scope, receive, sent)
+            if scope["method"] == "POST" and (post := self.posts.get(scope["path"])):
+                response = await post(Request(scope, receive))
+                await response(scope, receive, sent)
+            else:
+                await self.app(scope, receive, sent)
         except Exception as error:
             if status:  # the answer has begun
                 raise
