@@ -13,7 +13,9 @@ from conftest import COMMAND, CommandLine, environment
 
 from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
 from transduce.web.app import create_app
+from transduce.web.guard import LOOPBACK
 from transduce.web.limits import Limits
+from transduce.web.server import bound, hosts_of
 from transduce.web.service import Service
 
 QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
@@ -150,6 +152,19 @@ def test_serve_tells_its_address_and_ctrl_c_ends_it(tiny_run: Path) -> None:
         process.send_signal(2)
         assert process.wait(PATIENCE) == 0
         assert process.stderr.read() == "ended\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "answers"),
+    [("127.0.0.1", {"127.0.0.1"}), ("127.0.1.1", {"127.0.1.1"}), ("LocalHost", {"localhost"})],
+)
+def test_a_service_of_this_machine_answers_to_the_name_it_was_given(
+    host: str, answers: set[str]
+) -> None:
+    with bound(host, 0) as listening:
+        assert LOOPBACK | answers <= hosts_of(listening, host)
+    with bound("0.0.0.0", 0) as listening:  # noqa: S104
+        assert not hosts_of(listening, "0.0.0.0")  # noqa: S104
 
 
 def test_what_cannot_be_served_is_refused_in_one_sentence(

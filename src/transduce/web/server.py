@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 import os
 import socket
@@ -16,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from transduce.errors import BadInput
 from transduce.web.app import create_app
-from transduce.web.guard import HEADERS
+from transduce.web.guard import HEADERS, LOOPBACK
 from transduce.web.limits import Limits
 from transduce.web.served import Served
 
@@ -54,6 +55,14 @@ def address_of(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def hosts_of(listening: socket.socket, host: str) -> frozenset[str]:
+    """Return the names to answer to: this machine's where it alone can connect, else none: all."""
+    address = listening.getsockname()[0]
+    if not ipaddress.ip_address(address).is_loopback:
+        return frozenset()
+    return LOOPBACK | {f"[{one}]" if ":" in one else one.lower() for one in (host, address)}
 
 
 def serve_on(
