@@ -460,11 +460,15 @@ def test_inspections_have_limits_of_their_own(served: Served) -> None:
     assert "at most 10 are sent" in error(post(small, "/api/inspect", {"source": "a dog."}), 413)
 
 
-def test_looking_leaves_the_other_cores_to_threads_that_translate(tiny_run: Path) -> None:
+def test_looking_leaves_the_other_cores_to_threads_that_translate(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
 
+    from transduce.engines import pytorch
+
+    monkeypatch.setattr(pytorch, "cores", lambda: 2)
     before = torch.get_num_threads()
-    torch.set_num_threads(2)
     try:
         app = create_app([scripted(tiny_run, name)[0] for name in ("one", "other")])
         for name in ("one", "other"):

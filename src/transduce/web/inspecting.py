@@ -125,9 +125,8 @@ def _use_one_core() -> None:
     """
     import torch
 
-    cores = torch.get_num_threads()
-    if cores > 1:  # so it is before the first model
-        torch.set_num_threads(1)
-        back = threading.Thread(target=torch.set_num_threads, args=(cores,))
-        back.start()
-        back.join()
+    cores = torch.get_num_threads()  # all that there are: a model has just been loaded
+    torch.set_num_threads(1)
+    back = threading.Thread(target=torch.set_num_threads, args=(cores,))
+    back.start()
+    back.join()
