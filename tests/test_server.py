@@ -12,6 +12,7 @@ import pytest
 from conftest import COMMAND, CommandLine, environment
 
 from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
+from transduce.web import server
 from transduce.web.app import create_app
 from transduce.web.guard import LOOPBACK
 from transduce.web.limits import Limits
@@ -122,6 +123,23 @@ def test_a_body_without_an_end_is_refused_before_it_has_come(tiny_run: Path) -> 
             status, value = answer(received(other))
     assert status == 413
     assert value["error"] == "the body is too large: at most 125,536 bytes are taken"
+
+
+def test_a_connection_whose_unwanted_body_has_come_is_kept(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LINGER", 0.1)
+    late = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
+    with serving(tiny_run, held=True) as (address, engine, service):
+        with connected(address, late) as client:
+            assert b"415 " in client.recv(65_536)
+            client.sendall(b"hello" + written(body("a dog.")))
+            until(lambda: service.held == 1)
+            time.sleep(0.3)  # longer than a body that is not wanted may take
+            engine.go.set()
+            assert answer(received(client))[1]["text"] == "a dog."
+        with connected(address, late) as client:
+            assert b"415 " in received(client)  # which ends though the body never comes
 
 
 def test_whoever_waits_when_the_service_ends_is_told(tiny_run: Path) -> None:
