@@ -142,6 +142,16 @@ def test_a_connection_whose_unwanted_body_has_come_is_kept(
             assert b"415 " in received(client)  # which ends though the body never comes
 
 
+@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/api/models", "/openapi.json"])
+def test_of_all_that_can_be_got_the_head_can_be_asked_for(tiny_run: Path, path: str) -> None:
+    request = f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    with serving(tiny_run) as (address, _, _), connected(address, request) as client:
+        head, _, rest = received(client).partition(b"\r\n\r\n")
+    assert b" 200 " in head
+    assert b"content-length: 0" not in head
+    assert rest == b""
+
+
 def test_whoever_waits_when_the_service_ends_is_told(tiny_run: Path) -> None:
     served, engine = scripted(tiny_run, held=True)
     app = create_app([served])
