@@ -75,6 +75,18 @@ def words(pieces: list[str]) -> list[int]:
     return [sum(begins[: i + 1]) for i in range(len(pieces))]
 
 
+def spelled(pieces: list[str]) -> list[str]:
+    """Return words as texts, of pieces that may be bytes."""
+    found = [""] * (words(pieces)[-1] + 1)
+    for word, piece in zip(words(pieces), pieces, strict=True):
+        found[word] += piece
+    return [one.replace("<0xC3><0xBC>", "ü").strip() for one in found]
+
+
+def _text(pieces: list[str]) -> str:
+    return "".join(pieces[:-1]).replace("<0xC3><0xBC>", "ü")
+
+
 def inspection(
     source: list[str] = SOURCE, target: list[str] = TARGET, *, layers: int = 2, heads: int = 3
 ) -> dict[str, Any]:
@@ -88,10 +100,12 @@ def inspection(
     return {
         "model": "en-de",
         "languages": ["en", "de"],
+        "sentences": [_text(source), _text(target)],
         "source": source,
         "target": target,
         "inputs": ["<s>", *target[:-1]],
         "words": {"source": words(source), "target": words(target)},
+        "spelled": {"source": spelled(source), "target": spelled(target)},
         "probabilities": [0.75] * t,
         "alternatives": [[[piece, 0.75], [" other", 0.125]] for piece in target],
         "attention": {kind: packed(values) for kind, values in attention.items()},
@@ -233,6 +247,20 @@ def test_a_word_shows_what_it_attends_to_in_pieces_and_in_words(
         words_of(page, "column").nth(1).focus()
         page.keyboard.press("ArrowRight")
         assert "“was” is looked at by" in page.locator(".readout").inner_text()
+
+
+def test_a_letter_of_several_pieces_is_a_letter_in_sentences_and_words(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    target = ["Das", " Tier", " war", " m", "<0xC3>", "<0xBC>", "de", ".", "</s>"]
+    with opened(browser) as page:
+        show(page, tmp_path, inspection(target=target))
+        assert labels(page, "row")[4:6] == ["·<0xC3>", "·<0xBC>"]
+        page.get_by_role("button", name="Words", exact=True).click()
+        assert labels(page, "row") == ["Das", "Tier", "war", "müde", ".", "</s>"]
+        assert page.locator("#target").text_content() == "Das Tier war müde."
+        page.get_by_role("button", name="Decoder", exact=True).click()
+        assert labels(page, "column") == ["<s>", "Das", "Tier", "war", "müde", "."]
 
 
 def saved(page: "Page", name: str) -> tuple["Download", bytes]:
