@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SOURCE = ["The", " animal", " was", " t", "ired", ".", "</s>"]
 TARGET = ["Das", " Tier", " war", " m", "ü", "de", ".", "</s>"]
+IN_BYTES = ["Das", " Tier", " war", " m", "<0xC3>", "<0xBC>", "de", ".", "</s>"]
 LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen"
 NASTY = ["</script><script>alert(1)</script>", " $title", " &amp;<b>", " שלום", f" {LONG}", "</s>"]
 CSP = (
@@ -252,9 +253,8 @@ def test_a_word_shows_what_it_attends_to_in_pieces_and_in_words(
 def test_a_letter_of_several_pieces_is_a_letter_in_sentences_and_words(
     browser: "Browser", tmp_path: Path
 ) -> None:
-    target = ["Das", " Tier", " war", " m", "<0xC3>", "<0xBC>", "de", ".", "</s>"]
     with opened(browser) as page:
-        show(page, tmp_path, inspection(target=target))
+        show(page, tmp_path, inspection(target=IN_BYTES))
         assert labels(page, "row")[4:6] == ["·<0xC3>", "·<0xBC>"]
         page.get_by_role("button", name="Words", exact=True).click()
         assert labels(page, "row") == ["Das", "Tier", "war", "müde", ".", "</s>"]
@@ -365,6 +365,7 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
         assert page.locator(".word[aria-pressed=true]").count() == 0
         page.evaluate("explorer.select({kind: 'cross', layer: 9, head: 1})")
         assert pressed(page) == ["layer 1, mean of its heads"]
+        page.evaluate("made => explorer.show(made)", inspection(target=IN_BYTES))
         download, data = saved(page, "HTML")
         assert download.suggested_filename == "en-de.html"
         assert data.decode() == document(made, title="saved")
