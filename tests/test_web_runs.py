@@ -192,6 +192,17 @@ def test_what_is_damaged_or_gone_is_told_and_the_rest_still_answers(tmp_path: Pa
     assert client.data("vanishing")["training"]["step"] == []
 
 
+def test_what_no_training_logs_is_answered_all_the_same(tmp_path: Path) -> None:
+    rows = training(0, 10)
+    rows[1]["epoch"] = 1
+    run = write_run(tmp_path / "run", rows, steps=None, epochs=5)
+    halves = {"source": ["a"], "reference": ["b"]}, {"step": 10, "outputs": ["half \ud800"]}
+    (run / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in halves))
+    client = Client(run)
+    assert client.runs()["run"]["part"] is None
+    assert client.data("run")["samples"]["outputs"] == [["half ?"]]
+
+
 @pytest.mark.parametrize("name", ["", "../secret", "/etc", "run/../run", "secret", "runn"])
 def test_no_path_of_a_client_is_ever_opened(name: str, tmp_path: Path) -> None:
     write_run(tmp_path / "secret", training(10))

@@ -125,7 +125,7 @@ class Watched:
             parts.append(last.get("seconds", 0.0) / recipe.seconds)
         if recipe.epochs and last.get("epoch"):
             of_first = [row["step"] for row in self.log.training if row.get("epoch") == 0]
-            if of_first:  # an epoch has about so many steps
+            if of_first and of_first[-1]:  # an epoch has about so many steps
                 parts.append(last["step"] / (of_first[-1] * recipe.epochs))
         return min(1.0, max(parts)) if parts else None
 
