@@ -112,6 +112,17 @@ def test_the_same_sentence_is_searched_once() -> None:
     ]
 
 
+def test_a_sentence_that_must_begin_otherwise_is_another() -> None:
+    begun_with = [Job(np.array([9, EOS]), prefix) for prefix in ((), (5,), [5], (6,))]
+
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        await batcher.search(begun_with, PLAIN)
+        await batcher.search(begun_with, PLAIN)
+
+    _, engine = searching(story, held=False, remember=9)
+    assert engine.batches == [[[9, EOS]] * 3]
+
+
 def test_a_batch_has_one_setting_and_settings_take_turns() -> None:
     wide = PLAIN.replace(beam=5)
 

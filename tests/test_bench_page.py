@@ -27,6 +27,19 @@ def test_visits_and_sentences_are_timed(
     assert all(0 < one < 60_000 for one in found["painted_ms"])
 
 
+def test_a_line_that_stands_twice_is_typed_once(
+    learnt_run: Path, tmp_path: Path, cli: CommandLine
+) -> None:
+    with browsing.chromium():
+        pass  # or it is skipped
+    run = shutil.copytree(learnt_run, tmp_path / "en-de")
+    text = tmp_path / "text.en"
+    text.write_text("a dog sees a tree.\na dog sees a tree!\na man likes a bird.\n" * 2)
+    few = ["--words", "5", "--sentences", "6", "--visits", "1"]
+    found = json.loads(cli("bench", "page", run, text, *few, "--json").stdout)
+    assert len(found["shown_ms"]) == 2
+
+
 def test_the_report_has_medians() -> None:
     machine = hardware.describe("cpu", 1, [])
     found = page.Measured(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SOURCE = ["The", " animal", " was", " t", "ired", ".", "</s>"]
 TARGET = ["Das", " Tier", " war", " m", "ü", "de", ".", "</s>"]
+IN_BYTES = ["Das", " Tier", " war", " m", "<0xC3>", "<0xBC>", "de", ".", "</s>"]
 LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen"
 NASTY = ["</script><script>alert(1)</script>", " $title", " &amp;<b>", " שלום", f" {LONG}", "</s>"]
 CSP = (
@@ -75,6 +76,18 @@ def words(pieces: list[str]) -> list[int]:
     return [sum(begins[: i + 1]) for i in range(len(pieces))]
 
 
+def spelled(pieces: list[str]) -> list[str]:
+    """Return words as texts, of pieces that may be bytes."""
+    found = [""] * (words(pieces)[-1] + 1)
+    for word, piece in zip(words(pieces), pieces, strict=True):
+        found[word] += piece
+    return [one.replace("<0xC3><0xBC>", "ü").strip() for one in found]
+
+
+def _text(pieces: list[str]) -> str:
+    return "".join(pieces[:-1]).replace("<0xC3><0xBC>", "ü")
+
+
 def inspection(
     source: list[str] = SOURCE, target: list[str] = TARGET, *, layers: int = 2, heads: int = 3
 ) -> dict[str, Any]:
@@ -88,10 +101,12 @@ def inspection(
     return {
         "model": "en-de",
         "languages": ["en", "de"],
+        "sentences": [_text(source), _text(target)],
         "source": source,
         "target": target,
         "inputs": ["<s>", *target[:-1]],
         "words": {"source": words(source), "target": words(target)},
+        "spelled": {"source": spelled(source), "target": spelled(target)},
         "probabilities": [0.75] * t,
         "alternatives": [[[piece, 0.75], [" other", 0.125]] for piece in target],
         "attention": {kind: packed(values) for kind, values in attention.items()},
@@ -235,6 +250,19 @@ def test_a_word_shows_what_it_attends_to_in_pieces_and_in_words(
         assert "“was” is looked at by" in page.locator(".readout").inner_text()
 
 
+def test_a_letter_of_several_pieces_is_a_letter_in_sentences_and_words(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    with opened(browser) as page:
+        show(page, tmp_path, inspection(target=IN_BYTES))
+        assert labels(page, "row")[4:6] == ["·<0xC3>", "·<0xBC>"]
+        page.get_by_role("button", name="Words", exact=True).click()
+        assert labels(page, "row") == ["Das", "Tier", "war", "müde", ".", "</s>"]
+        assert page.locator("#target").text_content() == "Das Tier war müde."
+        page.get_by_role("button", name="Decoder", exact=True).click()
+        assert labels(page, "column") == ["<s>", "Das", "Tier", "war", "müde", "."]
+
+
 def saved(page: "Page", name: str) -> tuple["Download", bytes]:
     with page.expect_download() as started:
         press(page, name)
@@ -337,6 +365,7 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
         assert page.locator(".word[aria-pressed=true]").count() == 0
         page.evaluate("explorer.select({kind: 'cross', layer: 9, head: 1})")
         assert pressed(page) == ["layer 1, mean of its heads"]
+        page.evaluate("made => explorer.show(made)", inspection(target=IN_BYTES))
         download, data = saved(page, "HTML")
         assert download.suggested_filename == "en-de.html"
         assert data.decode() == document(made, title="saved")

@@ -12,8 +12,11 @@ import pytest
 from conftest import COMMAND, CommandLine, environment
 
 from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
+from transduce.web import server
 from transduce.web.app import create_app
+from transduce.web.guard import LOOPBACK
 from transduce.web.limits import Limits
+from transduce.web.server import bound, hosts_of
 from transduce.web.service import Service
 
 QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
@@ -122,6 +125,33 @@ def test_a_body_without_an_end_is_refused_before_it_has_come(tiny_run: Path) -> 
     assert value["error"] == "the body is too large: at most 125,536 bytes are taken"
 
 
+def test_a_connection_whose_unwanted_body_has_come_is_kept(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LINGER", 0.1)
+    late = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
+    with serving(tiny_run, held=True) as (address, engine, service):
+        with connected(address, late) as client:
+            assert b"415 " in client.recv(65_536)
+            client.sendall(b"hello" + written(body("a dog.")))
+            until(lambda: service.held == 1)
+            time.sleep(0.3)  # longer than a body that is not wanted may take
+            engine.go.set()
+            assert answer(received(client))[1]["text"] == "a dog."
+        with connected(address, late) as client:
+            assert b"415 " in received(client)  # which ends though the body never comes
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/api/models", "/openapi.json"])
+def test_of_all_that_can_be_got_the_head_can_be_asked_for(tiny_run: Path, path: str) -> None:
+    request = f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    with serving(tiny_run) as (address, _, _), connected(address, request) as client:
+        head, _, rest = received(client).partition(b"\r\n\r\n")
+    assert b" 200 " in head
+    assert b"content-length: 0" not in head
+    assert rest == b""
+
+
 def test_whoever_waits_when_the_service_ends_is_told(tiny_run: Path) -> None:
     served, engine = scripted(tiny_run, held=True)
     app = create_app([served])
@@ -150,6 +180,19 @@ def test_serve_tells_its_address_and_ctrl_c_ends_it(tiny_run: Path) -> None:
         process.send_signal(2)
         assert process.wait(PATIENCE) == 0
         assert process.stderr.read() == "ended\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "answers"),
+    [("127.0.0.1", {"127.0.0.1"}), ("127.0.1.1", {"127.0.1.1"}), ("LocalHost", {"localhost"})],
+)
+def test_a_service_of_this_machine_answers_to_the_name_it_was_given(
+    host: str, answers: set[str]
+) -> None:
+    with bound(host, 0) as listening:
+        assert LOOPBACK | answers <= hosts_of(listening, host)
+    with bound("0.0.0.0", 0) as listening:
+        assert not hosts_of(listening, "0.0.0.0")
 
 
 def test_what_cannot_be_served_is_refused_in_one_sentence(

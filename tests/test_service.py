@@ -6,7 +6,9 @@ import json
 import logging
 import re
 import shutil
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -277,6 +279,26 @@ def test_libretranslate_is_answered_as_it_answers(app: FastAPI, served: Served) 
     ]
 
 
+def test_alternatives_of_a_long_text_are_written_once_and_keep_nobody_waiting(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, _ = scripted(tiny_run)
+    segments, seen = Translator.segments, []
+
+    def watched(translator: Translator, work: Any) -> Any:
+        seen.append(threading.current_thread())
+        return segments(translator, work)
+
+    monkeypatch.setattr(Translator, "segments", watched)
+    app = create_app([served])
+    lines = "\n".join(f"a dog {n}." for n in range(300))
+    answer = libre(app, q=lines, alternatives=15)
+    assert answer.json()["translatedText"] == lines
+    assert app.state.service.close()
+    assert len(seen) == 300
+    assert threading.current_thread() not in seen
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -436,6 +458,26 @@ def test_inspections_have_limits_of_their_own(served: Served) -> None:
     assert "retry-after" in full.headers
     small = create_app([served], limits=Limits(weights=10))
     assert "at most 10 are sent" in error(post(small, "/api/inspect", {"source": "a dog."}), 413)
+
+
+def test_looking_leaves_the_other_cores_to_threads_that_translate(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from transduce.engines import pytorch
+
+    monkeypatch.setattr(pytorch, "cores", lambda: 2)
+    before = torch.get_num_threads()
+    try:
+        app = create_app([scripted(tiny_run, name)[0] for name in ("one", "other")])
+        for name in ("one", "other"):
+            body = {"source": "a dog.", "target": "ein Hund.", "model": name}
+            assert post(app, "/api/inspect", body).status_code == 200
+        with ThreadPoolExecutor(1) as later:
+            assert later.submit(torch.get_num_threads).result() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_what_is_done_is_counted(tiny_run: Path) -> None:

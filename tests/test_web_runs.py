@@ -138,6 +138,22 @@ def test_of_a_folder_every_run_is_shown_and_those_that_are_begun_later(tmp_path:
         assert client.data("a")["training"]["step"] == []
 
 
+def test_a_folder_that_may_not_be_looked_into_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mine", "theirs"):
+        write_run(tmp_path / name, training(100))
+    is_file = Path.is_file
+
+    def denied(path: Path) -> bool:
+        if path.parent.name == "theirs":
+            raise PermissionError(13, "Permission denied")
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", denied)
+    assert [*Client(tmp_path).runs()] == ["mine"]
+
+
 def test_runs_of_one_name_have_two_names_here(tmp_path: Path) -> None:
     runs = [
         write_run(tmp_path / place / "run", training(step)) for place, step in (("a", 1), ("b", 2))
@@ -174,6 +190,17 @@ def test_what_is_damaged_or_gone_is_told_and_the_rest_still_answers(tmp_path: Pa
     assert client.runs()["good"]["note"] == ""
     assert client.data("unset")["training"]["step"] == [10]
     assert client.data("vanishing")["training"]["step"] == []
+
+
+def test_what_no_training_logs_is_answered_all_the_same(tmp_path: Path) -> None:
+    rows = training(0, 10)
+    rows[1]["epoch"] = 1
+    run = write_run(tmp_path / "run", rows, steps=None, epochs=5)
+    halves = {"source": ["a"], "reference": ["b"]}, {"step": 10, "outputs": ["half \ud800"]}
+    (run / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in halves))
+    client = Client(run)
+    assert client.runs()["run"]["part"] is None
+    assert client.data("run")["samples"]["outputs"] == [["half ?"]]
 
 
 @pytest.mark.parametrize("name", ["", "../secret", "/etc", "run/../run", "secret", "runn"])

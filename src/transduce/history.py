@@ -210,9 +210,10 @@ class Followed:
 
 
 def _texts(value: Any) -> list[str]:
+    """Return texts that can be sent on: JSON may hold half a surrogate pair."""
     if not isinstance(value, list):
         raise TypeError(value)
-    return [str(one) for one in value]
+    return [str(one).encode("utf-8", "replace").decode() for one in value]
 
 
 def thinned(rows: Sequence[Row], names: Sequence[str], most: int) -> list[Row]:

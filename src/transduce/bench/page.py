@@ -33,23 +33,27 @@ NEAR = 0.2  # of the number of words, that a sentence may have more or fewer
 PATIENCE = 60_000  # milliseconds, then something is wrong
 
 READY = """() => new Promise((done) => {
-  new PerformanceObserver((list) => {
-    if (list.getEntriesByName("ready").length > 0) done();
-  }).observe({ type: "mark", buffered: true });
+  const missing = new Set(["ready", "first-contentful-paint"]);
+  const observer = new PerformanceObserver((list) => {
+    for (const { name } of list.getEntries()) missing.delete(name);
+    if (missing.size === 0) done();
+  });
+  for (const type of ["mark", "paint"]) observer.observe({ type, buffered: true });
 })"""
 PAINTED = """() => [
   performance.getEntriesByName("first-contentful-paint")[0].startTime,
   performance.getEntriesByName("ready")[0].startTime,
 ]"""
 # The status tells of every translation. What it tells is on the screen with the next frame but one.
-NEXT_TRANSLATION = """() => {
+NEXT_TRANSLATION = """(patience) => {
   let begin;
   const text = document.getElementById("text");
   const began = () => (begin = performance.now());
   text.addEventListener("input", began, { capture: true, once: true });
-  window.shown = new Promise((done) => {
+  window.shown = new Promise((done, fail) => {
+    setTimeout(() => fail(new Error("no translation has come")), patience);
     new MutationObserver((_, self) => {
-      if (!/ in .*ms/.test(document.getElementById("status").textContent)) return;
+      if (!/^[0-9,]+ sentence/.test(document.getElementById("status").textContent)) return;
       self.disconnect();
       requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - begin)));
     }).observe(document.getElementById("status"), { childList: true });
@@ -106,7 +110,9 @@ def measure(
     """Visit the page of a service some times, and type sentences of about so many words."""
     progress = progress or Silent()
     lines, _ = read(source, lines=None)
-    typed = [line for line in lines if abs(len(line.split()) - words) <= NEAR * words][:sentences]
+    near = [line for line in lines if abs(len(line.split()) - words) <= NEAR * words]
+    # The page knows what it has translated: each is typed once.
+    typed = [*{line[:-1]: line for line in near}.values()][:sentences]
     if not typed:
         raise BadInput(f"{source} has no line of about {words} words to type")
     name, _, quantize = engine.partition(":")
@@ -179,6 +185,6 @@ def _typed(page: "Page", line: str) -> float:
 
 
 def _translated(page: "Page", write: Callable[[], None]) -> float:
-    page.evaluate(NEXT_TRANSLATION)
+    page.evaluate(NEXT_TRANSLATION, PATIENCE)
     write()
     return float(page.evaluate("window.shown"))

@@ -94,10 +94,9 @@ def serve(
     from transduce.progress import for_people
 
     try:
-        from transduce.web.guard import LOOPBACK
         from transduce.web.limits import Limits
         from transduce.web.served import Served, names_of
-        from transduce.web.server import bound, serve_on
+        from transduce.web.server import bound, hosts_of, serve_on
     except ImportError as error:
         library = str(error.name).partition(".")[0]
         if library == "transduce":
@@ -115,16 +114,9 @@ def serve(
             progress.say(f"{name}: {' to '.join(one.languages)}, {one.translator.engine.name}")
             served.append(one)
         trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
-        hosts = LOOPBACK if is_loopback(listening.getsockname()[0]) else ()
+        hosts = hosts_of(listening, host)
         ready = announcing(progress, browser=browser)
         serve_on(listening, served, trained, limits, hosts, ready, lambda: progress.say("ended"))
-
-
-def is_loopback(address: str) -> bool:
-    """Tell whether nobody but this machine can reach an address."""
-    import ipaddress
-
-    return ipaddress.ip_address(address).is_loopback
 
 
 def announcing(progress: Progress, *, browser: bool) -> Callable[[str], None]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.serve import DEFAULT_PORT, announcing, is_loopback
+from transduce.cli.serve import DEFAULT_PORT, announcing
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -41,9 +41,8 @@ def watch(
     from transduce.progress import for_people
 
     try:
-        from transduce.web.guard import LOOPBACK
         from transduce.web.limits import Limits
-        from transduce.web.server import bound, serve_on
+        from transduce.web.server import bound, hosts_of, serve_on
     except ImportError as error:
         library = str(error.name).partition(".")[0]
         if library == "transduce":
@@ -55,6 +54,6 @@ def watch(
             raise BadRun(f"there is no folder {run}: `transduce train` makes one for a run")
     progress = for_people()
     with bound(host, port) as listening:
-        hosts = LOOPBACK if is_loopback(listening.getsockname()[0]) else ()
+        hosts = hosts_of(listening, host)
         ready = announcing(progress, browser=browser)
         serve_on(listening, (), runs, Limits(), hosts, ready, lambda: progress.say("ended"))

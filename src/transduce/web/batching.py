@@ -22,7 +22,7 @@ from transduce.hypotheses import Engine, Hypothesis, Job
 MOMENT, LONGEST_MOMENT = 0.1, 0.05
 
 Found = list[Hypothesis]
-Key = tuple[SearchConfig, bytes]
+Key = tuple[SearchConfig, bytes, tuple[int, ...]]  # settings, source, prefix
 
 
 class Unit:
@@ -141,7 +141,7 @@ class Batcher:
     def _add(self, ticket: Ticket, jobs: Sequence[Job], config: SearchConfig) -> None:
         """Put the sentences of a ticket into the queue, neighbours in length side by side."""
         for place, job in sorted(enumerate(jobs), key=lambda one: -len(one[1].source)):
-            key = (config, job.source.tobytes())
+            key = (config, job.source.tobytes(), tuple(job.prefix))
             found = self._remembered.get(key)
             if found is not None:
                 self._remembered.move_to_end(key)

@@ -54,6 +54,8 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}  # the server knows what it was, and sends the head
         begin = time.perf_counter()
         status = 0
 

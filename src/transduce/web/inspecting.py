@@ -110,11 +110,23 @@ class Inspections:
 
 
 def _load(served: Served) -> "Inspector":
-    import torch
-
     from transduce.inspection import Inspector
 
     inspector = Inspector.load(served.run)
     inspector.name = served.name
-    torch.set_num_threads(1)  # of this thread: translation needs the others
+    _use_one_core()
     return inspector
+
+
+def _use_one_core() -> None:
+    """Have torch compute with one core in this thread alone: translation needs the others.
+
+    What a thread sets holds for itself and for those that begin later, so another sets it back.
+    """
+    import torch
+
+    cores = torch.get_num_threads()  # all that there are: a model has just been loaded
+    torch.set_num_threads(1)
+    back = threading.Thread(target=torch.set_num_threads, args=(cores,))
+    back.start()
+    back.join()

@@ -1,6 +1,7 @@
 """The interface of LibreTranslate, for the programs that speak it."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -8,12 +9,13 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from transduce.translation import Segment
 from transduce.web.languages import name_of_language
 from transduce.web.problems import Problem, in_words, json_response, shown, unknown_field
 from transduce.web.requests import FORM, JSON, body_of, content_type, parsed, while_there
 from transduce.web.schemas import LibreRequest
 from transduce.web.served import Served
-from transduce.web.service import Service, Translated, changed
+from transduce.web.service import Service, Translated, aside, changed
 
 AUTO = "auto"
 
@@ -37,10 +39,11 @@ async def translate(request: Request, service: Service) -> Response:
     texts = [wanted.q] if isinstance(wanted.q, str) else wanted.q
     work = service.translate(served, texts, config)
     translated = await while_there(request, work, service.limits.timeout)
-    best = [ranked(served, one, 0) for one in translated]
-    answer: dict[str, Any] = {"translatedText": best}
+    write = partial(ranked, served, translated, nbest)
+    written = await aside(write, sum(one.characters for one in translated))
+    answer: dict[str, Any] = {"translatedText": [best for best, *_ in written]}
     if wanted.alternatives:
-        answer["alternatives"] = [others(served, one, nbest) for one in translated]
+        answer["alternatives"] = [others for _, *others in written]
     if wanted.source == AUTO:
         found = {"language": served.languages[0], "confidence": 0.0}
         answer["detectedLanguage"] = [found] * len(texts)
@@ -80,22 +83,26 @@ def choose(served: Iterable[Served], source: str, target: str) -> Served:
     )
 
 
-def ranked(served: Served, translated: Translated, rank: int) -> str:
-    """Return a whole text of each sentence's candidates of one rank, or the last there is."""
+def ranked(served: Served, translated: Iterable[Translated], nbest: int) -> list[list[str]]:
+    """Return the translations of each text, the best first, each once.
+
+    One has each sentence's candidate of its rank, or the last there is.
+    """
+    found = []
+    for one in translated:
+        lines = [*zip(map(served.translator.segments, one.works), one.ends, strict=True)]
+        found.append([*dict.fromkeys(_of_rank(lines, rank) for rank in range(nbest))])
+    return found
+
+
+def _of_rank(lines: Iterable[tuple[list[Segment], str]], rank: int) -> str:
     written = []
-    for work, end in zip(translated.works, translated.ends, strict=True):
+    for segments, end in lines:
         written += [
-            one.gap + one.candidates[min(rank, len(one.candidates) - 1)].text
-            for one in served.translator.segments(work)
+            one.gap + one.candidates[min(rank, len(one.candidates) - 1)].text for one in segments
         ]
         written.append(end)
     return "".join(written)
-
-
-def others(served: Served, translated: Translated, nbest: int) -> list[str]:
-    """Return the translations after the best, each once."""
-    found = dict.fromkeys(ranked(served, translated, rank) for rank in range(nbest))
-    return [*found][1:]
 
 
 def _of_form(body: bytes) -> LibreRequest:

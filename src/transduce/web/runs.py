@@ -3,6 +3,7 @@
 Clients name a run by what `GET /api/runs` calls it; no path ever comes from them.
 """
 
+import contextlib
 import secrets
 import threading
 import time
@@ -124,7 +125,7 @@ class Watched:
             parts.append(last.get("seconds", 0.0) / recipe.seconds)
         if recipe.epochs and last.get("epoch"):
             of_first = [row["step"] for row in self.log.training if row.get("epoch") == 0]
-            if of_first:  # an epoch has about so many steps
+            if of_first and of_first[-1]:  # an epoch has about so many steps
                 parts.append(last["step"] / (of_first[-1] * recipe.epochs))
         return min(1.0, max(parts)) if parts else None
 
@@ -198,13 +199,17 @@ class Board:
         for path in self.watched:
             if is_run(path):
                 yield path.resolve()
-            elif path.is_dir():
-                yield from sorted(one.resolve() for one in path.iterdir() if is_run(one))
+            else:
+                with contextlib.suppress(OSError):  # it is no folder, or not for us to read
+                    yield from sorted(one.resolve() for one in path.iterdir() if is_run(one))
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether a folder is that of a run, be it only just begun."""
-    return any((path / sign).is_file() for sign in SIGNS)
+    """Tell whether a folder is that of a run, be it only just begun, which we may look into."""
+    try:
+        return any((path / sign).is_file() for sign in SIGNS)
+    except PermissionError:
+        return False
 
 
 def router(watched: Sequence[Path]) -> APIRouter:

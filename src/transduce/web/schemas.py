@@ -117,6 +117,13 @@ class Words(BaseModel):
     target: list[int]
 
 
+class Spelled(BaseModel):
+    """The words as texts, though their pieces may be parts of letters."""
+
+    source: list[str]
+    target: list[str]
+
+
 class Inspection(BaseModel):
     """One pair of sentences, seen through a model."""
 
@@ -127,6 +134,7 @@ class Inspection(BaseModel):
     target: Annotated[list[str], Field(description="what each step writes")]
     inputs: Annotated[list[str], Field(description="what each step reads")]
     words: Words
+    spelled: Spelled
     probabilities: Annotated[list[float], Field(description="of each piece that is written")]
     alternatives: Annotated[
         list[list[tuple[str, float]]], Field(description="of each step, the likeliest first")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 import os
 import socket
@@ -16,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from transduce.errors import BadInput
 from transduce.web.app import create_app
-from transduce.web.guard import HEADERS
+from transduce.web.guard import HEADERS, LOOPBACK
 from transduce.web.limits import Limits
 from transduce.web.served import Served
 
@@ -54,6 +55,14 @@ def address_of(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def hosts_of(listening: socket.socket, host: str) -> frozenset[str]:
+    """Return the names to answer to: this machine's where it alone can connect, else none: all."""
+    address = listening.getsockname()[0]
+    if not ipaddress.ip_address(address).is_loopback:
+        return frozenset()
+    return LOOPBACK | {f"[{one}]" if ":" in one else one.lower() for one in (host, address)}
 
 
 def serve_on(
@@ -119,6 +128,7 @@ class Protocol(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
+        self._unwanted: asyncio.TimerHandle | None = None
         self._head = 0  # bytes received of it; -1: it is whole
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -145,13 +155,28 @@ class Protocol(HttpToolsProtocol):
         """End the wait for a head."""
         self._head = -1
         self._forget()
+        self._unset_keepalive_if_required()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Keep a connection after all whose body has come though it was not wanted."""
+        super().on_message_complete()
+        if self._unwanted is not None:
+            self._forget_unwanted()
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def on_response_complete(self) -> None:
         """Close a connection whose body was not wanted, after a moment to read the answer."""
         super().on_response_complete()
-        if self.cycle.more_body and not self.transport.is_closing():
-            self.loop.call_later(LINGER, self.transport.close)
+        if (
+            self.cycle.more_body
+            and self.cycle.response_complete
+            and not self.transport.is_closing()
+        ):
+            self._unwanted = self.loop.call_later(LINGER, self.transport.close)
 
     def pause_writing(self) -> None:
         """Wait for a client that does not read, but not for ever."""
@@ -167,6 +192,7 @@ class Protocol(HttpToolsProtocol):
         """Forget the client."""
         self._forget()
         self._forget_stall()
+        self._forget_unwanted()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -190,6 +216,11 @@ class Protocol(HttpToolsProtocol):
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
+
+    def _forget_unwanted(self) -> None:
+        if self._unwanted is not None:
+            self._unwanted.cancel()
+            self._unwanted = None
 
     def _refuse(self, status: int, sentence: str) -> None:
         content = json.dumps({"error": sentence}).encode()

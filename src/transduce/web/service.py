@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from transduce.config import SearchConfig
 from transduce.errors import BadSetting, TransduceError, did_you_mean
@@ -23,6 +23,8 @@ SHORT = 2_000  # characters that are split and encoded at once; more would keep 
 LONGEST_WAIT = 60  # seconds that a client is told to wait at most
 FADING = 0.9  # of what an earlier batch counts for
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Translated:
@@ -30,6 +32,11 @@ class Translated:
 
     works: list[Work]
     ends: list[str]
+
+    @property
+    def characters(self) -> int:
+        """How long it is."""
+        return sum(len(work.text) for work in self.works)
 
 
 class Service:
@@ -84,9 +91,8 @@ class Service:
         lines = [lines_of(text) for text in texts]
         flat = [line for own, _ in lines for line in own]
         prepare = partial(served.translator.works, flat, split=split)
-        long = sum(map(len, texts)) > SHORT
         try:
-            works = await asyncio.to_thread(prepare) if long else prepare()
+            works = await aside(prepare, sum(map(len, texts)))
         except TransduceError as error:
             raise Problem(400, str(error)) from None
         places = [(work, part) for work in works for part in range(len(work.parts))]
@@ -103,8 +109,7 @@ class Service:
     ) -> tuple[str, list[dict[str, Any]]]:
         """Return the whole translation of a text and its sentences, line by line."""
         write = partial(paragraphs, served.translator, translated.works, translated.ends)
-        long = sum(len(work.text) for work in translated.works) > SHORT
-        return await asyncio.to_thread(write) if long else write()
+        return await aside(write, translated.characters)
 
     def refuse(self, texts: Sequence[str]) -> None:
         """Refuse what is too long or no text."""
@@ -168,6 +173,11 @@ class _Rate:
         """Return how long so many will take."""
         needed = math.ceil(sentences * self._seconds / self._sentences)
         return min(LONGEST_WAIT, max(1, needed))
+
+
+async def aside(function: Callable[[], T], characters: int) -> T:
+    """Do what takes the longer the more text there is: for a long one, in a thread of its own."""
+    return await asyncio.to_thread(function) if characters > SHORT else function()
 
 
 @functools.lru_cache(256)  # they are checked at length, and mostly the same

@@ -53,17 +53,14 @@ export function visible(text) {
 }
 
 // One side of a map: what stands beside its rows or columns, and which word each piece is part of.
+// Words are spelled apart: a piece may be part of a letter.
 class Side {
-  constructor(pieces, words) {
+  constructor(pieces, words, spelled) {
     this.words = words;
+    this.whole = spelled.map(visible);
     this.pieces = pieces.map((piece, i) => {
       return i > 0 && words[i] === words[i - 1] ? `·${visible(piece)}` : visible(piece);
     });
-    const whole = [];
-    pieces.forEach((piece, i) => {
-      whole[words[i]] = (whole[words[i]] ?? "") + piece;
-    });
-    this.whole = whole.map(visible);
   }
 
   labels(unit) {
@@ -133,10 +130,11 @@ class Attention {
 }
 
 // The attention of each kind.
-export function attentionOf({ source, target, inputs, words, attention }) {
-  const from = new Side(source, words.source);
-  const written = new Side(target, words.target);
-  const read = new Side(inputs, [0, ...words.target.slice(0, -1).map((word) => word + 1)]);
+export function attentionOf({ source, target, inputs, words, spelled, attention }) {
+  const from = new Side(source, words.source, spelled.source);
+  const written = new Side(target, words.target, spelled.target);
+  const before = words.target.slice(0, -1).map((word) => word + 1);
+  const read = new Side(inputs, [0, ...before], [inputs[0], ...spelled.target.slice(0, -1)]);
   return {
     encoder: new Attention(attention.encoder, from, from),
     decoder: new Attention(attention.decoder, written, read),

@@ -228,9 +228,8 @@ export class Explorer {
   }
 
   async #saveHtml() {
-    const text = (pieces) => pieces.slice(0, -1).join("").trim();
-    const { source, target, model } = this.inspection;
-    const asked = { source: text(source), target: text(target), model };
+    const { sentences: [source, target], model } = this.inspection;
+    const asked = { source, target, model };
     try {
       await saveHtml(this.options.document, asked, `${this.#name}.html`);
     } catch (error) {
