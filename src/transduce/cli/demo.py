@@ -92,6 +92,7 @@ def demo(
         f"done in {duration(clock.monotonic() - began)}. Now try:\n"
         f'  echo "{sources[0]}" | transduce translate {out}\n'
         f"  transduce translate {out} {data / 'test.en'} | transduce score - {data / 'test.de'}\n"
-        f"  transduce info {out}\n"
+        f'  transduce look {out} "{sources[0]}"\n'
+        f"  transduce serve {out}        (a page; needs pip install '.[web]')\n"
         "or your own text: transduce train YOUR.en YOUR.de --out runs/mine"
     )

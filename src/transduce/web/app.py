@@ -1,5 +1,6 @@
 """The service as an app: its paths, and what they answer."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -138,7 +139,8 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
         service.refuse([wanted.source, wanted.target or ""])
         served = service.find(wanted.model)
         work = inspections.inspect(served, wanted.source, wanted.target)
-        return (await while_there(request, work, service.limits.timeout)).to_json()
+        found = await while_there(request, work, service.limits.timeout)
+        return await asyncio.to_thread(found.to_json)  # it may be megabytes, and others wait
 
     @app.post(
         "/api/inspect",
@@ -149,7 +151,7 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
     )
     async def inspect(request: Request) -> Response:
         """Return what every attention head looks at while a sentence is translated."""
-        return json_response(await inspected(request))
+        return await asyncio.to_thread(json_response, await inspected(request))
 
     @app.post(
         "/api/explorer.html",
@@ -170,7 +172,8 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
 
         found = await inspected(request)
         headers = {"Content-Disposition": 'attachment; filename="attention.html"'}
-        written = document(found, title=f"{found['model']}: attention")
+        title = f"{found['model']}: attention"
+        written = await asyncio.to_thread(document, found, title=title)
         return Response(written, headers=headers, media_type="text/html")
 
 
