@@ -1,6 +1,7 @@
 // The sentence that is looked at: its source, tinted by attention, and what the search has found.
 
 import { bar, percent } from "/card.js";
+import { matches } from "/common.js";
 import { attended, units } from "/inspections.js";
 
 /** Say how likely a candidate is beside the best one. */
@@ -15,31 +16,11 @@ export function compared(candidate, best) {
   return "over 1,000 times less likely";
 }
 
-/** Return which words are not in the other text, in order (longest common subsequence). */
-export function different(words, others) {
-  const common = Array.from({ length: words.length + 1 }, () => new Uint16Array(others.length + 1));
-  for (let i = words.length - 1; i >= 0; i--) {
-    for (let j = others.length - 1; j >= 0; j--) {
-      common[i][j] =
-        words[i] === others[j]
-          ? common[i + 1][j + 1] + 1
-          : Math.max(common[i + 1][j], common[i][j + 1]);
-    }
-  }
-  let j = 0;
-  return words.map((word, i) => {
-    while (j < others.length && word !== others[j] && common[i][j + 1] >= common[i + 1][j]) j++;
-    if (word !== others[j]) return true;
-    j++;
-    return false;
-  });
-}
-
 function textOf(candidate, best) {
   const own = candidate.text.split(/(\s+)/);
-  const is = different(own, best.text.split(/(\s+)/));
+  const alike = matches(own, best.text.split(/(\s+)/));
   return own.map((part, i) => {
-    if (!is[i] || part.trim() === "") return part;
+    if (alike[i] || part.trim() === "") return part;
     const mark = document.createElement("mark");
     mark.textContent = part;
     return mark;
