@@ -345,3 +345,24 @@ def test_troubles_are_told_in_a_sentence_and_pass_by_themselves(
         expect(translation.locator(".paragraph")).to_have_class(re.compile("stale"))
         expect(problem).to_have_text("")
         assert shown(translation) == translations(served, FIRST)
+
+
+def test_a_model_that_is_served_no_longer_gives_way_to_one_that_is(
+    browser: "Browser", site: str
+) -> None:
+    def with_another(route: "Route") -> None:
+        told = route.fetch().json()
+        route.fulfill(json={**told, "models": [{**told["models"][0], "name": "gone"}]})
+
+    with browser.new_page() as page:  # whose console tells of what is refused here
+        page.route("**/api/models", with_another, times=1)
+        page.goto(site)
+        expect(page.locator("#model-words")).to_contain_text("gone")
+        page.locator("#text").fill(SECOND)
+        expect(page.locator("#problem")).to_contain_text("there is no model gone")
+        expect(page.locator("#status")).to_contain_text("1 sentence in")
+        expect(page.locator("#problem")).to_have_text("")
+        assert page.locator("#model option").evaluate_all("all => all.map((one) => one.value)") == [
+            "en-de",
+            "de-en",
+        ]

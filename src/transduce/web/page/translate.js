@@ -167,6 +167,8 @@ function fail(error) {
   const passes = error.status === 0 || error.status === 503;
   if (!passes) {
     problem.textContent = error.message;
+    // The service was begun again without this model: take one of those that it has now.
+    if (error.status === 404) setTimeout(start, 1000 * RETRY);
     return;
   }
   failures += 1;
@@ -182,6 +184,7 @@ function isTooLong() {
   const length = lengthOf(field.value);
   if (length <= limits.characters) return false;
   const [has, most] = [length, limits.characters].map((number) => number.toLocaleString("en"));
+  status.textContent = "";
   problem.textContent = `The text has ${has} characters, the service takes ${most}: shorten it.`;
   return true;
 }
@@ -269,6 +272,7 @@ async function start() {
     return;
   }
   problem.textContent = "";
+  byId("model").replaceChildren();
   for (const one of models) byId("model").add(new Option(nameOf(one), one.name));
   byId("choice").hidden = models.length < 2;
   byId("pair").classList.toggle("unseen", models.length > 1);
