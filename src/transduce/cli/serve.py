@@ -98,7 +98,7 @@ def serve(
         from transduce.web.served import Served, names_of
         from transduce.web.server import bound, hosts_of, serve_on
     except ImportError as error:
-        library = str(error.name).partition(".")[0]
+        library = (error.name or "fastapi").partition(".")[0]
         if library == "transduce":
             raise
         raise MissingExtra("serving", library, "web") from None

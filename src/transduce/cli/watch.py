@@ -44,7 +44,7 @@ def watch(
         from transduce.web.limits import Limits
         from transduce.web.server import bound, hosts_of, serve_on
     except ImportError as error:
-        library = str(error.name).partition(".")[0]
+        library = (error.name or "fastapi").partition(".")[0]
         if library == "transduce":
             raise
         raise MissingExtra("watching", library, "web") from None

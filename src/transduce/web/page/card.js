@@ -57,7 +57,8 @@ function contents(word, { sentence, pieces }) {
       : `Written in ${pieces.length} pieces; what it considered for each:`;
   const most = pieces.length === 1 ? 5 : pieces.length < 4 ? 3 : 2; // a card, not a page
   const steps = make("div", "steps", ...pieces.map((step) => considered(inspection, step, most)));
-  return [title, make("p", "quiet", about), steps];
+  const notes = steps.textContent.includes("·") ? ["“·” goes on with a word."] : [];
+  return [title, make("p", "quiet", about), steps, ...notes.map((note) => make("p", "quiet", note))];
 }
 
 export class Card {
