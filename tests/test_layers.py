@@ -129,8 +129,8 @@ def layer(name: str) -> str:
 
 
 def is_of_the_web(name: str) -> bool:
-    """Tell whether a module is one of the service's."""
-    return name.startswith("transduce.web.")
+    """Tell whether a module is one of the service's that need its libraries."""
+    return name.startswith("transduce.web.") and name != "transduce.web.limits"
 
 
 def at_import(tree: ast.Module) -> Iterator[ast.stmt]:

@@ -26,11 +26,11 @@ from transduce.errors import BadInput
 from transduce.folder import RunConfig
 from transduce.machine import cores, terminated_as_interrupted
 from transduce.progress import Progress, Silent
+from transduce.web.limits import Limits
 
 MIX_SEED = 1
 LONGEST_MIX = 8  # lines joined
 WARM_UP = 10.0  # seconds at most, before memory is watched
-QUEUE = 2_000  # sentences that may wait, as `transduce serve` has it
 LONGEST_ROUND = 3600.0  # seconds, then it ends with what was answered
 
 
@@ -60,7 +60,7 @@ def compare(
     single: int = 50,
     rounds: int = 3,
     settings: Mapping[str, Any] | None = None,
-    queue: int = QUEUE,
+    queue: int = Limits().queue,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Comparison:
@@ -103,7 +103,7 @@ def endure(
     clients: int = 32,
     lines: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    queue: int = QUEUE,
+    queue: int = Limits().queue,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Endurance:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from transduce.cli.train import parse_settings
+from transduce.web.limits import Limits
 
 EXAMPLES_TRAIN = """
 [bold]Examples[/bold]
@@ -226,7 +227,7 @@ def serve(
     rounds: Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)] = 3,
     queue: Annotated[
         int, typer.Option(help="Sentences that may wait in the service.", min=1)
-    ] = 2_000,
+    ] = Limits().queue,
     beam: Annotated[int | None, typer.Option(help="Width of the search. Default: 4.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",

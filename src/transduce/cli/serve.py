@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from transduce.progress import Progress
+from transduce.web.limits import Limits
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -26,6 +27,7 @@ curl 127.0.0.1:8000/api/translate --json '{"text": "Two dogs run."}'
 
 LIMITS, MACHINE = "Limits", "Machine"
 DEFAULT_PORT = 8000
+USUAL = Limits()
 
 
 def serve(
@@ -51,14 +53,14 @@ def serve(
         typer.Option(
             min=1, rich_help_panel=LIMITS, help="Sentences that may wait, of all requests."
         ),
-    ] = 2_000,
+    ] = USUAL.queue,
     characters: Annotated[
         int, typer.Option(min=1, rich_help_panel=LIMITS, help="Of the text of a request.")
-    ] = 50_000,
+    ] = USUAL.characters,
     timeout: Annotated[
         float,
         typer.Option(min=0.1, max=86_400, rich_help_panel=LIMITS, help="Seconds for an answer."),
-    ] = 60.0,
+    ] = USUAL.timeout,
     remember: Annotated[
         int,
         typer.Option(
@@ -66,7 +68,7 @@ def serve(
             rich_help_panel=LIMITS,
             help="Sentences whose translations are kept, so that they are not searched again.",
         ),
-    ] = 2_000,
+    ] = USUAL.remember,
     device: Annotated[
         str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu or cuda.")
     ] = "auto",
@@ -94,7 +96,6 @@ def serve(
     from transduce.progress import for_people
 
     try:
-        from transduce.web.limits import Limits
         from transduce.web.served import Served, names_of
         from transduce.web.server import bound, hosts_of, serve_on
     except ImportError as error:
