@@ -275,6 +275,8 @@ def test_the_last_scheduled_checkpoints_are_averaged(tmp_path: Path) -> None:
     assert words == "mean of the checkpoints at steps 20, 30, 40"
     assert average_checkpoints(tmp_path, 1)[0]["w"].unique().tolist() == [40.0]
     assert average_checkpoints(tmp_path, 99)[1].endswith("steps 10, 20, 30, 40")
+    write_checkpoint(tmp_path, 50, 1.0)
+    assert average_checkpoints(tmp_path, 99)[1].endswith("steps 10 to 50, every 10")
 
 
 def test_checkpoints_of_different_models_have_no_average(tmp_path: Path) -> None:
@@ -416,7 +418,11 @@ def test_the_settings_of_a_run_survive(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRun, match=f"there is no run folder {tmp_path / 'run'}"):
         RunConfig.load(tmp_path / "run")
-    with pytest.raises(BadRun, match=f"{tmp_path} is not a run folder: it has no config.json"):
+    with pytest.raises(BadRun, match=f"{tmp_path} is not a run folder: it has no config.json$"):
+        RunConfig.load(tmp_path)
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "config.json", {})
+    with pytest.raises(BadRun, match=f"; one of those in it is {tmp_path / 'run'}$"):
         RunConfig.load(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import itertools
 import json
 import os
 import re
@@ -142,5 +143,13 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
         raise BadRun(f"the checkpoints of {run} are of different models: they have no mean")
     if len(chosen) == 1:
         return tensors[0], f"checkpoint at step {chosen[0].step:,}"
-    steps = ", ".join(f"{one.step:,}" for one in chosen)
+    steps = _listed([one.step for one in chosen])
     return average(tensors), f"mean of the checkpoints at steps {steps}"
+
+
+def _listed(steps: Sequence[int]) -> str:
+    """Name some steps, many that are equally far apart in short."""
+    gaps = {after - before for before, after in itertools.pairwise(steps)}
+    if len(steps) > 4 and len(gaps) == 1:
+        return f"{steps[0]:,} to {steps[-1]:,}, every {gaps.pop():,}"
+    return ", ".join(f"{step:,}" for step in steps)

@@ -91,7 +91,9 @@ class RunConfig:
         if not run.exists():
             raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
         if not path.is_file():
-            raise BadRun(f"{run} is not a run folder: it has no config.json")
+            within = sorted(run.glob("*/config.json"))
+            hint = f"; one of those in it is {within[0].parent}" if within else ""
+            raise BadRun(f"{run} is not a run folder: it has no config.json{hint}")
         value = read_sealed(path, FORMAT, "settings")
         origin = value.get("origin")  # older runs say nothing of it
         try:

@@ -86,7 +86,9 @@ def read(run: Path, name: str) -> History:
     if lines and not rows:
         raise BadRun(f"{path} is damaged: none of its {len(lines):,} lines can be read")
     if not rows:
-        raise BadRun(f"{run} has logged nothing yet: train it further with `transduce train`")
+        raise BadRun(
+            f"{run} has logged nothing yet: `transduce train` writes what it logs to metrics.jsonl"
+        )
     return History(run, name, rows, len(lines) - len(rows), _measure(run))
 
 
