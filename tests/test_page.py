@@ -366,3 +366,19 @@ def test_a_model_that_is_served_no_longer_gives_way_to_one_that_is(
             "en-de",
             "de-en",
         ]
+
+
+def test_why_a_sentence_cannot_be_looked_into_stands_where_its_heads_would(
+    browser: "Browser", site: str
+) -> None:
+    why = "the source has 300 pieces: at most 128 can be looked at"
+    with browser.new_page() as page:  # whose console tells of what is refused here
+        page.route("**/api/inspect", lambda route: route.fulfill(status=400, json={"error": why}))
+        type_in(page, site, FIRST)
+        page.locator("#attention summary").click()
+        expect(page.locator("#unexplored")).to_have_text(why)
+        expect(page.locator("#explorer")).to_be_hidden()
+        page.unroute("**/api/inspect")
+        page.locator("#text").fill(SECOND)
+        expect(page.locator("#explorer canvas").first).to_be_visible()
+        expect(page.locator("#unexplored")).to_be_hidden()

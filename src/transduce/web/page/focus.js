@@ -121,6 +121,7 @@ export class Focus {
     const inspection = this.view.selected?.inspection; // which may be another by now
     if (!inspection) return;
     byId("explorer").hidden = Boolean(inspection.problem);
+    byId("unexplored").textContent = inspection.problem ?? "";
     if (inspection.problem) return;
     const piece = (this.#word && this.#wordNow().pieces?.[0]) ?? null;
     const isNew = shown.inspection !== inspection;
