@@ -808,7 +808,7 @@ def test_more_steps_go_on_with_a_finished_run(
     result = cli(*train_command(tiny_files, own_run, TINY | {"steps": "25"}))
     assert result.status == 0, result.stderr
     assert "going on from step 20" in result.stderr
-    assert RunConfig.load(own_run).weights.endswith("steps 5, 10, 15, 20, 25")
+    assert RunConfig.load(own_run).weights.endswith("steps 5 to 25, every 5")
 
 
 @pytest.mark.parametrize(
