@@ -329,7 +329,7 @@ def test_what_libretranslate_would_refuse_is_refused_in_both_forms(
 )
 def test_forms_that_cannot_be_read_are_refused(app: FastAPI, form: bytes) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    error(ask(app, "POST", "/translate", content=form, headers=headers), 400)
+    assert error(ask(app, "POST", "/translate", content=form, headers=headers), 400)
 
 
 def test_models_of_one_folder_name_have_names_of_their_own(served: Served, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.options import Browser, Device, EngineName, Host, Port, Quantize
 from transduce.progress import Progress
 from transduce.web.limits import Limits
 
@@ -25,7 +26,7 @@ transduce serve runs/en-de --host 0.0.0.0
 curl 127.0.0.1:8000/api/translate --json '{"text": "Two dogs run."}'
 """
 
-LIMITS, MACHINE = "Limits", "Machine"
+LIMITS = "Limits"
 DEFAULT_PORT = 8000
 USUAL = Limits()
 
@@ -35,19 +36,13 @@ def serve(
         list[Path], typer.Argument(metavar="RUN…", help="The run folders of trained models.")
     ],
     *,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")
-    ] = DEFAULT_PORT,
+    host: Host = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
     names: Annotated[
         list[str] | None,
         typer.Option("--name", help="A model's name, once for each; by default its folder's."),
     ] = None,
-    browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
-    ] = True,
+    browser: Browser = True,
     queue: Annotated[
         int,
         typer.Option(
@@ -69,22 +64,9 @@ def serve(
             help="Sentences whose translations are kept, so that they are not searched again.",
         ),
     ] = USUAL.remember,
-    device: Annotated[
-        str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu or cuda.")
-    ] = "auto",
-    engine: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=MACHINE, help="auto, torch or ctranslate2; auto: the fastest there is."
-        ),
-    ] = "auto",
-    quantize: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=MACHINE,
-            help="How ctranslate2 holds matrices: none, int8 …, or auto for this processor.",
-        ),
-    ] = "none",
+    device: Device = "auto",
+    engine: EngineName = "auto",
+    quantize: Quantize = "none",
 ) -> None:
     """Serve models: a page that translates as you type, and an API for programs.
 

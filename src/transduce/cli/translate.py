@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from transduce.cli.options import MACHINE, Device, EngineName, Quantize
 from transduce.errors import BadInput
 
 EXAMPLES = """
@@ -33,7 +34,7 @@ transduce translate runs/en-de test.en --engine ctranslate2 --quantize int8
 transduce translate runs/seed1 test.en --with runs/seed2 --with runs/seed3
 """
 
-SEARCH, SAMPLING, INPUT, OUTPUT, MACHINE = "Search", "Sampling", "Input", "Output", "Machine"
+SEARCH, SAMPLING, INPUT, OUTPUT = "Search", "Sampling", "Input", "Output"
 
 
 def translate(
@@ -138,22 +139,9 @@ def translate(
             rich_help_panel=MACHINE, help="Sentences searched side by side. Default: by machine."
         ),
     ] = None,
-    device: Annotated[
-        str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu or cuda.")
-    ] = "auto",
-    engine: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=MACHINE, help="auto, torch or ctranslate2; auto: the fastest there is."
-        ),
-    ] = "auto",
-    quantize: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=MACHINE,
-            help="How ctranslate2 holds matrices: none, int8 …, or auto for this processor.",
-        ),
-    ] = "none",
+    device: Device = "auto",
+    engine: EngineName = "auto",
+    quantize: Quantize = "none",
 ) -> None:
     """Translate text line by line: line n of the output translates line n of the input.
 

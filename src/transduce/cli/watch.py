@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.options import Browser, Host, Port
 from transduce.cli.serve import DEFAULT_PORT, announcing
 
 EXAMPLES = """
@@ -23,15 +24,9 @@ def watch(
         list[Path], typer.Argument(metavar="RUN…", help="Run folders, or folders of such.")
     ],
     *,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")
-    ] = DEFAULT_PORT,
-    browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
-    ] = True,
+    host: Host = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
+    browser: Browser = True,
 ) -> None:
     """Show on a page how runs go while they train: curves, speed, sample translations.
 
