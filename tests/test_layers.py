@@ -65,6 +65,7 @@ ORDER = [
     "look",
     "web",
     "bench",
+    "paper",
     "cli",
     "__main__",
 ]

@@ -23,6 +23,7 @@ from transduce.cli import (
     import_,
     info,
     look,
+    paper,
     plot,
     score,
     serve,
@@ -50,6 +51,7 @@ for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
     app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(bench.app, name="bench")
+app.add_typer(paper.app, name="paper")
 
 SECONDS_TO_SPEAK = 10  # for the first of several processes
 OUT_OF_MEMORY = "can't allocate memory|out of memory"  # what torch says

@@ -1,0 +1,31 @@
+"""How a finding is shown on a terminal, or piped."""
+
+import sys
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as Drawn
+from rich.text import Text
+
+from transduce.paper.finding import Finding
+
+WIDE = 160  # columns where nobody looks: a line of a table shall stay one
+
+
+def show(finding: Finding, out: Path | None) -> None:
+    """Print a finding; write its files if a folder is given."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    console.print(Text(finding.title, style="bold"))
+    for table in finding.tables:
+        drawn = Drawn(box=box.SIMPLE, title=Text(table.title), title_justify="left", pad_edge=False)
+        for number, column in enumerate(table.columns):
+            drawn.add_column(column, justify="left" if number == 0 else "right")
+        for row in table.rows:
+            drawn.add_row(*map(Text, row))
+        console.print(drawn)
+    for note in finding.notes:
+        console.print(Text(f"- {note}"))
+    if out is not None:
+        written = ", ".join(map(str, finding.save(out)))
+        print(f"written: {written}", file=sys.stderr)  # noqa: T201

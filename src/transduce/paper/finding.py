@@ -1,0 +1,76 @@
+"""What an experiment has found: for the terminal, for a file, and for the report."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from transduce.errors import BadInput
+from transduce.files import replacing
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers as text, in columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]  # "" where there is nothing to say
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing that stands by itself."""
+
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One experiment: what the paper says, and what came out here."""
+
+    name: str  # of the command, and of the files: table1, figures, positions
+    title: str
+    said: str  # by the paper, in our words
+    tables: tuple[Table, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences: what it comes to, what was scaled down and by how much
+    data: dict[str, Any] = field(default_factory=dict)  # the figures themselves, and the machine
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write NAME.json, and the pictures beside it; return what was written."""
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [folder / f"{self.name}.json"]
+        content = {"format": FORMAT, **dataclasses.asdict(self)}
+        texts = [json.dumps(content, ensure_ascii=False, indent=1)]
+        for number, picture in enumerate(self.pictures, start=1):
+            more = "" if len(self.pictures) == 1 else f"-{number}"
+            written.append(folder / f"{self.name}{more}.svg")
+            texts.append(picture.svg)
+        for path, text in zip(written, texts, strict=True):
+            with replacing(path) as beside:
+                beside.write_text(text, encoding="utf-8")
+        return written
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote, or say why it is not that."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content.pop("format") != FORMAT:
+                raise KeyError("format")
+            tables = [
+                Table(one["title"], tuple(one["columns"]), tuple(map(tuple, one["rows"])))
+                for one in content.pop("tables")
+            ]
+            pictures = [Picture(**one) for one in content.pop("pictures")]
+            notes = tuple(content.pop("notes"))
+            return cls(tables=tuple(tables), pictures=tuple(pictures), notes=notes, **content)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadInput(
+                f"{path} holds no finding of `transduce paper`, or one of another version: {error}"
+            ) from None
