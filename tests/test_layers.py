@@ -59,6 +59,7 @@ ORDER = [
     "export",
     "engines",
     "translator",
+    "parsing",
     "distillation",
     "importing",
     "inspection",
