@@ -134,6 +134,7 @@ def test_dropout_is_on_the_embedding_sum_and_on_every_sublayer() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("transduce.model.dropped", counted)
+        patch.setattr("transduce.transducer.dropped", counted)
         model(batch)
     assert calls == [0.5] * (2 + 2 * 2 + 2 * 3)
     first = next(iter(model.encoder))
