@@ -53,6 +53,7 @@ def train(
     target: str | Path | None = None,
     *,
     out: str | Path,
+    corpus: str | Path | None = None,
     start: str | Path | None = None,
     subwords_of: str | Path | None = None,
     valid: tuple[str | Path, str | Path | None] | None = None,
@@ -65,7 +66,8 @@ def train(
 ) -> Path:
     """Train a translator from `source` to `target`, two files line by line (or one TSV).
 
-    Everything is kept in the folder `out`, which `Translator.load` and every command understand.
+    Everything is kept in the folder `out`, which `Translator.load` and every command understand,
+    but for the token files if a folder `corpus` is named, which several runs may share.
     Called again with the same arguments it goes on where it was stopped. `settings` are names and
     values as for `--set` on the command line; what is not set is chosen from the size of the data
     and the machine.
@@ -75,6 +77,7 @@ def train(
     """
     told = progress or Silent()
     run, settings = Path(out), dict(settings or {})
+    kept = run / "corpus" if corpus is None else Path(corpus)
     on = choose_device(device, told.say)
     if tensorboard:
         require_tensorboard()
@@ -98,21 +101,21 @@ def train(
             config = RunConfig(model=model, train=recipe)
             codec = basis.codec if basis else None
             known = basis.config.languages if basis and basis.weights else None
-        corpus = prepare(
+        tokens = prepare(
             source,
             target,
-            run / "corpus",
+            kept,
             valid=valid,
             languages=languages_of(source, target, languages, known, told),
             train=config.train,
             max_len=config.model.max_len,
             codec=codec,
-            anew=not goes_on,
+            anew=not goes_on and (corpus is None or not kept.exists()),
             progress=told,
         )
         if not goes_on:
-            config = begun(corpus, preset, settings, on, told, basis)
-            corpus.codec.save(run / "subwords.json")
+            config = begun(tokens, preset, settings, on, told, basis)
+            tokens.codec.save(run / "subwords.json")
             if basis and basis.weights:
                 save_tensors(run / START, load_tensors(basis.path))
         config.save(run)  # last, for it makes the folder a run
@@ -124,11 +127,10 @@ def train(
         if processes.first:
             stack.enter_context(locked(run))
         config = processes.from_first(begin_or_go_on)
-        corpus = open_corpus(run / "corpus")
         if not processes.first:
             told = Silent()
         Trainer(
-            run, config, corpus, on, told, tensorboard=tensorboard, processes=processes
+            run, config, open_corpus(kept), on, told, tensorboard=tensorboard, processes=processes
         ).run_to_end()
     return run
 
