@@ -148,10 +148,10 @@ class Experiment:
             )
         pairs = [(name, before[name], now[name]) for name in ("preset", "masked")]
         old_settings, new_settings = before["settings"], now["settings"]
-        for name in sorted({*old_settings, *new_settings}):
-            pairs.append(
-                (name, *(one.get(name, "not set") for one in (old_settings, new_settings)))
-            )
+        pairs += [
+            (name, old_settings.get(name, "not set"), new_settings.get(name, "not set"))
+            for name in sorted({*old_settings, *new_settings})
+        ]
         for name, old, new in pairs:
             if old != new:
                 raise BadRun(f"{self.folder} was begun with {name} = {old}, not {new}: {OTHERWISE}")
