@@ -108,6 +108,9 @@ class ModelConfig(Settings):
         r = self.neighbourhood
         self._require(r is None or r >= 1, "neighbourhood", "at least 1 token, its own")
         self._require(self.kernel >= 1, "kernel", "at least 1")
+        if self.architecture == "transformer" and self.attention == "additive":
+            self._require(self.scaled, "scaled", "true, for additive attention has no dot products")
+            self._require(r is None, "neighbourhood", "none, for additive attention sees all")
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(
                 "tie = 'all' needs a joint vocabulary: with separate ones tie 'decoder' or 'none'"
