@@ -13,6 +13,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from transduce.errors import BadSetting, did_you_mean
 
+# Settings of the Transformer that other architectures have no place for.
+_OF_ATTENTION = ("attention", "scaled", "neighbourhood", "attention_dropout", "attention_bias")
+_OF_LAYERS = ("relu_dropout", "activation")
+MEANINGLESS: dict[str, tuple[str, ...]] = {
+    "convs2s": _OF_ATTENTION + _OF_LAYERS,
+    "bytenet": _OF_ATTENTION + _OF_LAYERS,
+}
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
 
 
@@ -111,6 +118,12 @@ class ModelConfig(Settings):
         if self.architecture == "transformer" and self.attention == "additive":
             self._require(self.scaled, "scaled", "true, for additive attention has no dot products")
             self._require(r is None, "neighbourhood", "none, for additive attention sees all")
+        for name in MEANINGLESS.get(self.architecture, ()):
+            usual = type(self).__dataclass_fields__[name].default
+            expected = f"{usual!r}, for {self.architecture} has no such thing"
+            self._require(getattr(self, name) == usual, name, expected)
+        if self.architecture == "bytenet":
+            self._require(self.kernel >= 2, "kernel", "at least 2, or no word would meet another")
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(
                 "tie = 'all' needs a joint vocabulary: with separate ones tie 'decoder' or 'none'"
