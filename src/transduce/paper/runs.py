@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from transduce import text
+from transduce.architecture import count_parameters
 from transduce.bench import hardware
 from transduce.bench.flops import flops
 from transduce.config import SearchConfig
@@ -31,7 +32,6 @@ from transduce.folder import RunConfig, last_checkpoint
 from transduce.history import read
 from transduce.inputs import InputFile
 from transduce.machine import cores, terminated_as_interrupted
-from transduce.model import count_parameters
 from transduce.plan import settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
