@@ -1,16 +1,16 @@
 """Table 3: which parts of the Transformer matter; every row a preset, each for the same budget."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting, did_you_mean
+from transduce.paper.budget import PAPERS_STEPS, Budget, schedule
 from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_3 as PAPER
 from transduce.paper.finding import Finding, Table
-from transduce.paper.runs import Data, Experiment, Result, Row
+from transduce.paper.rows import Data, Result, Row
+from transduce.paper.runs import Experiment
 from transduce.paper.statistics import FEWEST, Correlation, Resampled, spearman
 from transduce.presets import TABLE_3, Preset
 from transduce.progress import Progress
@@ -22,45 +22,13 @@ BASE = "base"
 SHRUNK = ("d_model", "d_ff", "d_k", "d_v")
 COLUMNS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "positions")
 LARGE = {"C-N2": "N = 2", "A-h1": "h = 1", "C-d256": "d_model = 256"}  # effects of a BLEU or more
-PAPERS_STEPS, PAPERS_WARMUP = 100_000, 4_000
+TITLE = "Table 3: variations on the Transformer"
 SAID = (
     "Changing one part of the base model at a time, on English to German (newstest2013): a single "
     "head is 0.9 BLEU worse than eight and too many are worse too; smaller keys hurt; bigger "
     "models are better; dropout helps against overfitting; learned positions do as well as "
     "sinusoids."
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Budget:
-    """What each row may spend."""
-
-    steps: int | None = None
-    seconds: float | None = None
-
-    def settings(self) -> dict[str, str]:
-        """Return a budget, and the schedule that fits it, as settings.
-
-        Differs: of fewer than the paper's 100,000 steps a quarter warms up (at most the paper's
-        4,000), to the paper's highest rate and no further, and over the last 0.4 the rate falls
-        to 0. Where time is the budget, 1,000 steps warm up.
-        """
-        if self.steps is None and self.seconds is not None:
-            ends, warmup = {"seconds": f"{self.seconds:g}"}, 1_000
-        else:
-            steps = self.steps or PAPERS_STEPS
-            ends, warmup = {"steps": str(steps)}, max(1, min(PAPERS_WARMUP, steps // 4))
-            often = str(max(1, steps // 2))
-            ends |= {"validate_every": often, "save_every": often}
-            if steps >= PAPERS_STEPS:
-                return ends | {"warmup": str(PAPERS_WARMUP)}
-        scale = math.sqrt(warmup / PAPERS_WARMUP)
-        return ends | {"warmup": str(warmup), "lr_scale": f"{scale:.4g}", "cooldown": "0.4"}
-
-    def __str__(self) -> str:
-        if self.steps is None and self.seconds is not None:
-            return f"{self.seconds:g} seconds"
-        return f"{self.steps or PAPERS_STEPS:,} steps"
 
 
 def table3(
@@ -85,12 +53,16 @@ def table3(
     if shrink < 1:
         raise BadSetting(f"--shrink {shrink}: expected 1 or more, to divide widths by")
     shared = {"average": "1", "keep": "1", "validate_bleu": "0"}
-    shared |= budget.settings() | dict(settings or {})
+    shared |= budget.settings()
+    if not budget.is_time:
+        shared |= schedule(budget.steps or PAPERS_STEPS, TABLE_3[BASE].train, 2, 2)
+    shared |= settings or {}
     experiment = Experiment(
         name="table3",
         folder=out,
         data=data,
         settings=shared | ({"shrink": str(shrink)} if shrink > 1 else {}),
+        budget=budget,
         device=device,
         keep_weights=keep_weights,
     )
@@ -105,9 +77,6 @@ def table3(
     translations = {name: experiment.translations(every[name]) for name in results}
     resampled = Resampled(translations, experiment.references(), data.pair()[1])
     return found(results, resampled, budget, shrink)
-
-
-TITLE = "Table 3: variations on the Transformer"
 
 
 def named(rows: Sequence[str]) -> list[str]:

@@ -62,7 +62,8 @@ def table3(
     """
     from transduce.cli.paper.shown import show
     from transduce.paper import table3 as experiment
-    from transduce.paper.runs import Data
+    from transduce.paper.budget import Budget
+    from transduce.paper.rows import Data
     from transduce.progress import for_people
 
     settings, steps, seconds = options.settings_of(set_, steps, time, seed)
@@ -75,7 +76,7 @@ def table3(
         ),
         out=out,
         rows=[name.strip() for name in rows.split(",")] if rows else [],
-        budget=experiment.Budget(steps=steps, seconds=seconds),
+        budget=Budget(steps=steps, seconds=seconds),
         shrink=shrink,
         settings=settings,
         device=device,
