@@ -4,8 +4,10 @@ import contextlib
 import math
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -62,6 +64,18 @@ def schedule(steps: int, recipe: TrainConfig, validations: int, saves: int) -> d
     cooldown = recipe.cooldown or COOLDOWN
     rates = {"warmup": str(warmup), "lr_scale": f"{scale:.4g}", "cooldown": f"{cooldown:g}"}
     return often | rates
+
+
+def scheduled(recipe: Mapping[str, Any], budget: Budget) -> str:
+    """Say what a schedule came to, of one training for all."""
+    if not budget.is_time and (budget.steps or PAPERS_STEPS) >= PAPERS_STEPS:
+        return "Warm-up and rates are the paper's."
+    first = "A quarter of the steps that its pace promised" if budget.is_time else "A quarter"
+    return (
+        f"{first} warms up (of the first {recipe['warmup']:,} steps; the paper: 4,000), to the "
+        f"highest rate that its preset has, and over the last {recipe['cooldown']:.0%} the rate "
+        "falls to 0 (the paper: it never does)."
+    )
 
 
 def pace(config: RunConfig, corpus: Corpus, device: torch.device) -> float:

@@ -95,6 +95,12 @@ class Result:
         except TypeError as error:
             raise BadRun(f"{folder / RESULT} is of another version: {error}") from None
 
+    @property
+    def brief(self) -> dict[str, Any]:
+        """The numbers, without what they were measured with."""
+        left_out = ("name", "preset", "model", "recipe", "curve", "machine")
+        return {k: v for k, v in dataclasses.asdict(self).items() if k not in left_out}
+
     def save(self, folder: Path) -> None:
         """Write result.json."""
         write_sealed(folder / RESULT, {"format": FORMAT, **dataclasses.asdict(self)})

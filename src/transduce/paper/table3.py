@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting, did_you_mean
-from transduce.paper.budget import PAPERS_STEPS, Budget, schedule
+from transduce.paper.budget import PAPERS_STEPS, Budget, schedule, scheduled
 from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_3 as PAPER
 from transduce.paper.finding import Finding, Table
@@ -148,17 +148,11 @@ def found(
         pictures=picture.pictures,
         notes=tuple(notes),
         data={
-            "results": {name: _brief(result) for name, result in results.items()},
+            "results": {name: result.brief for name, result in results.items()},
             "correlation": None if correlation is None else correlation.value,
             "machine": next(iter(results.values())).machine,
         },
     )
-
-
-def _brief(result: Result) -> dict[str, object]:
-    names = ("bleu", "low", "high", "perplexity", "parameters", "steps", "epochs", "seconds")
-    more = ("tokens_per_second", "flops", "signature", "fingerprint")
-    return {name: getattr(result, name) for name in names + more}
 
 
 def _line(result: Result, results: Mapping[str, Result], resampled: Resampled) -> tuple[str, ...]:
@@ -230,11 +224,7 @@ def _scaled(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[
     notes = [first]
     if shrink > 1:
         notes.append(f"d_model, d_ff, d_k and d_v are divided by {shrink} in every row.")
-    notes.append(
-        f"Warm-up {recipe['warmup']:,} steps, lr_scale {recipe['lr_scale']:g}, cool-down over the "
-        f"last {recipe['cooldown']:.0%} (the paper: 4,000, 1, none): a quarter of the budget warms "
-        "up, to no more than the paper's highest rate."
-    )
+    notes.append(scheduled(recipe, budget))
     notes.append(
         "Beam 4, alpha 0.6, no averaging of checkpoints, as in the paper; BLEU by sacreBLEU "
         f"({one.signature}), the paper's is tokenised."
