@@ -1,5 +1,8 @@
 """How a finding is shown on a terminal, or piped."""
 
+import dataclasses
+import datetime as dt
+import shlex
 import sys
 from pathlib import Path
 
@@ -27,5 +30,13 @@ def show(finding: Finding, out: Path | None) -> None:
     for note in finding.notes:
         console.print(Text(f"- {note}"))
     if out is not None:
-        written = ", ".join(map(str, finding.save(out)))
+        written = ", ".join(map(str, stamped(finding).save(out)))
         print(f"written: {written}", file=sys.stderr)  # noqa: T201
+
+
+def stamped(finding: Finding) -> Finding:
+    """Return a finding that says by what command it was made, and when."""
+    command = shlex.join(["transduce", *sys.argv[1:]])
+    now = dt.datetime.now(tz=dt.UTC).isoformat(sep=" ", timespec="minutes")
+    made = {"command": command, "date": now}
+    return dataclasses.replace(finding, data=finding.data | made)
