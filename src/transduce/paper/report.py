@@ -3,7 +3,6 @@
 import base64
 import datetime as dt
 import html
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -27,7 +26,6 @@ LEAD = (
 NAME = "report.html"
 OWN = Path(__file__).parent / "page"
 SHARED = Path(__file__).parents[1] / "web" / "page"  # what every page shares
-NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ?(%|s|ms|x|M|to [-+]?[\d.,]+))*|\d+[hm]\d+[ms]?")
 
 
 def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) -> Path:
@@ -107,9 +105,7 @@ def _table(table: Table) -> str:
     tinted = papers_columns(table.columns)
     kinds = []
     for number in range(len(table.columns)):
-        cells = [row[number] for row in table.rows if row[number]]
-        words = bool(cells) and not any(map(NUMBER.fullmatch, cells))
-        names = ["words"] * words + ["papers"] * (number in tinted)
+        names = ["words"] * table.is_of_words(number) + ["papers"] * (number in tinted)
         kinds.append(f' class="{" ".join(names)}"' if names else "")
     head = "".join(
         f'<th scope="col"{kind}>{html.escape(name)}</th>'

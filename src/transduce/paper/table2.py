@@ -249,6 +249,8 @@ def draw(results: Mapping[str, Result]) -> "Figure":
         axes.set_xlabel("seconds of training")
         axes.set_xlim(left=0)
     left.set(title="Perplexity (logarithmic), down is better", yscale="log")
+    for ticks in (left.yaxis.set_major_formatter, left.yaxis.set_minor_formatter):
+        ticks("{x:,.10g}")
     right.set(title="BLEU (greedy), up is better")
     right.set_ylim(bottom=0)
     right.legend()

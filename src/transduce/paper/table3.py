@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting, did_you_mean
+from transduce.look.style import drawable
 from transduce.paper.budget import PAPERS_STEPS, Budget, schedule, scheduled
 from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_3 as PAPER
@@ -134,9 +136,9 @@ def found(
     rows = tuple(_line(result, results, resampled) for result in results.values())
     correlation = resampled.correlation({name: one.bleu for name, one in PAPER.items()})
     picture = pictures(
-        "BLEU and perplexity here against the paper's, a point a row; whiskers are 95% intervals. "
-        "Where rows lie on a rising line, the two agree on what matters.",
-        lambda: draw(results),
+        "How far each row lies from base, here and in the paper. Where the two marks of a row are "
+        "on the same side, both say that the change helps, or that it hurts.",
+        lambda: draw(results, resampled),
     )
     notes = [*_agreement(results, correlation), *_effects(results, resampled)]
     notes += _scaled(results, budget, shrink) + picture.notes
@@ -235,35 +237,58 @@ def _scaled(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[
     return notes
 
 
-def draw(results: Mapping[str, Result]) -> "Figure":
-    """Draw BLEU and perplexity against the paper's, a point a row."""
+def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
+    """Draw how far each row lies from base, here and in the paper: a line a row."""
     from matplotlib.figure import Figure
 
-    from transduce.look.style import COLOURS, MARKERS, QUIET
+    from transduce.look.style import COLOURS, QUIET
 
-    figure = Figure(figsize=(11, 5.2), dpi=100, layout="constrained")
-    left, right = figure.subplots(1, 2)
-    kinds = sorted({_group(name) for name in results})
-    for name, result in results.items():
-        place = kinds.index(_group(name))
-        look = {"color": COLOURS[place], "marker": MARKERS[place], "linestyle": ""}
-        paper = PAPER[name]
-        whiskers = [[result.bleu - result.low], [result.high - result.bleu]]
-        left.errorbar(
-            [paper.bleu], [result.bleu], whiskers, elinewidth=0.8, alpha=0.9, markersize=7, **look
-        )
-        right.plot([paper.perplexity], [result.perplexity], markersize=7, **look)
-        for axes, at in (
-            (left, (paper.bleu, result.bleu)),
-            (right, (paper.perplexity, result.perplexity)),
-        ):
-            axes.annotate(name, at, (5, 4), textcoords="offset points", fontsize=8, color=QUIET)
-    left.set(title="BLEU, up is better", xlabel="the paper's", ylabel="here")
-    right.set(title="Perplexity, down is better", xlabel="the paper's", ylabel="here")
-    for axes in (left, right):
-        axes.margins(0.12)
+    names = list(results)[::-1]  # the first on top
+    places = range(len(names))
+    figure = Figure(figsize=(10, 1.6 + 0.3 * len(names)), dpi=100, layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    centre = results.get(BASE)
+    middle = centre.bleu if centre else fmean(one.bleu for one in results.values())
+    ours = [results[name].bleu - middle for name in names]
+    whiskers = [
+        resampled.difference(name, BASE) if centre else (x, x)
+        for name, x in zip(names, ours, strict=True)
+    ]
+    reach = [
+        [x - low for x, (low, _) in zip(ours, whiskers, strict=True)],
+        [high - x for x, (_, high) in zip(ours, whiskers, strict=True)],
+    ]
+    papers_middle = PAPER[BASE].bleu if centre else fmean(PAPER[name].bleu for name in names)
+    look = {"linestyle": "", "markersize": 7}
+    left.errorbar(
+        ours,
+        places,
+        xerr=[[max(0, x) for x in side] for side in reach],
+        color=COLOURS[0],
+        marker="o",
+        elinewidth=1.2,
+        label="here, with its 95% interval",
+        **look,
+    )
+    theirs = {"color": COLOURS[1], "marker": "D", "markerfacecolor": "none", **look}
+    left.plot(
+        [PAPER[name].bleu - papers_middle for name in names], places, label="in the paper", **theirs
+    )
+    scale = centre.perplexity if centre else fmean(one.perplexity for one in results.values())
+    papers_scale = fmean(PAPER[name].perplexity for name in ([BASE] if centre else names))
+    right.plot(
+        [results[name].perplexity / scale for name in names],
+        places,
+        color=COLOURS[0],
+        marker="o",
+        **look,
+    )
+    right.plot([PAPER[name].perplexity / papers_scale for name in names], places, **theirs)
+    to = "base" if centre else "the mean of these rows"
+    left.set(title=f"BLEU, from {to}: right is better", xlabel="BLEU", yticks=places)
+    left.set_yticklabels([drawable(name) for name in names])
+    right.set(title=f"Perplexity, times {to}: left is better", xlabel="times")
+    left.axvline(0, color=QUIET, linewidth=0.8)
+    right.axvline(1, color=QUIET, linewidth=0.8)
+    figure.legend(loc="outside lower left", ncols=2)
     return figure
-
-
-def _group(name: str) -> str:
-    return name[0] if "-" in name else name

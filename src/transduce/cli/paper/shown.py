@@ -23,7 +23,8 @@ def show(finding: Finding, out: Path | None) -> None:
     for table in finding.tables:
         drawn = Drawn(box=box.SIMPLE, title=Text(table.title), title_justify="left", pad_edge=False)
         for number, column in enumerate(table.columns):
-            drawn.add_column(column, justify="left" if number == 0 else "right")
+            left = number == 0 or table.is_of_words(number)
+            drawn.add_column(column, justify="left" if left else "right")
         for row in table.rows:
             drawn.add_row(*map(Text, row))
         console.print(drawn)
