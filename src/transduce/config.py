@@ -157,6 +157,7 @@ class TrainConfig(Settings):
     steps: int | None = None
     epochs: int | None = None
     seconds: float | None = None
+    timed: Literal["all", "steps"] = "all"  # what they count; steps: not validating, not saving
     # What is learned from.
     vocabulary: int | None = None  # None: from the size of the corpus
     joint: bool = True  # one vocabulary for both languages (5.1)
