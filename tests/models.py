@@ -14,7 +14,7 @@ from transduce.config import ModelConfig, SearchConfig
 from transduce.corpus import Part, Side
 from transduce.decoding import Decoder
 from transduce.engine import Objective
-from transduce.engines.pytorch import TorchEngine
+from transduce.engines.pytorch import TorchEngine, transformer
 from transduce.folder import RunConfig
 from transduce.hypotheses import Hypothesis, Job
 from transduce.model import Transformer
@@ -93,7 +93,7 @@ def filled_cache(model: Transformer, sources: Sequence[Ints], hypotheses: int, s
         torch.arange(len(sources), device=device),
         torch.tensor(lengths, dtype=torch.int32, device=device),
         (slot, position),
-        model.keys_values(model.encode(pack(sources).to(device))),
+        model.remembered(model.encode(pack(sources).to(device))),
     )
     return cache
 
@@ -126,7 +126,7 @@ def batch_of(*lengths: tuple[int, int]) -> Batch:
 def model_of(translator: Translator) -> Transformer:
     """Return the model of a translator that has torch's engine."""
     assert isinstance(translator.engine, TorchEngine)
-    return translator.engine.models[0]
+    return transformer(translator.engine.models[0])
 
 
 def tokens_of(codec: Codec, pairs: list[tuple[str, str]]) -> list[tuple[Ints, Ints]]:

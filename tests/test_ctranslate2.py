@@ -28,9 +28,9 @@ from transduce.export.ctranslate2 import choose_quantization, export, sinusoids
 from transduce.folder import RunConfig, load_arrays
 from transduce.hypotheses import Hypothesis, Job
 from transduce.model import Transformer
-from transduce.model import sinusoids as sinusoids_of_the_model
 from transduce.subwords import BOS, EOS, SPECIAL, Codec, Subwords
 from transduce.training import train
+from transduce.transducer import sinusoids as sinusoids_of_the_model
 from transduce.translator import Translator
 
 pytest.importorskip("ctranslate2")

@@ -149,9 +149,11 @@ class Watched(Beams):
     steps: list[int]
     begun: list[int]
 
-    def begin(self, slots: Tensor, limits: Tensor, forced: Tensor, draws: Tensor) -> None:
+    def begin(
+        self, slots: Tensor, limits: Tensor, sizes: Tensor, forced: Tensor, draws: Tensor
+    ) -> None:
         self.begun.append(len(slots))
-        super().begin(slots, limits, forced, draws)
+        super().begin(slots, limits, sizes, forced, draws)
 
     def step(self, source: int, steps: int) -> None:
         self.steps.append(len(self.live))

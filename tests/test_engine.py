@@ -104,6 +104,7 @@ def test_recomputing_layers_gives_the_same_gradient(
     remembered = gradient_of(made(P_drop=P_drop))
     passes: list[str] = []
     engine = made(P_drop=P_drop, recompute=True)
+    assert isinstance(engine.model, Transformer)
     for layer in (*engine.model.encoder, *engine.model.decoder):
         layer.register_forward_pre_hook(lambda *_: passes.append("layer"))
     assert_same(gradient_of(engine), remembered, 1e-6)

@@ -17,6 +17,7 @@ from opus import write_opus
 from transduce import Inspection, Inspector, Translator
 from transduce.batches import make_batch
 from transduce.checkpoint import load_model
+from transduce.engines.pytorch import transformer
 from transduce.errors import BadInput
 from transduce.importing import import_model
 from transduce.inspection import KINDS, MOST
@@ -66,7 +67,7 @@ def by_hand(
 def test_weights_are_those_of_equation_1_in_float64(
     inspector: Inspector, inspection: Inspection, tiny_run: Path
 ) -> None:
-    model, _ = load_model(tiny_run, inspector.config, torch.device("cpu"))
+    model = transformer(load_model(tiny_run, inspector.config, torch.device("cpu"))[0])
     h, codec = inspector.config.model.h, inspector.codec
     pair = codec.source.encode(SENTENCE), codec.target.encode(GIVEN)
     batch = make_batch([(np.array([*pair[0], EOS]), np.array([*pair[1], EOS]))])

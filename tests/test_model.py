@@ -13,8 +13,9 @@ from torch import nn
 from models import batch_of, filled_cache, logits_by_sentence, pairs_of, sentence, small_model
 from transduce.batches import make_batch, pack
 from transduce.config import ModelConfig
-from transduce.model import Embedding, Transformer, dropped, sinusoids
+from transduce.model import Transformer
 from transduce.subwords import BOS, EOS
+from transduce.transducer import Embedding, dropped, sinusoids
 
 
 def test_positions_follow_the_formula_from_0() -> None:
@@ -97,7 +98,7 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(changes: dict[str
         tokens = torch.full((3,), BOS)
         for step in range(10):
             cache.begin_step(9, step + 1)
-            logits = model.step(tokens, torch.full((3,), step), *cache.pasts)
+            logits = model.step(tokens, torch.full((3,), step), cache)
             cache.end_step(torch.zeros(3, 1, dtype=torch.int64), torch.ones(3, dtype=torch.bool))
             for row in range(3):
                 torch.testing.assert_close(logits[row], forced[row][step], rtol=1e-4, atol=1e-5)
@@ -133,6 +134,7 @@ def test_dropout_is_on_the_embedding_sum_and_on_every_sublayer() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("transduce.model.dropped", counted)
+        patch.setattr("transduce.transducer.dropped", counted)
         model(batch)
     assert calls == [0.5] * (2 + 2 * 2 + 2 * 3)
     first = next(iter(model.encoder))

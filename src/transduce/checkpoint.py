@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from transduce.architecture import build
 from transduce.errors import BadRun
 from transduce.files import replacing, replacing_folder, write_sealed
 from transduce.folder import (
@@ -27,7 +28,7 @@ from transduce.folder import (
     load_arrays,
     weights_file,
 )
-from transduce.model import Transformer
+from transduce.transducer import Transducer
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -71,11 +72,11 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) ->
             parameter.copy_(tensors[name])
 
 
-def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transformer, str]:
+def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transducer, str]:
     """Return the model that translates, and in words which weights it has."""
     path, which = weights_file(run, config)
     tensors = load_tensors(path)
-    model = Transformer(config.model)
+    model = build(config.model)
     load_weights(model, tensors, path)
     return model.to(device).eval(), which
 

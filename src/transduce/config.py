@@ -67,6 +67,7 @@ class Settings:
 class ModelConfig(Settings):
     """The architecture columns of Table 3; the defaults are its base row."""
 
+    architecture: Literal["transformer", "recurrent", "convs2s", "bytenet"] = "transformer"
     N: int = 6  # layers of the encoder, and of the decoder unless N_decoder says otherwise
     N_decoder: int | None = None
     d_model: int = 512
@@ -80,7 +81,11 @@ class ModelConfig(Settings):
     attention_bias: bool = False  # biases of the projections; not in the paper's equations
     activation: Literal["relu", "swish", "gelu"] = "relu"  # Eq. 2 has ReLU; imported models others
     logits_bias: bool = False  # one for each word, before the softmax; not in the paper
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # learned: row (E)
+    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"  # learned: row (E)
+    attention: Literal["dot-product", "additive"] = "dot-product"  # how a key answers (3.2.1)
+    scaled: bool = True  # dot products, by 1 / sqrt(d_k) (3.2.1)
+    neighbourhood: int | None = None  # r: tokens that self-attention sees around its own (4)
+    kernel: int = 3  # width of the convolutions of convs2s and bytenet
     tie: Literal["all", "decoder", "none"] = "all"  # which of the three matrices are one (3.4)
     max_len: int = 256  # subwords of a sentence; more are dropped in training, cut in translation
     source_vocabulary: int = 37_000  # set from the subwords when a model is trained
@@ -100,10 +105,22 @@ class ModelConfig(Settings):
         for name in ("P_drop", "attention_dropout", "relu_dropout"):
             self._require(0 <= getattr(self, name) < 1, name, "a number from 0 up to but not 1")
         self._require(self.max_len >= 2, "max_len", "at least 2")
+        r = self.neighbourhood
+        self._require(r is None or r >= 1, "neighbourhood", "at least 1 token, its own")
+        self._require(self.kernel >= 1, "kernel", "at least 1")
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(
                 "tie = 'all' needs a joint vocabulary: with separate ones tie 'decoder' or 'none'"
             )
+
+    @property
+    def unlike_the_paper(self) -> str:
+        """The first setting, as name = value, by which this is another model than others have."""
+        usual = ModelConfig()
+        for name in ("architecture", "attention", "scaled", "neighbourhood"):
+            if getattr(self, name) != getattr(usual, name):
+                return f"{name} = {getattr(self, name)!r}"
+        return ""
 
     @property
     def longest_output(self) -> int:

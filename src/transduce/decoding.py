@@ -5,6 +5,7 @@ a GPU shapes never change, a step is recorded once as a CUDA graph, and what cam
 while the next one runs.
 """
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,8 @@ from transduce.batches import Ranges, Run, pack, positions
 from transduce.cache import GRAIN
 from transduce.config import SearchConfig
 from transduce.hypotheses import Hypothesis, Ints, Job
-from transduce.model import Transformer
-from transduce.search import NONE, Beams, limit
+from transduce.search import NONE, Beams, Constrain, limit
+from transduce.transducer import Transducer
 
 SHARE = 8  # new sentences wait until one slot in so many is free: the encoder likes company
 AHEAD = 256  # sentences that a GPU encodes at once
@@ -33,10 +34,15 @@ class Decoder:
     """One or several models that decode together; weights are not to change meanwhile."""
 
     def __init__(
-        self, models: Sequence[Transformer], forbidden: Sequence[int], *, record: bool = True
+        self,
+        models: Sequence[Transducer],
+        forbidden: Sequence[int],
+        *,
+        constrain: Constrain | None = None,
+        record: bool = True,
     ) -> None:
         """Take models; with `record`, a GPU records its steps."""
-        self.models, self.forbidden = models, forbidden
+        self.models, self.forbidden, self.constrain = models, forbidden, constrain
         self.device = models[0].output.device
         self.still = self.device.type == "cuda"  # shapes
         self.record = record and self.still
@@ -56,7 +62,7 @@ class Decoder:
         # What is drawn depends on nothing else, so each draw is a sentence of its own.
         drawn: dict[int, list[Hypothesis]] = {}
         each = [
-            Job(job.source, job.prefix, (*job.number, draw))
+            dataclasses.replace(job, number=(*job.number, draw))
             for job in jobs
             for draw in range(config.nbest)
         ]
@@ -108,7 +114,7 @@ class Decoder:
         """Make the slots, or take those of before, so that no other search has them meanwhile."""
         if not self.still:
             cached = room[0], min(room[1], GRAIN)
-            return Beams(self.models, config, self.forbidden, slots, room, cached), None
+            return self._made(config, slots, room, cached), None
         room = -(-room[0] // ROUND) * ROUND, -(-room[1] // ROUND) * ROUND
         slots = max(slots, FEW)
         recorded, self.recorded = self.recorded, None
@@ -118,7 +124,7 @@ class Decoder:
             del recorded  # its memory is wanted
             torch.cuda.empty_cache()
         fitting = min(slots, self._fitting(config, room))
-        beams = Beams(self.models, config, self.forbidden, fitting, room, room)
+        beams = self._made(config, fitting, room, room)
         if self.record:
             try:
                 return beams, _Recorded(beams, slots)
@@ -128,15 +134,16 @@ class Decoder:
                 self.record = False  # the same steps are made one by one
         return beams, None
 
+    def _made(
+        self, config: SearchConfig, slots: int, room: tuple[int, int], cached: tuple[int, int]
+    ) -> Beams:
+        return Beams(self.models, config, self.forbidden, slots, room, cached, self.constrain)
+
     def _fitting(self, config: SearchConfig, room: tuple[int, int]) -> int:
         """Return how many sentences the memory of the GPU holds."""
         k = 1 if config.sample else config.beam
         each = sum(
-            model.config.depth_of_decoder
-            * model.config.h
-            * (model.config.d_k + model.config.d_v)
-            * (room[0] + room[1] * k)
-            * model.dtype.itemsize
+            model.cached_numbers(k, room) * model.dtype.itemsize
             + 3 * 4 * k * model.config.target_vocabulary
             for model in self.models
         )
@@ -172,7 +179,7 @@ class _Intake:
     """Jobs on their way into slots: encoded in order, some at a time."""
 
     def __init__(
-        self, models: Sequence[Transformer], jobs: Sequence[Job], limits: Ints, config: SearchConfig
+        self, models: Sequence[Transducer], jobs: Sequence[Job], limits: Ints, config: SearchConfig
     ) -> None:
         self.models, self.jobs, self.limits, self.config = models, jobs, limits, config
         self.next = 0  # of the jobs
@@ -208,7 +215,7 @@ class _Intake:
             run = Run(tokens, places, Ranges(*ends, *ends))
         else:
             run = pack(sources).to(device)
-        self.rows = [model.keys_values(model.encode(run)) for model in self.models]
+        self.rows = [model.remembered(model.encode(run)) for model in self.models]
 
 
 @dataclass(slots=True)
@@ -274,7 +281,8 @@ class _Slots:
                 random = np.random.default_rng([intake.config.draw, *job.number])
                 draws[row, : limits[row]] = random.random(int(limits[row]))
         at = self._send(slots)
-        beams.begin(at, *map(self._send, (limits, forced, draws)))
+        sizes = np.array([intake.jobs[i].size for i in jobs])
+        beams.begin(at, *map(self._send, (limits, sizes, forced, draws)))
         lengths = self._send(sources.astype(np.int32))
         places = self._send(np.repeat(slots, sources)), self._send(within)
         tokens = self._send(taken)

@@ -22,9 +22,9 @@ from transduce.config import TrainConfig
 from transduce.corpus import Part
 from transduce.errors import BadSetting
 from transduce.feed import Update
-from transduce.model import Transformer
 from transduce.packing import Packed
 from transduce.processes import Processes
+from transduce.transducer import Transducer
 
 FULL = re.compile("can't allocate memory|out of memory", re.IGNORECASE)  # what torch says
 Say = Callable[[str], None]
@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 class Objective(nn.Module):
     """The model with its loss: what a pass computes, and what processes share the gradient of."""
 
-    def __init__(self, model: Transformer, eps_ls: float) -> None:
+    def __init__(self, model: Transducer, eps_ls: float) -> None:
         super().__init__()
         self.model, self.eps_ls = model, eps_ls
 
@@ -49,7 +49,7 @@ class Engine:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transducer,
         recipe: TrainConfig,
         part: Part,
         processes: Processes,
@@ -231,7 +231,7 @@ class Graphs:  # pragma: no cover  (no CPU has any: tests/test_gpu.py)
         (self.writing if first else self.adding).replay()
 
 
-def choose(model: Transformer, recipe: TrainConfig, say: Say) -> tuple[bool, str]:
+def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]:
     """Choose batches (packed or not) and precision; say what is missing for the fastest."""
     device, precision = model.output.device, recipe.precision
     if device.type != "cuda":
@@ -244,6 +244,7 @@ def choose(model: Transformer, recipe: TrainConfig, say: Say) -> tuple[bool, str
             say(f"{torch.cuda.get_device_name(device)} has no bf16: training in float32, slower")
     if model.config.attention_dropout:
         say("attention_dropout: attention goes by torch's kernels, which is slower")
+    if model.config.attention_dropout or not model.packs:
         return False, precision
     kernels.switch(on=recipe.kernels)
     if not recipe.kernels:

@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ START = "start.safetensors"
 KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
 
 Arrays = dict[str, npt.NDArray[Any]]
+Task = Literal["translation", "parsing"]  # what a model was trained for
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +65,7 @@ class RunConfig:
     chosen: str = ""  # by what rule the run itself chose it when it ended
     versions: Mapping[str, str] = field(default_factory=dict)
     origin: Origin | None = None
+    task: Task = "translation"
 
     def save(self, run: Path) -> None:
         """Write config.json."""
@@ -80,6 +82,7 @@ class RunConfig:
                 "train": self.train.to_json(),
                 "search": self.search.to_json(),
                 "versions": dict(self.versions),
+                "task": self.task,
                 "origin": dataclasses.asdict(self.origin) if self.origin else None,
             },
         )
@@ -108,9 +111,18 @@ class RunConfig:
                 chosen=value["chosen"],
                 versions=value["versions"],
                 origin=Origin(**origin) if origin else None,
+                task=_task(value.get("task", "translation")),
             )
         except (KeyError, IndexError, TypeError, BadSetting) as error:
             raise BadRun(f"{path} is damaged: {error}") from None
+
+
+def _task(value: Any) -> Task:
+    """Read what a model was trained for."""
+    for known in get_args(Task):
+        if value == known:
+            return known  # type: ignore[no-any-return]
+    raise BadSetting(f"task = {value!r}: expected {' or '.join(get_args(Task))}")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,7 +19,7 @@ import torch
 
 from transduce.alignment import NO_WORD, of_pieces
 from transduce.batches import make_batch
-from transduce.engines.pytorch import TorchEngine
+from transduce.engines.pytorch import TorchEngine, transformer
 from transduce.errors import BadInput
 from transduce.folder import RunConfig
 from transduce.hypotheses import Ints, Job
@@ -99,7 +99,7 @@ class Inspector:
     @property
     def model(self) -> Transformer:
         """The model itself."""
-        return self.engine.models[0]
+        return transformer(self.engine.models[0])
 
     def inspect(self, source: str, target: str | None = None) -> Inspection:
         """Look at how a sentence is translated: as the search would, or as given."""

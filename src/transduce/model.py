@@ -1,7 +1,6 @@
 """The Transformer (paper 3). T tokens of a packed run, S sentences, H heads."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
@@ -13,47 +12,15 @@ from torch.utils.checkpoint import checkpoint
 from transduce import kernels
 from transduce.attention import CrossAttention, KeysValues, Past, SelfAttention
 from transduce.batches import Batch, CrossGroup, CrossView, Ranges, Run, SelfView
+from transduce.cache import Cache
 from transduce.config import ModelConfig
 from transduce.fused import linear_relu, residual_norm
-from transduce.linear import Linear, packed, product, wide_product
+from transduce.linear import Linear
+from transduce.transducer import Memory, Transducer, dropped
 
 # Beside ReLU, which has a kernel of its own.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
 Layer = TypeVar("Layer", bound=nn.Module)
-
-
-def sinusoids(length: int, d_model: int) -> Tensor:
-    """Return the positional encodings. (length, d_model).
-
-    Paper: 3.5, PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
-    """
-    pos = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = pos / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
-
-
-class Embedding(nn.Module):
-    """Tokens and positions to vectors: both stacks begin with their sum (paper 3.4, 3.5, 5.4)."""
-
-    def __init__(self, matrix: nn.Parameter, config: ModelConfig) -> None:
-        super().__init__()
-        self.matrix = matrix
-        self.scale = math.sqrt(config.d_model)
-        self.P_drop = config.P_drop
-        self.dtype = torch.float32  # of what comes out, and so of all arithmetic after it
-        self.positions: Tensor
-        if config.positions == "learned":
-            learned = torch.empty(config.longest_output, config.d_model)
-            self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
-        else:
-            table = sinusoids(config.longest_output, config.d_model)
-            self.register_buffer("positions", table, persistent=False)
-
-    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Return the scaled embeddings plus the positions. (T,) -> (T, d_model)."""
-        x = F.embedding(tokens, self.matrix) * self.scale + F.embedding(positions, self.positions)
-        x = x * dropped(x, self.P_drop) if self.training and self.P_drop else x
-        return x.to(self.dtype)
 
 
 class FeedForward(nn.Module):
@@ -166,35 +133,17 @@ class Weights:
     output: Tensor  # (target, d_model) of the decoder, as `forward` returns it
 
 
-class Transformer(nn.Module):
+class Transformer(Transducer):
     """The model of the paper's Figure 1, on packed runs of tokens."""
 
     def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.recompute = False  # layers in the backward pass, instead of remembering their insides
-        target = _matrix(config.target_vocabulary, config.d_model)
-        source = (
-            target if config.tie == "all" else _matrix(config.source_vocabulary, config.d_model)
-        )
-        self.source_embedding = Embedding(source, config)
-        self.target_embedding = Embedding(target, config)
-        self.output = (
-            target if config.tie != "none" else _matrix(config.target_vocabulary, config.d_model)
-        )
-        bias = nn.Parameter(torch.zeros(config.target_vocabulary)) if config.logits_bias else None
-        self.logits_bias = bias
-        self.packed_output: Tensor | None = None
+        super().__init__(config)
         self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config) for _ in range(config.depth_of_decoder)
         )
         _calm([layer.last() for layer in self.encoder])
         _calm([layer.last() for layer in self.decoder])
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Return the decoder's output before the softmax matrix. -> (T, d_model)."""
-        return self.decode(batch.target, self.encode(batch.source), batch.cross)
 
     def encode(self, source: Run) -> Tensor:
         """Transform a run of source sentences. -> (T, d_model)."""
@@ -220,56 +169,28 @@ class Transformer(nn.Module):
             return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
         return layer(x, *others)  # type: ignore[no-any-return]
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of the arithmetic."""
-        return self.target_embedding.dtype
-
-    def compute_in(self, dtype: torch.dtype) -> None:
-        """Do all arithmetic in this precision but the norms' statistics; weights stay float32."""
-        self.source_embedding.dtype = self.target_embedding.dtype = dtype
-
-    def narrow(self, dtype: torch.dtype) -> "Transformer":
-        """Keep the matrices in this precision: for decoding, which reads them at every step."""
-        for module in self.modules():
-            if isinstance(module, Linear):
-                module.to(dtype)
-        for matrix in {self.source_embedding.matrix, self.target_embedding.matrix, self.output}:
-            matrix.data = matrix.data.to(dtype)
-        self.compute_in(dtype)
-        return self
-
-    def pack(self) -> "Transformer":
-        """Keep the matrices as the processor multiplies them fastest: for decoding alone."""
-        for module in self.modules():
-            if isinstance(module, Linear):
-                module.pack()
-        self.packed_output = packed(self.output)
-        return self
-
-    def keys_values(self, memory: Tensor) -> Tensor:
+    def remembered(self, memory: Tensor) -> Tensor:
         """Project the encoder's output for every layer of the decoder. (T, d) -> (N, T, H * C)."""
         return torch.stack([layer.cross_attention.W_KV(memory) for layer in self.decoder])
 
-    def step(
-        self, tokens: Tensor, positions: Tensor, own: Sequence[Past], source: Sequence[Past]
-    ) -> Tensor:
-        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V).
+    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> Cache:
+        """Make an empty cache of keys and values."""
+        like = self.output.new_empty(0, dtype=self.dtype)
+        return Cache(self.config, slots, hypotheses, room, like)
 
-        `own` and `source` are the pasts of each layer's two attentions.
-        """
+    def cached_numbers(self, hypotheses: int, room: tuple[int, int]) -> int:
+        """Return how many numbers the cache holds of a sentence."""
+        config = self.config
+        each = config.depth_of_decoder * config.h * (config.d_k + config.d_v)
+        return each * (room[0] + room[1] * hypotheses)
+
+    def step(self, tokens: Tensor, positions: Tensor, cache: Memory) -> Tensor:
+        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+        assert isinstance(cache, Cache)
         x = self.target_embedding(tokens, positions)
-        for layer, *pasts in zip(self.decoder, own, source, strict=True):
+        for layer, *pasts in zip(self.decoder, *cache.pasts, strict=True):
             x = layer(x, *pasts)
-        return wide_product(x, self._last_matrix, self.logits_bias)
-
-    @property
-    def _last_matrix(self) -> Tensor:
-        return self.output if self.packed_output is None else self.packed_output
-
-    def logits(self, x: Tensor) -> Tensor:
-        """Return the scores of all words. (T, d_model) -> (T, V)."""
-        return product(x, self._last_matrix, self.logits_bias)
+        return self.wide_logits(x)
 
     def weights(self, batch: Batch) -> Weights:
         """Return the attention weights of every layer and head for the one pair of a batch."""
@@ -290,26 +211,6 @@ class Transformer(nn.Module):
         return Weights(torch.stack(encoder), torch.stack(decoder), torch.stack(cross), x)
 
 
-def count_parameters(config: ModelConfig) -> int:
-    """Return how many weights a model has, without making it."""
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in Transformer(config).parameters())
-
-
-def dropped(x: Tensor, P_drop: float) -> Tensor:
-    """Return a factor for each element of `x`: 0 with probability P_drop, else 1 / (1 - P_drop).
-
-    Differs: on the CPU each choice takes 16 random bits, so P_drop is met to 1 in 65,536 (and the
-    factor is that of the rounded one); torch's own Bernoulli draws cost five times as much there.
-    """
-    if x.device.type != "cpu":
-        return F.dropout(torch.ones_like(x), P_drop)
-    threshold = min(65_535, round(P_drop * 65_536))
-    bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    chosen = bits.view(torch.int16)[: x.numel()].view(x.shape) >= threshold - 32_768
-    return chosen.to(x.dtype).mul_(65_536 / (65_536 - threshold))
-
-
 @torch.no_grad()
 def _calm(stack: list[list[Linear]]) -> None:
     """Let all sub-layers of a stack together change what passes it about as much as one would.
@@ -321,8 +222,3 @@ def _calm(stack: list[list[Linear]]) -> None:
     matrices = [matrix for layer in stack for matrix in layer]
     for matrix in matrices:
         matrix.weight *= len(matrices) ** -0.5
-
-
-def _matrix(vocabulary: int, d_model: int) -> nn.Parameter:
-    """Draw an embedding matrix; multiplied by sqrt(d_model) its rows have unit variance."""
-    return nn.Parameter(nn.init.normal_(torch.empty(vocabulary, d_model), std=d_model**-0.5))

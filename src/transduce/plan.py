@@ -11,13 +11,13 @@ import torch
 
 from transduce import __version__, text
 from transduce import config as configuration
+from transduce.architecture import count_parameters
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.corpus import Corpus
 from transduce.errors import BadSetting
 from transduce.files import sha256
-from transduce.folder import Origin, RunConfig, weights_file
+from transduce.folder import Origin, RunConfig, Task, weights_file
 from transduce.machine import cores
-from transduce.model import count_parameters
 from transduce.presets import Preset
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, duration
@@ -172,9 +172,12 @@ def continued(
     device: torch.device,
     progress: Progress,
     start: Start | None = None,
+    task: Task = "translation",
 ) -> RunConfig:
     """Return the settings of a run that goes on, with the changes that it can bear."""
     config = RunConfig.load(run)
+    if config.task != task:
+        raise BadSetting(f"{run} was begun for {config.task}, not {task}: choose another folder")
     if start:
         start.require(run, config.origin)
     if config.preset == "imported":

@@ -13,8 +13,8 @@ repeat it.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +22,39 @@ import torch
 from torch import Tensor
 
 from transduce.batches import Tokens, make_batch
-from transduce.cache import Cache
 from transduce.config import SearchConfig
 from transduce.hypotheses import Hypothesis, Ints, length_penalty
-from transduce.model import Transformer
 from transduce.subwords import BOS, EOS
+from transduce.transducer import Transducer
 
 BLOCK = 64  # words among which the best is found at once
 NONE = -1  # no word is forced
+
+
+class Constraint(Protocol):
+    """What each hypothesis may go on with, where not every sequence of words makes sense.
+
+    It keeps a state of each hypothesis, (S, k), in tensors that it changes in place.
+    """
+
+    def begin(self, slots: Tensor, sizes: Tensor, limits: Tensor) -> None:
+        """Begin new sentences in some slots: the sizes that their jobs tell, the longest outputs.
+
+        (n,), (n,), (n,).
+        """
+
+    def allowed(self) -> Tensor:
+        """Return which words may come next; at least one for each that lives. (R, V)."""
+
+    def follow(self, words: Tensor, parents: Tensor) -> None:
+        """Go on with these words after those hypotheses. (S, k), (S, k)."""
+
+    def keep(self, slots: Tensor) -> None:
+        """Go on with some of the slots."""
+
+
+# Makes a constraint for so many slots, with so many hypotheses each, on a device.
+Constrain = Callable[[int, int, torch.device], Constraint]
 
 
 class Beams:
@@ -43,22 +68,21 @@ class Beams:
 
     def __init__(
         self,
-        models: Sequence[Transformer],
+        models: Sequence[Transducer],
         config: SearchConfig,
         forbidden: Sequence[int],
         slots: int,
         room: tuple[int, int],
         cached: tuple[int, int],
+        constrain: Constrain | None = None,
     ) -> None:
         """Make slots for sentences; `room` for a source and an output, `cached` as yet."""
         assert config.nbest == 1 or not config.sample
         self.models, self.config, self.room = models, config, room
         self.k = k = 1 if config.sample else config.beam
         device = models[0].output.device
-        self.caches = [
-            Cache(model.config, slots, k, cached, model.output.new_empty(0, dtype=model.dtype))
-            for model in models
-        ]
+        self.caches = [model.cache(slots, k, cached) for model in models]
+        self.constraint = constrain(slots, k, device) if constrain else None
         ints: dict[str, Any] = {"dtype": torch.int64, "device": device}
         self.forbidden = torch.tensor(list(forbidden), **ints)
         steps = room[1]
@@ -81,8 +105,12 @@ class Beams:
         self.ended_count = torch.zeros(slots, 1, **ints)
         self.ended_scores = torch.full((slots, k + 1), -math.inf, device=device)
 
-    def begin(self, slots: Tensor, limits: Tensor, forced: Tensor, draws: Tensor) -> None:
-        """Begin new sentences in some slots. (n,), (n,), (n, steps), (n, steps)."""
+    def begin(
+        self, slots: Tensor, limits: Tensor, sizes: Tensor, forced: Tensor, draws: Tensor
+    ) -> None:
+        """Begin new sentences in some slots. (n,), (n,), (n,), (n, steps), (n, steps)."""
+        if self.constraint is not None:
+            self.constraint.begin(slots, sizes, limits)
         self.tokens.index_fill_(0, slots, BOS)
         # All hypotheses of a sentence begin alike, so only the first is alive.
         self.totals.index_fill_(0, slots, -math.inf)
@@ -102,6 +130,8 @@ class Beams:
             setattr(self, name, getattr(self, name)[slots])
         for cache in self.caches:
             cache.keep(slots)
+        if self.constraint is not None:
+            self.constraint.keep(slots)
 
     def step(self, source: int, steps: int) -> None:
         """Add one word to every hypothesis; no source and no output is longer than told."""
@@ -119,6 +149,8 @@ class Beams:
         self.tokens.copy_(word)
         step = torch.stack([word, parent], dim=-1).int()[:, None]  # (S, 1, k, 2)
         self.history.scatter_(1, now[:, None, None, None].expand_as(step), step)
+        if self.constraint is not None:
+            self.constraint.follow(word, parent)
         for cache in self.caches:
             cache.end_step(parent, self.live)
         needed = self.ended_scores[:, : self.k].topk(self.config.nbest).values[:, -1]
@@ -161,7 +193,7 @@ class Beams:
         here = now.minimum(self.limits - 1)  # one that is done may have no position left
         positions = here[:, None].expand(-1, self.k).flatten()
         each = [
-            model.step(self.tokens.flatten(), positions, *cache.pasts).log_softmax(-1)
+            model.step(self.tokens.flatten(), positions, cache).log_softmax(-1)
             for model, cache in zip(self.models, self.caches, strict=True)
         ]
         log_p = torch.stack(each).logsumexp(0) - math.log(len(each)) if each[1:] else each[0]
@@ -169,6 +201,8 @@ class Beams:
         forced = forced.masked_fill((now + 1 >= self.limits)[:, None], EOS)
         forced = forced.expand(-1, self.k).reshape(-1, 1)
         its_own = log_p.gather(1, forced.clamp(min=0))
+        if self.constraint is not None:
+            log_p = log_p.masked_fill(~self.constraint.allowed(), -math.inf)
         return log_p.index_fill_(1, self.forbidden, -math.inf), forced, its_own
 
     def _end(self, ends: Tensor, totals: Tensor, now: Tensor, parent: Tensor) -> None:
@@ -262,7 +296,7 @@ def _cut(log_p: Tensor, config: SearchConfig) -> Tensor:
 
 
 def log_probabilities(
-    models: Sequence[Transformer], pairs: Sequence[tuple[Tokens, Tokens]]
+    models: Sequence[Transducer], pairs: Sequence[tuple[Tokens, Tokens]]
 ) -> list[list[float]]:
     """Return the log-probability of each token of given targets, </s> included.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from transduce.architecture import build
 from transduce.batches import Updates
 from transduce.checkpoint import (
     average_checkpoints,
@@ -19,12 +20,13 @@ from transduce.checkpoint import (
     save_tensors,
     weights_of,
 )
+from transduce.config import SearchConfig
 from transduce.corpus import Corpus, open_corpus
 from transduce.engine import Engine
 from transduce.errors import BadRun, Interrupted
 from transduce.feed import Feed, Update
 from transduce.files import remove_leftovers
-from transduce.folder import START, RunConfig, checkpoints, last_checkpoint
+from transduce.folder import START, RunConfig, Task, checkpoints, last_checkpoint
 from transduce.log import Log, require_finite
 from transduce.machine import (
     choose_device,
@@ -36,7 +38,6 @@ from transduce.machine import (
     undisturbed,
 )
 from transduce.metrics import require_tensorboard
-from transduce.model import Transformer
 from transduce.plan import basis_of, begun, continued, languages_of, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
@@ -55,6 +56,9 @@ def train(
     out: str | Path,
     start: str | Path | None = None,
     subwords_of: str | Path | None = None,
+    codec: Codec | None = None,
+    search: SearchConfig | None = None,
+    task: Task = "translation",
     valid: tuple[str | Path, str | Path | None] | None = None,
     languages: str | None = None,
     preset: str | None = None,
@@ -71,7 +75,8 @@ def train(
     and the machine.
 
     With `start`, a trained run, it begins with that run's weights, model, subwords and languages,
-    and a preset chooses the training alone; with `subwords_of`, it takes that run's subwords.
+    and a preset chooses the training alone; with `subwords_of`, it takes that run's subwords; with
+    `codec`, those. `search` is how it will be searched, `task` what it does.
     """
     told = progress or Silent()
     run, settings = Path(out), dict(settings or {})
@@ -90,13 +95,13 @@ def train(
         remove_leftovers(run)
         goes_on = (run / "config.json").exists()
         if goes_on:
-            config = continued(run, preset, settings, on, told, basis)
-            codec = Codec.load(run / "subwords.json") if config.origin else None
+            config = continued(run, preset, settings, on, told, basis, task)
+            known_codec = Codec.load(run / "subwords.json") if config.origin else codec
             known = config.languages if config.origin and config.origin.weights else None
         else:
             model, recipe = settled(chosen, settings, basis)
             config = RunConfig(model=model, train=recipe)
-            codec = basis.codec if basis else None
+            known_codec = basis.codec if basis else codec
             known = basis.config.languages if basis and basis.weights else None
         corpus = prepare(
             source,
@@ -106,12 +111,13 @@ def train(
             languages=languages_of(source, target, languages, known, told),
             train=config.train,
             max_len=config.model.max_len,
-            codec=codec,
+            codec=known_codec,
             anew=not goes_on,
             progress=told,
         )
         if not goes_on:
             config = begun(corpus, preset, settings, on, told, basis)
+            config = dataclasses.replace(config, task=task, search=search or config.search)
             corpus.codec.save(run / "subwords.json")
             if basis and basis.weights:
                 save_tensors(run / START, load_tensors(basis.path))
@@ -153,7 +159,7 @@ class Trainer:
         torch.set_num_threads(processes.share(self.recipe.threads or cores()))
         keep_memory()
         torch.manual_seed(self.recipe.seed)
-        self.model = Transformer(config.model).to(device)
+        self.model = build(config.model).to(device)
         self.optimizer = adam(self.model, self.recipe)
         self.state = State()
         self.rate = 0.0

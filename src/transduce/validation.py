@@ -13,7 +13,7 @@ from transduce.decoding import Decoder
 from transduce.engine import Engine
 from transduce.hypotheses import Job
 from transduce.metrics import Translated
-from transduce.model import Transformer
+from transduce.transducer import Transducer
 
 GREEDY = SearchConfig(beam=1)
 SIDE_BY_SIDE = 100  # sentences translated at once
@@ -69,7 +69,7 @@ def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
     return Validation(smoothed / tokens, nll / tokens, bleu, some(translated, SHOWN))
 
 
-def translations(model: Transformer, corpus: Corpus, count: int) -> Translated:
+def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:
     """Translate the first sentences of the validation set greedily."""
     part, codec = corpus.valid, corpus.codec
     count = min(count, len(part))

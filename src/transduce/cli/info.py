@@ -69,7 +69,7 @@ def gather(run: Path) -> dict[str, Any]:
         path, weights = weights_file(run, config)
         parameters = count_numbers(path)
     except BadRun:
-        from transduce.model import count_parameters
+        from transduce.architecture import count_parameters
 
         weights = config.weights if config.weights == "none yet" else f"{config.weights}: missing"
         parameters = count_parameters(config.model)

@@ -14,19 +14,27 @@ from transduce.batches import CrossView, make_batch
 from transduce.checkpoint import load_model
 from transduce.config import SearchConfig
 from transduce.decoding import Decoder
+from transduce.errors import BadInput
 from transduce.folder import RunConfig
 from transduce.hypotheses import Hypothesis, Ints, Job
 from transduce.machine import choose_device, cores
 from transduce.model import Transformer
-from transduce.search import log_probabilities
+from transduce.search import Constrain, log_probabilities
+from transduce.transducer import Transducer
 
 
 class TorchEngine:
     """A model that searches, or several that vote."""
 
-    def __init__(self, models: Sequence[Transformer], forbidden: Sequence[int]) -> None:
+    def __init__(
+        self,
+        models: Sequence[Transducer],
+        forbidden: Sequence[int],
+        *,
+        constrain: Constrain | None = None,
+    ) -> None:
         self.models = [model.eval() for model in models]
-        self.decoder = Decoder(self.models, forbidden)
+        self.decoder = Decoder(self.models, forbidden, constrain=constrain)
         device = self.decoder.device.type
         large = max(model.config.d_model for model in self.models) > 256
         # Sentences that are best side by side; on a CPU more of a large model take memory alone.
@@ -41,6 +49,8 @@ class TorchEngine:
         configs: Sequence[RunConfig],
         forbidden: Sequence[int],
         device: str,
+        *,
+        constrain: Constrain | None = None,
     ) -> Self:
         """Load the models of run folders."""
         on = choose_device(device)
@@ -48,13 +58,14 @@ class TorchEngine:
             torch.set_num_threads(cores())
         models = [load_model(*run, on)[0] for run in zip(runs, configs, strict=True)]
         if on.type == "cpu":
-            return cls([model.pack() for model in models], forbidden)
+            return cls([model.pack() for model in models], forbidden, constrain=constrain)
         if kernels.installed():
             try:
                 kernels.try_out(on)
             except Exception:  # whatever compilers and drivers come up with
                 kernels.switch(on=False)  # torch's do the same, more slowly
-        return cls([model.narrow(torch.float16) for model in models], forbidden)
+        narrow = [model.narrow(torch.float16) for model in models]
+        return cls(narrow, forbidden, constrain=constrain)
 
     def search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
@@ -78,11 +89,21 @@ class TorchEngine:
         comes along 93% and 95% of the words whose source is known, with six layers and with two;
         the layer below it finds 83% and 39%, the step that reads the token 25% and 8%.
         """
-        each = [attended(model, pairs) for model in self.models]
+        each = [attended(transformer(model), pairs) for model in self.models]
         return [
             torch.stack(weights).mean(0).float().cpu().numpy()
             for weights in zip(*each, strict=True)
         ]
+
+
+def transformer(model: Transducer) -> Transformer:
+    """Return a model that is a Transformer, or say that it is none."""
+    if not isinstance(model, Transformer):
+        raise BadInput(
+            f"architecture = {model.config.architecture!r}: only a Transformer has attention in "
+            "layers and heads to look at"
+        )
+    return model
 
 
 def attended(model: Transformer, pairs: Sequence[tuple[Ints, Ints]]) -> list[Tensor]:

@@ -57,6 +57,8 @@ def export(run: Path, folder: Path) -> None:
 
 def _require_marian(model: ModelConfig) -> None:
     """Refuse by its name what Marian has no place for."""
+    if model.unlike_the_paper:
+        raise BadInput(f"{model.unlike_the_paper}: Marian has the paper's Transformer only")
     if model.positions != "sinusoidal":
         raise BadInput(f"positions = {model.positions!r}: Marian has sinusoidal positions only")
     if model.d_k != model.d_v:

@@ -1,5 +1,7 @@
 """`transduce paper`: one file an experiment."""
 
+from types import ModuleType
+
 import typer
 
 from transduce.cli.paper import figures
@@ -9,10 +11,10 @@ app = typer.Typer(help="The paper's tables, figures and claims, measured.", no_a
 
 @app.callback()
 def paper() -> None:
-    """The paper's tables, figures and claims, measured here beside the paper's own numbers."""
+    """Measure what the paper's tables, figures and text say, beside its own numbers."""
 
 
-MODULES = (figures,)
+MODULES: tuple[ModuleType, ...] = (figures,)
 for module in MODULES:
     name = module.__name__.rpartition(".")[2]
     app.command(name, epilog=module.EXAMPLES)(getattr(module, name))

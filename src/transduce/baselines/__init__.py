@@ -1,0 +1,1 @@
+"""What the paper compares itself with: the same trainer, the same search, the same scores."""
