@@ -1,6 +1,5 @@
 """Options that several commands have."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,7 +25,3 @@ Host = Annotated[
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")]
 Browser = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="DIR", help="A folder for the figures and pictures."),
-]

@@ -1,6 +1,5 @@
 """How our pictures look, and how they are written."""
 
-import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -83,14 +82,6 @@ def save(figure: "Figure", path: str | Path) -> None:
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending)
     with house_style(), replacing(path) as beside:
         figure.savefig(beside, format=ending[1:], metadata=undated)
-
-
-def as_svg(figure: "Figure") -> str:
-    """Return a picture as the text of an SVG file."""
-    written = io.StringIO()
-    with house_style():
-        figure.savefig(written, format="svg", metadata={"Date": None})
-    return written.getvalue()
 
 
 def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:

@@ -13,8 +13,9 @@ from transduce.errors import BadInput
 from transduce.inspection import Inspector
 from transduce.look.attention import Panel, panels
 from transduce.look.heads import jobs_of
-from transduce.look.style import as_svg, drawable
+from transduce.look.style import drawable
 from transduce.look.view import View
+from transduce.paper.drawing import svg
 from transduce.paper.finding import Finding, Picture, Table
 from transduce.paper.phenomena import (
     DISTANT,
@@ -101,7 +102,7 @@ class Studio:
             f"{steps} words away: {heads}. Sentence: {self.sentences[number]}"
         )
         rows = self._rows("3, long distance", link, view, to_distant)
-        return Drawn(Picture(caption, as_svg(figure)), rows, _judged("3", link), asdict(link))
+        return Drawn(Picture(caption, svg(figure)), rows, _judged("3", link), asdict(link))
 
     def anaphora(self) -> Drawn | str:
         """Draw Figure 4: all that a head looks at, and what it does from a pronoun."""
@@ -133,7 +134,7 @@ class Studio:
             _judged("4", link) + " Whether that is what the pronoun means is for the reader: "
             "no head was told."
         )
-        return Drawn(Picture(caption, as_svg(figure)), rows, note, asdict(link))
+        return Drawn(Picture(caption, svg(figure)), rows, note, asdict(link))
 
     def different_jobs(self) -> Drawn | str:
         """Draw Figure 5: two heads of a layer, each by itself."""
@@ -164,7 +165,7 @@ class Studio:
             "does most beyond one that looks at everything alike."
         )
         data = asdict(jobs) | {"jobs": named}
-        return Drawn(Picture(caption, as_svg(figure)), tuple(rows), said, data)
+        return Drawn(Picture(caption, svg(figure)), tuple(rows), said, data)
 
     def _rows(
         self, figure: str, link: Link, view: View, measure: Measure

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Out
 from transduce.errors import BadInput
 
 EXAMPLES = """
@@ -40,7 +39,9 @@ def figures(
         int | None,
         typer.Option(help="Of the encoder, from 1. Default: any above the middle, the strongest."),
     ] = None,
-    out: Out = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A folder for the pictures and figures.")
+    ] = None,
 ) -> None:
     """Draw the paper's Figures 3 to 5: distant words, pronouns, and heads with different jobs.
 
