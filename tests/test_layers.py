@@ -36,6 +36,7 @@ ORDER = [
     "linear",
     "fused",
     "packed_attention",
+    "additive",
     "attention",
     "cache",
     "transducer",

@@ -14,6 +14,17 @@ from typing import Any, ClassVar, Literal, Self
 from transduce.errors import BadSetting, did_you_mean
 
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
+# Settings that an architecture other than the Transformer has no use for, and what they must be.
+UNUSED: dict[str, dict[str, Any]] = {
+    "recurrent": {
+        "positions": "none",
+        "attention_dropout": 0.0,
+        "relu_dropout": 0.0,
+        "activation": "relu",
+        "neighbourhood": None,
+        "kernel": 3,
+    },
+}
 
 
 class Settings:
@@ -71,7 +82,7 @@ class ModelConfig(Settings):
     N: int = 6  # layers of the encoder, and of the decoder unless N_decoder says otherwise
     N_decoder: int | None = None
     d_model: int = 512
-    d_ff: int = 2048
+    d_ff: int = 2048  # inside the feed-forward layers; cells of each LSTM where recurrent
     h: int = 8
     d_k: int = 64  # not d_model // h: rows (B) vary it alone
     d_v: int = 64
@@ -108,6 +119,13 @@ class ModelConfig(Settings):
         r = self.neighbourhood
         self._require(r is None or r >= 1, "neighbourhood", "at least 1 token, its own")
         self._require(self.kernel >= 1, "kernel", "at least 1")
+        for name, value in UNUSED.get(self.architecture, {}).items():
+            expected = f"{'none' if value is None else repr(value)}, as it means nothing where"
+            self._require(
+                getattr(self, name) == value,
+                name,
+                f"{expected} architecture = {self.architecture!r}",
+            )
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(
                 "tie = 'all' needs a joint vocabulary: with separate ones tie 'decoder' or 'none'"

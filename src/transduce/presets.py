@@ -54,6 +54,25 @@ def student(**model: Any) -> Preset:
     )
 
 
+def recurrent(beside: Preset, *, N: int, cells: int, **train: Any) -> Preset:
+    """Return a recurrent model as large as a Transformer, trained as it is but for what is told.
+
+    Like GNMT (Wu et al. 2016), with layers fewer and narrower, one attention as wide as a layer,
+    and gradients clipped at 5.
+    """
+    model = beside.model.replace(
+        architecture="recurrent",
+        attention="additive",
+        positions="none",
+        N=N,
+        d_ff=cells,
+        h=1,
+        d_k=cells,
+        d_v=cells,
+    )
+    return Preset(model=model, train=beside.train.replace(clip=5.0, **train))
+
+
 TABLE_3 = {
     "base": row(),
     "A-h1": row(h=1, d_k=512, d_v=512),
@@ -109,7 +128,13 @@ FAST = {
     "base-12-1": row(N=12, N_decoder=1),
 }
 
-PRESETS = SMALL | FAST | TABLE_3
+# What the paper compares with, each about as large as `base`, or as `small`.
+BASELINES = {
+    "recurrent": recurrent(TABLE_3["base"], N=4, cells=704),
+    "recurrent-small": recurrent(SMALL["small"], N=3, cells=280),
+}
+
+PRESETS = SMALL | FAST | TABLE_3 | BASELINES
 
 
 def preset(name: str) -> Preset:
