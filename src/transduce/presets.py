@@ -69,6 +69,25 @@ def beside_small(*, lr_scale: float = 1.0, clip: float = 0.0, **model: Any) -> P
     )
 
 
+def recurrent(beside: Preset, *, N: int, cells: int, **train: Any) -> Preset:
+    """Return a recurrent model as large as a Transformer, trained as it is but for what is told.
+
+    Like GNMT (Wu et al. 2016), with layers fewer and narrower, one attention as wide as a layer,
+    and gradients clipped at 5.
+    """
+    model = beside.model.replace(
+        architecture="recurrent",
+        attention="additive",
+        positions="none",
+        N=N,
+        d_ff=cells,
+        h=1,
+        d_k=cells,
+        d_v=cells,
+    )
+    return Preset(model=model, train=beside.train.replace(clip=5.0, **train))
+
+
 TABLE_3 = {
     "base": row(),
     "A-h1": row(h=1, d_k=512, d_v=512),
@@ -127,6 +146,8 @@ FAST = {
 # What the paper compares itself with, at the size of `base` and of `small`. d_ff are the channels
 # inside, d_model those of the embeddings.
 BASELINES = {
+    "recurrent": recurrent(TABLE_3["base"], N=4, cells=704),
+    "recurrent-small": recurrent(SMALL["small"], N=3, cells=280),
     # Gehring et al. 2017: their 512 units and width 3, 12 layers of their 15 and 20.
     "convs2s": row(architecture="convs2s", N=12, d_ff=512, positions="learned"),
     "convs2s-small": beside_small(
