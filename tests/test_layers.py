@@ -36,6 +36,8 @@ ORDER = [
     "linear",
     "fused",
     "packed_attention",
+    "restricted",
+    "additive",
     "attention",
     "cache",
     "transducer",
