@@ -119,6 +119,8 @@ class ModelConfig(Settings):
         r = self.neighbourhood
         self._require(r is None or r >= 1, "neighbourhood", "at least 1 token, its own")
         self._require(self.kernel >= 1, "kernel", "at least 1")
+        if self.architecture == "recurrent" and self.attention == "additive":
+            self._require(self.scaled, "scaled", "true, for additive attention has no dot products")
         for name, value in UNUSED.get(self.architecture, {}).items():
             expected = f"{'none' if value is None else repr(value)}, as it means nothing where"
             self._require(

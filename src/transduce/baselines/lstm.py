@@ -17,9 +17,9 @@ from transduce.linear import Linear, packed, product
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A run read side by side: the first tokens of all its sentences, then the second ones, …
+    """A run read side by side: the first tokens of all its sentences, then the second, and so on.
 
-    The longest sentence comes first, so that those that end leave no holes: nothing is padded.
+    The longest sentence stands first, so that those that end leave no holes: nothing is padded.
     """
 
     sizes: Tensor  # (L,) sentences that have such a token; on the CPU, where kernels want it
@@ -85,9 +85,10 @@ def sequence(layer: Sequence[LSTM], x: Tensor, sizes: Tensor) -> Tensor:
     """Let an LSTM read a run step by step, or two of them from both ends. (T, inputs) -> (T, …)."""
     h = x.new_zeros(len(layer), int(sizes[0]), layer[0].cells)
     weights = _weights(layer, x.dtype)
+    biased, layers, dropout = True, 1, 0.0
     # On a GPU this is cuDNN's kernel, which wants to know whether a gradient will be asked for.
     learns, both_ways = torch.is_grad_enabled(), len(layer) == 2
-    y, _, _ = torch.lstm(x, sizes, (h, h), weights, True, 1, 0.0, learns, both_ways)
+    y, _, _ = torch.lstm(x, sizes, (h, h), weights, biased, layers, dropout, learns, both_ways)
     return y
 
 

@@ -1,5 +1,8 @@
 """How many FLOPs a step of training is worth, whatever a side spends on it."""
 
+from collections.abc import Callable
+
+from transduce.baselines import recurrent
 from transduce.config import ModelConfig
 
 
@@ -9,8 +12,13 @@ def flops(model: ModelConfig, source_tokens: int, target_tokens: int) -> int:
     A weight costs a token 2 forward and 4 backward. Attention scores are left out, and so is what
     padding costs: they are overhead to the side that has them.
     """
+    return 6 * PRODUCTS[model.architecture](model, source_tokens, target_tokens)
+
+
+def products(model: ModelConfig, source_tokens: int, target_tokens: int) -> int:
+    """Return the multiplications of the Transformer's weights with so many tokens, forward."""
     of_source, of_target = weights_met(model)
-    return 6 * (source_tokens * of_source + target_tokens * of_target)
+    return source_tokens * of_source + target_tokens * of_target
 
 
 def weights_met(model: ModelConfig) -> tuple[int, int]:
@@ -23,3 +31,9 @@ def weights_met(model: ModelConfig) -> tuple[int, int]:
     of_source = model.N * layer + model.depth_of_decoder * W_KV  # those of cross-attention
     of_target = model.depth_of_decoder * (layer + W_Q + W_O)
     return of_source, of_target + model.d_model * model.target_vocabulary
+
+
+PRODUCTS: dict[str, Callable[[ModelConfig, int, int], int]] = {
+    "transformer": products,
+    "recurrent": recurrent.products,
+}
