@@ -43,8 +43,15 @@ RECURRENT: dict[str, Any] = {
     "source_vocabulary": 50,
     "target_vocabulary": 50,
 }
-DOT = {"attention": "dot-product"}
-KINDS = [{}, DOT, DOT | {"scaled": False}, {"h": 2}, {"N": 1}, {"N": 2, "N_decoder": 4}]
+DOT: dict[str, Any] = {"attention": "dot-product"}
+KINDS: list[dict[str, Any]] = [
+    {},
+    DOT,
+    DOT | {"scaled": False},
+    {"h": 2},
+    {"N": 1},
+    {"N": 2, "N_decoder": 4},
+]
 FORBIDDEN = [PAD, BOS, UNK]
 
 

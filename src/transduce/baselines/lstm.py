@@ -44,7 +44,7 @@ class Steps:
         moved = torch.from_numpy(np.stack([order, back, rows]))
         if device.type == "cuda":  # pragma: no cover  (tests/test_gpu.py)
             moved = moved.pin_memory().to(device, non_blocking=True)
-        return cls(torch.from_numpy(real.sum(1)), *moved.unbind(), (S, L))
+        return cls(torch.from_numpy(real.sum(1)), moved[0], moved[1], moved[2], (S, L))
 
 
 class LSTM(Linear):
@@ -118,7 +118,7 @@ def taken(x: Tensor, index: Tensor) -> Tensor:
 def spread(x: Tensor, index: Tensor, shape: tuple[int, int]) -> Tensor:
     """Lay tokens out in rows, with 0 where there is none. (T, C), (T,) -> (S, L, C)."""
     rows = x.new_zeros(shape[0] * shape[1], x.size(-1))
-    return rows.index_copy(0, index, x).unflatten(0, shape)
+    return rows.index_copy(0, index, x).view(*shape, -1)
 
 
 class _Taken(torch.autograd.Function):
