@@ -20,8 +20,8 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 def small(architecture: str, seed: int = 0, **changes: Any) -> Transducer:
     """Return a small model with random weights, ready for evaluation; biases are none of 0."""
     torch.manual_seed(seed)
-    sizes = SMALL | ARCHITECTURES[architecture] | changes
-    model = build(ModelConfig(architecture=architecture, **sizes)).eval()
+    sizes = SMALL | ARCHITECTURES[architecture] | {"architecture": architecture} | changes
+    model = build(ModelConfig(**sizes)).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):

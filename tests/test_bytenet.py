@@ -1,6 +1,7 @@
 """ByteNet is its authors': dilated blocks, a decoder that stands on the encoder, a log path."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from transduce.linear import Linear
 from transduce.subwords import BOS
 
 
-def model_of(**changes: object) -> ByteNet:
+def model_of(**changes: Any) -> ByteNet:
     model = small("bytenet", **changes)
     assert isinstance(model, ByteNet)
     return model

@@ -47,7 +47,7 @@ def test_a_convolution_of_a_run_is_torchs_of_each_sentence(
     torch.manual_seed(0)
     lengths, reads = [1, 2, 2, 5, 13], taps(kernel, dilation, causal=causal)
     module = Convolution(Linear(kernel * 6, 4, bias=True), reads).double()
-    positions = lay([np.zeros(length) for length in lengths]).positions
+    positions = lay([np.zeros(length, dtype=np.int64) for length in lengths]).positions
     x = torch.randn(sum(lengths), 6, dtype=torch.float64, requires_grad=True)
     upstream = torch.randn(sum(lengths), 4, dtype=torch.float64)
     weights = [x, *module.parameters()]
@@ -168,7 +168,8 @@ def test_every_parameter_of_a_tiny_model_has_the_gradient_of_finite_differences(
 
         def of(*tensors: Tensor, model: Any = model, names: Any = names) -> Tensor:
             weights = dict(zip(names, tensors, strict=True))
-            return torch.func.functional_call(model, weights, (batch,)).sin().sum()
+            output: Tensor = torch.func.functional_call(model, weights, (batch,))
+            return output.sin().sum()
 
         torch.manual_seed(0)
         assert torch.autograd.gradcheck(of, values, fast_mode=True)
@@ -287,7 +288,7 @@ def test_a_setting_that_means_nothing_here_is_refused(
     architecture: str, setting: dict[str, Any]
 ) -> None:
     ((name, value),) = setting.items()
-    with pytest.raises(BadSetting, match=f"^{name} = {value!r}: expected .* for {architecture}"):
+    with pytest.raises(BadSetting, match=f"^{name} = {value!r}: expected .*{architecture}"):
         ModelConfig(architecture=architecture, **setting)  # type: ignore[arg-type]
 
 

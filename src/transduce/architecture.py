@@ -4,6 +4,7 @@ import torch
 
 from transduce.baselines.bytenet import ByteNet
 from transduce.baselines.convs2s import ConvS2S
+from transduce.baselines.recurrent import Recurrent
 from transduce.config import ModelConfig
 from transduce.model import Transformer
 from transduce.transducer import Transducer
@@ -12,6 +13,7 @@ MODELS: dict[str, type[Transducer]] = {
     "transformer": Transformer,
     "convs2s": ConvS2S,
     "bytenet": ByteNet,
+    "recurrent": Recurrent,
 }
 
 

@@ -7,16 +7,21 @@ import dataclasses
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from transduce.errors import BadInput, BadSetting, MissingExtra, did_you_mean
 from transduce.text import language_code
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from sacrebleu import BLEU
     from sacrebleu.metrics.base import Metric
+
+    Numbers = npt.NDArray[np.float64]
+    Times = npt.NDArray[np.int64]
 
 METRICS = ("bleu", "chrf", "ter")
 SEED = 12345  # of the bootstrap: sacrebleu's own, so that its samples and ours are the same
@@ -184,22 +189,54 @@ def _interval(
     sacrebleu draws the same samples but gives their mean and half the width, which may reach below
     0 or above 100; and in version 2.6 it fails where a sample of few lines scores nothing.
     """
+    counted = Counted.of(metric, hypotheses, references)
+    return middle([counted.score(times) for times in resampled(len(hypotheses), samples)])
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a metric counts in each line, so that any sample of the lines is scored at once."""
+
+    metric: "Metric"
+    statistics: "Numbers"  # (lines, counts)
+
+    @classmethod
+    def of(cls, metric: "Metric", hypotheses: list[str], references: list[str]) -> Self:
+        """Count once."""
+        import numpy as np
+
+        counts = metric._extract_corpus_statistics(hypotheses, [references])  # noqa: SLF001
+        return cls(metric, np.array(counts, dtype=np.float64))
+
+    def score(self, times: "Times") -> float:
+        """Score a sample in which each line stands so many times."""
+        counts = (times @ self.statistics).tolist()
+        return float(self.metric._compute_score_from_stats(counts).score)  # noqa: SLF001
+
+
+def counted_bleu(
+    hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
+) -> Counted:
+    """Count for BLEU, to compare systems on the same samples of lines."""
+    hypotheses, references = _lines(hypotheses, references)
+    metric = _bleu(language, lowercase=False, tokenize=None, force=True)
+    return Counted.of(metric, hypotheses, references)
+
+
+def resampled(lines: int, samples: int) -> Iterator["Times"]:
+    """Yield how often each line was drawn, for samples of as many lines; always the same ones."""
     import numpy as np
 
-    statistics = np.array(
-        metric._extract_corpus_statistics(hypotheses, [references]),  # noqa: SLF001
-        dtype=np.float64,
-    )  # (lines, counts)
     generator = np.random.default_rng(SEED)
-    values = []
     for _ in range(samples):
-        drawn = generator.choice(len(statistics), size=len(statistics), replace=True)
-        times = np.bincount(drawn, minlength=len(statistics))  # how often each line was drawn
-        counts = (times @ statistics).tolist()
-        values.append(float(metric._compute_score_from_stats(counts).score))  # noqa: SLF001
-    values.sort()
-    cut = samples // 40
-    return values[cut], values[-1 - cut]
+        yield np.bincount(generator.choice(lines, size=lines, replace=True), minlength=lines)
+
+
+def middle(values: Iterable[float]) -> tuple[float, float]:
+    """Return the ends of what is left when 2.5% are cut from either end."""
+    ordered = sorted(values)
+    cut = len(ordered) // 40
+    return ordered[cut], ordered[-1 - cut]
 
 
 def _metric(name: str, language: str | None, lowercase: bool, tokenize: str | None) -> "Metric":

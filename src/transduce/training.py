@@ -54,6 +54,7 @@ def train(
     target: str | Path | None = None,
     *,
     out: str | Path,
+    corpus: str | Path | None = None,
     start: str | Path | None = None,
     subwords_of: str | Path | None = None,
     codec: Codec | None = None,
@@ -69,7 +70,8 @@ def train(
 ) -> Path:
     """Train a translator from `source` to `target`, two files line by line (or one TSV).
 
-    Everything is kept in the folder `out`, which `Translator.load` and every command understand.
+    Everything is kept in the folder `out`, which `Translator.load` and every command understand,
+    but for the token files if a folder `corpus` is named, which several runs may share.
     Called again with the same arguments it goes on where it was stopped. `settings` are names and
     values as for `--set` on the command line; what is not set is chosen from the size of the data
     and the machine.
@@ -80,6 +82,7 @@ def train(
     """
     told = progress or Silent()
     run, settings = Path(out), dict(settings or {})
+    kept = run / "corpus" if corpus is None else Path(corpus)
     on = choose_device(device, told.say)
     if tensorboard:
         require_tensorboard()
@@ -103,22 +106,22 @@ def train(
             config = RunConfig(model=model, train=recipe)
             known_codec = basis.codec if basis else codec
             known = basis.config.languages if basis and basis.weights else None
-        corpus = prepare(
+        tokens = prepare(
             source,
             target,
-            run / "corpus",
+            kept,
             valid=valid,
             languages=languages_of(source, target, languages, known, told),
             train=config.train,
             max_len=config.model.max_len,
             codec=known_codec,
-            anew=not goes_on,
+            anew=not goes_on and (corpus is None or not kept.exists()),
             progress=told,
         )
         if not goes_on:
-            config = begun(corpus, preset, settings, on, told, basis)
+            config = begun(tokens, preset, settings, on, told, basis)
             config = dataclasses.replace(config, task=task, search=search or config.search)
-            corpus.codec.save(run / "subwords.json")
+            tokens.codec.save(run / "subwords.json")
             if basis and basis.weights:
                 save_tensors(run / START, load_tensors(basis.path))
         config.save(run)  # last, for it makes the folder a run
@@ -130,11 +133,10 @@ def train(
         if processes.first:
             stack.enter_context(locked(run))
         config = processes.from_first(begin_or_go_on)
-        corpus = open_corpus(run / "corpus")
         if not processes.first:
             told = Silent()
         Trainer(
-            run, config, corpus, on, told, tensorboard=tensorboard, processes=processes
+            run, config, open_corpus(kept), on, told, tensorboard=tensorboard, processes=processes
         ).run_to_end()
     return run
 
@@ -221,6 +223,8 @@ class Trainer:
                         f"stopped after step {state.step:,}; everything is saved in {self.run}: "
                         "the same command goes on from here"
                     )
+                if recipe.timed == "steps":
+                    began = time.monotonic() - now
                 before = time.monotonic() - began
             self.conclude(show)
 

@@ -1,0 +1,35 @@
+"""Pictures of findings: SVG text in the house style, and none where matplotlib is missing."""
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from transduce.errors import MissingExtra
+from transduce.look.style import house_style
+from transduce.paper.finding import Picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Drawn(NamedTuple):
+    """A picture, or the note that says why there is none."""
+
+    pictures: tuple[Picture, ...]
+    notes: list[str]
+
+
+def pictures(caption: str, draw: Callable[[], "Figure"]) -> Drawn:
+    """Draw a picture; what took hours to find is told without one too."""
+    try:
+        with house_style():
+            return Drawn((Picture(caption, svg(draw())),), [])
+    except MissingExtra as error:
+        return Drawn((), [f"There is no picture: {error}."])
+
+
+def svg(figure: "Figure") -> str:
+    """Return a picture as SVG, equal for equal pictures."""
+    with house_style(), io.StringIO() as file:
+        figure.savefig(file, format="svg", metadata={"Date": None})
+        return file.getvalue()

@@ -1,0 +1,313 @@
+"""Several trainings on one corpus, each for the same budget, translated and scored the same way.
+
+    DIR/
+      experiment.json      what all of them share: the texts, the settings, the budget
+      references.txt       of the test set
+      corpus/              token files, shared
+      ROW/                 a run folder, and of a finished one
+        result.json        what came out, and of which settings
+        translations.txt   of the test set, line by line
+
+A row that has its last two files is finished, wherever its weights are: they are deleted unless
+they are to be kept. Rows come in any order and in any number of sittings.
+"""
+
+import dataclasses
+import gc
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transduce.architecture import count_parameters
+from transduce.bench import hardware
+from transduce.bench.flops import flops
+from transduce.config import SearchConfig
+from transduce.corpus import Corpus, Input
+from transduce.errors import BadInput, BadRun
+from transduce.files import read_sealed, replacing, write_sealed
+from transduce.folder import RunConfig, last_checkpoint
+from transduce.history import read
+from transduce.machine import choose_device, cores, terminated_as_interrupted
+from transduce.paper.budget import Budget, pace, schedule
+from transduce.paper.rows import FORMAT, RESULT, Data, Result, Row
+from transduce.plan import begun, settled
+from transduce.preparation import prepare
+from transduce.presets import preset as find_preset
+from transduce.progress import Progress, Silent, duration
+from transduce.score import score
+from transduce.text import open_lines, read_pairs
+from transduce.training import train
+from transduce.translator import Translator
+
+EXPERIMENT, REFERENCES, CORPUS = "experiment.json", "references.txt", "corpus"
+TRANSLATIONS = "translations.txt"
+WEIGHTS = ("checkpoints", "best.safetensors", "model.safetensors")
+SAMPLES = 1000  # for intervals
+OTHERWISE = "go on with the same, or choose another folder"
+ENDS = ("steps", "seconds")
+PACED = ("validate_every", "save_every", "warmup", "lr_scale", "cooldown")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A folder of rows that share their texts, their budget and their search."""
+
+    name: str  # table2, table3
+    folder: Path
+    data: Data
+    settings: Mapping[str, str]  # shared by all rows, the budget among them
+    budget: Budget
+    validations: int = 2  # in all, of each row
+    saves: int = 2
+    rated: bool = False  # whether to measure what the machine can do
+    search: SearchConfig = field(default_factory=SearchConfig)
+    device: str = "auto"
+    keep_weights: bool = False
+
+    def open(self) -> None:
+        """Begin the folder, or refuse one that was begun with something else."""
+        self.data.require()
+        path = self.folder / EXPERIMENT
+        if path.exists():
+            self._require_same(read_sealed(path, FORMAT, "an experiment"))
+            return
+        if self.folder.exists() and not self.folder.is_dir():
+            raise BadInput(f"--out {self.folder} is a file: expected a folder")
+        foreign = [] if not self.folder.exists() else [one.name for one in self.folder.iterdir()]
+        if foreign:
+            raise BadRun(
+                f"{self.folder} holds something else ({min(foreign)}): choose another folder"
+            )
+        inputs = [dataclasses.asdict(file.describe()) for file in self.data.files]
+        write_sealed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
+
+    def _shared(self) -> dict[str, Any]:
+        return {
+            "experiment": self.name,
+            "languages": list(self.data.pair()),
+            "parts": [len(part or ()) for part in (self.data.valid, self.data.test)],
+            "settings": dict(sorted(self.settings.items())),
+            "search": self.search.to_json(),
+        }
+
+    def _require_same(self, before: Mapping[str, Any]) -> None:
+        now = self._shared()
+        if before["experiment"] != now["experiment"]:
+            raise BadRun(
+                f"{self.folder} holds {before['experiment']}, not {now['experiment']}: "
+                "choose another folder"
+            )
+        for kind in ("settings", "search"):
+            names = sorted({*before[kind], *now[kind]}, key=lambda name: (name not in ENDS, name))
+            for name in names:  # of a budget's settings the budget itself first
+                old, new = before[kind].get(name, "not set"), now[kind].get(name, "not set")
+                if old != new:
+                    raise BadRun(
+                        f"{self.folder} was begun with {name} = {old}, not {new}: {OTHERWISE}"
+                    )
+        old_files = [Input(**one) for one in before["inputs"]]
+        same = before["parts"] == now["parts"] and before["languages"] == now["languages"]
+        for file, old in zip(self.data.files, old_files, strict=False):
+            if not file.agrees(old):
+                raise BadRun(
+                    f"{file.path} is another text than {old.path}, which {self.folder} was begun "
+                    f"with: {OTHERWISE}"
+                )
+        if not same or len(old_files) != len(self.data.files):
+            raise BadRun(
+                f"{self.folder} was begun with other validation or test text, or other languages: "
+                f"{OTHERWISE}"
+            )
+
+    def finished(self, row: Row) -> Result | None:
+        """Return the result of a row that needs nothing more."""
+        folder = self.folder / row.name
+        if not ((folder / RESULT).exists() and (folder / TRANSLATIONS).exists()):
+            return None
+        result = Result.load(folder)
+        if result.fingerprint != row.fingerprint:
+            raise BadRun(
+                f"{folder / RESULT} is of another run, with other settings: "
+                "delete the folder to train that row anew"
+            )
+        return result
+
+    def translations(self, row: Row) -> list[str]:
+        """Return what a finished row made of the test set."""
+        return list(open_lines(self.folder / row.name / TRANSLATIONS))
+
+    def references(self) -> list[str]:
+        """Return what the test set should have been translated to."""
+        return list(open_lines(self.folder / REFERENCES))
+
+    def run(self, rows: Sequence[Row], progress: Progress) -> None:
+        """Train, translate and score the rows that are not finished."""
+        left = [row for row in rows if self.finished(row) is None]
+        for row in left:  # what is mistyped is refused before anything is trained
+            settled(find_preset(row.preset), row.settings, None)
+        if done := len(rows) - len(left):
+            progress.say(f"{done} of {len(rows)} rows are finished and stay as they are")
+        if not left:
+            return
+        with terminated_as_interrupted():
+            corpus = self._corpus(left[0], progress)
+            test = self._test(corpus)
+            _write(self.folder / REFERENCES, [right for _, right in test])
+            for number, row in enumerate(left, start=1):
+                progress.say(f"{row.name}: row {number} of {len(left)} to do")
+                self._do(row, corpus, [left for left, _ in test], progress)
+
+    def _corpus(self, row: Row, progress: Progress) -> Corpus:
+        """Prepare the token files, which all rows share."""
+        model, recipe = settled(find_preset(row.preset), row.settings, None)
+        return prepare(
+            *self.data.train,
+            self.folder / CORPUS,
+            valid=self.data.valid,
+            languages=self.data.pair(),
+            train=recipe,
+            max_len=model.max_len,
+            progress=progress,
+        )
+
+    def _test(self, corpus: Corpus) -> list[tuple[str, str]]:
+        """Return the sentences to translate and their references."""
+        if given := self.data.test or self.data.valid:
+            return list(read_pairs(*given))
+        codec, part = corpus.codec, corpus.valid
+        pairs = [part.pair(place) for place in range(len(part))]
+        return [
+            (codec.source.decode(source.tolist()), codec.target.decode(target.tolist()))
+            for source, target in pairs
+        ]
+
+    def _do(self, row: Row, corpus: Corpus, sources: Sequence[str], progress: Progress) -> None:
+        """Train, translate and score one row."""
+        run = self.folder / row.name
+        source, target = self.data.train
+        train(
+            source,
+            target,
+            out=run,
+            corpus=self.folder / CORPUS,
+            valid=self.data.valid,
+            languages=self.data.languages,
+            preset=row.preset,
+            settings=self._settings(row, corpus, progress),
+            device=self.device,
+            progress=progress,
+        )
+        free_memory()
+        outputs = self._translated(run, sources, progress)
+        free_memory()
+        _write(run / TRANSLATIONS, outputs)
+        result = self._result(row, run, corpus, outputs)
+        result.save(run)
+        if not self.keep_weights:
+            for name in WEIGHTS:
+                _remove(run / name)
+        progress.say(
+            f"{row.name}: BLEU {result.bleu:.2f} ({result.low:.2f} to {result.high:.2f}), "
+            f"perplexity {result.perplexity:.2f}, {result.steps:,} steps in "
+            f"{duration(result.seconds)}"
+        )
+
+    def _settings(self, row: Row, corpus: Corpus, progress: Progress) -> dict[str, str]:
+        """Return a row's settings; where time is the budget, with a schedule for its pace."""
+        if self.budget.seconds is None or not self.budget.is_time:
+            return dict(row.settings)
+        run = self.folder / row.name
+        if (run / "config.json").exists():
+            recipe = RunConfig.load(run).train.to_json()
+            return {name: str(recipe[name]) for name in PACED} | dict(row.settings)
+        device = choose_device(self.device)
+        config = begun(corpus, row.preset, row.settings, device, Silent())
+        steps = round(self.budget.seconds * pace(config, corpus, device))
+        free_memory()
+        progress.say(f"{row.name} makes about {steps:,} steps in {self.budget}")
+        fit = schedule(steps, config.train, self.validations, self.saves)
+        return fit | dict(row.settings)
+
+    def _translated(self, run: Path, sources: Sequence[str], progress: Progress) -> list[str]:
+        translator = Translator.load(run, device=self.device, engine="torch")
+        with progress.track("translating", len(sources), "sentences") as advance:
+            found = translator.stream(sources, advance=advance, **self.search.to_json())
+            return [one.text for one in found]
+
+    def _result(self, row: Row, run: Path, corpus: Corpus, outputs: Sequence[str]) -> Result:
+        config, newest = RunConfig.load(run), last_checkpoint(run)
+        assert newest is not None
+        state = newest.state()
+        (bleu,) = score(
+            outputs,
+            self.references(),
+            metrics=("bleu",),
+            language=corpus.languages[1],
+            confidence=SAMPLES,
+        )
+        assert bleu.low is not None
+        assert bleu.high is not None
+        history = read(run, row.name)
+        curve = validations(history.rows, history.seconds)
+        speeds = history.curve("target_tokens_per_second", None).y
+        tokens = corpus.manifest.train
+        return Result(
+            name=row.name,
+            preset=row.preset,
+            fingerprint=row.fingerprint,
+            bleu=bleu.value,
+            low=bleu.low,
+            high=bleu.high,
+            signature=bleu.signature,
+            perplexity=curve[-1]["valid_perplexity"],
+            parameters=count_parameters(config.model),
+            steps=state["step"],
+            epochs=state["epochs"],
+            seconds=state["seconds"],
+            tokens_per_second=sorted(speeds)[len(speeds) // 2] if speeds else 0.0,
+            flops=state["epochs"] * flops(config.model, tokens.source_tokens, tokens.target_tokens),
+            model=config.model.to_json(),
+            recipe=config.train.to_json(),
+            curve=curve,
+            machine=self._machine(config.device),
+        )
+
+    def _machine(self, device: str) -> dict[str, Any]:
+        found = hardware.describe(device, cores(), ["torch"])
+        return found | ({"matrix": hardware.matrix_rate(device, cores())} if self.rated else {})
+
+
+def validations(
+    rows: Sequence[Mapping[str, float]], seconds: Callable[[Sequence[float]], list[float]]
+) -> list[dict[str, float]]:
+    """Return what each validation found, after how many steps and how much time."""
+    found = [row for row in rows if "valid_perplexity" in row]
+    times = seconds([row["step"] for row in found])
+    names = ("step", "valid_perplexity", "valid_bleu")
+    return [
+        {"seconds": round(time, 3)} | {name: row[name] for name in names if name in row}
+        for row, time in zip(found, times, strict=True)
+    ]
+
+
+def free_memory() -> None:
+    """Give back what a model held of a GPU's memory."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    with replacing(path) as beside:
+        beside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

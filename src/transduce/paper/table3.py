@@ -1,0 +1,294 @@
+"""Table 3: which parts of the Transformer matter; every row a preset, each for the same budget."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from transduce.errors import BadSetting, did_you_mean
+from transduce.look.style import drawable
+from transduce.paper.budget import PAPERS_STEPS, Budget, schedule, scheduled
+from transduce.paper.drawing import pictures
+from transduce.paper.facts import TABLE_3 as PAPER
+from transduce.paper.finding import Finding, Table
+from transduce.paper.rows import Data, Result, Row
+from transduce.paper.runs import Experiment
+from transduce.paper.statistics import FEWEST, Correlation, Resampled, spearman
+from transduce.presets import TABLE_3, Preset
+from transduce.progress import Progress
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BASE = "base"
+SHRUNK = ("d_model", "d_ff", "d_k", "d_v")
+COLUMNS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "positions")
+LARGE = {"C-N2": "N = 2", "A-h1": "h = 1", "C-d256": "d_model = 256"}  # effects of a BLEU or more
+TITLE = "Table 3: variations on the Transformer"
+SAID = (
+    "Changing one part of the base model at a time, on English to German (newstest2013): a single "
+    "head is 0.9 BLEU worse than eight and too many are worse too; smaller keys hurt; bigger "
+    "models are better; dropout helps against overfitting; learned positions do as well as "
+    "sinusoids."
+)
+
+
+def table3(
+    data: Data,
+    *,
+    out: Path,
+    rows: Sequence[str] = (),
+    budget: Budget,
+    shrink: int = 1,
+    settings: Mapping[str, str] | None = None,
+    device: str = "auto",
+    keep_weights: bool = False,
+    gather: bool = False,
+    progress: Progress,
+) -> Finding:
+    """Train rows of Table 3 (all by default) that are not finished, and tell what all gave.
+
+    `rows` are names of presets, or letters of their groups; `shrink` divides widths; `settings`
+    are for every row, but what a row itself changes stands. With `gather` nothing is trained.
+    """
+    chosen = named(rows)
+    if shrink < 1:
+        raise BadSetting(f"--shrink {shrink}: expected 1 or more, to divide widths by")
+    shared = {"average": "1", "keep": "1", "validate_bleu": "0"}
+    shared |= budget.settings()
+    if not budget.is_time:
+        shared |= schedule(budget.steps or PAPERS_STEPS, TABLE_3[BASE].train, 2, 2)
+    shared |= settings or {}
+    experiment = Experiment(
+        name="table3",
+        folder=out,
+        data=data,
+        settings=shared | ({"shrink": str(shrink)} if shrink > 1 else {}),
+        budget=budget,
+        device=device,
+        keep_weights=keep_weights,
+    )
+    every = {name: row_of(name, shared, shrink) for name in TABLE_3}
+    experiment.open()
+    if not gather:
+        experiment.run([every[name] for name in chosen], progress)
+    results = {name: result for name, row in every.items() if (result := experiment.finished(row))}
+    if not results:
+        return Finding(name="table3", title=TITLE, said=SAID, notes=("No row is finished yet.",))
+    progress.say(f"comparing {len(results)} rows on samples of the test sentences")
+    translations = {name: experiment.translations(every[name]) for name in results}
+    resampled = Resampled(translations, experiment.references(), data.pair()[1])
+    return found(results, resampled, budget, shrink)
+
+
+def named(rows: Sequence[str]) -> list[str]:
+    """Return the presets that names and letters of groups mean, in the order of the table."""
+    groups = {name.partition("-")[0] for name in TABLE_3 if "-" in name}
+    wanted: set[str] = set()
+    for name in rows or list(TABLE_3):
+        own = {one for one in TABLE_3 if name == one or (name in groups and one[0] == name)}
+        if not own:
+            known = [*sorted(groups), *TABLE_3]
+            raise BadSetting(
+                f"there is no row {name}.{did_you_mean(name, known)} "
+                f"The groups and rows are: {', '.join(known)}"
+            )
+        wanted |= own
+    return [name for name in TABLE_3 if name in wanted]
+
+
+def row_of(name: str, shared: Mapping[str, str], shrink: int) -> Row:
+    """Return a row: the shared settings fill what the paper leaves blank in it."""
+    preset = TABLE_3[name]
+    own = set(changes(preset))
+    settings = {key: value for key, value in shared.items() if key not in own}
+    if shrink > 1:
+        for key in SHRUNK:
+            settings.setdefault(key, str(shrunk(getattr(preset.model, key), shrink)))
+    return Row(name=name, preset=name, settings=settings)
+
+
+def shrunk(width: int, by: int) -> int:
+    """Divide a width; an even one, for positions are sine and cosine pairs."""
+    return max(2, width // by // 2 * 2)
+
+
+def changes(preset: Preset) -> dict[str, object]:
+    """Return the columns in which a row differs from the base model."""
+    base = TABLE_3[BASE]
+    found = {}
+    for key in COLUMNS:
+        part = "train" if key == "eps_ls" else "model"
+        value = getattr(getattr(preset, part), key)
+        if value != getattr(getattr(base, part), key):
+            found[key] = value
+    return found
+
+
+def found(
+    results: Mapping[str, Result], resampled: Resampled, budget: Budget, shrink: int
+) -> Finding:
+    """Put the rows beside the paper's."""
+    columns = (
+        *("row", "what differs", "steps", "PPL", "BLEU", "95% interval", "to base", "interval"),
+        *("params (M)", "paper: PPL", "BLEU", "to base", "params (M)"),
+    )
+    rows = tuple(_line(result, results, resampled) for result in results.values())
+    correlation = resampled.correlation({name: one.bleu for name, one in PAPER.items()})
+    picture = pictures(
+        "How far each row lies from base, here and in the paper. Where the two marks of a row are "
+        "on the same side, both say that the change helps, or that it hurts.",
+        lambda: draw(results, resampled),
+    )
+    notes = [*_agreement(results, correlation), *_effects(results, resampled)]
+    notes += _scaled(results, budget, shrink) + picture.notes
+    return Finding(
+        name="table3",
+        title=TITLE,
+        said=SAID,
+        tables=(Table(f"Each row trained for {budget}", columns, rows),),
+        pictures=picture.pictures,
+        notes=tuple(notes),
+        data={
+            "results": {name: result.brief for name, result in results.items()},
+            "correlation": None if correlation is None else correlation.value,
+            "machine": next(iter(results.values())).machine,
+        },
+    )
+
+
+def _line(result: Result, results: Mapping[str, Result], resampled: Resampled) -> tuple[str, ...]:
+    name, paper = result.name, PAPER[result.name]
+    difference = interval = theirs = ""
+    if name != BASE:
+        theirs = f"{paper.bleu - PAPER[BASE].bleu:+.1f}"
+        if BASE in results:
+            difference = f"{result.bleu - results[BASE].bleu:+.2f}"
+            low, high = resampled.difference(name, BASE)
+            interval = f"{low:+.2f} to {high:+.2f}"
+    millions = PAPER[BASE].parameters if paper.parameters is None else paper.parameters
+    return (
+        *(name, _words(result), f"{result.steps:,}", f"{result.perplexity:.2f}"),
+        *(f"{result.bleu:.2f}", f"{result.low:.2f} to {result.high:.2f}", difference, interval),
+        f"{result.parameters / 1e6:.1f}",
+        *(f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}", theirs, f"{millions:.0f}"),
+    )
+
+
+def _words(result: Result) -> str:
+    """Say what a row changes, as it was trained here."""
+    own = {**result.model, **result.recipe}
+    words = [f"{key} {own[key]}" for key in changes(TABLE_3[result.name]) if key != "positions"]
+    if own["positions"] != TABLE_3[BASE].model.positions:
+        words.append(f"{own['positions']} positions")
+    return ", ".join(words)
+
+
+def _agreement(results: Mapping[str, Result], correlation: Correlation | None) -> list[str]:
+    if correlation is None:
+        return [f"Ranks are compared of {FEWEST} rows or more that differ."]
+    perplexity = spearman(
+        [one.perplexity for one in results.values()],
+        [PAPER[name].perplexity for name in results],
+    )
+    said = (
+        f"Rank correlation (Spearman) with the paper's BLEU over {correlation.rows} rows: "
+        f"{correlation}, by resampling the test sentences; of perplexity: {perplexity:.2f}. "
+        "What another seed would change is in neither."
+    )
+    return [said]
+
+
+def _effects(results: Mapping[str, Result], resampled: Resampled) -> list[str]:
+    """Tell which of the paper's large effects hold here beyond the interval."""
+    there = [name for name in LARGE if name in results and BASE in results]
+    if not there:
+        return []
+    said = []
+    for name in there:
+        low, high = resampled.difference(name, BASE)
+        verdict = "below base" if high < 0 else "above base" if low > 0 else "not told apart"
+        said.append(f"{LARGE[name]}: {verdict} ({low:+.2f} to {high:+.2f})")
+    return [f"The paper's large effects, 95% intervals of the difference: {'; '.join(said)}."]
+
+
+def _scaled(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[str]:
+    """Tell what was scaled down, and by how much."""
+    one = next(iter(results.values()))
+    recipe = one.recipe
+    batch, vocabulary = recipe["batch_tokens"], one.model["target_vocabulary"]
+    first = (
+        f"Scaled down: {budget} of {batch:,} tokens a side for every row, "
+        f"{min(r.epochs for r in results.values()):.1f} passes over the training text or more, "
+        "instead of 100,000 steps of 25,000 tokens (300,000 for big); "
+        f"a vocabulary of {vocabulary:,} instead of 37,000."
+    )
+    notes = [first]
+    if shrink > 1:
+        notes.append(f"d_model, d_ff, d_k and d_v are divided by {shrink} in every row.")
+    notes.append(scheduled(recipe, budget))
+    notes.append(
+        "Beam 4, alpha 0.6, no averaging of checkpoints, as in the paper; BLEU by sacreBLEU "
+        f"({one.signature}), the paper's is tokenised."
+    )
+    spent = sorted({r.steps for r in results.values()})
+    if budget.seconds is None and len(spent) > 1:
+        notes.append(f"Not the same budget: rows made {spent[0]:,} to {spent[-1]:,} steps.")
+    return notes
+
+
+def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
+    """Draw how far each row lies from base, here and in the paper: a line a row."""
+    from matplotlib.figure import Figure
+
+    from transduce.look.style import COLOURS, QUIET
+
+    names = list(results)[::-1]  # the first on top
+    places = range(len(names))
+    figure = Figure(figsize=(10, 1.6 + 0.3 * len(names)), dpi=100, layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    centre = results.get(BASE)
+    middle = centre.bleu if centre else fmean(one.bleu for one in results.values())
+    ours = [results[name].bleu - middle for name in names]
+    whiskers = [
+        resampled.difference(name, BASE) if centre else (x, x)
+        for name, x in zip(names, ours, strict=True)
+    ]
+    reach = [
+        [x - low for x, (low, _) in zip(ours, whiskers, strict=True)],
+        [high - x for x, (_, high) in zip(ours, whiskers, strict=True)],
+    ]
+    papers_middle = PAPER[BASE].bleu if centre else fmean(PAPER[name].bleu for name in names)
+    look = {"linestyle": "", "markersize": 7}
+    left.errorbar(
+        ours,
+        places,
+        xerr=[[max(0, x) for x in side] for side in reach],
+        color=COLOURS[0],
+        marker="o",
+        elinewidth=1.2,
+        label="here, with its 95% interval",
+        **look,
+    )
+    theirs = {"color": COLOURS[1], "marker": "D", "markerfacecolor": "none", **look}
+    left.plot(
+        [PAPER[name].bleu - papers_middle for name in names], places, label="in the paper", **theirs
+    )
+    scale = centre.perplexity if centre else fmean(one.perplexity for one in results.values())
+    papers_scale = fmean(PAPER[name].perplexity for name in ([BASE] if centre else names))
+    right.plot(
+        [results[name].perplexity / scale for name in names],
+        places,
+        color=COLOURS[0],
+        marker="o",
+        **look,
+    )
+    right.plot([PAPER[name].perplexity / papers_scale for name in names], places, **theirs)
+    to = "base" if centre else "the mean of these rows"
+    left.set(title=f"BLEU, from {to}: right is better", xlabel="BLEU", yticks=places)
+    left.set_yticklabels([drawable(name) for name in names])
+    right.set(title=f"Perplexity, times {to}: left is better", xlabel="times")
+    left.axvline(0, color=QUIET, linewidth=0.8)
+    right.axvline(1, color=QUIET, linewidth=0.8)
+    figure.legend(loc="outside lower left", ncols=2)
+    return figure
