@@ -224,7 +224,8 @@ class Experiment:
             return {name: str(recipe[name]) for name in PACED} | dict(row.settings)
         device = choose_device(self.device)
         config = begun(corpus, row.preset, row.settings, device, Silent())
-        steps = round(self.budget.seconds * pace(config, corpus, device))
+        measured = pace(config, corpus, device, self.budget.seconds / 20)
+        steps = round(self.budget.seconds * measured)
         free_memory()
         progress.say(f"{row.name} makes about {steps:,} steps in {self.budget}")
         fit = schedule(steps, config.train, self.validations, self.saves)
@@ -296,8 +297,8 @@ def free_memory() -> None:
     """Give back what a model held of a GPU's memory."""
     import torch
 
-    gc.collect()
     if torch.cuda.is_available():
+        gc.collect()
         torch.cuda.empty_cache()
 
 
