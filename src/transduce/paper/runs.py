@@ -58,7 +58,7 @@ class Experiment:
     folder: Path
     data: Data
     settings: Mapping[str, str]  # shared by all rows, the budget among them
-    budget: Budget
+    budget: Budget = field(default_factory=Budget)  # none in time: the settings tell it
     validations: int = 2  # in all, of each row
     saves: int = 2
     rated: bool = False  # whether to measure what the machine can do

@@ -9,7 +9,7 @@ from transduce.cli.paper.options import BUDGET, TEXTS, settings_of
 
 if TYPE_CHECKING:
     from transduce.paper.claims import Trial
-    from transduce.paper.runs import Data
+    from transduce.paper.rows import Data
 
 PAIRS, HELD = 20_000, 500
 
@@ -49,7 +49,7 @@ def data_of(
     from transduce.errors import BadInput
     from transduce.paper.claims import TEXTS as FOLDER
     from transduce.paper.claims import pocket_texts
-    from transduce.paper.runs import Data
+    from transduce.paper.rows import Data
 
     if source is not None:
         return Data(train=(source, target), valid=valid, test=test, languages=languages)
