@@ -27,6 +27,15 @@ Tokens = npt.NDArray[np.integer[Any]]
 POOL = 200  # batches whose sentences are sorted together: equal lengths meet, order stays random
 
 
+def reach(r: int, *, causal: bool = False) -> tuple[int, int]:
+    """Return how many tokens before and after its own are in a neighbourhood of r (paper 4).
+
+    Differs: the paper says "centred"; of an even r the one more stands before. What is causal has
+    the half before its own.
+    """
+    return r // 2, 0 if causal else (r - 1) // 2
+
+
 @dataclass(frozen=True, slots=True)
 class SelfView:
     """Who meets whom in self-attention: each sentence itself, equal lengths side by side."""
@@ -51,6 +60,17 @@ class Ranges(NamedTuple):
     last: Tensor  # (queries,) one past it
     seen_first: Tensor  # (keys,)
     seen_last: Tensor  # (keys,)
+
+    def around(self, r: int) -> "Ranges":
+        """Narrow those of a run that sees itself to the r tokens around each (paper 4)."""
+        before, after = reach(r)
+        own = torch.arange(len(self.first), dtype=self.first.dtype, device=self.first.device)
+        return Ranges(
+            torch.maximum(self.first, own - before),
+            torch.minimum(self.last, own + after + 1),
+            torch.maximum(self.seen_first, own - after),
+            torch.minimum(self.seen_last, own + before + 1),
+        )
 
 
 class CrossGroup(NamedTuple):

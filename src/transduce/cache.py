@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from transduce import kernels
 from transduce.attention import attend_few
+from transduce.batches import reach
 from transduce.config import ModelConfig
 
 GRAIN = 16  # steps by which a cache that can grow does so, at the least
@@ -37,6 +38,8 @@ class Cache:
         self.config, self.k = config, hypotheses
         N, device = config.depth_of_decoder, like.device
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
+        r = config.neighbourhood
+        self.near = None if r is None else reach(r, causal=True)[0]  # steps of the past that count
         of_source, of_own = (N, slots, config.h, room[0]), (N, slots, config.h, room[1], hypotheses)
         # Keys, then values.
         self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]
@@ -95,13 +98,20 @@ class Cache:
             now[:, None, None].expand(-1, self.k, 1),
             self.hypotheses[None, :, None].expand(len(now), -1, 1),
         )
-        if kernels.usable(self.ancestors):
+        if self.by_kernels(self.ancestors):
             return
         self.used, self.now = (source, steps), now
         seen = self.ancestors[:, :, :steps, None] == self.hypotheses  # (S, k, steps, k)
+        if self.near is not None:
+            places = torch.arange(steps, device=now.device)
+            seen &= (places >= now[:, None] - self.near)[:, None, :, None]
         self.own_mask = self._mask(seen.flatten(2))
         real = torch.arange(source, device=now.device) < self.source_lengths[:, None]
         self.source_mask = self._mask(real[:, None])
+
+    def by_kernels(self, x: Tensor) -> bool:
+        """Tell whether our kernels can attend: they know dot products alone."""
+        return kernels.usable(x) and self.config.attention == "dot-product"
 
     def _mask(self, allowed: Tensor) -> Tensor:
         """Turn a mask into what is added to all heads' scores: once for all layers."""
@@ -123,21 +133,23 @@ class Own:
     cache: Cache
     layer: int
 
-    def attend(self, projected: Tensor) -> Tensor:
+    def attend(self, projected: Tensor, v_a: Tensor | None = None) -> Tensor:
         """Let each hypothesis see its own past and itself. (R, H * (2 d_k + d_v)) -> (R, …)."""
         cache = self.cache
         keys, values = (part[self.layer] for part in cache.own)  # (S, H, room, k, C)
-        if kernels.usable(projected):
+        if cache.by_kernels(projected):
             from transduce.kernels import decoding
 
-            return decoding.own(projected, keys, values, cache.ancestors, cache.lengths)
+            return decoding.own(
+                projected, keys, values, cache.ancestors, cache.lengths, near=cache.near
+            )
         q, *new = projected.split([cache.sizes[0], *cache.sizes], dim=-1)
         for cached, part in zip((keys, values), new, strict=True):
             heads = part.unflatten(0, (-1, cache.k)).unflatten(-1, (cache.config.h, -1))
             cached[cache.every, :, cache.now] = heads.transpose(1, 2)
         used = cache.used[1] * cache.k
         keys, values = (part.flatten(0, 1).flatten(1, 2)[:, :used] for part in (keys, values))
-        return attend_few(q, keys, values, cache.own_mask, cache.config.h)
+        return attend_few(q, keys, values, cache.own_mask, cache.config.h, v_a)
 
 
 @dataclass(slots=True)
@@ -147,13 +159,13 @@ class Source:
     cache: Cache
     layer: int
 
-    def attend(self, projected: Tensor) -> Tensor:
+    def attend(self, projected: Tensor, v_a: Tensor | None = None) -> Tensor:
         """Let each hypothesis see the source of its sentence. (R, H * d_k) -> (R, H * d_v)."""
         cache = self.cache
         keys, values = (part[self.layer] for part in cache.source)  # (S, H, room, C)
-        if kernels.usable(projected):
+        if cache.by_kernels(projected):
             from transduce.kernels import decoding
 
             return decoding.source(projected, keys, values, cache.source_lengths)
         keys, values = (part.flatten(0, 1)[:, : cache.used[0]] for part in (keys, values))
-        return attend_few(projected, keys, values, cache.source_mask, cache.config.h)
+        return attend_few(projected, keys, values, cache.source_mask, cache.config.h, v_a)

@@ -208,7 +208,8 @@ class _Intake:
         begins = lengths.cumsum() - lengths
         self.begins = dict(zip(by_length, begins.tolist(), strict=True))
         device = self.models[0].output.device
-        if kernels.usable(self.models[0].output):
+        packs = all(model.packs for model in self.models)
+        if packs and kernels.usable(self.models[0].output):
             first, last = np.repeat(begins, lengths), np.repeat(begins + lengths, lengths)
             arrays = np.stack([np.concatenate(sources), positions(lengths), first, last])
             tokens, places, *ends = torch.from_numpy(arrays.astype(np.int32)).to(device).unbind()

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transduce import kernels
 from transduce import loss as losses
 from transduce.batches import Batch, Grouped, Ints, Layout, Place, unflatten
-from transduce.config import TrainConfig
+from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import Part
 from transduce.errors import BadSetting
 from transduce.feed import Update
@@ -242,9 +242,10 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
         precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
         if precision == "float32":
             say(f"{torch.cuda.get_device_name(device)} has no bf16: training in float32, slower")
-    if model.config.attention_dropout:
-        say("attention_dropout: attention goes by torch's kernels, which is slower")
-    if model.config.attention_dropout or not model.packs:
+    unknown = _unknown(model.config)
+    if unknown:
+        say(f"{unknown}: attention goes by torch's kernels, which is slower")
+    if unknown or not model.packs:
         return False, precision
     kernels.switch(on=recipe.kernels)
     if not recipe.kernels:
@@ -259,6 +260,14 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
         say(f"our kernels do not work here, torch's are used, which is slower: {_line(error)}")
         return False, precision
     return True, precision
+
+
+def _unknown(config: ModelConfig) -> str:
+    """Return the setting that our kernels of attention do not know, if there is one."""
+    if config.attention_dropout:
+        return "attention_dropout"
+    additive = config.architecture == "transformer" and config.attention == "additive"
+    return "attention = 'additive'" if additive else ""
 
 
 def _line(error: Exception) -> str:

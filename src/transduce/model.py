@@ -138,6 +138,7 @@ class Transformer(Transducer):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
+        self.packs = config.attention == "dot-product"  # as our kernels do
         self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config) for _ in range(config.depth_of_decoder)
@@ -148,20 +149,27 @@ class Transformer(Transducer):
     def encode(self, source: Run) -> Tensor:
         """Transform a run of source sentences. -> (T, d_model)."""
         x = self.source_embedding(source.tokens, source.positions)
+        view = self._near(source.view)
         for layer in self.encoder:
-            x = self._through(layer, x, source.view)
+            x = self._through(layer, x, view)
         return x  # type: ignore[no-any-return]
 
     def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
         """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
         x = self.target_embedding(target.tokens, target.positions)
+        view = self._near(target.view)
         for layer in self.decoder:
             if isinstance(cross, Ranges):
-                x = self._through(layer, x, target.view, memory, cross)
+                x = self._through(layer, x, view, memory, cross)
             else:
                 source = layer.cross_attention.keys_values(memory, cross)
-                x = self._through(layer, x, target.view, source, cross.groups)
+                x = self._through(layer, x, view, source, cross.groups)
         return x  # type: ignore[no-any-return]
+
+    def _near(self, view: SelfView | Ranges) -> SelfView | Ranges:
+        """Narrow ranges to the neighbourhood (4), once for all layers; groups they narrow."""
+        r = self.config.neighbourhood
+        return view.around(r) if r is not None and isinstance(view, Ranges) else view
 
     def _through(self, layer: nn.Module, x: Tensor, *others: Any) -> Tensor:
         """Pass a layer; where asked for, remember its input alone for the backward pass."""

@@ -14,8 +14,18 @@ from transduce.kernels.attention import LOG2_E
 KEYS = 64  # that a program reads at a time
 
 
-def own(qkv: Tensor, keys: Tensor, values: Tensor, ancestors: Tensor, lengths: Tensor) -> Tensor:
+def own(
+    qkv: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    ancestors: Tensor,
+    lengths: Tensor,
+    *,
+    near: int | None = None,
+) -> Tensor:
     """Write the step's keys and values to the cache, and let each hypothesis see its past.
+
+    Of that it sees the last `near` steps, or all.
 
     qkv: (S * k, H * (2 d_k + d_v)); keys, values: (S, H, room, k, C); ancestors: (S, k, room);
     lengths: (S,). -> (S * k, H * d_v).
@@ -25,7 +35,7 @@ def own(qkv: Tensor, keys: Tensor, values: Tensor, ancestors: Tensor, lengths: T
     out = qkv.new_empty(len(qkv), h * d_v)
     _own[S, h](
         *(qkv, keys, values, ancestors, lengths, out, qkv.stride(0)),
-        *(room, k, d_k**-0.5 * LOG2_E),
+        *(room, k, room if near is None else near, d_k**-0.5 * LOG2_E),
         **_sizes(k, d_k, d_v, qkv),
     )
     return out
@@ -77,7 +87,7 @@ def _more(s, v, top, total, out, PRECISION: tl.constexpr):
 
 @triton.jit
 def _own(
-    QKV, KEYS_OF, VALUES_OF, ANCESTORS, LENGTHS, OUT, stride, room, k, scale,
+    QKV, KEYS_OF, VALUES_OF, ANCESTORS, LENGTHS, OUT, stride, room, k, near, scale,
     QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
     WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -98,7 +108,7 @@ def _own(
     top = tl.sum(q.to(tl.float32) * new_k.to(tl.float32), 1) * scale
     total = tl.full([QUERIES], 1.0, tl.float32)
     out = new_v.to(tl.float32)
-    for begin in range(0, length * k, KEYS):
+    for begin in range(tl.maximum(length - near, 0) * k, length * k, KEYS):
         key = begin + n
         inside = key < length * k
         step = key // k
