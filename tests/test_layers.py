@@ -64,6 +64,7 @@ ORDER = [
     "export",
     "engines",
     "translator",
+    "parsing",
     "distillation",
     "importing",
     "inspection",

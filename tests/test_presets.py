@@ -3,12 +3,11 @@
 import functools
 
 import pytest
-import torch
 
+from transduce.architecture import count_parameters
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadSetting
-from transduce.model import Transformer
-from transduce.presets import FAST, PRESETS, SMALL, TABLE_3, preset
+from transduce.presets import BASELINES, FAST, PRESETS, SMALL, TABLE_3, preset
 
 # Table 3 with its blanks filled in; the last column is its number of parameters in millions.
 TABLE = """
@@ -42,8 +41,7 @@ MILLIONS = {name: int(row["params"]) for name, row in ROWS.items() if row["param
 @functools.cache
 def parameters(model: ModelConfig) -> int:
     """Count the parameters of the model as it is built, without its numbers."""
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in Transformer(model).parameters())
+    return count_parameters(model)
 
 
 def by_the_paper(model: ModelConfig, vocabulary: int) -> int:
@@ -60,10 +58,11 @@ def by_the_paper(model: ModelConfig, vocabulary: int) -> int:
     return vocabulary * d + model.N * (encoder + decoder) + positions  # 3.4: one matrix
 
 
-def test_the_presets_are_the_rows_of_table_3_the_small_and_the_fast_ones() -> None:
+def test_the_presets_are_the_rows_of_table_3_the_small_the_fast_ones_and_the_baselines() -> None:
     assert list(TABLE_3) == list(ROWS)
-    assert set(PRESETS) == {*TABLE_3, *SMALL, *FAST}
-    assert len(PRESETS) == len(TABLE_3) + len(SMALL) + len(FAST)
+    kinds = (TABLE_3, SMALL, FAST, BASELINES)
+    assert set(PRESETS) == {name for kind in kinds for name in kind}
+    assert len(PRESETS) == sum(map(len, kinds))
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -2,14 +2,24 @@
 
 import torch
 
+from transduce.baselines.bytenet import ByteNet
+from transduce.baselines.convs2s import ConvS2S
+from transduce.baselines.recurrent import Recurrent
 from transduce.config import ModelConfig
 from transduce.model import Transformer
 from transduce.transducer import Transducer
 
+MODELS: dict[str, type[Transducer]] = {
+    "transformer": Transformer,
+    "convs2s": ConvS2S,
+    "bytenet": ByteNet,
+    "recurrent": Recurrent,
+}
+
 
 def build(config: ModelConfig) -> Transducer:
     """Make a model, with its first weights drawn."""
-    return Transformer(config)
+    return MODELS[config.architecture](config)
 
 
 def count_parameters(config: ModelConfig) -> int:

@@ -14,6 +14,14 @@ from typing import Any, ClassVar, Literal, Self
 from transduce.errors import BadSetting, did_you_mean
 
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
+# Settings that architectures other than the Transformer have no place for: they stay as they are.
+_OF_LAYERS = ("neighbourhood", "attention_dropout", "relu_dropout", "activation")
+_OF_ATTENTION = ("attention", "scaled", "attention_bias")
+UNUSED: dict[str, tuple[str, ...]] = {
+    "recurrent": (*_OF_LAYERS, "kernel"),
+    "convs2s": _OF_LAYERS + _OF_ATTENTION,
+    "bytenet": _OF_LAYERS + _OF_ATTENTION,
+}
 
 
 class Settings:
@@ -71,7 +79,7 @@ class ModelConfig(Settings):
     N: int = 6  # layers of the encoder, and of the decoder unless N_decoder says otherwise
     N_decoder: int | None = None
     d_model: int = 512
-    d_ff: int = 2048
+    d_ff: int = 2048  # inside the feed-forward layers; cells of each LSTM where recurrent
     h: int = 8
     d_k: int = 64  # not d_model // h: rows (B) vary it alone
     d_v: int = 64
@@ -111,6 +119,19 @@ class ModelConfig(Settings):
         if self.architecture == "transformer" and self.attention == "additive":
             self._require(self.scaled, "scaled", "true, for additive attention has no dot products")
             self._require(r is None, "neighbourhood", "none, for additive attention sees all")
+        for name in UNUSED.get(self.architecture, ()):
+            usual = type(self).__dataclass_fields__[name].default
+            expected = "none" if usual is None else repr(usual)
+            self._require(
+                getattr(self, name) == usual,
+                name,
+                f"{expected}, as it means nothing where architecture = {self.architecture!r}",
+            )
+        if self.architecture == "recurrent":
+            expected = "'none', for a recurrent model knows where it is"
+            self._require(self.positions == "none", "positions", expected)
+        if self.architecture == "bytenet":
+            self._require(self.kernel >= 2, "kernel", "at least 2, or no word would meet another")
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(
                 "tie = 'all' needs a joint vocabulary: with separate ones tie 'decoder' or 'none'"
@@ -144,6 +165,7 @@ class TrainConfig(Settings):
     steps: int | None = None
     epochs: int | None = None
     seconds: float | None = None
+    timed: Literal["all", "steps"] = "all"  # what they count; steps: not validating, not saving
     # What is learned from.
     vocabulary: int | None = None  # None: from the size of the corpus
     joint: bool = True  # one vocabulary for both languages (5.1)

@@ -10,6 +10,7 @@
     checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
     corpus/                token files
     distilled/             the texts of a student: what its teacher translated
+    trees/                 what a parser learns from: words, and trees as symbols
 
 Nothing here runs code from a file, and every file carries a checksum.
 """
@@ -39,6 +40,8 @@ KEY = "transduce"  # the one metadata key: with several, equal models would not 
 
 Arrays = dict[str, npt.NDArray[Any]]
 Task = Literal["translation", "parsing"]  # what a model was trained for
+HOLDS: dict[Task, str] = {"translation": "a translator", "parsing": "a parser"}
+DOES: dict[Task, str] = {"translation": "translate", "parsing": "parse"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,6 +118,11 @@ class RunConfig:
             )
         except (KeyError, IndexError, TypeError, BadSetting) as error:
             raise BadRun(f"{path} is damaged: {error}") from None
+
+    def require(self, task: Task, run: Path) -> None:
+        """Refuse a model that was trained for something else."""
+        if self.task != task:
+            raise BadRun(f"{run} holds {HOLDS[self.task]}: `transduce {DOES[self.task]}` uses it")
 
 
 def _task(value: Any) -> Task:

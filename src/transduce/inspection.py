@@ -105,6 +105,10 @@ class Inspector:
         """Look at how a sentence is translated: as the search would, or as given."""
         return next(self.inspect_all([source], None if target is None else [target]))
 
+    def read(self, source: str) -> Inspection:
+        """Look at how a sentence is read, and write nothing: the target is </s> alone."""
+        return self._look(self._tokens(source, self.codec.source, "sentence"), np.array([EOS]))
+
     def inspect_all(
         self, sources: Sequence[str], targets: Sequence[str] | None = None
     ) -> Iterator[Inspection]:

@@ -54,6 +54,40 @@ def student(**model: Any) -> Preset:
     )
 
 
+def beside_small(*, lr_scale: float = 1.0, clip: float = 0.0, **model: Any) -> Preset:
+    """Return a baseline of the size of `small`, trained for as long as it."""
+    return small(
+        model=ModelConfig(**({"P_drop": 0.2} | model)),
+        batch_tokens=4_000,
+        steps=12_000,
+        warmup=800,
+        lr_scale=lr_scale,
+        clip=clip,
+        cooldown=0.5,
+        save_every=500,
+        validate_every=500,
+    )
+
+
+def recurrent(beside: Preset, *, N: int, cells: int, **train: Any) -> Preset:
+    """Return a recurrent model as large as a Transformer, trained as it is but for what is told.
+
+    Like GNMT (Wu et al. 2016), with layers fewer and narrower, one attention as wide as a layer,
+    and gradients clipped at 5.
+    """
+    model = beside.model.replace(
+        architecture="recurrent",
+        attention="additive",
+        positions="none",
+        N=N,
+        d_ff=cells,
+        h=1,
+        d_k=cells,
+        d_v=cells,
+    )
+    return Preset(model=model, train=beside.train.replace(clip=5.0, **train))
+
+
 TABLE_3 = {
     "base": row(),
     "A-h1": row(h=1, d_k=512, d_v=512),
@@ -109,7 +143,52 @@ FAST = {
     "base-12-1": row(N=12, N_decoder=1),
 }
 
-PRESETS = SMALL | FAST | TABLE_3
+# What the paper compares itself with, at the size of `base` and of `small`. d_ff are the channels
+# inside, d_model those of the embeddings.
+BASELINES = {
+    "recurrent": recurrent(TABLE_3["base"], N=4, cells=704),
+    "recurrent-small": recurrent(SMALL["small"], N=3, cells=280),
+    # Gehring et al. 2017: their 512 units and width 3, 12 layers of their 15 and 20.
+    "convs2s": row(architecture="convs2s", N=12, d_ff=512, positions="learned"),
+    "convs2s-small": beside_small(
+        architecture="convs2s", N=6, d_model=256, d_ff=256, positions="learned"
+    ),
+    # Kalchbrenner et al. 2016: their 30 blocks, 6 sets of 5, each half as wide inside.
+    "bytenet": row(architecture="bytenet", N=30, d_model=608, d_ff=304, positions="none"),
+    "bytenet-small": beside_small(
+        architecture="bytenet", N=15, d_model=320, d_ff=160, positions="none"
+    ),
+}
+
+# Parsers (6.3). The paper says 4 layers of d_model 1024 and a vocabulary of 16,000, everything else
+# as in the base model but for dropout and learning rate, which it chose and does not tell: these
+# are of its authors' own code.
+PARSING = {
+    "parse": Preset(
+        model=ModelConfig(
+            N=4, d_model=1024, d_k=128, d_v=128, P_drop=0.2, attention_dropout=0.2, max_len=512
+        ),
+        train=TrainConfig(
+            steps=100_000, vocabulary=16_000, warmup=16_000, max_skew=100, validate_bleu=0
+        ),
+    ),
+    "parse-small": small(
+        model=ModelConfig(N=4, P_drop=0.3, max_len=512),
+        vocabulary=8_000,
+        batch_tokens=8_000,
+        steps=12_000,
+        warmup=2_000,
+        cooldown=0.5,
+        max_skew=100,
+        save_every=200,
+        keep=8,
+        average=8,
+        validate_every=1_000,
+        validate_bleu=0,
+    ),
+}
+
+PRESETS = SMALL | FAST | TABLE_3 | BASELINES | PARSING
 
 
 def preset(name: str) -> Preset:

@@ -223,6 +223,8 @@ class Trainer:
                         f"stopped after step {state.step:,}; everything is saved in {self.run}: "
                         "the same command goes on from here"
                     )
+                if recipe.timed == "steps":
+                    began = time.monotonic() - now
                 before = time.monotonic() - began
             self.conclude(show)
 

@@ -64,6 +64,8 @@ class Translator:
             raise BadInput("there is no run to load: expected at least one folder")
         first, *others = runs
         configs = [RunConfig.load(one) for one in runs]
+        for one, config in zip(runs, configs, strict=True):
+            config.require("translation", one)
         codec = Codec.load(first / "subwords.json")
         for other in others:
             if Codec.load(other / "subwords.json").sha256 != codec.sha256:
@@ -140,7 +142,7 @@ class Translator:
             raise BadInput(f"batch = {batch}: expected at least 1 sentence")
         forced = itertools.repeat(None) if prefixes is None else iter(prefixes)
         first = 0
-        for block in _blocks(texts, window * batch, ready):
+        for block in blocks(texts, window * batch, ready):
             begins = list(itertools.islice(forced, len(block)))
             if len(begins) < len(block):
                 raise BadInput(
@@ -348,7 +350,7 @@ class Work:
             yield np.array([*part.ids, EOS]), np.array([*best[rank].tokens, EOS])
 
 
-def _blocks(texts: Iterable[str], most: int, ready: Callable[[], bool]) -> Iterator[list[str]]:
+def blocks(texts: Iterable[str], most: int, ready: Callable[[], bool]) -> Iterator[list[str]]:
     """Yield texts in blocks: a full one, or what has come where no other is ready."""
     block: list[str] = []
     characters = 0

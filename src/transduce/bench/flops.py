@@ -1,6 +1,15 @@
 """How many FLOPs a step of training is worth, whatever a side spends on it."""
 
+from collections.abc import Callable
+
+from transduce.baselines import bytenet, convs2s
 from transduce.config import ModelConfig
+
+# What a pass forward multiplies, where it is no Transformer.
+PRODUCTS: dict[str, Callable[[ModelConfig, int, int], int]] = {
+    "convs2s": convs2s.products,
+    "bytenet": bytenet.products,
+}
 
 
 def flops(model: ModelConfig, source_tokens: int, target_tokens: int) -> int:
@@ -9,12 +18,14 @@ def flops(model: ModelConfig, source_tokens: int, target_tokens: int) -> int:
     A weight costs a token 2 forward and 4 backward. Attention scores are left out, and so is what
     padding costs: they are overhead to the side that has them.
     """
+    if model.architecture in PRODUCTS:
+        return 6 * PRODUCTS[model.architecture](model, source_tokens, target_tokens)
     of_source, of_target = weights_met(model)
     return 6 * (source_tokens * of_source + target_tokens * of_target)
 
 
 def weights_met(model: ModelConfig) -> tuple[int, int]:
-    """Return how many weights a source token is multiplied with, and a target token."""
+    """Return how many weights of a Transformer a source token meets, and a target token."""
     W_Q = model.d_model * model.h * model.d_k
     W_KV = model.d_model * model.h * (model.d_k + model.d_v)
     W_O = model.h * model.d_v * model.d_model

@@ -5,6 +5,7 @@ A picture is as large as its sentence needs, and no label covers another.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,8 @@ ROWS = {
 DPI = 200
 POINT = 1 / 72
 MARGIN = 0.15
-TITLE, SMALL = 13.0, 9.5  # sizes of letters
+TITLE, HEADING, SMALL = 13.0, 10.5, 9.5  # sizes of letters
+HEADED, APART = 0.34, 0.45  # room for the headings of several drawings, and between these
 LONGEST = 32  # letters of a label
 LEAST = 0.01  # a smaller weight has no line
 SQUARE = 0.14  # for that of a head, beside a word
@@ -99,26 +101,42 @@ def lines(
     """
     view = View.of(inspection, kind, words=words)
     layer, chosen = view.layer(layer), view.some(heads)
-    if len(chosen) > len(COLOURS):
+    rows = None if word is None else view.places(word)
+    title = _title(view, inspection)
+    return panels(view, layer, [Panel(chosen, rows)], title, view.which(layer, chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One drawing of lines: of which heads, from which words (all by default), and its heading."""
+
+    heads: Sequence[int]
+    rows: Sequence[int] | None = None
+    heading: str = ""
+
+
+def panels(view: View, layer: int, parts: Sequence[Panel], title: str, *notes: str) -> "Figure":
+    """Draw lines of one layer, several drawings side by side; a head keeps its colour in all."""
+    heads = list(dict.fromkeys(head for part in parts for head in part.heads))
+    if len(heads) > len(COLOURS):
         raise BadInput(
-            f"{len(chosen)} heads in one picture cannot be told apart: choose at most "
+            f"{len(heads)} heads in one picture cannot be told apart: choose at most "
             f"{len(COLOURS)} with --head"
         )
-    rows = list(range(len(view.queries))) if word is None else view.places(word)
-    weights = view.weights[layer - 1][[head - 1 for head in chosen]][:, rows]  # (heads, rows, K)
-    weights = np.where(weights < LEAST, 0, weights)
-    if word is not None:  # few lines, with room for the weak
-        weights = weights**0.6
     with house_style():
-        columns = _Columns(view, len(chosen))
-        which = view.which(layer, chosen)
-        page = _Page(columns.wide, columns.tall, _title(view, inspection), which)
-        columns.write(page, chosen, rows, alone=word is not None)
-        axes = page.axes(0, 0, columns.wide, columns.tall)
-        axes.set(xlim=(0, columns.wide), ylim=(columns.tall, 0))
-        axes.set_axis_off()
-        for number, matrix in enumerate(weights):
-            columns.draw(axes, matrix, number, rows)
+        headed = HEADED if any(part.heading for part in parts) else 0.0
+        columns: list[_Columns] = []
+        for part in parts:
+            x = columns[-1].x + columns[-1].wide + APART if columns else 0.0
+            columns.append(_Columns(view, len(part.heads), x, headed))
+            columns[-1].wide = max(columns[-1].wide, _width([part.heading], HEADING))
+        wide, tall = columns[-1].x + columns[-1].wide, headed + columns[-1].tall
+        page = _Page(wide, tall, title, *notes)
+        for part, own in zip(parts, columns, strict=True):
+            page.text(own.x, HEADED / 2 - 0.1, part.heading, size=HEADING)
+            own.fill(
+                page, view.weights[layer - 1], part, [heads.index(head) for head in part.heads]
+            )
     return page.figure
 
 
@@ -231,7 +249,8 @@ class _Page:
 class _Columns:
     """Two columns of words with room for lines between them; where everything stands."""
 
-    def __init__(self, view: View, heads: int) -> None:
+    def __init__(self, view: View, heads: int, x: float, y: float) -> None:
+        self.x, self.y = x, y  # of the upper left corner
         self.queries, self.keys = _labels(view.queries), _labels(view.keys)
         self.headings, self.heads = HEADINGS[view.kind], heads
         longest = max(len(self.queries), len(self.keys))
@@ -250,28 +269,55 @@ class _Columns:
             for count in (len(self.queries), len(self.keys))
         )
 
-    def write(self, page: _Page, heads: Sequence[int], rows: Sequence[int], *, alone: bool) -> None:
+    def fill(self, page: _Page, weights: Floats, part: Panel, colours: Sequence[int]) -> None:
+        """Write the words and draw the lines of some heads. (H, Q, K)."""
+        rows = list(range(len(self.queries)) if part.rows is None else part.rows)
+        some = weights[[head - 1 for head in part.heads]][:, rows]  # (heads, rows, K)
+        some = np.where(some < LEAST, 0, some)
+        if part.rows is not None:  # few lines, with room for the weak
+            some = some**0.6
+        self.write(page, part.heads, colours, rows, alone=part.rows is not None)
+        axes = page.axes(self.x, self.y, self.wide, self.tall)
+        axes.set(xlim=(0, self.wide), ylim=(self.tall, 0))
+        axes.set_axis_off()
+        for number, (matrix, colour) in enumerate(zip(some, colours, strict=True)):
+            self.draw(axes, matrix, number, COLOURS[colour], rows)
+
+    def write(
+        self,
+        page: _Page,
+        heads: Sequence[int],
+        colours: Sequence[int],
+        rows: Sequence[int],
+        *,
+        alone: bool,
+    ) -> None:
         """Write the words, and over the squares the numbers of several heads."""
-        page.text(self.left, 0.1, self.headings[0], ha="right", color=QUIET)
-        page.text(self.names, 0.1, self.headings[1], color=QUIET)
-        named = heads if len(heads) > 1 else []
-        for number, (head, colour) in enumerate(zip(named, COLOURS, strict=False)):
-            x = self.squares + SQUARE * (number + 0.42)
-            page.text(x, 0.1, str(head), ha="center", size=8, color=colour, weight="bold")
+        left, names, top = self.x + self.left, self.x + self.names, self.y + 0.1
+        page.text(left, top, self.headings[0], ha="right", color=QUIET)
+        page.text(names, top, self.headings[1], color=QUIET)
+        for number, (head, colour) in enumerate(zip(heads, colours, strict=True)):
+            if len(heads) > 1:
+                x = self.x + self.squares + SQUARE * (number + 0.42)
+                style = {"size": 8, "color": COLOURS[colour], "weight": "bold"}
+                page.text(x, top, str(head), ha="center", **style)
         for place, (y, label) in enumerate(zip(self.from_y, self.queries, strict=True)):
             weight = "bold" if alone and place in rows else "normal"
-            colour = "black" if place in rows else FAINT
-            page.text(self.left, y, label, ha="right", size=self.size, weight=weight, color=colour)
+            tint = "black" if place in rows else FAINT
+            style = {"size": self.size, "weight": weight, "color": tint}
+            page.text(left, self.y + y, label, ha="right", **style)
         for y, label in zip(self.to_y, self.keys, strict=True):
-            page.text(self.names, y, label, size=self.size)
+            page.text(names, self.y + y, label, size=self.size)
 
-    def draw(self, axes: "Axes", weights: Floats, number: int, rows: Sequence[int]) -> None:
+    def draw(
+        self, axes: "Axes", weights: Floats, number: int, name: str, rows: Sequence[int]
+    ) -> None:
         """Draw the lines from some rows, and the squares, of one head. (rows, K)."""
         from matplotlib.collections import LineCollection, PatchCollection
         from matplotlib.colors import to_rgb
         from matplotlib.patches import Rectangle
 
-        colour = to_rgb(COLOURS[number])
+        colour = to_rgb(name)
         # Lines of several heads between the same words would cover each other.
         to_y = self.to_y + 0.018 * (number - (self.heads - 1) / 2)
         drawn = [

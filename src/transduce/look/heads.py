@@ -5,7 +5,7 @@ goes where the job says; beside it stands the share that a head would have which
 everything alike. Words are taken whole: see `View`. Q queries, K keys; layers and heads from 1.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,24 @@ def links(inspection: "Inspection") -> Linked:
     """
     weights = View.of(inspection, "cross", words=True).mean(None)
     return np.asarray(weights[:, :-1].argmax(1))
+
+
+def jobs_of(views: Sequence[View], layer: int, head: int) -> dict[str, tuple[float, float]]:
+    """Return how much one head of the encoder does of each job, over some sentences.
+
+    Beside its share stands that of a head which looks at everything alike.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for job in JOBS:
+        if "encoder" in job.kinds:
+            tally = _Tally()
+            for number, view in enumerate(views):
+                nothing = np.zeros(len(view.queries), dtype=np.int64)
+                tally.add(view, job.where(view, nothing), number)
+            if tally.words:
+                share = float(np.asarray(tally.shares)[layer - 1, head - 1])
+                found[job.name] = share / tally.words, tally.alike / tally.words
+    return found
 
 
 class _Tally:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -10,6 +11,7 @@ from transduce.errors import BadInput
 from transduce.files import replacing
 
 FORMAT = 1
+NUMBER = re.compile(r"[-+±<>~]?\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,11 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]  # "" where there is nothing to say
+
+    def is_of_words(self, column: int) -> bool:
+        """Tell whether no cell of a column, of those that say something, begins with a number."""
+        cells = [row[column] for row in self.rows if row[column]]
+        return bool(cells) and not any(map(NUMBER.match, cells))
 
 
 @dataclass(frozen=True, slots=True)

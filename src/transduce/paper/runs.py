@@ -18,114 +18,36 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from transduce import text
 from transduce.architecture import count_parameters
 from transduce.bench import hardware
 from transduce.bench.flops import flops
 from transduce.config import SearchConfig
 from transduce.corpus import Corpus, Input
 from transduce.errors import BadInput, BadRun
-from transduce.files import checksum, read_sealed, replacing, write_sealed
+from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.history import read
-from transduce.inputs import InputFile
-from transduce.machine import cores, terminated_as_interrupted
-from transduce.plan import settled
+from transduce.machine import choose_device, cores, terminated_as_interrupted
+from transduce.paper.budget import Budget, pace, schedule
+from transduce.paper.rows import FORMAT, RESULT, Data, Result, Row
+from transduce.plan import begun, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
-from transduce.progress import Progress, duration
+from transduce.progress import Progress, Silent, duration
 from transduce.score import score
-from transduce.text import STDIN, open_lines, read_pairs
+from transduce.text import open_lines, read_pairs
 from transduce.training import train
 from transduce.translator import Translator
 
-FORMAT = 1
 EXPERIMENT, REFERENCES, CORPUS = "experiment.json", "references.txt", "corpus"
-RESULT, TRANSLATIONS = "result.json", "translations.txt"
+TRANSLATIONS = "translations.txt"
 WEIGHTS = ("checkpoints", "best.safetensors", "model.safetensors")
 SAMPLES = 1000  # for intervals
 OTHERWISE = "go on with the same, or choose another folder"
-
-Text = tuple[str | Path, str | Path | None]  # two files, or a TSV
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Data:
-    """The texts of an experiment."""
-
-    train: Text
-    valid: Text | None = None  # none: held out of the training text
-    test: Text | None = None  # none: the validation set
-    languages: str | None = None
-
-    @property
-    def files(self) -> list[InputFile]:
-        """The files, in an order that tells what each is for."""
-        given = [one for both in (self.train, self.valid, self.test) if both for one in both if one]
-        return [InputFile(Path(path), str(Path(path).resolve())) for path in given]
-
-    def require(self) -> None:
-        """Refuse what cannot be read again, for several trainings and after a stop."""
-        for file in self.files:
-            if str(file.path) != STDIN and not file.path.exists():
-                raise BadInput(f"{file.path} does not exist: expected a text file")
-            if not file.path.is_file():
-                raise BadInput(
-                    f"{file.path} is no file: expected one, for several trainings read it"
-                )
-
-    def pair(self) -> tuple[str, str]:
-        """Return the two languages."""
-        return text.languages(*self.train, self.languages)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
-    """One training of an experiment."""
-
-    name: str
-    preset: str
-    settings: Mapping[str, str]  # of this row, the shared ones included
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
-    """What came out of a row."""
-
-    name: str
-    preset: str
-    fingerprint: str  # of its settings
-    bleu: float
-    low: float
-    high: float
-    signature: str
-    perplexity: float  # per subword of the validation set, at the last step
-    parameters: int
-    steps: int
-    epochs: float
-    seconds: float
-    tokens_per_second: float  # of the target, the median of what was logged
-    flops: float  # of training, counted from the layers
-    model: dict[str, Any]
-    recipe: dict[str, Any]
-    curve: list[dict[str, float]]  # step, seconds, valid_perplexity, valid_bleu where measured
-    machine: dict[str, Any]
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read what `save` wrote."""
-        value = read_sealed(folder / RESULT, FORMAT, "results")
-        value.pop("format")
-        try:
-            return cls(**value)
-        except TypeError as error:
-            raise BadRun(f"{folder / RESULT} is of another version: {error}") from None
-
-    def save(self, folder: Path) -> None:
-        """Write result.json."""
-        write_sealed(folder / RESULT, {"format": FORMAT, **dataclasses.asdict(self)})
+ENDS = ("steps", "seconds")
+PACED = ("validate_every", "save_every", "warmup", "lr_scale", "cooldown")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +58,10 @@ class Experiment:
     folder: Path
     data: Data
     settings: Mapping[str, str]  # shared by all rows, the budget among them
+    budget: Budget
+    validations: int = 2  # in all, of each row
+    saves: int = 2
+    rated: bool = False  # whether to measure what the machine can do
     search: SearchConfig = field(default_factory=SearchConfig)
     device: str = "auto"
     keep_weights: bool = False
@@ -174,7 +100,8 @@ class Experiment:
                 "choose another folder"
             )
         for kind in ("settings", "search"):
-            for name in sorted({*before[kind], *now[kind]}):
+            names = sorted({*before[kind], *now[kind]}, key=lambda name: (name not in ENDS, name))
+            for name in names:  # of a budget's settings the budget itself first
                 old, new = before[kind].get(name, "not set"), now[kind].get(name, "not set")
                 if old != new:
                     raise BadRun(
@@ -194,17 +121,13 @@ class Experiment:
                 f"{OTHERWISE}"
             )
 
-    def fingerprint(self, row: Row) -> str:
-        """Return what tells a row's settings from others."""
-        return checksum({"preset": row.preset, "settings": dict(row.settings)})
-
     def finished(self, row: Row) -> Result | None:
         """Return the result of a row that needs nothing more."""
         folder = self.folder / row.name
         if not ((folder / RESULT).exists() and (folder / TRANSLATIONS).exists()):
             return None
         result = Result.load(folder)
-        if result.fingerprint != self.fingerprint(row):
+        if result.fingerprint != row.fingerprint:
             raise BadRun(
                 f"{folder / RESULT} is of another run, with other settings: "
                 "delete the folder to train that row anew"
@@ -234,7 +157,7 @@ class Experiment:
             _write(self.folder / REFERENCES, [right for _, right in test])
             for number, row in enumerate(left, start=1):
                 progress.say(f"{row.name}: row {number} of {len(left)} to do")
-                self._train(row, corpus, [left for left, _ in test], progress)
+                self._do(row, corpus, [left for left, _ in test], progress)
 
     def _corpus(self, row: Row, progress: Progress) -> Corpus:
         """Prepare the token files, which all rows share."""
@@ -260,7 +183,8 @@ class Experiment:
             for source, target in pairs
         ]
 
-    def _train(self, row: Row, corpus: Corpus, sources: Sequence[str], progress: Progress) -> None:
+    def _do(self, row: Row, corpus: Corpus, sources: Sequence[str], progress: Progress) -> None:
+        """Train, translate and score one row."""
         run = self.folder / row.name
         source, target = self.data.train
         train(
@@ -271,13 +195,13 @@ class Experiment:
             valid=self.data.valid,
             languages=self.data.languages,
             preset=row.preset,
-            settings=row.settings,
+            settings=self._settings(row, corpus, progress),
             device=self.device,
             progress=progress,
         )
-        _free_memory()
+        free_memory()
         outputs = self._translated(run, sources, progress)
-        _free_memory()
+        free_memory()
         _write(run / TRANSLATIONS, outputs)
         result = self._result(row, run, corpus, outputs)
         result.save(run)
@@ -289,6 +213,22 @@ class Experiment:
             f"perplexity {result.perplexity:.2f}, {result.steps:,} steps in "
             f"{duration(result.seconds)}"
         )
+
+    def _settings(self, row: Row, corpus: Corpus, progress: Progress) -> dict[str, str]:
+        """Return a row's settings; where time is the budget, with a schedule for its pace."""
+        if self.budget.seconds is None or not self.budget.is_time:
+            return dict(row.settings)
+        run = self.folder / row.name
+        if (run / "config.json").exists():
+            recipe = RunConfig.load(run).train.to_json()
+            return {name: str(recipe[name]) for name in PACED} | dict(row.settings)
+        device = choose_device(self.device)
+        config = begun(corpus, row.preset, row.settings, device, Silent())
+        steps = round(self.budget.seconds * pace(config, corpus, device))
+        free_memory()
+        progress.say(f"{row.name} makes about {steps:,} steps in {self.budget}")
+        fit = schedule(steps, config.train, self.validations, self.saves)
+        return fit | dict(row.settings)
 
     def _translated(self, run: Path, sources: Sequence[str], progress: Progress) -> list[str]:
         translator = Translator.load(run, device=self.device, engine="torch")
@@ -316,7 +256,7 @@ class Experiment:
         return Result(
             name=row.name,
             preset=row.preset,
-            fingerprint=self.fingerprint(row),
+            fingerprint=row.fingerprint,
             bleu=bleu.value,
             low=bleu.low,
             high=bleu.high,
@@ -331,8 +271,12 @@ class Experiment:
             model=config.model.to_json(),
             recipe=config.train.to_json(),
             curve=curve,
-            machine=machine(config.device),
+            machine=self._machine(config.device),
         )
+
+    def _machine(self, device: str) -> dict[str, Any]:
+        found = hardware.describe(device, cores(), ["torch"])
+        return found | ({"matrix": hardware.matrix_rate(device, cores())} if self.rated else {})
 
 
 def validations(
@@ -348,12 +292,7 @@ def validations(
     ]
 
 
-def machine(device: str) -> dict[str, Any]:
-    """Describe what a row was trained on."""
-    return hardware.describe(device, cores(), ["torch"])
-
-
-def _free_memory() -> None:
+def free_memory() -> None:
     """Give back what a model held of a GPU's memory."""
     import torch
 

@@ -1,16 +1,18 @@
 """Table 3: which parts of the Transformer matter; every row a preset, each for the same budget."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting, did_you_mean
+from transduce.look.style import drawable
+from transduce.paper.budget import PAPERS_STEPS, Budget, schedule, scheduled
 from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_3 as PAPER
 from transduce.paper.finding import Finding, Table
-from transduce.paper.runs import Data, Experiment, Result, Row
+from transduce.paper.rows import Data, Result, Row
+from transduce.paper.runs import Experiment
 from transduce.paper.statistics import FEWEST, Correlation, Resampled, spearman
 from transduce.presets import TABLE_3, Preset
 from transduce.progress import Progress
@@ -22,45 +24,13 @@ BASE = "base"
 SHRUNK = ("d_model", "d_ff", "d_k", "d_v")
 COLUMNS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "positions")
 LARGE = {"C-N2": "N = 2", "A-h1": "h = 1", "C-d256": "d_model = 256"}  # effects of a BLEU or more
-PAPERS_STEPS, PAPERS_WARMUP = 100_000, 4_000
+TITLE = "Table 3: variations on the Transformer"
 SAID = (
     "Changing one part of the base model at a time, on English to German (newstest2013): a single "
     "head is 0.9 BLEU worse than eight and too many are worse too; smaller keys hurt; bigger "
     "models are better; dropout helps against overfitting; learned positions do as well as "
     "sinusoids."
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Budget:
-    """What each row may spend."""
-
-    steps: int | None = None
-    seconds: float | None = None
-
-    def settings(self) -> dict[str, str]:
-        """Return a budget, and the schedule that fits it, as settings.
-
-        Differs: of fewer than the paper's 100,000 steps a quarter warms up (at most the paper's
-        4,000), to the paper's highest rate and no further, and over the last 0.4 the rate falls
-        to 0. Where time is the budget, 1,000 steps warm up.
-        """
-        if self.steps is None and self.seconds is not None:
-            ends, warmup = {"seconds": f"{self.seconds:g}"}, 1_000
-        else:
-            steps = self.steps or PAPERS_STEPS
-            ends, warmup = {"steps": str(steps)}, max(1, min(PAPERS_WARMUP, steps // 4))
-            often = str(max(1, steps // 2))
-            ends |= {"validate_every": often, "save_every": often}
-            if steps >= PAPERS_STEPS:
-                return ends | {"warmup": str(PAPERS_WARMUP)}
-        scale = math.sqrt(warmup / PAPERS_WARMUP)
-        return ends | {"warmup": str(warmup), "lr_scale": f"{scale:.4g}", "cooldown": "0.4"}
-
-    def __str__(self) -> str:
-        if self.steps is None and self.seconds is not None:
-            return f"{self.seconds:g} seconds"
-        return f"{self.steps or PAPERS_STEPS:,} steps"
 
 
 def table3(
@@ -85,12 +55,16 @@ def table3(
     if shrink < 1:
         raise BadSetting(f"--shrink {shrink}: expected 1 or more, to divide widths by")
     shared = {"average": "1", "keep": "1", "validate_bleu": "0"}
-    shared |= budget.settings() | dict(settings or {})
+    shared |= budget.settings()
+    if not budget.is_time:
+        shared |= schedule(budget.steps or PAPERS_STEPS, TABLE_3[BASE].train, 2, 2)
+    shared |= settings or {}
     experiment = Experiment(
         name="table3",
         folder=out,
         data=data,
         settings=shared | ({"shrink": str(shrink)} if shrink > 1 else {}),
+        budget=budget,
         device=device,
         keep_weights=keep_weights,
     )
@@ -105,9 +79,6 @@ def table3(
     translations = {name: experiment.translations(every[name]) for name in results}
     resampled = Resampled(translations, experiment.references(), data.pair()[1])
     return found(results, resampled, budget, shrink)
-
-
-TITLE = "Table 3: variations on the Transformer"
 
 
 def named(rows: Sequence[str]) -> list[str]:
@@ -165,9 +136,9 @@ def found(
     rows = tuple(_line(result, results, resampled) for result in results.values())
     correlation = resampled.correlation({name: one.bleu for name, one in PAPER.items()})
     picture = pictures(
-        "BLEU and perplexity here against the paper's, a point a row; whiskers are 95% intervals. "
-        "Where rows lie on a rising line, the two agree on what matters.",
-        lambda: draw(results),
+        "How far each row lies from base, here and in the paper. Where the two marks of a row are "
+        "on the same side, both say that the change helps, or that it hurts.",
+        lambda: draw(results, resampled),
     )
     notes = [*_agreement(results, correlation), *_effects(results, resampled)]
     notes += _scaled(results, budget, shrink) + picture.notes
@@ -179,17 +150,11 @@ def found(
         pictures=picture.pictures,
         notes=tuple(notes),
         data={
-            "results": {name: _brief(result) for name, result in results.items()},
+            "results": {name: result.brief for name, result in results.items()},
             "correlation": None if correlation is None else correlation.value,
             "machine": next(iter(results.values())).machine,
         },
     )
-
-
-def _brief(result: Result) -> dict[str, object]:
-    names = ("bleu", "low", "high", "perplexity", "parameters", "steps", "epochs", "seconds")
-    more = ("tokens_per_second", "flops", "signature", "fingerprint")
-    return {name: getattr(result, name) for name in names + more}
 
 
 def _line(result: Result, results: Mapping[str, Result], resampled: Resampled) -> tuple[str, ...]:
@@ -261,11 +226,7 @@ def _scaled(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[
     notes = [first]
     if shrink > 1:
         notes.append(f"d_model, d_ff, d_k and d_v are divided by {shrink} in every row.")
-    notes.append(
-        f"Warm-up {recipe['warmup']:,} steps, lr_scale {recipe['lr_scale']:g}, cool-down over the "
-        f"last {recipe['cooldown']:.0%} (the paper: 4,000, 1, none): a quarter of the budget warms "
-        "up, to no more than the paper's highest rate."
-    )
+    notes.append(scheduled(recipe, budget))
     notes.append(
         "Beam 4, alpha 0.6, no averaging of checkpoints, as in the paper; BLEU by sacreBLEU "
         f"({one.signature}), the paper's is tokenised."
@@ -276,35 +237,58 @@ def _scaled(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[
     return notes
 
 
-def draw(results: Mapping[str, Result]) -> "Figure":
-    """Draw BLEU and perplexity against the paper's, a point a row."""
+def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
+    """Draw how far each row lies from base, here and in the paper: a line a row."""
     from matplotlib.figure import Figure
 
-    from transduce.look.style import COLOURS, MARKERS, QUIET
+    from transduce.look.style import COLOURS, QUIET
 
-    figure = Figure(figsize=(11, 5.2), dpi=100, layout="constrained")
-    left, right = figure.subplots(1, 2)
-    kinds = sorted({_group(name) for name in results})
-    for name, result in results.items():
-        place = kinds.index(_group(name))
-        look = {"color": COLOURS[place], "marker": MARKERS[place], "linestyle": ""}
-        paper = PAPER[name]
-        whiskers = [[result.bleu - result.low], [result.high - result.bleu]]
-        left.errorbar(
-            [paper.bleu], [result.bleu], whiskers, elinewidth=0.8, alpha=0.9, markersize=7, **look
-        )
-        right.plot([paper.perplexity], [result.perplexity], markersize=7, **look)
-        for axes, at in (
-            (left, (paper.bleu, result.bleu)),
-            (right, (paper.perplexity, result.perplexity)),
-        ):
-            axes.annotate(name, at, (5, 4), textcoords="offset points", fontsize=8, color=QUIET)
-    left.set(title="BLEU, up is better", xlabel="the paper's", ylabel="here")
-    right.set(title="Perplexity, down is better", xlabel="the paper's", ylabel="here")
-    for axes in (left, right):
-        axes.margins(0.12)
+    names = list(results)[::-1]  # the first on top
+    places = range(len(names))
+    figure = Figure(figsize=(10, 1.6 + 0.3 * len(names)), dpi=100, layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    centre = results.get(BASE)
+    middle = centre.bleu if centre else fmean(one.bleu for one in results.values())
+    ours = [results[name].bleu - middle for name in names]
+    whiskers = [
+        resampled.difference(name, BASE) if centre else (x, x)
+        for name, x in zip(names, ours, strict=True)
+    ]
+    reach = [
+        [x - low for x, (low, _) in zip(ours, whiskers, strict=True)],
+        [high - x for x, (_, high) in zip(ours, whiskers, strict=True)],
+    ]
+    papers_middle = PAPER[BASE].bleu if centre else fmean(PAPER[name].bleu for name in names)
+    look = {"linestyle": "", "markersize": 7}
+    left.errorbar(
+        ours,
+        places,
+        xerr=[[max(0, x) for x in side] for side in reach],
+        color=COLOURS[0],
+        marker="o",
+        elinewidth=1.2,
+        label="here, with its 95% interval",
+        **look,
+    )
+    theirs = {"color": COLOURS[1], "marker": "D", "markerfacecolor": "none", **look}
+    left.plot(
+        [PAPER[name].bleu - papers_middle for name in names], places, label="in the paper", **theirs
+    )
+    scale = centre.perplexity if centre else fmean(one.perplexity for one in results.values())
+    papers_scale = fmean(PAPER[name].perplexity for name in ([BASE] if centre else names))
+    right.plot(
+        [results[name].perplexity / scale for name in names],
+        places,
+        color=COLOURS[0],
+        marker="o",
+        **look,
+    )
+    right.plot([PAPER[name].perplexity / papers_scale for name in names], places, **theirs)
+    to = "base" if centre else "the mean of these rows"
+    left.set(title=f"BLEU, from {to}: right is better", xlabel="BLEU", yticks=places)
+    left.set_yticklabels([drawable(name) for name in names])
+    right.set(title=f"Perplexity, times {to}: left is better", xlabel="times")
+    left.axvline(0, color=QUIET, linewidth=0.8)
+    right.axvline(1, color=QUIET, linewidth=0.8)
+    figure.legend(loc="outside lower left", ncols=2)
     return figure
-
-
-def _group(name: str) -> str:
-    return name[0] if "-" in name else name

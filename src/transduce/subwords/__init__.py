@@ -4,6 +4,7 @@ from transduce.subwords.base import BOS, EOS, PAD, SPECIAL, UNK, AnyKind, Coder
 from transduce.subwords.codec import FORMAT, Codec
 from transduce.subwords.learned import Kind, Subwords, default_vocabulary
 from transduce.subwords.sentencepiece import SentencePiece
+from transduce.subwords.symbols import Symbols
 
 __all__ = [
     "BOS",
@@ -18,5 +19,6 @@ __all__ = [
     "Kind",
     "SentencePiece",
     "Subwords",
+    "Symbols",
     "default_vocabulary",
 ]

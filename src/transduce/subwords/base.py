@@ -21,8 +21,8 @@ class Coder(Protocol):
     names: list[str]  # of all ids, each once
 
     @property
-    def kind(self) -> AnyKind:
-        """The kind of the subwords."""
+    def kind(self) -> AnyKind | Literal["symbols"]:
+        """The kind of the subwords; symbols are what they are, and no text."""
 
     def __len__(self) -> int: ...
 

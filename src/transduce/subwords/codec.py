@@ -10,6 +10,7 @@ from transduce.files import checksum, read_sealed, write_sealed
 from transduce.subwords.base import AnyKind, Coder
 from transduce.subwords.learned import Subwords
 from transduce.subwords.sentencepiece import SentencePiece
+from transduce.subwords.symbols import Symbols
 
 FORMAT = 1
 
@@ -28,8 +29,10 @@ class Codec:
 
     @property
     def kind(self) -> AnyKind:
-        """The kind of the subwords."""
-        return self.source.kind
+        """The kind of the source's subwords."""
+        kind = self.source.kind
+        assert kind != "symbols"  # which are written, and never read
+        return kind
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -44,15 +47,24 @@ class Codec:
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote, or say what is wrong with the file."""
         content = read_sealed(path, FORMAT, "subwords")
-        read = SentencePiece if content.get("kind") == SentencePiece.kind else Subwords
+        kind = content.get("kind")
         try:
-            source = read.from_json(content["source"])
-            alike = "target" not in content
-            return cls(source, source if alike else read.from_json(content["target"]))
+            source = _read(kind, content["source"])
+            if "target" not in content:
+                return cls(source, source)
+            return cls(source, _read(content.get("target_kind", kind), content["target"]))
         except (KeyError, ValueError) as error:
             raise BadRun(f"{path} is no file of subwords: {error}") from None
 
     def _content(self) -> dict[str, Any]:
         content = {"format": FORMAT, "kind": self.kind, "source": self.source.to_json()}
-        alike = self.source is self.target
-        return content if alike else {**content, "target": self.target.to_json()}
+        if self.source is self.target:
+            return content
+        other = {} if self.target.kind == self.kind else {"target_kind": self.target.kind}
+        return {**content, **other, "target": self.target.to_json()}
+
+
+def _read(kind: Any, value: dict[str, Any]) -> Coder:
+    if kind == Symbols.kind:
+        return Symbols.from_json(value)
+    return (SentencePiece if kind == SentencePiece.kind else Subwords).from_json(value)

@@ -4,7 +4,15 @@ from types import ModuleType
 
 import typer
 
-from transduce.cli.paper import table3
+from transduce.cli.paper import (
+    figures,
+    positions,
+    report,
+    scaling,
+    smoothing,
+    table2,
+    table3,
+)
 
 app = typer.Typer(help="The paper's tables, figures and claims, measured.", no_args_is_help=True)
 
@@ -14,7 +22,10 @@ def paper() -> None:
     """Measure what the paper's tables, figures and text say, beside its own numbers."""
 
 
-MODULES: tuple[ModuleType, ...] = (table3,)
+MODULES: tuple[ModuleType, ...] = (
+    *(table2, table3, figures),
+    *(scaling, positions, smoothing, report),
+)
 for module in MODULES:
     name = module.__name__.rpartition(".")[2]
     app.command(name, epilog=module.EXAMPLES)(getattr(module, name))

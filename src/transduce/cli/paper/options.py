@@ -1,11 +1,14 @@
 """What the commands that train share: the texts, and the budget."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.errors import BadInput
+
+if TYPE_CHECKING:
+    from transduce.paper.rows import Data
 
 TEXTS, BUDGET, MACHINE = "Texts", "Budget and settings", "Machine"
 
@@ -86,7 +89,32 @@ def settings_of(
     return settings, steps, None if time is None else parse_time(time)
 
 
-def one_of(
+def data_of(
+    source: str,
+    target: str | None,
+    valid: tuple[str, str] | None,
+    valid_tsv: str | None,
+    test: tuple[str, str] | None,
+    test_tsv: str | None,
+    languages: str | None,
+) -> "Data":
+    """Return the texts."""
+    from transduce.paper.rows import Data
+
+    return Data(
+        train=(source, target),
+        valid=_one_of(valid, valid_tsv, "--valid"),
+        test=_one_of(test, test_tsv, "--test"),
+        languages=languages,
+    )
+
+
+def listed(names: str | None) -> list[str]:
+    """Return names with commas between them."""
+    return [name.strip() for name in (names or "").split(",") if name.strip()]
+
+
+def _one_of(
     files: tuple[str, str] | None, tsv: str | None, option: str
 ) -> tuple[str, str | None] | None:
     """Return a text that is given as two files or as a TSV, but not as both."""

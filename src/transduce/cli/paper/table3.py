@@ -62,20 +62,15 @@ def table3(
     """
     from transduce.cli.paper.shown import show
     from transduce.paper import table3 as experiment
-    from transduce.paper.runs import Data
+    from transduce.paper.budget import Budget
     from transduce.progress import for_people
 
     settings, steps, seconds = options.settings_of(set_, steps, time, seed)
     finding = experiment.table3(
-        Data(
-            train=(source, target),
-            valid=options.one_of(valid, valid_tsv, "--valid"),
-            test=options.one_of(test, test_tsv, "--test"),
-            languages=languages,
-        ),
+        options.data_of(source, target, valid, valid_tsv, test, test_tsv, languages),
         out=out,
-        rows=[name.strip() for name in rows.split(",")] if rows else [],
-        budget=experiment.Budget(steps=steps, seconds=seconds),
+        rows=options.listed(rows),
+        budget=Budget(steps=steps, seconds=seconds),
         shrink=shrink,
         settings=settings,
         device=device,

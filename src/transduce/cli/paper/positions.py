@@ -1,0 +1,62 @@
+"""`transduce paper positions`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.cli.options import Device
+from transduce.cli.paper import options, texts
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce paper positions
+
+transduce paper positions train.en train.de --test test.en test.de --longest 20 --preset small \
+--steps 12000 --out runs/positions
+"""
+
+
+def positions(
+    source: texts.Source = None,
+    target: options.Target = None,
+    *,
+    out: options.Out = Path("runs/positions"),
+    longest: Annotated[
+        int, typer.Option(min=2, help="Words of either side that are trained on.")
+    ] = 8,
+    most: Annotated[int, typer.Option(min=10, help="Test sentences of a length, at most.")] = 200,
+    valid: options.Valid = None,
+    valid_tsv: options.ValidTsv = None,
+    test: options.Test = None,
+    test_tsv: options.TestTsv = None,
+    languages: options.Languages = None,
+    pairs: texts.Pairs = texts.PAIRS,
+    held: texts.Held = texts.HELD,
+    preset: texts.Preset = "tiny",
+    steps: texts.Steps = 600,
+    set_: options.Set = None,
+    seed: options.Seed = None,
+    device: Device = "auto",
+) -> None:
+    """Train on short sentences alone, and translate longer ones: sinusoids against learned (3.5).
+
+    The same command again goes on where it was stopped.
+    """
+    from transduce.cli.paper.shown import show
+    from transduce.paper.positions import positions as measure
+    from transduce.progress import for_people
+
+    trial = texts.trial_of(out, preset, steps, set_, seed, device)
+    data = texts.data_of(
+        out,
+        source,
+        target,
+        valid=options.one_of(valid, valid_tsv, "--valid"),
+        test=options.one_of(test, test_tsv, "--test"),
+        languages=languages,
+        pairs=pairs,
+        held=held,
+    )
+    show(measure(trial, data, longest, most, for_people()), out)

@@ -1,0 +1,66 @@
+"""`transduce paper smoothing`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.cli.options import Device
+from transduce.cli.paper import options, texts
+from transduce.errors import BadInput
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce paper smoothing
+
+transduce paper smoothing train.en train.de --valid dev.en dev.de --preset small --steps 12000 \
+--seeds 3 --out runs/smoothing
+"""
+
+
+def smoothing(
+    source: texts.Source = None,
+    target: options.Target = None,
+    *,
+    out: options.Out = Path("runs/smoothing"),
+    eps: Annotated[
+        str, typer.Option(metavar="0,0.1,…", help="Amounts of smoothing, 0 among them.")
+    ] = "0,0.1,0.2",
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each, seeds 1, 2, …")] = 1,
+    valid: options.Valid = None,
+    valid_tsv: options.ValidTsv = None,
+    test: options.Test = None,
+    test_tsv: options.TestTsv = None,
+    languages: options.Languages = None,
+    pairs: texts.Pairs = texts.PAIRS,
+    held: texts.Held = texts.HELD,
+    preset: texts.Preset = "tiny",
+    steps: texts.Steps = 600,
+    set_: options.Set = None,
+    device: Device = "auto",
+) -> None:
+    """Train with and without label smoothing: perplexity, accuracy and BLEU (paper 5.4).
+
+    The same command again goes on where it was stopped.
+    """
+    from transduce.cli.paper.shown import show
+    from transduce.paper.smoothing import smoothing as measure
+    from transduce.progress import for_people
+
+    try:
+        amounts = [float(one) for one in eps.split(",")]
+    except ValueError:
+        raise BadInput(f"--eps {eps}: expected numbers such as 0,0.1,0.2") from None
+    trial = texts.trial_of(out, preset, steps, set_, None, device)
+    data = texts.data_of(
+        out,
+        source,
+        target,
+        valid=options.one_of(valid, valid_tsv, "--valid"),
+        test=options.one_of(test, test_tsv, "--test"),
+        languages=languages,
+        pairs=pairs,
+        held=held,
+    )
+    show(measure(trial, data, amounts, range(1, seeds + 1), for_people()), out)

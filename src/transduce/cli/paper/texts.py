@@ -1,0 +1,68 @@
+"""What the commands for the claims of the text share: a text, or the corpus that comes along."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.cli.paper.options import BUDGET, TEXTS, settings_of
+
+if TYPE_CHECKING:
+    from transduce.paper.claims import Trial
+    from transduce.paper.runs import Data
+
+PAIRS, HELD = 20_000, 500
+
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        help="Source text (plain, gz, xz, zst), or a TSV of both sides. Default: the corpus that "
+        "comes along."
+    ),
+]
+Pairs = Annotated[
+    int,
+    typer.Option(
+        min=100, rich_help_panel=TEXTS, help="Of the corpus that comes along, to train on."
+    ),
+]
+Held = Annotated[
+    int,
+    typer.Option(min=20, rich_help_panel=TEXTS, help="And to validate and to test, of each."),
+]
+Preset = Annotated[str, typer.Option(rich_help_panel=BUDGET, help="What is trained.")]
+Steps = Annotated[int, typer.Option(min=1, rich_help_panel=BUDGET, help="Updates that each makes.")]
+
+
+def data_of(
+    out: Path,
+    source: str | None,
+    target: str | None,
+    *,
+    valid: "tuple[str, str | None] | None",
+    test: "tuple[str, str | None] | None",
+    languages: str | None,
+    pairs: int,
+    held: int,
+) -> "Data":
+    """Return the texts that were given, or write the corpus that comes along."""
+    from transduce.errors import BadInput
+    from transduce.paper.claims import TEXTS as FOLDER
+    from transduce.paper.claims import pocket_texts
+    from transduce.paper.runs import Data
+
+    if source is not None:
+        return Data(train=(source, target), valid=valid, test=test, languages=languages)
+    if valid or test or languages:
+        raise BadInput("--valid, --test and --languages go with a text of your own: give one")
+    return pocket_texts(out / FOLDER, pairs, held)
+
+
+def trial_of(
+    out: Path, preset: str, steps: int, set_: list[str] | None, seed: int | None, device: str
+) -> "Trial":
+    """Return how to train."""
+    from transduce.paper.claims import Trial
+
+    settings, _, _ = settings_of(set_, None, None, seed)
+    return Trial(out=out, preset=preset, steps=steps, settings=settings, device=device)

@@ -1,0 +1,125 @@
+"""What the claims of the paper's text share: one corpus, and one model trained in several ways."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce import pocket
+from transduce.files import replacing
+from transduce.paper.runs import Data, Experiment, Result, Row
+from transduce.presets import preset as find_preset
+from transduce.progress import Progress
+
+TEXTS, RUNS = "texts", "runs"  # folders of an experiment
+LANGUAGES = ("en", "de")  # of the corpus that comes along
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """How to train: the same for all that are compared."""
+
+    out: Path
+    preset: str = "tiny"
+    steps: int
+    settings: Mapping[str, str]
+    device: str = "auto"
+
+    def shared(self) -> dict[str, str]:
+        """Return the settings of all trainings.
+
+        Differs: in fewer steps than the preset has, a quarter of them warms up, to the preset's
+        highest rate and no further.
+        """
+        recipe = find_preset(self.preset).train
+        warmup = max(1, min(recipe.warmup, self.steps // 4))
+        scale = recipe.lr_scale * math.sqrt(warmup / recipe.warmup)
+        return {
+            "steps": str(self.steps),
+            "warmup": str(warmup),
+            "lr_scale": f"{scale:.4g}",
+            "cooldown": f"{recipe.cooldown or 0.4:g}",
+            "save_every": str(self.steps),
+            "validate_every": str(max(1, self.steps // 4)),
+            "validate_bleu": "0",
+            "average": "1",
+            "keep": "1",
+            **self.settings,
+        }
+
+    def said(self) -> str:
+        """Tell what was scaled down, and by how much."""
+        model, recipe = find_preset(self.preset).model, find_preset(self.preset).train
+        batch = int(self.settings.get("batch_tokens", recipe.batch_tokens))
+        return (
+            f"Scaled down: {self.steps:,} steps of {batch:,} tokens a side instead of 100,000 of "
+            f"25,000, preset {self.preset} (N = {self.settings.get('N', model.N)}, d_model = "
+            f"{self.settings.get('d_model', model.d_model)}) instead of base (6, 512)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """Models that were trained in several ways on one corpus."""
+
+    experiment: Experiment
+    rows: dict[str, Row]
+    results: dict[str, Result]
+
+    def run(self, name: str) -> Path:
+        """Return the run folder of one of them."""
+        return self.experiment.folder / name
+
+
+def trained(
+    name: str,
+    trial: Trial,
+    data: Data,
+    variants: Mapping[str, Mapping[str, str]],
+    progress: Progress,
+    *,
+    folder: str = RUNS,
+) -> Trained:
+    """Train the same model in several ways, each by its own settings; what is finished stays."""
+    shared = trial.shared()
+    experiment = Experiment(
+        name=name,
+        folder=trial.out / folder,
+        data=data,
+        settings=shared,
+        device=trial.device,
+        keep_weights=True,
+    )
+    rows = {
+        one: Row(name=one, preset=trial.preset, settings=shared | dict(own))
+        for one, own in variants.items()
+    }
+    experiment.open()
+    experiment.run(list(rows.values()), progress)
+    results = {one: experiment.finished(row) for one, row in rows.items()}
+    return Trained(
+        experiment, rows, {one: result for one, result in results.items() if result is not None}
+    )
+
+
+def pocket_texts(folder: Path, pairs: int, held: int, seed: int = 1) -> Data:
+    """Write the corpus that comes along: so many pairs to train on, and so many of each other."""
+    files = {
+        "train": write_pairs(folder, "train", pocket.pairs(pairs, "train", seed)),
+        "valid": write_pairs(folder, "valid", pocket.pairs(held, "valid", seed)),
+        "test": write_pairs(folder, "test", pocket.pairs(held, "test", seed)),
+    }
+    return Data(**files, languages="-".join(LANGUAGES))
+
+
+def write_pairs(
+    folder: Path, stem: str, pairs: Iterable[tuple[str, str]], languages: Sequence[str] = LANGUAGES
+) -> tuple[Path, Path]:
+    """Write pairs as two files of lines."""
+    pairs = list(pairs)
+    paths = folder / f"{stem}.{languages[0]}", folder / f"{stem}.{languages[1]}"
+    for side, path in enumerate(paths):
+        with replacing(path) as beside:
+            lines = "".join(f"{pair[side]}\n" for pair in pairs)
+            beside.write_text(lines, encoding="utf-8", newline="\n")
+    return paths

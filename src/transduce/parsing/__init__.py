@@ -1,0 +1,1 @@
+"""Constituency parsing as sequence transduction (paper 6.3, Table 4): words in, trees out."""

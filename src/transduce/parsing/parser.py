@@ -1,0 +1,128 @@
+"""Sentences to trees: the public way to use a trained parser."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from transduce.engines.pytorch import TorchEngine
+from transduce.errors import BadInput
+from transduce.folder import RunConfig, weights_file
+from transduce.hypotheses import Engine, Ints, Job
+from transduce.parsing.constraint import well_formed
+from transduce.parsing.sequences import tree_of
+from transduce.parsing.trees import Tree
+from transduce.parsing.words import separated, words_of
+from transduce.subwords import EOS, Codec
+from transduce.translator import blocks
+
+WINDOW = 20  # batches that are read ahead, so that similar lengths meet
+HYPHEN = "HYPH"  # the tag that treebanks which cut compounds have
+
+
+class Parser:
+    """A trained parser: a sentence in, a tree over exactly its words out.
+
+    >>> parser = Parser.load("runs/parser")
+    >>> parser("Annexin binds calcium.")
+    (TOP (S (NP (NN Annexin)) (VP (VBZ binds) (NP (NN calcium))) (. .)))
+    """
+
+    def __init__(self, engine: Engine, codec: Codec, config: RunConfig, weights: str = "") -> None:
+        self.engine, self.codec, self.config = engine, codec, config
+        self.weights = weights  # in words, which weights these are
+        self.hyphens = HYPHEN in codec.target.names
+
+    @classmethod
+    def load(cls, run: str | Path, *, device: str = "auto") -> Self:
+        """Load the parser of a run folder."""
+        run = Path(run)
+        config = RunConfig.load(run)
+        config.require("parsing", run)
+        codec = Codec.load(run / "subwords.json")
+        engine = TorchEngine.load(
+            [run],
+            [config],
+            codec.target.forbidden(),
+            device,
+            constrain=well_formed(codec.target),
+        )
+        return cls(engine, codec, config, weights_file(run, config)[1])
+
+    def __call__(self, sentence: str) -> Tree:
+        """Parse one sentence as people type it."""
+        if not isinstance(sentence, str):
+            raise BadInput(f"expected one sentence, found {sentence!r:.60}: parse() takes several")
+        (tree,) = self.parse([sentence])
+        if tree is None:
+            raise BadInput("there are no words to parse: expected a sentence")
+        return tree
+
+    def words(self, sentence: str, *, cut: bool = False) -> list[str]:
+        """Return the words of a sentence; one that is `cut` has spaces between them."""
+        return separated(sentence) if cut else words_of(sentence, hyphens=self.hyphens)
+
+    def parse(
+        self, sentences: Sequence[str], *, cut: bool = False, **settings: Any
+    ) -> list[Tree | None]:
+        """Parse many sentences; a blank one has no tree. `settings` are those of SearchConfig."""
+        return list(self.stream(sentences, cut=cut, **settings))
+
+    def stream(
+        self,
+        sentences: Iterable[str],
+        *,
+        cut: bool = False,
+        ready: Callable[[], bool] = lambda: True,
+        advance: Callable[[int], None] = lambda done: None,
+        **settings: Any,
+    ) -> Iterator[Tree | None]:
+        """Parse any number of sentences, in order, holding some of them in memory.
+
+        `ready` tells whether another can be had without waiting: where not, those that have come
+        are parsed at once. `advance` hears how many are done.
+        """
+        first = 1
+        for block in blocks(sentences, WINDOW * self.engine.batch, ready):
+            words = [self.words(one, cut=cut) for one in block]
+            yield from self.over(words, first=first, advance=advance, **settings)
+            first += len(block)
+
+    def over(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        first: int = 1,
+        advance: Callable[[int], None] = lambda done: None,
+        **settings: Any,
+    ) -> list[Tree | None]:
+        """Return a tree over the words of each sentence; `first` numbers the first of them."""
+        config = self.config.search.replace(**{"nbest": 1, **settings})
+        jobs: list[tuple[int, Job]] = []
+        for place, words in enumerate(sentences):
+            source = self._ids(words)
+            if len(source) > self.config.model.max_len:
+                raise BadInput(
+                    f"sentence {first + place:,} has {len(words):,} words in {len(source):,} "
+                    f"subwords: the parser reads at most {self.config.model.max_len:,}"
+                )
+            if words:
+                jobs.append((place, Job(source, number=(first + place,), size=len(words))))
+        jobs.sort(key=lambda one: -len(one[1].source))
+        trees: list[Tree | None] = [None] * len(sentences)
+        advance(len(sentences) - len(jobs))
+        found = self.engine.search([job for _, job in jobs], config, self.engine.batch)
+        for number, (best, *_) in found:
+            place = jobs[number][0]
+            symbols = [self.codec.target.names[one] for one in best.tokens]
+            trees[place] = tree_of(symbols, sentences[place])
+            advance(1)
+        return trees
+
+    def fits(self, words: Sequence[str]) -> bool:
+        """Tell whether a sentence is short enough to be parsed."""
+        return len(self._ids(words)) <= self.config.model.max_len
+
+    def _ids(self, words: Sequence[str]) -> Ints:
+        return np.array([*self.codec.source.encode(" ".join(words)), EOS])

@@ -1,0 +1,228 @@
+"""Trees in brackets as the Penn Treebank writes them: read, made plain, written.
+
+    ( (S (NP-SBJ-1 (NN Annexin)) (VP (VBZ binds) (NP (NN calcium))) (. .)) )
+
+A leaf is a tag and its word. The bracket around a whole tree may have no label. Nothing here calls
+itself, so a tree may be as deep as it likes.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transduce.errors import BadInput
+from transduce.text import name_of, open_lines
+
+TOP = "TOP"  # the label of the bracket around a whole tree
+TOPS = frozenset({"", TOP, "ROOT", "S1", "VROOT"})  # as others write it
+TRACE = "-NONE-"  # the tag of what has been moved or left out
+ESCAPES = {"(": "-LRB-", ")": "-RRB-"}  # for brackets inside words
+# White space is ASCII's alone, as for EVALB: a word may hold a thin space, and some of CRAFT do.
+TOKEN = re.compile(r"(?a:\((?P<label>[^\s()]*)|(?P<close>\))|(?P<word>[^\s()]+))")
+PLAIN = re.compile(r"[^-=|]+")  # of NP-SBJ-1 and NP=2 the category, of ADVP|PRT the first
+WIDTH = 100  # of indented text
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tree:
+    """A constituent with its parts, or a tag with its word.
+
+    >>> Tree("NP", (Tree("DT", word="the"), Tree("NN", word="cell")))
+    (NP (DT the) (NN cell))
+    """
+
+    label: str
+    children: tuple["Tree", ...] = ()
+    word: str | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.children) == (self.word is not None):
+            raise ValueError(f"{self.label!r} must have either parts or a word")
+
+    def visits(self) -> Iterator[tuple["Tree", bool]]:
+        """Yield each constituent when it is entered, True, and left, False; a leaf only once."""
+        waiting = [(self, True)]
+        while waiting:
+            node, entered = waiting.pop()
+            yield node, entered
+            if entered and node.children:
+                waiting.append((node, False))
+                waiting.extend((child, True) for child in reversed(node.children))
+
+    def leaves(self) -> list["Tree"]:
+        """Return the tags with their words, from left to right."""
+        return [node for node, _ in self.visits() if node.word is not None]
+
+    def words(self) -> list[str]:
+        """Return the words."""
+        return [leaf.word for leaf in self.leaves() if leaf.word is not None]
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for node, entered in self.visits():
+            if node.word is not None:
+                parts.append(f" ({node.label} {escaped(node.word)})")
+            else:
+                parts.append(f" ({node.label}" if entered else ")")
+        return "".join(parts)[1:]
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tree) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def indented(self, width: int = WIDTH) -> str:
+        """Return the tree over several lines: what fits on one stays on one."""
+        lengths: dict[int, int] = {}
+        for node, entered in self.visits():
+            if node.word is not None:
+                lengths[id(node)] = len(str(node))
+            elif not entered:
+                lengths[id(node)] = (
+                    len(node.label) + 2 + sum(lengths[id(child)] + 1 for child in node.children)
+                )
+        lines: list[str] = []
+        waiting = [(self, 0, "")]
+        while waiting:
+            node, depth, closing = waiting.pop()
+            if node.word is not None or 2 * depth + lengths[id(node)] + len(closing) <= width:
+                lines.append("  " * depth + str(node) + closing)
+                continue
+            lines.append("  " * depth + f"({node.label}")
+            *others, last = node.children
+            waiting.append((last, depth + 1, closing + ")"))
+            waiting.extend((child, depth + 1, "") for child in reversed(others))
+        return "\n".join(lines)
+
+
+def escaped(word: str) -> str:
+    """Return a word as trees write it: brackets as -LRB- and -RRB-."""
+    for bracket, name in ESCAPES.items():
+        word = word.replace(bracket, name)
+    return word
+
+
+def unescaped(word: str) -> str:
+    """Return a word of a tree as people write it."""
+    for bracket, name in ESCAPES.items():
+        word = word.replace(name, bracket)
+    return word
+
+
+@dataclass(slots=True)
+class _Open:
+    """A bracket that has not been closed yet."""
+
+    label: str
+    line: int
+    children: list[Tree] = field(default_factory=list)
+    word: str | None = None
+
+    def closed(self) -> Tree:
+        return Tree(self.label, tuple(self.children), self.word)
+
+
+def read_trees(path: str | Path) -> Iterator[Tree]:
+    """Yield the trees of a file, plain or compressed; `-` is standard input."""
+    return parsed(open_lines(path), name_of(path))
+
+
+def parsed(lines: Iterable[str], name: str) -> Iterator[Tree]:
+    """Yield the trees in some lines, as they are: one a line, or over several, indented.
+
+    A line that begins with a bracket begins a tree, so an unbalanced one is found where it is.
+    """
+    stack: list[_Open] = []
+    found = 0
+    for number, line in enumerate(lines, start=1):
+        where = f"{name}, line {number:,}"
+        if stack and line.startswith("("):
+            raise _unclosed(name, stack)
+        for token in TOKEN.finditer(line):
+            if token["close"] is None:
+                _add(stack, token, number, where)
+                continue
+            tree = _close(stack, where)
+            if stack:
+                stack[-1].children.append(tree)
+            else:
+                found += 1
+                yield tree
+    if stack:
+        raise _unclosed(name, stack)
+    if not found:
+        raise BadInput(f"{name} holds no tree: expected trees in brackets, such as (NP (NN cell))")
+
+
+def _add(stack: list[_Open], token: re.Match[str], number: int, where: str) -> None:
+    """Open a bracket, or put a word into the one that is open."""
+    word = token["word"]
+    if word is not None and not stack:
+        raise BadInput(f"{where}: {word} stands outside all brackets: expected (TAG word)")
+    beside = stack[-1].word if stack and stack[-1].word is not None else word
+    if beside is not None and (stack[-1].children or stack[-1].word is not None):
+        raise BadInput(
+            f"{where}: {beside} is not alone in its bracket: each word needs one of its own with "
+            "its tag, (TAG word), and brackets inside words are written -LRB- and -RRB-"
+        )
+    if word is None:
+        stack.append(_Open(token["label"], number))
+    else:
+        stack[-1].word = word
+
+
+def _close(stack: list[_Open], where: str) -> Tree:
+    """Close the innermost bracket."""
+    if not stack:
+        raise BadInput(f"{where}: a bracket is closed that was never opened")
+    node = stack.pop()
+    if not node.children and node.word is None:
+        raise BadInput(f"{where}: ({node.label}) is empty: expected words in every bracket")
+    if not node.label and node.word is not None:
+        raise BadInput(f"{where}: {node.word} has no tag: expected (TAG word)")
+    if not node.label and stack:
+        raise BadInput(
+            f"{where}: a bracket has no label: only the one around a whole tree may have none"
+        )
+    return node.closed()
+
+
+def _unclosed(name: str, stack: list[_Open]) -> BadInput:
+    many = len(stack)
+    return BadInput(
+        f"{name}, line {stack[0].line:,}: the tree that begins here is not closed: "
+        f"{many} {'bracket is' if many == 1 else 'brackets are'} still open where it should end"
+    )
+
+
+def plain(tree: Tree) -> Tree | None:
+    """Return a tree as parsers are trained and scored on it, or None if no word is left.
+
+    As is usual since Collins: traces go, and constituents that are empty without them; function
+    tags and indices go (NP-SBJ-1 and NP=2 become NP; -LRB- stays); the whole is one bracket TOP.
+    Everything else stays, one NP in another NP too.
+    """
+    stack: list[list[Tree]] = [[]]
+    for node, entered in tree.visits():
+        if node.word is not None:
+            if node.label != TRACE:
+                stack[-1].append(Tree(category(node.label), word=node.word))
+        elif entered:
+            stack.append([])
+        elif parts := stack.pop():
+            stack[-1].append(Tree(category(node.label), tuple(parts)))
+    (whole,) = stack
+    if not whole:
+        return None
+    (root,) = whole
+    return Tree(TOP, root.children if root.children and root.label in TOPS else (root,))
+
+
+def category(label: str) -> str:
+    """Return a label without function tags and indices."""
+    found = PLAIN.match(label)
+    return found[0] if found else label
