@@ -72,7 +72,7 @@ def batch() -> Batch:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("kind", ["self", "causal", "cross"])
+@pytest.mark.parametrize("kind", ["self", "causal", "cross", "self, 5 near", "causal, 40 near"])
 def test_attention_is_equation_1_forward_and_backward(
     batch: Batch, kind: str, h: int, d_k: int, d_v: int, dtype: torch.dtype
 ) -> None:
@@ -155,10 +155,18 @@ def test_softmax_leaves_the_gradient_of_the_smoothed_loss(
 SENTENCES = np.arange(len(PAIRS))
 
 
-def made(device: str = "cuda", *, P_drop: float = 0.0, said: list[str], **recipe: Any) -> Engine:
-    model = small_model(P_drop=P_drop, d_model=64, d_k=16, d_v=16, max_len=64).train()
+def made(
+    device: str = "cuda",
+    *,
+    P_drop: float = 0.0,
+    said: list[str],
+    model: dict[str, Any] | None = None,
+    **recipe: Any,
+) -> Engine:
+    shape = {"d_model": 64, "d_k": 16, "d_v": 16, "max_len": 64} | (model or {})
+    model_ = small_model(P_drop=P_drop, **shape).train()
     told = TrainConfig(batch_tokens=3000, **recipe)
-    return Engine(model.to(device), told, part_of(PAIRS), Processes(), said.append)
+    return Engine(model_.to(device), told, part_of(PAIRS), Processes(), said.append)
 
 
 def gradient_of(engine: Engine, sentences: Ints = SENTENCES) -> list[Tensor]:
@@ -208,6 +216,28 @@ def test_every_way_has_the_loss_and_the_gradients_of_the_cpu(
     assert distance(found, sums) < tolerance
     assert_same(others, gradients, of_gradients)
     assert said == []
+
+
+KINDS: list[dict[str, Any]] = [{"scaled": False}, {"neighbourhood": 6}, {"attention": "additive"}]
+
+
+@pytest.mark.parametrize("model", KINDS, ids=str)
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_other_attention_has_the_loss_and_the_gradients_of_the_cpu(
+    model: dict[str, Any], precision: str
+) -> None:
+    said: list[str] = []
+    ours = made(said=said, model=model, precision=precision)
+    additive = "attention" in model
+    assert ours.path == (
+        f"grouped, {precision}" if additive else f"packed, {precision}, CUDA graph"
+    )
+    assert len(said) == additive
+    tolerance, of_gradients = {"float32": (1e-5, 1e-3), "bf16": (5e-3, 6e-2)}[precision]
+    sums, *gradients = gradient_of(made("cpu", said=said, model=model))
+    found, *others = gradient_of(ours)
+    assert distance(found, sums) < tolerance
+    assert_same(others, gradients, of_gradients)
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
@@ -371,12 +401,13 @@ def found_by(decoder: Decoder, jobs: list[Job], config: SearchConfig, batch: int
     "config", [{"nbest": 4}, {"beam": 1}, {"beam": 5}, {"sample": True}], ids=str
 )
 @pytest.mark.parametrize("way", ["recorded", "plain", "without kernels"])
+@pytest.mark.parametrize("changes", [{}, *KINDS], ids=str)
 def test_decoding_finds_what_the_cpu_finds(
-    config: dict[str, Any], way: str, monkeypatch: pytest.MonkeyPatch
+    config: dict[str, Any], way: str, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With more sentences than slots, twice, so that slots and what is recorded serve again."""
     monkeypatch.setattr(kernels, "_working", way != "without kernels")
-    model = small_model(3)
+    model = small_model(3, **changes)
     with torch.no_grad():
         model.output.mul_(4)
     jobs = [Job(sentence(2 + 7 * n % 40, n), number=(n,)) for n in range(50)]
