@@ -72,7 +72,7 @@ def scheduled(recipe: Mapping[str, Any], budget: Budget) -> str:
         return "Warm-up and rates are the paper's."
     first = "A quarter of the steps that its pace promised" if budget.is_time else "A quarter"
     return (
-        f"{first} warms up (of the first {recipe['warmup']:,} steps; the paper: 4,000), to the "
+        f"{first} warms up ({recipe['warmup']:,} steps in the first; the paper: 4,000), to the "
         f"highest rate that its preset has, and over the last {recipe['cooldown']:.0%} the rate "
         "falls to 0 (the paper: it never does)."
     )

@@ -44,6 +44,7 @@ def table3(
     device: str = "auto",
     keep_weights: bool = False,
     gather: bool = False,
+    until: float | None = None,
     progress: Progress,
 ) -> Finding:
     """Train rows of Table 3 (all by default) that are not finished, and tell what all gave.
@@ -71,7 +72,7 @@ def table3(
     every = {name: row_of(name, shared, shrink) for name in TABLE_3}
     experiment.open()
     if not gather:
-        experiment.run([every[name] for name in chosen], progress)
+        experiment.run([every[name] for name in chosen], progress, until)
     results = {name: result for name, row in every.items() if (result := experiment.finished(row))}
     if not results:
         return Finding(name="table3", title=TITLE, said=SAID, notes=("No row is finished yet.",))

@@ -64,7 +64,7 @@ KeepWeights = Annotated[
     typer.Option(
         "--keep-weights",
         rich_help_panel=MACHINE,
-        help="Keep models and checkpoints of what is finished; else they are deleted.",
+        help="Keep the models of what is finished; else they are deleted with their checkpoints.",
     ),
 ]
 Gather = Annotated[
