@@ -144,9 +144,7 @@ class Experiment:
         """Return what the test set should have been translated to."""
         return list(open_lines(self.folder / REFERENCES))
 
-    def run(
-        self, rows: Sequence[Row], progress: Progress, until: float | None = None
-    ) -> None:
+    def run(self, rows: Sequence[Row], progress: Progress, until: float | None = None) -> None:
         """Train, translate and score the rows that are not finished.
 
         None is begun after the moment `until`, by the clock that only goes forward.

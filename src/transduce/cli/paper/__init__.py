@@ -5,6 +5,7 @@ from types import ModuleType
 import typer
 
 from transduce.cli.paper import (
+    all_,
     figures,
     positions,
     report,
@@ -12,6 +13,7 @@ from transduce.cli.paper import (
     smoothing,
     table2,
     table3,
+    table4,
 )
 
 app = typer.Typer(help="The paper's tables, figures and claims, measured.", no_args_is_help=True)
@@ -23,9 +25,9 @@ def paper() -> None:
 
 
 MODULES: tuple[ModuleType, ...] = (
-    *(table2, table3, figures),
-    *(scaling, positions, smoothing, report),
+    *(table2, table3, table4, figures),
+    *(scaling, positions, smoothing, all_, report),
 )
 for module in MODULES:
     name = module.__name__.rpartition(".")[2]
-    app.command(name, epilog=module.EXAMPLES)(getattr(module, name))
+    app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
