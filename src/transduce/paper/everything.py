@@ -97,6 +97,7 @@ class Everything:
                 left_out.append(f"{name}: {error}")
                 continue
             save(finding, self.out / name)
+            left_out += self._unfinished(name, finding)
         return left_out
 
     def shares(self) -> dict[str, float]:
@@ -145,6 +146,14 @@ class Everything:
         from transduce.paper.table2 import SYSTEMS
 
         return self.systems or SYSTEMS[choose_device(self.device).type]
+
+    def _unfinished(self, name: str, finding: Finding) -> list[str]:
+        """Say which systems or rows there was no time for."""
+        wanted = {"table2": self._systems(), "table3": self.rows}.get(name, ())
+        missing = [one for one in wanted if one not in finding.data.get("results", {})]
+        if not missing:
+            return []
+        return [f"{name}: no time was left for {', '.join(missing)}; the same command goes on."]
 
     def _table2(self, share: float, until: float, progress: Progress) -> Finding:
         from transduce.paper.table2 import table2

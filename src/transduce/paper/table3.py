@@ -83,19 +83,19 @@ def table3(
 
 
 def named(rows: Sequence[str]) -> list[str]:
-    """Return the presets that names and letters of groups mean, in the order of the table."""
+    """Return the presets that names and letters of groups mean, in the order of these."""
     groups = {name.partition("-")[0] for name in TABLE_3 if "-" in name}
-    wanted: set[str] = set()
+    wanted: list[str] = []
     for name in rows or list(TABLE_3):
-        own = {one for one in TABLE_3 if name == one or (name in groups and one[0] == name)}
+        own = [one for one in TABLE_3 if name == one or (name in groups and one[0] == name)]
         if not own:
             known = [*sorted(groups), *TABLE_3]
             raise BadSetting(
                 f"there is no row {name}.{did_you_mean(name, known)} "
                 f"The groups and rows are: {', '.join(known)}"
             )
-        wanted |= own
-    return [name for name in TABLE_3 if name in wanted]
+        wanted += own
+    return list(dict.fromkeys(wanted))
 
 
 def row_of(name: str, shared: Mapping[str, str], shrink: int) -> Row:
