@@ -48,7 +48,7 @@ SHARES = {
 OF_STEPS = 0.5  # of the time of a training: the rest goes to preparing, validating, translating
 LEAST = 0.4  # of its share that must be left for an experiment to begin
 # Of a claim: the trainings, and the most steps of each that are worth their time.
-CLAIMS = {"scaling": (2, 2_000), "positions": (3, 4_000), "smoothing": (3, 4_000)}
+CLAIMS = {"scaling": (3, 2_000), "positions": (3, 4_000), "smoothing": (3, 4_000)}
 FEWEST = 10  # steps
 WIDE = {"h": "1", "d_k": "256", "d_v": "256"}  # a head whose dot products need scaling
 POCKET = (20_000, 500)  # pairs of the corpus that comes along: to train on, and to test
