@@ -61,23 +61,24 @@ GOLD = "(TOP (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))"
     ("guess", "expected"),
     [
         # PRT is ADVP, function tags do not count, and punctuation has no place.
-        ("(S (NP-SBJ (PRP We)) (VP (VBD gave) (ADVP (RP up)) (. .)))", Marks(4, 0, 4, 4, 4, 0, 3, 3)),
+        ("(S (NP-SBJ (PRP We)) (VP (VBD gave) (ADVP (RP up)) (. .)))", (4, 0, 4, 4, 4, 0, 3, 3)),
         # TOP does not count, but any other root does, one without a label too.
-        ("(ROOT (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))", Marks(4, 0, 4, 4, 5, 0, 3, 3)),
-        ("( (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))", Marks(4, 0, 4, 4, 5, 0, 3, 3)),
+        ("(ROOT (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))", (4, 0, 4, 4, 5, 0, 3, 3)),
+        ("( (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))", (4, 0, 4, 4, 5, 0, 3, 3)),
         # A word with the tag of punctuation is not there.
-        ("(S (NP (PRP We)) (VP (VBD gave) (PRT (, up))) (. .))", Marks(4, 1)),
-        ("(S (. We) (, gave) (: up) (. .))", Marks(4, 2)),
-        ("(S (NP (PRP We)) (VP (VBD Gave) (PRT (RP up))) (. .))", Marks(4, 1)),
+        ("(S (NP (PRP We)) (VP (VBD gave) (PRT (, up))) (. .))", (4, 1)),
+        ("(S (. We) (, gave) (: up) (. .))", (4, 2)),
+        ("(S (NP (PRP We)) (VP (VBD Gave) (PRT (RP up))) (. .))", (4, 1)),
         # Traces are not there, nor what is empty without them.
-        ("(S (NP (PRP We)) (VP (VBD gave) (RP up) (NP (-NONE- *))))", Marks(4, 0, 3, 4, 3, 0, 3, 3)),
+        ("(S (NP (PRP We)) (VP (VBD gave) (RP up) (NP (-NONE- *))))", (4, 0, 3, 4, 3, 0, 3, 3)),
         # Brackets match one by one.
-        ("(S (NP (NP (PRP We))) (VP (VBD gave) (PRT (RP up))) (. .))", Marks(4, 0, 4, 4, 5, 0, 3, 3)),
-        ("(S (X (PRP We) (VBD gave)) (RB up) (. .))", Marks(4, 0, 1, 4, 2, 1, 3, 2)),
+        ("(S (NP (NP (PRP We))) (VP (VBD gave) (PRT (RP up))) (. .))", (4, 0, 4, 4, 5, 0, 3, 3)),
+        ("(S (X (PRP We) (VBD gave)) (RB up) (. .))", (4, 0, 1, 4, 2, 1, 3, 2)),
     ],
-)  # fmt: skip
-def test_the_rules_of_evalb(guess: str, expected: Marks) -> None:
-    assert mark(one(GOLD), one(guess)) == expected
+)
+def test_the_rules_of_evalb(guess: str, expected: tuple[int, ...]) -> None:
+    """Length, status, matched, gold, test, crossing, words, correct tags."""
+    assert mark(one(GOLD), one(guess)) == Marks(*expected)
 
 
 def test_a_sentence_without_a_tree_is_skipped() -> None:

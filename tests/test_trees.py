@@ -184,7 +184,7 @@ def test_symbols_are_openings_with_labels_tags_and_closings_without() -> None:
     "symbols", ["", ")", "(NP )", "(NP NN", "NN )", "NN NN NN", "NN", "(NP ) NN NN"]
 )
 def test_symbols_that_make_no_tree_over_two_words_are_refused(symbols: str) -> None:
-    with pytest.raises(ValueError, match="bracket|words"):
+    with pytest.raises(ValueError, match=r"bracket|words"):
         tree_of(symbols.split(), ["a", "b"])
 
 

@@ -1,6 +1,7 @@
 """A small grammar that makes trees for tests, the same ones every time."""
 
 import random
+from pathlib import Path
 
 from transduce.parsing.trees import Tree
 
@@ -78,3 +79,9 @@ def joined(trees: list[Tree]) -> Tree:
     """Return several trees as one long sentence."""
     parts = [part for tree in trees for part in (tree.children if tree.label == "TOP" else (tree,))]
     return Tree("TOP", tuple(parts))
+
+
+def write(path: Path, trees: list[Tree]) -> Path:
+    """Write one tree a line."""
+    path.write_text("".join(f"{tree}\n" for tree in trees), encoding="utf-8")
+    return path

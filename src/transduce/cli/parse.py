@@ -1,5 +1,6 @@
 """`transduce parse`."""
 
+import contextlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -90,8 +91,9 @@ def _file(given: list[str]) -> str | None:
     (first, *others) = given
     if others:
         return None
-    if first == "-" or Path(first).exists():
-        return first
+    with contextlib.suppress(OSError, ValueError):  # no file has so long a name
+        if first == "-" or Path(first).exists():
+            return first
     if "/" in first or re.fullmatch(r"\S+\.\w+", first):
         raise BadInput(f"{first} does not exist: expected a file of sentences, or a sentence")
     return None

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any, Self
 
 from transduce.architecture import count_parameters
+from transduce.bench import hardware
 from transduce.checkpoint import average_checkpoints, load_tensors, save_model
 from transduce.corpus import Input
 from transduce.errors import BadInput, BadRun
 from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.inputs import InputFile
-from transduce.machine import terminated_as_interrupted
-from transduce.paper.runs import OTHERWISE, machine
+from transduce.machine import cores, terminated_as_interrupted
 from transduce.parsing.evaluation import CUTOFF, Parseval, mark, total
 from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import with_tags
-from transduce.parsing.training import PRESET, train_parser
+from transduce.parsing.training import OTHERWISE, PRESET, train_parser
 from transduce.parsing.trees import TOP, Tree, parsed, plain, read_trees
 from transduce.plan import settled
 from transduce.presets import preset as find_preset
@@ -197,7 +197,7 @@ class Experiment:
             seconds=state["seconds"],
             model=config.model.to_json(),
             recipe=config.train.to_json(),
-            machine=machine(config.device),
+            machine=hardware.describe(config.device, cores(), ["torch"]),
         )
         result.save(self.folder)
         return result

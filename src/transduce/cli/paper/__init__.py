@@ -11,6 +11,7 @@ from transduce.cli.paper import (
     report,
     scaling,
     smoothing,
+    table1,
     table2,
     table3,
     table4,
@@ -25,7 +26,7 @@ def paper() -> None:
 
 
 MODULES: tuple[ModuleType, ...] = (
-    *(table2, table3, table4, figures),
+    *(table1, table2, table3, table4, figures),
     *(scaling, positions, smoothing, all_, report),
 )
 for module in MODULES:
