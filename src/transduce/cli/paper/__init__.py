@@ -10,6 +10,7 @@ from transduce.cli.paper import (
     report,
     scaling,
     smoothing,
+    table1,
     table2,
     table3,
 )
@@ -23,7 +24,7 @@ def paper() -> None:
 
 
 MODULES: tuple[ModuleType, ...] = (
-    *(table2, table3, figures),
+    *(table1, table2, table3, figures),
     *(scaling, positions, smoothing, report),
 )
 for module in MODULES:
