@@ -1,7 +1,7 @@
 """What is measured for Table 1, and what came of it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from transduce.errors import BadSetting
 from transduce.paper.fits import Power, upper
@@ -22,10 +22,12 @@ class Plan:
 
     def check(self) -> None:
         """Refuse what cannot be measured."""
-        for name, least in (("n", 2), ("d", 2)):
-            for value in getattr(self, name):
-                if value < least or (name == "d" and value % 2):
-                    raise BadSetting(f"--{name} {value}: expected even numbers of {least} or more")
+        for n in self.n:
+            if n < 2:
+                raise BadSetting(f"--n {n}: expected 2 tokens or more")
+        for d in self.d:
+            if d < 2 or d % 2:
+                raise BadSetting(f"--d {d}: expected an even number")
         if self.k < 2:
             raise BadSetting(f"--k {self.k}: expected a width of 2 or more, to reach anything")
         if self.r < 3:
@@ -45,7 +47,7 @@ class Row:
     d: int
     n: list[int] = field(default_factory=list)
     passes: list[Passed] = field(default_factory=list)
-    ended: str = ""  # why before the last n
+    ended: Literal["", "time", "memory"] = ""  # for want of what, before the last n
 
     @property
     def name(self) -> str:
@@ -85,6 +87,7 @@ class Measured:
     device: str
     batch: int
     precision: str
+    attention: str  # whose kernels
     rows: list[Row]
     paths: list[Paths]
     counted: list[Counted]

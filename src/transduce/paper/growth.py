@@ -99,12 +99,11 @@ def _operations(found: Measured) -> Table:
 def notes(found: Measured) -> list[str]:
     """Return what it comes to, and how it was measured."""
     plan = found.plan
-    attention = "our packed kernels" if found.device == "cuda" else "torch's fused kernels"
     how = (
         f"{found.batch} sentence{'s' if found.batch > 1 else ''} of n tokens, {found.precision}, "
         f"{found.device}, k = {plan.k}, r = {plan.r}, heads of 64; median of warm passes, weights' "
-        f"gradients included. Attention goes by {attention}, which keep no n x n matrix: so its "
-        "memory grows with n."
+        f"gradients included. Attention goes by {found.attention}, which keep no n x n matrix: so "
+        "its memory grows with n."
     )
     parts = (
         "The paper's O(n^2 d) is Eq. 1 itself, and so are the first rows of both attentions; the "
@@ -116,8 +115,19 @@ def notes(found: Measured) -> list[str]:
         "Paths: the fewest layers through which the gradient of one end by the other is not 0, in "
         f"float64, up to n = {max(found.paths[0].n):,}; convolutions read nothing ahead there."
     )
-    ended = [f"{row.name}, d = {row.d}, ended by {row.ended}." for row in found.rows if row.ended]
-    return [*(_verdict(found, d) for d in plan.d), *_widths(found), how, parts, fits, reach, *ended]
+    verdicts = [*(_verdict(found, d) for d in plan.d), *_widths(found)]
+    return [*verdicts, how, parts, fits, reach, *_ended(found)]
+
+
+def _ended(found: Measured) -> list[str]:
+    """Tell which rows did not reach the largest n, for want of what."""
+    said = []
+    for want in ("memory", "time"):
+        rows = [row for row in found.rows if row.ended == want]
+        names = (f"{row.name} of d = {row.d} after {row.n[-1] if row.n else 0:,}" for row in rows)
+        if rows:
+            said.append(f"For want of {want} these ended before the largest n: {', '.join(names)}.")
+    return said
 
 
 def _verdict(found: Measured, d: int) -> str:
@@ -156,7 +166,7 @@ def draw(found: Measured) -> "Figure":
 
     widths = found.plan.d
     count = len(widths) + 1
-    figure = Figure(figsize=(5.2 * count, 5.4), dpi=100, layout="constrained")
+    figure = Figure(figsize=(4.6 * count, 6.2), dpi=100, layout="constrained")
     panels = figure.subplots(1, count, squeeze=False)[0]
     for axes, d in zip(panels, widths, strict=False):
         _draw_times(axes, [row for row in found.rows if row.d == d])
@@ -170,7 +180,7 @@ def draw(found: Measured) -> "Figure":
         axes.tick_params(axis="x", rotation=45)
         axes.yaxis.set_major_formatter("{x:,.10g}")
         axes.set_xlabel("n (logarithmic)")
-        axes.legend(loc="upper left", fontsize=8)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), fontsize=9)
     return figure
 
 

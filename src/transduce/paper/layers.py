@@ -135,4 +135,4 @@ def counted(kind: Kind, sizes: Sizes) -> int:
     passed = made(layer, sizes, torch.float32, projected=False)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         passed.run(passed.x)
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())

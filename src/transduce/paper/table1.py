@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from transduce import engine, kernels
+from transduce import engine
 from transduce.bench import hardware
 from transduce.machine import choose_device
 from transduce.paper.costs import Counted, Measured, Paths, Plan, Row
@@ -44,13 +44,13 @@ def table1(plan: Plan, device: str, progress: Progress) -> Finding:
     """Measure every layer, count, fit, and lay it beside the paper's table."""
     plan.check()
     where = choose_device(device, progress.say)
-    if where.type == "cuda":
-        engine.work(where, progress.say)
+    ours = where.type == "cuda" and engine.work(where, progress.say)
     found = Measured(
         plan,
         where.type,
         plan.batch or BATCH.get(where.type, 1),
         "bf16" if where.type == "cuda" else "float32",
+        "our packed kernels" if ours else "torch's fused kernels",
         rows_of(plan),
         measured_paths(plan, progress),
         operations_of(plan),
@@ -91,29 +91,35 @@ def measure(found: Measured, device: torch.device, progress: Progress) -> None:
     with progress.track("layers", len(rows) * len(found.plan.n), "sizes") as advance:
         for number, row in enumerate(rows):
             share = (end - time.monotonic()) / (len(rows) - number)
-            _measure(row, found, device, time.monotonic() + share, advance)
+            _measure(row, found, device, share, advance)
             advance(len(found.plan.n) - len(row.n))
 
 
-def _measure(row: Row, found: Measured, device: torch.device, end: float, advance: Advance) -> None:
+def _measure(
+    row: Row, found: Measured, device: torch.device, seconds: float, advance: Advance
+) -> None:
     """Measure a row, as far as time and memory go."""
     dtype = torch.bfloat16 if found.precision == "bf16" else torch.float32
     torch.manual_seed(1)
     layer = layer_of(row.kind, _sizes(found, row.d, found.plan.n[0]), device)
+    begin = 0.0
     for n in found.plan.n:
         if row.passes:
             growth = (n / row.n[-1]) ** TABLE_1[row.kind].n
-            if time.monotonic() + row.passes[-1].seconds * growth * (FEWEST + 2) > end:
-                row.ended = f"time: n = {n:,} would take more than its share"
+            coming = row.passes[-1].seconds * growth * (FEWEST + 2)
+            if time.monotonic() + coming > begin + seconds:
+                row.ended = "time"
                 return
         try:
             sizes = _sizes(found, row.d, n)
-            row.passes.append(passed(made(layer, sizes, dtype, projected=row.projected)))
+            measured = passed(made(layer, sizes, dtype, projected=row.projected))
         except RuntimeError as error:
             if not engine.FULL.search(str(error)):
                 raise
-            row.ended = f"memory: n = {n:,} does not fit"
+            row.ended = "memory"
             return
+        begin = begin or time.monotonic()  # after the first, for which kernels are compiled
+        row.passes.append(measured)
         row.n.append(n)
         advance(1)
 
@@ -144,9 +150,10 @@ def measured_paths(plan: Plan, progress: Progress) -> list[Paths]:
 
 def operations_of(plan: Plan) -> list[Counted]:
     """Count the operations of a sentence, at two n beyond the neighbourhood."""
-    least = max(64, 2 ** math.ceil(math.log2(2 * plan.r)))
+    beyond = max(64, 2 ** math.ceil(math.log2(2 * plan.r)))
     found = []
     for kind in TABLE_1:
+        least = 16 if kind == "recurrent" else beyond  # torch counts it step by step, slowly
         sizes = [Sizes(n=n, d=plan.d[0], k=plan.k, r=plan.r) for n in (least, 2 * least)]
         found.append(
             Counted(
@@ -165,7 +172,7 @@ def data_of(found: Measured) -> dict[str, Any]:
         "plan": asdict(found.plan),
         "batch": found.batch,
         "precision": found.precision,
-        "kernels": found.device == "cuda" and kernels.installed(),
+        "attention": found.attention,
         "machine": found.machine,
         "rows": [
             {
