@@ -27,8 +27,8 @@ from plain import plain_search
 from reference import distance
 from transduce import additive
 from transduce.additive import additive_scores
-from transduce.attention import SelfAttention, attention
-from transduce.batches import Ranges, SelfView, make_batch, reach
+from transduce.attention import CrossAttention, SelfAttention, attention
+from transduce.batches import CrossView, Ranges, SelfView, make_batch, reach
 from transduce.config import ModelConfig, SearchConfig
 from transduce.engine import Objective
 from transduce.errors import BadSetting
@@ -115,6 +115,30 @@ def test_weights_are_those_that_average_the_values(changes: dict[str, Any]) -> N
         v = layer.W_QKV(x).split(layer.sizes, -1)[2].unflatten(-1, (config.h, -1)).transpose(0, 1)
         y = layer.W_O((weights @ v).transpose(0, 1).flatten(1))
         torch.testing.assert_close(y, layer(x, SelfView(((1, 50),)), causal=causal))
+
+
+@pytest.mark.parametrize("changes", [{"scaled": False}, {"attention": "additive"}], ids=str)
+def test_cross_attention_is_its_formula(changes: dict[str, Any]) -> None:
+    config = SHAPE.replace(**changes)
+    torch.manual_seed(0)
+    layer = CrossAttention(config)
+    x, memory = torch.randn(7, 24), torch.randn(11, 24)
+    view = CrossView.of(queries=np.array([3, 4]), keys=np.array([5, 6]), rows=np.array([1, 0]))
+    found = layer(x, layer.keys_values(memory, view), view.groups).split([3, 4])
+    W_K, W_V = layer.W_KV.weight.double().split(layer.sizes)
+    for own, source, y in zip(x.split([3, 4]), (memory[5:], memory[:5]), found, strict=True):
+        sides = (own, layer.W_Q.weight.double()), (source, W_K), (source, W_V)
+        q, k, v = (
+            (run.double() @ W.T).unflatten(-1, (config.h, -1)).transpose(0, 1) for run, W in sides
+        )
+        if layer.v_a is None:
+            scores = q @ k.mT
+        else:
+            met = torch.tanh(q[:, :, None] + k[:, None])
+            scores = (met * layer.v_a.double()[:, None, None]).sum(-1)
+        assert distance(layer.weights(own, source), scores.softmax(-1)) < 1e-6
+        exact = (scores.softmax(-1) @ v).transpose(0, 1).flatten(1) @ layer.W_O.weight.double().T
+        assert distance(y, exact) < 1e-6
 
 
 @given(st.integers(1, 40))

@@ -29,8 +29,11 @@ from transduce.feed import Update
 from transduce.hypotheses import Job
 from transduce.machine import choose_device
 from transduce.packing import pack
+from transduce.paper.costs import Plan
+from transduce.paper.table1 import table1
 from transduce.presets import TABLE_3
 from transduce.processes import Processes
+from transduce.progress import Silent
 from transduce.subwords import EOS, PAD
 from transduce.training import Trainer, train
 
@@ -463,6 +466,7 @@ def test_an_output_may_reach_the_last_position(record: bool) -> None:
     assert [len(one[0].tokens) + 1 for one in found] == [64, 64, 13, 13, 13, 13]
 
 
+<<<<<<< HEAD
 # --- The convolutional baselines ---------------------------------------------------------------
 
 
@@ -509,3 +513,18 @@ def test_decoding_with_a_baseline_finds_what_the_cpu_finds(architecture: str, be
     narrow = Decoder([copy.deepcopy(model).cuda().narrow(torch.float16)], [0, 1, 3])
     for ours, theirs in zip(found_by(narrow, jobs, search, 16), expected, strict=True):
         assert ours[0].score == pytest.approx(theirs[0].score, abs=0.1)
+=======
+# --- Table 1 -----------------------------------------------------------------------------------
+
+
+def test_the_layers_of_table_1_are_measured() -> None:
+    """Restricted attention with work that grows as n, all of it by our kernels."""
+    finding = table1(Plan(n=(256, 1024, 4096), d=(128,), seconds=60), "cuda", Silent())
+    assert finding.data["attention"] == "our packed kernels"
+    rows = {(row["layer"], row["projections"]): row for row in finding.data["rows"]}
+    assert all(len(row["cells"]) == 3 for row in rows.values())
+    for row in rows.values():
+        assert all(cell["forward"] > 0 and cell["memory"] > 0 for cell in row["cells"])
+    assert rows["restricted", False]["exponents"]["seconds"]["exponent"] < 1.25
+    assert rows["self-attention", False]["exponents"]["seconds"]["exponent"] > 1.5
+>>>>>>> layers
