@@ -466,7 +466,6 @@ def test_an_output_may_reach_the_last_position(record: bool) -> None:
     assert [len(one[0].tokens) + 1 for one in found] == [64, 64, 13, 13, 13, 13]
 
 
-<<<<<<< HEAD
 # --- The convolutional baselines ---------------------------------------------------------------
 
 
@@ -513,7 +512,8 @@ def test_decoding_with_a_baseline_finds_what_the_cpu_finds(architecture: str, be
     narrow = Decoder([copy.deepcopy(model).cuda().narrow(torch.float16)], [0, 1, 3])
     for ours, theirs in zip(found_by(narrow, jobs, search, 16), expected, strict=True):
         assert ours[0].score == pytest.approx(theirs[0].score, abs=0.1)
-=======
+
+
 # --- Table 1 -----------------------------------------------------------------------------------
 
 
@@ -527,4 +527,3 @@ def test_the_layers_of_table_1_are_measured() -> None:
         assert all(cell["forward"] > 0 and cell["memory"] > 0 for cell in row["cells"])
     assert rows["restricted", False]["exponents"]["seconds"]["exponent"] < 1.25
     assert rows["self-attention", False]["exponents"]["seconds"]["exponent"] > 1.5
->>>>>>> layers
