@@ -50,6 +50,7 @@ LEAST = 0.4  # of its share that must be left for an experiment to begin
 # Of a claim: the trainings, and the most steps of each that are worth their time.
 CLAIMS = {"scaling": (3, 2_000), "positions": (3, 4_000), "smoothing": (3, 4_000)}
 FEWEST = 10  # steps
+TOKENS = tuple(2**power for power in range(4, 14))  # n of Table 1, 16 to 8,192
 WIDE = {"h": "1", "d_k": "256", "d_v": "256"}  # a head whose dot products need scaling
 POCKET = (20_000, 500)  # pairs of the corpus that comes along: to train on, and to test
 LENGTHS = (8, 200)  # words that are trained on, and test sentences of a length
@@ -126,9 +127,10 @@ class Everything:
     def _one(self, name: str, share: float, until: float, progress: Progress) -> Finding:
         """Do one experiment in about its share of the time."""
         if name == "table1":
-            from transduce.paper.table1 import Plan, doubled, table1
+            from transduce.paper.costs import Plan
+            from transduce.paper.table1 import table1
 
-            plan = Plan(n=tuple(doubled(16, 8192)), seconds=share * OF_STEPS)
+            plan = Plan(n=TOKENS, seconds=share * OF_STEPS)
             return table1(plan, self.device, progress)
         if name == "table2":
             return self._table2(share, until, progress)
