@@ -121,7 +121,8 @@ def test_a_slot_that_gets_another_sentence_forgets_the_one_before() -> None:
     constraint = CONSTRAIN(2, 1, CPU)
     constraint.begin(torch.tensor([0, 1]), torch.tensor([3, 3]), torch.tensor([50, 50]))
     word = torch.tensor([[IDS["(NP"]], [IDS["NN"]]])
-    constraint.follow(word, torch.zeros(2, 1, dtype=torch.int64))
+    for _ in range(IN_A_ROW):
+        constraint.follow(word, torch.zeros(2, 1, dtype=torch.int64))
     constraint.begin(torch.tensor([0]), torch.tensor([1]), torch.tensor([4]))
     constraint.keep(torch.tensor([0]))
     assert constraint.allowed().shape == (1, len(IDS))

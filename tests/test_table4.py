@@ -10,10 +10,10 @@ from conftest import CommandLine, options, snapshot
 from test_parser import FEW
 
 from transduce.paper.finding import Finding
-from transduce.paper.parsers import GOLD, PARSED
+from transduce.paper.parsers import GOLD, PARSED, Experiment
 from transduce.parsing.evaluation import CUTOFF, parseval
 from transduce.parsing.trees import read_trees
-from treebank import trees, write
+from treebank import joined, trees, write
 
 BUDGET = {name: value for name, value in FEW.items() if name != "steps"}
 
@@ -76,12 +76,29 @@ def test_the_weights_that_parse_are_those_that_did_best_on_the_validation_trees(
     assert parsed.stdout.startswith("(TOP ")
 
 
+def test_where_steps_are_set_the_schedule_fits_them_unless_it_is_set_too(tmp_path: Path) -> None:
+    def paced(**settings: str) -> dict[str, str]:
+        nothing = tmp_path / "nothing"
+        return Experiment(
+            folder=nothing, train=nothing, valid=nothing, test=nothing, settings=settings
+        ).paced()
+
+    assert paced() == {}
+    assert paced(seconds="60") == {"seconds": "60"}
+    short = paced(steps="400", save_every="100")
+    assert (short["warmup"], short["save_every"], short["validate_every"]) == ("100", "100", "20")
+    assert "lr_scale" not in paced(steps="400", warmup="50")
+    assert paced(steps="400", warmup="50")["warmup"] == "50"
+
+
 def test_a_sentence_too_long_for_the_model_is_scored_without_constituents(
     cli: CommandLine, command: list[str], tmp_path: Path
 ) -> None:
-    done = cli(*command, "--set", "max_len=26")
+    text = "".join(f"{tree}\n" for tree in [joined(trees(9)), *trees(2)])
+    (tmp_path / "test.trees.xz").write_bytes(lzma.compress(text.encode()))
+    done = cli(*command)
     assert done.status == 0, done.stderr
-    assert "longer than the model's 26 subwords" in done.stdout
+    assert "0 validation and 1 test sentences are longer than the model's 80" in done.stdout
     gold, guesses = (list(read_trees(tmp_path / "out" / name)) for name in (GOLD, PARSED))
     assert [tree.words() for tree in gold] == [tree.words() for tree in guesses]
 

@@ -24,6 +24,7 @@ from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.inputs import InputFile
 from transduce.machine import cores, terminated_as_interrupted
+from transduce.paper.budget import schedule
 from transduce.parsing.evaluation import CUTOFF, Parseval, mark, total
 from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import with_tags
@@ -35,6 +36,8 @@ from transduce.progress import Progress
 
 FORMAT = 1
 EXPERIMENT, RESULT, PARSER = "experiment.json", "result.json", "parser"
+RATES = frozenset({"warmup", "lr_scale", "cooldown"})
+VALIDATIONS, SAVES = 20, 50  # in a training whose steps are set
 GOLD, PARSED = "test.gold.trees", "test.parsed.trees"
 
 
@@ -163,6 +166,17 @@ class Experiment:
                     f"with: {OTHERWISE}"
                 )
 
+    def paced(self) -> dict[str, str]:
+        """Return the settings, with a schedule that fits the steps where those are set."""
+        if "steps" not in self.settings:
+            return dict(self.settings)
+        _, recipe = settled(find_preset(self.preset), self.settings, None)
+        assert recipe.steps is not None
+        fitting = schedule(recipe.steps, recipe, VALIDATIONS, SAVES)
+        if RATES & self.settings.keys():
+            fitting = {name: value for name, value in fitting.items() if name not in RATES}
+        return {**fitting, **self.settings}
+
     def run(self, progress: Progress) -> Result:
         """Do what is not done yet."""
         if (self.folder / RESULT).exists():
@@ -173,7 +187,7 @@ class Experiment:
             valid=self.valid,
             masked=self.masked,
             preset=self.preset,
-            settings=self.settings,
+            settings=self.paced(),
             device=self.device,
             progress=progress,
         )
