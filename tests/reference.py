@@ -17,10 +17,11 @@ def distance(ours: Tensor, exact: Tensor) -> float:
 
 
 def view_of(batch: Batch, kind: str) -> Ranges:
-    """Return who meets whom in a packed batch, by the name of the attention."""
-    view = {"self": batch.source.view, "causal": batch.target.view, "cross": batch.cross}[kind]
+    """Return who meets whom in a packed batch, by the name of the attention: "self, 5 near"."""
+    name, _, near = kind.partition(", ")
+    view = {"self": batch.source.view, "causal": batch.target.view, "cross": batch.cross}[name]
     assert isinstance(view, Ranges)
-    return view
+    return view.around(int(near.removesuffix(" near"))) if near else view
 
 
 def attention_of(q: Tensor, k: Tensor, v: Tensor, view: Ranges, d_out: Tensor) -> list[Tensor]:

@@ -425,7 +425,9 @@ def on_cuda(monkeypatch: pytest.MonkeyPatch, *, bf16: bool = True, **model: Any)
     monkeypatch.setattr(kernels, "_installed", True)
     monkeypatch.setattr(kernels, "try_out", lambda _: None)
     output = SimpleNamespace(device=torch.device("cuda"))
-    return SimpleNamespace(output=output, config=ModelConfig(**model))
+    config = ModelConfig(**model)
+    packs = config.attention == "dot-product"
+    return SimpleNamespace(output=output, config=config, packs=packs)
 
 
 def fails(_: object) -> None:
@@ -483,6 +485,11 @@ def test_whoever_switches_the_kernels_off_is_not_told_so(monkeypatch: pytest.Mon
             "attention_dropout: attention goes by torch's kernels, which is slower",
         ),
         (
+            "dot products",
+            (False, "bf16"),
+            "attention = 'additive': attention goes by torch's kernels, which is slower",
+        ),
+        (
             "triton",
             (False, "bf16"),
             "Triton is not installed: everything goes by torch's kernels, which is slower",
@@ -498,7 +505,8 @@ def test_what_is_missing_leads_to_a_slower_way_and_one_line(
     missing: str, chosen: tuple[bool, str], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dropout = 0.1 if missing == "attention without dropout" else 0.0
-    model = on_cuda(monkeypatch, bf16=missing != "bf16", attention_dropout=dropout)
+    kind = "additive" if missing == "dot products" else "dot-product"
+    model = on_cuda(monkeypatch, bf16=missing != "bf16", attention_dropout=dropout, attention=kind)
     if missing == "triton":
         monkeypatch.setattr(kernels, "_installed", False)
     if missing == "compiler":

@@ -29,8 +29,11 @@ from transduce.feed import Update
 from transduce.hypotheses import Job
 from transduce.machine import choose_device
 from transduce.packing import pack
+from transduce.paper.costs import Plan
+from transduce.paper.table1 import table1
 from transduce.presets import TABLE_3
 from transduce.processes import Processes
+from transduce.progress import Silent
 from transduce.subwords import EOS, PAD
 from transduce.training import Trainer, train
 
@@ -73,7 +76,7 @@ def batch() -> Batch:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("kind", ["self", "causal", "cross"])
+@pytest.mark.parametrize("kind", ["self", "causal", "cross", "self, 5 near", "causal, 40 near"])
 def test_attention_is_equation_1_forward_and_backward(
     batch: Batch, kind: str, h: int, d_k: int, d_v: int, dtype: torch.dtype
 ) -> None:
@@ -156,10 +159,18 @@ def test_softmax_leaves_the_gradient_of_the_smoothed_loss(
 SENTENCES = np.arange(len(PAIRS))
 
 
-def made(device: str = "cuda", *, P_drop: float = 0.0, said: list[str], **recipe: Any) -> Engine:
-    model = small_model(P_drop=P_drop, d_model=64, d_k=16, d_v=16, max_len=64).train()
+def made(
+    device: str = "cuda",
+    *,
+    P_drop: float = 0.0,
+    said: list[str],
+    model: dict[str, Any] | None = None,
+    **recipe: Any,
+) -> Engine:
+    shape = {"d_model": 64, "d_k": 16, "d_v": 16, "max_len": 64} | (model or {})
+    model_ = small_model(P_drop=P_drop, **shape).train()
     told = TrainConfig(batch_tokens=3000, **recipe)
-    return Engine(model.to(device), told, part_of(PAIRS), Processes(), said.append)
+    return Engine(model_.to(device), told, part_of(PAIRS), Processes(), said.append)
 
 
 def gradient_of(engine: Engine, sentences: Ints = SENTENCES) -> list[Tensor]:
@@ -209,6 +220,28 @@ def test_every_way_has_the_loss_and_the_gradients_of_the_cpu(
     assert distance(found, sums) < tolerance
     assert_same(others, gradients, of_gradients)
     assert said == []
+
+
+KINDS: list[dict[str, Any]] = [{"scaled": False}, {"neighbourhood": 6}, {"attention": "additive"}]
+
+
+@pytest.mark.parametrize("model", KINDS, ids=str)
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_other_attention_has_the_loss_and_the_gradients_of_the_cpu(
+    model: dict[str, Any], precision: str
+) -> None:
+    said: list[str] = []
+    ours = made(said=said, model=model, precision=precision)
+    additive = "attention" in model
+    assert ours.path == (
+        f"grouped, {precision}" if additive else f"packed, {precision}, CUDA graph"
+    )
+    assert len(said) == additive
+    tolerance, of_gradients = {"float32": (1e-5, 1e-3), "bf16": (5e-3, 6e-2)}[precision]
+    sums, *gradients = gradient_of(made("cpu", said=said, model=model))
+    found, *others = gradient_of(ours)
+    assert distance(found, sums) < tolerance
+    assert_same(others, gradients, of_gradients)
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
@@ -372,12 +405,13 @@ def found_by(decoder: Decoder, jobs: list[Job], config: SearchConfig, batch: int
     "config", [{"nbest": 4}, {"beam": 1}, {"beam": 5}, {"sample": True}], ids=str
 )
 @pytest.mark.parametrize("way", ["recorded", "plain", "without kernels"])
+@pytest.mark.parametrize("changes", [{}, *KINDS], ids=str)
 def test_decoding_finds_what_the_cpu_finds(
-    config: dict[str, Any], way: str, monkeypatch: pytest.MonkeyPatch
+    config: dict[str, Any], way: str, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With more sentences than slots, twice, so that slots and what is recorded serve again."""
     monkeypatch.setattr(kernels, "_working", way != "without kernels")
-    model = small_model(3)
+    model = small_model(3, **changes)
     with torch.no_grad():
         model.output.mul_(4)
     jobs = [Job(sentence(2 + 7 * n % 40, n), number=(n,)) for n in range(50)]
@@ -478,3 +512,18 @@ def test_decoding_with_a_baseline_finds_what_the_cpu_finds(architecture: str, be
     narrow = Decoder([copy.deepcopy(model).cuda().narrow(torch.float16)], [0, 1, 3])
     for ours, theirs in zip(found_by(narrow, jobs, search, 16), expected, strict=True):
         assert ours[0].score == pytest.approx(theirs[0].score, abs=0.1)
+
+
+# --- Table 1 -----------------------------------------------------------------------------------
+
+
+def test_the_layers_of_table_1_are_measured() -> None:
+    """Restricted attention with work that grows as n, all of it by our kernels."""
+    finding = table1(Plan(n=(256, 1024, 4096), d=(128,), seconds=60), "cuda", Silent())
+    assert finding.data["attention"] == "our packed kernels"
+    rows = {(row["layer"], row["projections"]): row for row in finding.data["rows"]}
+    assert all(len(row["cells"]) == 3 for row in rows.values())
+    for row in rows.values():
+        assert all(cell["forward"] > 0 and cell["memory"] > 0 for cell in row["cells"])
+    assert rows["restricted", False]["exponents"]["seconds"]["exponent"] < 1.25
+    assert rows["self-attention", False]["exponents"]["seconds"]["exponent"] > 1.5

@@ -54,7 +54,7 @@ def poisoned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 @pytest.mark.parametrize("dtype", EXACT, ids=str)
 @pytest.mark.parametrize(("d_k", "d_v", "h"), [*((*shape, 2) for shape in SHAPES), (512, 512, 1)])
-@pytest.mark.parametrize("kind", ["self", "causal", "cross"])
+@pytest.mark.parametrize("kind", ["self", "causal", "cross", "self, 5 near", "causal, 40 near"])
 def test_attention_is_equation_1_forward_and_backward(
     batch: Batch, kind: str, d_k: int, d_v: int, h: int, dtype: torch.dtype
 ) -> None:
@@ -384,6 +384,9 @@ def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
         {"d_k": 5, "d_v": 3},
         {"attention_bias": True},
         {"activation": "swish", "logits_bias": True},
+        {"scaled": False},
+        {"neighbourhood": 4},
+        {"neighbourhood": 1},
     ],
     ids=str,
 )
@@ -449,12 +452,18 @@ def test_trying_out_runs_one_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("dtype", EXACT, ids=str)
-@pytest.mark.parametrize(("d_k", "d_v", "k"), [(16, 16, 4), (8, 24, 1), (64, 64, 5), (48, 40, 20)])
+@pytest.mark.parametrize(
+    ("d_k", "d_v", "k", "r"),
+    [
+        *((16, 16, 4, None), (8, 24, 1, None), (64, 64, 5, None), (48, 40, 20, None)),
+        *((16, 16, 4, 7), (16, 16, 1, 1), (16, 16, 20, 4)),
+    ],
+)
 def test_decodings_kernels_see_what_the_dense_way_sees(
-    d_k: int, d_v: int, k: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    d_k: int, d_v: int, k: int, r: int | None, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several steps with hypotheses that go on from one another, sentences of several ages."""
-    config = small_model(N=1, h=2, d_k=d_k, d_v=d_v).config
+    config = small_model(N=1, h=2, d_k=d_k, d_v=d_v, neighbourhood=r).config
     torch.manual_seed(0)
     S, room, row = 3, (70, 12), 2 * (d_k + d_v)
     caches = [Cache(config, S, k, room, torch.empty(0, dtype=dtype)) for _ in range(2)]

@@ -133,19 +133,21 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, own: SelfView | Ranges | Past, *, causal: bool) -> Tensor:
         """Let each token of a run see its sentence, or each next token its past."""
-        projected = self._projected(x)
+        return self.W_O(self.attend(self._projected(x), own, causal=causal))  # type: ignore[no-any-return]
+
+    def attend(self, projected: Tensor, own: SelfView | Ranges | Past, *, causal: bool) -> Tensor:
+        """Do what lies between the projections. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
         if isinstance(own, Ranges):  # which know what is causal, and what is near
-            y = attend_self(projected, own, self.h, self.d_k, self.d_v)
-            return self.W_O(y)  # type: ignore[no-any-return]
+            return attend_self(projected, own, self.h, self.d_k, self.d_v)
         if not isinstance(own, SelfView):
-            return self.W_O(own.attend(projected, self.v_a))  # type: ignore[no-any-return]
+            return own.attend(projected, self.v_a)
         q, k, v = self._heads(projected)  # (T, H, C)
         dropout = self.dropout if self.training else 0.0
         parts = []
         for trio in zip(*(by_sentence(heads, own.groups) for heads in (q, k, v)), strict=True):
-            y = self._attend(*trio, causal=causal, dropout=dropout)  # (B, H, Q, C)
+            y = self._meet(*trio, causal=causal, dropout=dropout)  # (B, H, Q, C)
             parts.append(y.transpose(1, 2).flatten(0, 1).flatten(1))  # (B * Q, H * C)
-        return self.W_O(torch.cat(parts))  # type: ignore[no-any-return]
+        return torch.cat(parts)
 
     def weights(self, x: Tensor, *, causal: bool) -> Tensor:
         """Return the attention weights within one sentence. (T, d_model) -> (H, T, T)."""
@@ -162,7 +164,7 @@ class SelfAttention(nn.Module):
         parts = projected.split(self.sizes, dim=-1)
         return [part.unflatten(-1, (self.h, -1)) for part in parts]
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
+    def _meet(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
         """Let equally long sentences see themselves. (B, H, n, C) -> (B, H, n, C)."""
         if self.v_a is not None:
             return additive_attention(q, k, v, self.v_a, causal=causal, dropout=dropout)

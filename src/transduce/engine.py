@@ -250,16 +250,21 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
     kernels.switch(on=recipe.kernels)
     if not recipe.kernels:
         return False, precision
+    return work(device, say), precision
+
+
+def work(device: torch.device, say: Say) -> bool:
+    """Tell whether our kernels work on a GPU, having tried; if not, they are switched off."""
     if not kernels.installed():
         say("Triton is not installed: everything goes by torch's kernels, which is slower")
-        return False, precision
+        return False
     try:
         kernels.try_out(device)
     except Exception as error:  # whatever compilers and drivers come up with
         kernels.switch(on=False)
         say(f"our kernels do not work here, torch's are used, which is slower: {_line(error)}")
-        return False, precision
-    return True, precision
+        return False
+    return True
 
 
 def _unknown(config: ModelConfig) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from transduce import pocket
 from transduce.files import replacing
-from transduce.paper.runs import Data, Experiment, Result, Row
+from transduce.paper.rows import Data, Result, Row
+from transduce.paper.runs import Experiment
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress
 

@@ -13,7 +13,8 @@ from transduce.paper.claims import TEXTS, Trained, Trial, trained, write_pairs
 from transduce.paper.drawing import pictures
 from transduce.paper.finding import Finding, Table
 from transduce.paper.forced import Estimate, Forced, forced, perplexity
-from transduce.paper.runs import CORPUS, Data
+from transduce.paper.rows import Data
+from transduce.paper.runs import CORPUS
 from transduce.paper.statistics import Resampled
 from transduce.progress import Progress
 from transduce.text import read_pairs

@@ -10,7 +10,7 @@ from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_3
 from transduce.paper.finding import Finding, Table
 from transduce.paper.forced import Estimate, accuracy, forced, perplexity
-from transduce.paper.runs import Data
+from transduce.paper.rows import Data
 from transduce.paper.statistics import Resampled
 from transduce.progress import Progress
 from transduce.text import read_pairs

@@ -35,7 +35,7 @@ def positions(
     pairs: texts.Pairs = texts.PAIRS,
     held: texts.Held = texts.HELD,
     preset: texts.Preset = "tiny",
-    steps: texts.Steps = 600,
+    steps: texts.Steps = 1000,
     set_: options.Set = None,
     seed: options.Seed = None,
     device: Device = "auto",
@@ -48,7 +48,7 @@ def positions(
     from transduce.paper.positions import positions as measure
     from transduce.progress import for_people
 
-    trial = texts.trial_of(out, preset, steps, set_, seed, device)
+    trial = texts.trial_of(out, source, preset, steps, set_, seed, device)
     data = texts.data_of(
         out,
         source,

@@ -42,7 +42,7 @@ def scaling(
     pairs: texts.Pairs = texts.PAIRS,
     held: texts.Held = texts.HELD,
     preset: texts.Preset = "tiny",
-    steps: texts.Steps = 400,
+    steps: texts.Steps = 500,
     set_: options.Set = None,
     seed: options.Seed = None,
     device: Device = "auto",
@@ -64,7 +64,7 @@ def scaling(
         show(measure(sizes, None, None, for_people()), out)
         return
     size = [f"h={h}", f"d_k={d_k}", f"d_v={d_k}"]
-    trial = texts.trial_of(out, preset, steps, [*size, *(set_ or [])], seed, device)
+    trial = texts.trial_of(out, source, preset, steps, [*size, *(set_ or [])], seed, device)
     data = texts.data_of(
         out,
         source,

@@ -36,7 +36,7 @@ def smoothing(
     pairs: texts.Pairs = texts.PAIRS,
     held: texts.Held = texts.HELD,
     preset: texts.Preset = "tiny",
-    steps: texts.Steps = 600,
+    steps: texts.Steps = 1000,
     set_: options.Set = None,
     device: Device = "auto",
 ) -> None:
@@ -52,7 +52,7 @@ def smoothing(
         amounts = [float(one) for one in eps.split(",")]
     except ValueError:
         raise BadInput(f"--eps {eps}: expected numbers such as 0,0.1,0.2") from None
-    trial = texts.trial_of(out, preset, steps, set_, None, device)
+    trial = texts.trial_of(out, source, preset, steps, set_, None, device)
     data = texts.data_of(
         out,
         source,

@@ -9,9 +9,11 @@ from transduce.cli.paper.options import BUDGET, TEXTS, settings_of
 
 if TYPE_CHECKING:
     from transduce.paper.claims import Trial
-    from transduce.paper.runs import Data
+    from transduce.paper.rows import Data
 
 PAIRS, HELD = 20_000, 500
+# Of a model that sees each pair of the corpus that comes along a few times, within a minute.
+POCKET = {"vocabulary": "1500", "batch_tokens": "1000", "P_drop": "0"}
 
 Source = Annotated[
     str | None,
@@ -49,7 +51,7 @@ def data_of(
     from transduce.errors import BadInput
     from transduce.paper.claims import TEXTS as FOLDER
     from transduce.paper.claims import pocket_texts
-    from transduce.paper.runs import Data
+    from transduce.paper.rows import Data
 
     if source is not None:
         return Data(train=(source, target), valid=valid, test=test, languages=languages)
@@ -59,10 +61,17 @@ def data_of(
 
 
 def trial_of(
-    out: Path, preset: str, steps: int, set_: list[str] | None, seed: int | None, device: str
+    out: Path,
+    source: str | None,
+    preset: str,
+    steps: int,
+    set_: list[str] | None,
+    seed: int | None,
+    device: str,
 ) -> "Trial":
     """Return how to train."""
     from transduce.paper.claims import Trial
 
     settings, _, _ = settings_of(set_, None, None, seed)
-    return Trial(out=out, preset=preset, steps=steps, settings=settings, device=device)
+    usual = POCKET if source is None else {}
+    return Trial(out=out, preset=preset, steps=steps, settings=usual | settings, device=device)
