@@ -15,7 +15,7 @@ from transduce.paper.claims import Trained, Trial, trained
 from transduce.paper.drawing import pictures
 from transduce.paper.finding import Finding, Table
 from transduce.paper.forced import Estimate
-from transduce.paper.runs import Data, Result
+from transduce.paper.rows import Data, Result
 from transduce.paper.statistics import Resampled
 from transduce.progress import Progress
 

@@ -65,14 +65,9 @@ def scaling(
         return
     size = [f"h={h}", f"d_k={d_k}", f"d_v={d_k}"]
     trial = texts.trial_of(out, source, preset, steps, [*size, *(set_ or [])], seed, device)
-    data = texts.data_of(
-        out,
-        source,
-        target,
-        valid=options.one_of(valid, valid_tsv, "--valid"),
-        test=options.one_of(test, test_tsv, "--test"),
-        languages=languages,
-        pairs=pairs,
-        held=held,
-    )
+    given = (valid, valid_tsv, test, test_tsv, languages)
+    if source is None:
+        data = texts.pocket_data(out, pairs, held, *given)
+    else:
+        data = options.data_of(source, target, *given)
     show(measure(sizes, trial, data, for_people()), out)
