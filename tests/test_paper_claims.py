@@ -28,7 +28,7 @@ SMALL = {
     "log_every": "5",
     "threads": "1",
 }
-QUICK = ["--pairs", "200", "--held", "30", "--steps", "6", "--device", "cpu", *options(SMALL)]
+QUICK = ["--pairs", "200", "--held", "30", "--steps", "4", "--device", "cpu", *options(SMALL)]
 HEADS = options({"h": "2", "d_k": "8", "d_v": "8"})
 
 
@@ -102,13 +102,14 @@ def test_smoothing_is_measured_at_each_amount(cli: CommandLine, tmp_path: Path) 
     ]
     assert recipes == [0.0, 0.3]
     assert any("the mean of 2 seeds" in note for note in finding["notes"])
-    assert any("6 steps of 400 tokens" in note for note in finding["notes"])
+    assert any("4 steps of 400 tokens" in note for note in finding["notes"])
 
 
 def test_positions_are_measured_at_lengths_seen_and_beyond(
     cli: CommandLine, tmp_path: Path
 ) -> None:
-    result = cli("paper", "positions", *QUICK, *HEADS, "--longest", "8", "--out", tmp_path)
+    lengths = ("--longest", "8", "--held", "80", "--most", "10")
+    result = cli("paper", "positions", *QUICK, *HEADS, *lengths, "--out", tmp_path)
     finding = found(result, tmp_path, "positions")
     rows = finding["tables"][0]["rows"]
     assert {row[1] for row in rows} == {"seen", "longer"}

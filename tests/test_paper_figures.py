@@ -247,3 +247,20 @@ def test_what_cannot_be_drawn_is_refused_in_one_sentence(
 def test_a_source_that_is_not_english_asks_for_sentences(cli: CommandLine, own_run: Path) -> None:
     dataclasses.replace(RunConfig.load(own_run), languages=("sv", "de")).save(own_run)
     assert "give a sentence of your own, or --text FILE" in cli("paper", "figures", own_run).error
+
+
+def test_a_model_without_heads_is_refused(
+    cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    from transduce.training import train
+
+    small = {"N": "1", "d_model": "16", "d_ff": "16", "vocabulary": "300", "batch_tokens": "400"}
+    run = train(
+        *tiny_files,
+        out=tmp_path / "run",
+        preset="recurrent-small",
+        settings=small | {"steps": "1", "threads": "1"},
+        device="cpu",
+    )
+    error = cli("paper", "figures", run, SENTENCE).error
+    assert "only a Transformer has attention in layers and heads to look at" in error
