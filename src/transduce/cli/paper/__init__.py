@@ -12,6 +12,7 @@ from transduce.cli.paper import (
     smoothing,
     table2,
     table3,
+    table4,
 )
 
 app = typer.Typer(help="The paper's tables, figures and claims, measured.", no_args_is_help=True)
@@ -23,7 +24,7 @@ def paper() -> None:
 
 
 MODULES: tuple[ModuleType, ...] = (
-    *(table2, table3, figures),
+    *(table2, table3, table4, figures),
     *(scaling, positions, smoothing, report),
 )
 for module in MODULES:
