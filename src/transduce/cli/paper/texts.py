@@ -31,7 +31,9 @@ Pairs = Annotated[
 ]
 Held = Annotated[
     int,
-    typer.Option(min=20, rich_help_panel=TEXTS, help="And to validate and to test, of each."),
+    typer.Option(
+        min=20, rich_help_panel=TEXTS, help="Of the same, to validate on; as many again to test on."
+    ),
 ]
 Preset = Annotated[str, typer.Option(rich_help_panel=BUDGET, help="What is trained.")]
 Steps = Annotated[int, typer.Option(min=1, rich_help_panel=BUDGET, help="Updates that each makes.")]
