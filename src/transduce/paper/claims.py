@@ -45,9 +45,9 @@ class Trial:
         model, recipe = find_preset(self.preset).model, find_preset(self.preset).train
         batch = int(self.settings.get("batch_tokens", recipe.batch_tokens))
         return (
-            f"Scaled down: {self.steps:,} steps of {batch:,} tokens a side instead of 100,000 of "
-            f"25,000, preset {self.preset} (N = {self.settings.get('N', model.N)}, d_model = "
-            f"{self.settings.get('d_model', model.d_model)}) instead of base (6, 512)"
+            f"Size: {self.steps:,} steps of {batch:,} tokens a side (the paper: 100,000 of "
+            f"25,000); preset {self.preset}, N = {self.settings.get('N', model.N)} and d_model = "
+            f"{self.settings.get('d_model', model.d_model)} (the paper: base, 6 and 512)"
         )
 
 
