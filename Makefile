@@ -63,7 +63,7 @@ browser:
 
 # With the torch that fits the machine's driver: $(VENV) has it, or the machine itself.
 test-gpu:
-	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m pytest -m gpu tests/test_gpu.py
+	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m pytest -m gpu tests/test_gpu*.py
 
 format: $(VENV)/dev
 	@$(BIN)/ruff check --fix .

@@ -19,6 +19,7 @@ from transduce.folder import RunConfig
 from transduce.hypotheses import Hypothesis, Job
 from transduce.model import Transformer
 from transduce.subwords import EOS, Codec
+from transduce.transducer import Transducer
 from transduce.translator import Translator
 
 SMALL = {
@@ -71,7 +72,7 @@ def realistic(pairs: int, seed: int = 0, longest: int = 256) -> list[tuple[int, 
     return list(zip(source.tolist(), target.tolist(), strict=True))
 
 
-def logits_by_sentence(model: Transformer, batch: Batch) -> list[torch.Tensor]:
+def logits_by_sentence(model: Transducer, batch: Batch) -> list[torch.Tensor]:
     """Return the logits of each pair of a batch, in the order in which the pairs were given."""
     logits = model.logits(model(batch))
     assert isinstance(batch.target.view, SelfView)
@@ -99,7 +100,7 @@ def filled_cache(model: Transformer, sources: Sequence[Ints], hypotheses: int, s
 
 
 def search(
-    model: Transformer | list[Transformer],
+    model: Transducer | Sequence[Transducer],
     sources: Sequence[Ints],
     config: SearchConfig,
     *,
@@ -113,7 +114,7 @@ def search(
         Job(source, prefixes[i] if prefixes else (), numbers[i] if numbers else (i,))
         for i, source in enumerate(sources)
     ]
-    decoder = Decoder(model if isinstance(model, list) else [model], forbidden)
+    decoder = Decoder([model] if isinstance(model, Transducer) else model, forbidden)
     found = dict(decoder.search(jobs, config, batch))
     return [found[i] for i in range(len(jobs))]
 

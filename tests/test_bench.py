@@ -297,6 +297,7 @@ def test_none_is_no_peer_among_others(cli: CommandLine) -> None:
         ("positions=learned", "positions = 'learned'", "'sinusoidal'"),
         ("tie=none", "tie = 'none'", "'all'"),
         ("joint=false", "joint = false", "true"),
+        ("attention=additive", "attention = 'additive'", "the paper's Transformer"),
     ],
 )
 def test_a_shape_that_a_peer_cannot_have_is_refused_before_any_work(

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY, threads_kept
+from convolutional import ARCHITECTURES, small
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -463,6 +464,54 @@ def test_an_output_may_reach_the_last_position(record: bool) -> None:
     decoder = Decoder([model.narrow(torch.float16)], [0, 1, 3], record=record)
     found = found_by(decoder, jobs, SearchConfig(beam=2, extra=8), 4)
     assert [len(one[0].tokens) + 1 for one in found] == [64, 64, 13, 13, 13, 13]
+
+
+# --- The convolutional baselines ---------------------------------------------------------------
+
+
+def baseline(architecture: str, device: str = "cuda", **recipe: Any) -> Engine:
+    model = small(architecture, P_drop=0.0, d_model=64, d_ff=64, max_len=64).train().to(device)
+    told = TrainConfig(batch_tokens=3000, **recipe)
+    said: list[str] = []
+    engine = Engine(model, told, part_of(PAIRS), Processes(), said.append)
+    assert said == []
+    return engine
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bf16", 1e-1)])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_recorded_pass_of_a_baseline_has_the_gradients_of_the_cpu(
+    architecture: str, precision: str, tolerance: float
+) -> None:
+    """For one update after the other, the first of which is recorded."""
+    engine, plain = baseline(architecture, precision=precision), baseline(architecture, "cpu")
+    assert engine.path == f"packed, {precision}, CUDA graph"
+    for sentences in (SENTENCES, SENTENCES[:30], SENTENCES[20:]):
+        sums, *gradients = gradient_of(plain, sentences)
+        found, *others = gradient_of(engine, sentences)
+        assert distance(found, sums) < tolerance / 10
+        assert_same(others, gradients, tolerance)
+    assert engine.graphs is not None
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_decoding_with_a_baseline_finds_what_the_cpu_finds(architecture: str, beam: int) -> None:
+    model = small(architecture, 3)
+    with torch.no_grad():
+        model.output.mul_(4)
+    jobs = [Job(sentence(2 + 7 * n % 40, n), number=(n,)) for n in range(50)]
+    jobs.sort(key=lambda job: -len(job.source))
+    search = SearchConfig(extra=10, beam=beam)
+    expected = found_by(Decoder([model], [0, 1, 3]), jobs, search, 16)
+    decoder = Decoder([copy.deepcopy(model).cuda()], [0, 1, 3])
+    for _ in range(2):
+        for ours, theirs in zip(found_by(decoder, jobs, search, 16), expected, strict=True):
+            assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+    assert decoder.recorded is not None
+    narrow = Decoder([copy.deepcopy(model).cuda().narrow(torch.float16)], [0, 1, 3])
+    for ours, theirs in zip(found_by(narrow, jobs, search, 16), expected, strict=True):
+        assert ours[0].score == pytest.approx(theirs[0].score, abs=0.1)
 
 
 # --- Table 1 -----------------------------------------------------------------------------------

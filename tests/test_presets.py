@@ -7,7 +7,7 @@ import pytest
 from transduce.architecture import count_parameters
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadSetting
-from transduce.presets import BASELINES, FAST, PRESETS, SMALL, TABLE_3, preset
+from transduce.presets import BASELINES, FAST, PARSING, PRESETS, SMALL, TABLE_3, preset
 
 # Table 3 with its blanks filled in; the last column is its number of parameters in millions.
 TABLE = """
@@ -58,9 +58,9 @@ def by_the_paper(model: ModelConfig, vocabulary: int) -> int:
     return vocabulary * d + model.N * (encoder + decoder) + positions  # 3.4: one matrix
 
 
-def test_the_presets_are_the_rows_of_table_3_the_small_the_fast_ones_and_the_baselines() -> None:
+def test_the_presets_are_rows_of_table_3_small_and_fast_ones_baselines_and_parsers() -> None:
     assert list(TABLE_3) == list(ROWS)
-    kinds = (TABLE_3, SMALL, FAST, BASELINES)
+    kinds = (TABLE_3, SMALL, FAST, BASELINES, PARSING)
     assert set(PRESETS) == {name for kind in kinds for name in kind}
     assert len(PRESETS) == sum(map(len, kinds))
 
@@ -121,6 +121,14 @@ def test_the_small_presets_cool_down_and_grow() -> None:
     assert all(chosen.train.cooldown > 0 for chosen in SMALL.values())
     sizes = [parameters(preset(name).model) for name in ("tiny", "small", "base", "big")]
     assert sizes == sorted(set(sizes))
+
+
+def test_the_parser_of_the_paper_is_base_but_for_what_section_6_3_says() -> None:
+    model, base = preset("parse").model, preset("base").model
+    assert (model.N, model.d_model) == (4, 1024)
+    assert (model.d_ff, model.h, model.h * model.d_k) == (base.d_ff, base.h, model.d_model)
+    assert preset("parse").train.vocabulary == 16_000
+    assert all(chosen.train.validate_bleu == 0 for chosen in PARSING.values())  # trees have none
 
 
 def a_sentence(model: ModelConfig, tokens: float, beam: int = 4) -> float:

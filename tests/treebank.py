@@ -1,6 +1,7 @@
 """A small grammar that makes trees for tests, the same ones every time."""
 
 import random
+from pathlib import Path
 
 from transduce.parsing.trees import Tree
 
@@ -42,3 +43,45 @@ def sentence(chance: random.Random) -> Tree:
 def trees(count: int, seed: int = 1) -> list[Tree]:
     chance = random.Random(seed)
     return [sentence(chance) for _ in range(count)]
+
+
+LABELS = ("NP", "VP", "PP", "S", "ADVP", "PRT", "NP-SBJ-1", "NP=2", "TOP")
+TAGS = ("NN", "VBZ", ",", ".", ":", "``", "''", "ADVP", "PRT", "-NONE-")
+
+
+def perturbed(tree: Tree, chance: random.Random, *, words: bool = True) -> Tree:
+    """Return a tree with brackets changed here and there; with `words`, tags and words too."""
+    if tree.word is not None:
+        draw = chance.random() if words else 1.0
+        if draw < 0.04:
+            return Tree(chance.choice(TAGS), word=tree.word)
+        return Tree(tree.label, word="changed" if draw < 0.042 else tree.word)
+    parts = [perturbed(child, chance, words=words) for child in tree.children]
+    draw = chance.random()
+    if draw < 0.1:
+        begin = chance.randrange(len(parts))
+        end = chance.randint(begin + 1, len(parts))
+        parts[begin:end] = [Tree(chance.choice(LABELS), tuple(parts[begin:end]))]
+    elif draw < 0.2:
+        place = chance.randrange(len(parts))
+        parts[place : place + 1] = parts[place].children or [parts[place]]
+    elif draw < 0.45 and len(parts) > 1 and len(parts[0].children) > 1:
+        # The last part of the first becomes the first of the second: brackets cross.
+        *kept, moved = parts[0].children
+        second = Tree("VP", (moved, parts[1]))
+        parts[:2] = [Tree(parts[0].label, tuple(kept)), second]
+    elif draw < 0.55:
+        return Tree(chance.choice(LABELS), tuple(parts))
+    return Tree(tree.label, tuple(parts))
+
+
+def joined(trees: list[Tree]) -> Tree:
+    """Return several trees as one long sentence."""
+    parts = [part for tree in trees for part in (tree.children if tree.label == "TOP" else (tree,))]
+    return Tree("TOP", tuple(parts))
+
+
+def write(path: Path, trees: list[Tree]) -> Path:
+    """Write one tree a line."""
+    path.write_text("".join(f"{tree}\n" for tree in trees), encoding="utf-8")
+    return path

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transduce.distillation import distill
     from transduce.inspection import Inspection, Inspector
+    from transduce.parsing.parser import Parser
+    from transduce.parsing.training import train_parser
+    from transduce.parsing.trees import Tree
     from transduce.training import train
     from transduce.translation import Candidate, Translation
     from transduce.translator import Translator
@@ -21,19 +24,25 @@ MODULES = {
     "Candidate": "translation",
     "Inspection": "inspection",
     "Inspector": "inspection",
+    "Parser": "parsing.parser",
     "Translation": "translation",
     "Translator": "translator",
+    "Tree": "parsing.trees",
     "distill": "distillation",
     "train": "training",
+    "train_parser": "parsing.training",
 }
 __all__ = [
     "Candidate",
     "Inspection",
     "Inspector",
+    "Parser",
     "Translation",
     "Translator",
+    "Tree",
     "distill",
     "train",
+    "train_parser",
 ]
 
 

@@ -79,7 +79,7 @@ class ModelConfig(Settings):
     N: int = 6  # layers of the encoder, and of the decoder unless N_decoder says otherwise
     N_decoder: int | None = None
     d_model: int = 512
-    d_ff: int = 2048  # inside the feed-forward layers; cells of each LSTM where recurrent
+    d_ff: int = 2048  # inside the feed-forward layers; cells of an LSTM, channels of a convolution
     h: int = 8
     d_k: int = 64  # not d_model // h: rows (B) vary it alone
     d_v: int = 64

@@ -92,7 +92,9 @@ class Inspector:
     def load(cls, run: str | Path, *, device: str = "cpu") -> Self:
         """Load the model of a run folder."""
         run = Path(run)
-        config, codec = RunConfig.load(run), Codec.load(run / "subwords.json")
+        config = RunConfig.load(run)
+        config.require("translation", run)
+        codec = Codec.load(run / "subwords.json")
         engine = TorchEngine.load([run], [config], codec.target.forbidden(), device)
         return cls(engine, codec, config, run.resolve().name)
 

@@ -50,7 +50,9 @@ class Start:
     @functools.cached_property
     def config(self) -> RunConfig:
         """Its settings."""
-        return RunConfig.load(self.run)
+        config = RunConfig.load(self.run)
+        config.require("translation", self.run)
+        return config
 
     @functools.cached_property
     def codec(self) -> Codec:

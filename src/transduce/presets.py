@@ -54,19 +54,12 @@ def student(**model: Any) -> Preset:
     )
 
 
-def beside_small(*, lr_scale: float = 1.0, clip: float = 0.0, **model: Any) -> Preset:
-    """Return a baseline of the size of `small`, trained for as long as it."""
-    return small(
-        model=ModelConfig(**({"P_drop": 0.2} | model)),
-        batch_tokens=4_000,
-        steps=12_000,
-        warmup=800,
-        lr_scale=lr_scale,
-        clip=clip,
-        cooldown=0.5,
-        save_every=500,
-        validate_every=500,
-    )
+def convolutional(
+    beside: Preset, *, lr_scale: float = 1.0, clip: float = 0.0, **model: Any
+) -> Preset:
+    """Return a convolutional model as large as a Transformer, trained as it is but for the rate."""
+    train = beside.train.replace(lr_scale=lr_scale, clip=clip)
+    return Preset(model=beside.model.replace(**model), train=train)
 
 
 def recurrent(beside: Preset, *, N: int, cells: int, **train: Any) -> Preset:
@@ -149,14 +142,18 @@ BASELINES = {
     "recurrent": recurrent(TABLE_3["base"], N=4, cells=704),
     "recurrent-small": recurrent(SMALL["small"], N=3, cells=280),
     # Gehring et al. 2017: their 512 units and width 3, 12 layers of their 15 and 20.
-    "convs2s": row(architecture="convs2s", N=12, d_ff=512, positions="learned"),
-    "convs2s-small": beside_small(
-        architecture="convs2s", N=6, d_model=256, d_ff=256, positions="learned"
+    "convs2s": convolutional(
+        TABLE_3["base"], architecture="convs2s", positions="learned", N=12, d_ff=512
+    ),
+    "convs2s-small": convolutional(
+        SMALL["small"], architecture="convs2s", positions="learned", N=6, d_ff=256
     ),
     # Kalchbrenner et al. 2016: their 30 blocks, 6 sets of 5, each half as wide inside.
-    "bytenet": row(architecture="bytenet", N=30, d_model=608, d_ff=304, positions="none"),
-    "bytenet-small": beside_small(
-        architecture="bytenet", N=15, d_model=320, d_ff=160, positions="none"
+    "bytenet": convolutional(
+        TABLE_3["base"], architecture="bytenet", positions="none", N=30, d_model=608, d_ff=304
+    ),
+    "bytenet-small": convolutional(
+        SMALL["small"], architecture="bytenet", positions="none", N=15, d_model=320, d_ff=160
     ),
 }
 

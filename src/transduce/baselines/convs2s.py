@@ -79,7 +79,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, where: Neighbours) -> Tensor:
         """Transform a run. (T, C) -> (T, C)."""
-        return (x + self.block(x, where)) * HALF
+        return (x + self.block(x, where)) * HALF  # type: ignore[no-any-return]
 
 
 class DecoderLayer(nn.Module):
@@ -150,7 +150,7 @@ class ConvS2S(Transducer):
 
     def remembered(self, memory: Tensor) -> Tensor:
         """Return keys and values, which all layers share. (T, 2 * d_model) -> (2, T, d_model)."""
-        return memory.unflatten(-1, (2, -1)).transpose(0, 1)
+        return memory.unflatten(-1, (2, -1)).transpose(0, 1)  # type: ignore[no-any-return]
 
     def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
         """Make an empty cache: of each layer the last inputs of its convolution."""

@@ -17,9 +17,9 @@ from transduce.linear import Linear, packed, product
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A run read side by side: the first tokens of all its sentences, then the second ones, …
+    """A run read side by side: the first tokens of all its sentences, then the second, and so on.
 
-    The longest sentence comes first, so that those that end leave no holes: nothing is padded.
+    The longest sentence stands first, so that those that end leave no holes: nothing is padded.
     """
 
     sizes: Tensor  # (L,) sentences that have such a token; on the CPU, where kernels want it
@@ -44,7 +44,7 @@ class Steps:
         moved = torch.from_numpy(np.stack([order, back, rows]))
         if device.type == "cuda":  # pragma: no cover  (tests/test_gpu.py)
             moved = moved.pin_memory().to(device, non_blocking=True)
-        return cls(torch.from_numpy(real.sum(1)), *moved.unbind(), (S, L))
+        return cls(torch.from_numpy(real.sum(1)), moved[0], moved[1], moved[2], (S, L))
 
 
 class LSTM(Linear):
@@ -85,9 +85,10 @@ def sequence(layer: Sequence[LSTM], x: Tensor, sizes: Tensor) -> Tensor:
     """Let an LSTM read a run step by step, or two of them from both ends. (T, inputs) -> (T, …)."""
     h = x.new_zeros(len(layer), int(sizes[0]), layer[0].cells)
     weights = _weights(layer, x.dtype)
+    biased, layers, dropout = True, 1, 0.0
     # On a GPU this is cuDNN's kernel, which wants to know whether a gradient will be asked for.
     learns, both_ways = torch.is_grad_enabled(), len(layer) == 2
-    y, _, _ = torch.lstm(x, sizes, (h, h), weights, True, 1, 0.0, learns, both_ways)
+    y, _, _ = torch.lstm(x, sizes, (h, h), weights, biased, layers, dropout, learns, both_ways)
     return y
 
 
@@ -117,7 +118,7 @@ def taken(x: Tensor, index: Tensor) -> Tensor:
 def spread(x: Tensor, index: Tensor, shape: tuple[int, int]) -> Tensor:
     """Lay tokens out in rows, with 0 where there is none. (T, C), (T,) -> (S, L, C)."""
     rows = x.new_zeros(shape[0] * shape[1], x.size(-1))
-    return rows.index_copy(0, index, x).unflatten(0, shape)
+    return rows.index_copy(0, index, x).view(*shape, -1)
 
 
 class _Taken(torch.autograd.Function):

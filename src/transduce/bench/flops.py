@@ -2,14 +2,8 @@
 
 from collections.abc import Callable
 
-from transduce.baselines import bytenet, convs2s
+from transduce.baselines import bytenet, convs2s, recurrent
 from transduce.config import ModelConfig
-
-# What a pass forward multiplies, where it is no Transformer.
-PRODUCTS: dict[str, Callable[[ModelConfig, int, int], int]] = {
-    "convs2s": convs2s.products,
-    "bytenet": bytenet.products,
-}
 
 
 def flops(model: ModelConfig, source_tokens: int, target_tokens: int) -> int:
@@ -18,14 +12,17 @@ def flops(model: ModelConfig, source_tokens: int, target_tokens: int) -> int:
     A weight costs a token 2 forward and 4 backward. Attention scores are left out, and so is what
     padding costs: they are overhead to the side that has them.
     """
-    if model.architecture in PRODUCTS:
-        return 6 * PRODUCTS[model.architecture](model, source_tokens, target_tokens)
+    return 6 * PRODUCTS[model.architecture](model, source_tokens, target_tokens)
+
+
+def products(model: ModelConfig, source_tokens: int, target_tokens: int) -> int:
+    """Return the multiplications of the Transformer's weights with so many tokens, forward."""
     of_source, of_target = weights_met(model)
-    return 6 * (source_tokens * of_source + target_tokens * of_target)
+    return source_tokens * of_source + target_tokens * of_target
 
 
 def weights_met(model: ModelConfig) -> tuple[int, int]:
-    """Return how many weights of a Transformer a source token meets, and a target token."""
+    """Return how many weights a source token is multiplied with, and a target token."""
     W_Q = model.d_model * model.h * model.d_k
     W_KV = model.d_model * model.h * (model.d_k + model.d_v)
     W_O = model.h * model.d_v * model.d_model
@@ -34,3 +31,11 @@ def weights_met(model: ModelConfig) -> tuple[int, int]:
     of_source = model.N * layer + model.depth_of_decoder * W_KV  # those of cross-attention
     of_target = model.depth_of_decoder * (layer + W_Q + W_O)
     return of_source, of_target + model.d_model * model.target_vocabulary
+
+
+PRODUCTS: dict[str, Callable[[ModelConfig, int, int], int]] = {
+    "transformer": products,
+    "recurrent": recurrent.products,
+    "convs2s": convs2s.products,
+    "bytenet": bytenet.products,
+}

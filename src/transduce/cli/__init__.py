@@ -24,6 +24,7 @@ from transduce.cli import (
     info,
     look,
     paper,
+    parse,
     plot,
     score,
     serve,
@@ -44,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 COMMANDS = (
-    *(demo, train, distill, translate, serve, score, average),
+    *(demo, train, distill, translate, serve, parse, score, average),
     *(info, look, plot, watch, export, import_),
 )
 for module in COMMANDS:

@@ -36,7 +36,10 @@ def info(
         "model": f"N {depth}, d_model {model['d_model']}, d_ff {model['d_ff']}, h {model['h']}, "
         f"d_k {model['d_k']}, d_v {model['d_v']}, P_drop {model['P_drop']}",
         "parameters": f"{facts['parameters']:,}",
-        "vocabulary": f"{model['target_vocabulary']:,} {train['subwords']} subwords, "
+        "vocabulary": f"{model['source_vocabulary']:,} {train['subwords']} subwords, "
+        f"{model['target_vocabulary']:,} symbols of trees"
+        if facts["task"] == "parsing"
+        else f"{model['target_vocabulary']:,} {train['subwords']} subwords, "
         f"{'joint' if train['joint'] else 'separate'}",
         "training": ("not begun" if facts["weights"] == "none yet" else "no record of it here")
         if not last
@@ -76,6 +79,7 @@ def gather(run: Path) -> dict[str, Any]:
     metrics = _metrics(run / "metrics.jsonl")
     return {
         "run": str(run),
+        "task": config.task,
         "languages": list(config.languages),
         "preset": config.preset,
         "device": config.device,

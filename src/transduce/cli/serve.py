@@ -88,7 +88,7 @@ def serve(
 
     progress = for_people()
     for run in runs:
-        RunConfig.load(run)  # before anything that takes long
+        RunConfig.load(run).require("translation", run)  # before anything that takes long
     limits = Limits(queue=queue, characters=characters, timeout=timeout, remember=remember)
     with bound(host, port) as listening:
         served = []

@@ -84,6 +84,7 @@ def export(run: Path, folder: Path, quantize: str = "auto") -> str:
         raise BadInput(f"{folder} exists already: choose a new folder for the export")
     chosen = choose_quantization(quantize)
     config = RunConfig.load(run)
+    config.require("translation", run)
     write(run, config, Codec.load(run / "subwords.json"), folder, chosen)
     return chosen
 

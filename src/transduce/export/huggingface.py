@@ -34,6 +34,7 @@ def export(run: Path, folder: Path) -> None:
     if folder.exists():
         raise BadInput(f"{folder} exists already: choose a new folder to export to")
     config = RunConfig.load(run)
+    config.require("translation", run)
     _require_marian(config.model)
     codec = Codec.load(run / "subwords.json")
     model, _ = load_model(run, config, torch.device("cpu"))

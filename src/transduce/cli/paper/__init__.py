@@ -13,6 +13,7 @@ from transduce.cli.paper import (
     table1,
     table2,
     table3,
+    table4,
 )
 
 app = typer.Typer(help="The paper's tables, figures and claims, measured.", no_args_is_help=True)
@@ -24,7 +25,7 @@ def paper() -> None:
 
 
 MODULES: tuple[ModuleType, ...] = (
-    *(table1, table2, table3, figures),
+    *(table1, table2, table3, table4, figures),
     *(scaling, positions, smoothing, report),
 )
 for module in MODULES:

@@ -1,0 +1,99 @@
+"""`transduce parse`."""
+
+import contextlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from transduce.cli.options import Device
+from transduce.errors import BadInput
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce parse runs/parser "Two dogs see the cat."
+
+transduce parse runs/parser sentences.txt > trees.txt
+
+transduce parse runs/parser "The cell binds calcium." --draw tree.svg
+
+echo "It does n't ." | transduce parse runs/parser --words --pretty
+"""
+
+
+def parse(
+    run: Annotated[Path, typer.Argument(help="The run folder of a trained parser.")],
+    sentences: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SENTENCE… | FILE]",
+            help="Sentences, or one file of them, one a line (plain, gz, xz, zst); - is stdin.",
+        ),
+    ] = None,
+    *,
+    words: Annotated[
+        bool,
+        typer.Option(
+            "--words", help="Sentences are cut into words already, with spaces between them."
+        ),
+    ] = False,
+    pretty: Annotated[
+        bool, typer.Option("--pretty", help="Write each tree over several lines, indented.")
+    ] = False,
+    draw: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw the tree of the one sentence that is given."),
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(help="Width of the search; 1 is greedy. Default: 21.")
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Parse sentences: one tree in brackets a line, always over exactly the words given.
+
+    Sentences are cut into words as the Penn Treebank cuts them. A blank line stays blank.
+    """
+    import sys
+
+    from transduce.parsing.drawing import draw as drawn
+    from transduce.parsing.parser import Parser
+    from transduce.progress import for_people
+    from transduce.text import Lines
+
+    source = _file(sentences or ["-"])
+    if draw is not None and draw.suffix != ".svg":
+        raise BadInput(f"--draw {draw}: expected a name that ends in .svg")
+    if draw is not None and (source is not None or len(sentences or ()) != 1):
+        raise BadInput("--draw draws one tree: give one sentence")
+    progress = for_people()
+    parser = Parser.load(run, device=device)
+    if not (run / "model.safetensors").exists():
+        progress.say(f"parsing with {parser.weights}")
+    settings: dict[str, Any] = {} if beam is None else {"beam": beam}
+    lines = None if source is None else Lines(source)
+    given: Iterable[str] = sentences or [] if lines is None else lines
+    if lines is not None:
+        settings["ready"] = lines.ready
+    for tree in parser.stream(given, cut=words, **settings):
+        text = "" if tree is None else tree.indented() if pretty else str(tree)
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+        if draw is not None and tree is not None:
+            draw.write_text(drawn(tree), encoding="utf-8")
+            progress.say(f"written: {draw}")
+
+
+def _file(given: list[str]) -> str | None:
+    """Return the file that is meant; none where sentences stand on the command line."""
+    (first, *others) = given
+    if others:
+        return None
+    with contextlib.suppress(OSError, ValueError):  # no file has so long a name
+        if first == "-" or Path(first).exists():
+            return first
+    if "/" in first or re.fullmatch(r"\S+\.\w+", first):
+        raise BadInput(f"{first} does not exist: expected a file of sentences, or a sentence")
+    return None
