@@ -224,7 +224,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
         *("demo", "watch", "export", "import", "look"),
-        *("paper figures", "paper scaling", "paper positions", "paper smoothing"),
+        *("paper table1", "paper figures", "paper scaling", "paper positions", "paper smoothing"),
     ],
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:

@@ -27,11 +27,7 @@ def paper() -> None:
 
 MODULES: tuple[ModuleType, ...] = (
     *(table1, table2, table3, table4, figures),
-<<<<<<< HEAD
     *(scaling, positions, smoothing, all_, report),
-=======
-    *(scaling, positions, smoothing, report),
->>>>>>> layers
 )
 for module in MODULES:
     name = module.__name__.rpartition(".")[2]
