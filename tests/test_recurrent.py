@@ -111,11 +111,14 @@ def test_step_by_step_a_layer_gives_what_it_gives_at_once() -> None:
         torch.testing.assert_close(h[0], expected)
 
 
-def test_a_cell_forgets_nothing_at_first_and_its_recurrent_matrices_are_orthogonal() -> None:
-    layer = LSTM(6, 5)
-    assert layer.bias.tolist() == [0] * 5 + [1] * 5 + [0] * 10
-    for gate in layer.weight[:, 6:].split(5):
-        torch.testing.assert_close(gate @ gate.T, torch.eye(5))
+def test_the_two_matrices_of_each_gate_are_drawn_each_by_its_own_size() -> None:
+    torch.manual_seed(0)
+    layer = LSTM(300, 40)
+    assert not layer.bias.any()
+    for gate in layer.weight.split(40):
+        for matrix in gate.split([300, 40], dim=1):
+            bound = math.sqrt(6 / sum(matrix.shape))
+            assert matrix.abs().max().item() == pytest.approx(bound, rel=0.01)
 
 
 def test_what_is_spread_into_rows_and_taken_back_is_the_run_and_so_is_its_gradient() -> None:
