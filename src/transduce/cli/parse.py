@@ -29,7 +29,7 @@ def parse(
     sentences: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SENTENCE… | FILE]",
+            metavar="SENTENCE|FILE",
             help="Sentences, or one file of them, one a line (plain, gz, xz, zst); - is stdin.",
         ),
     ] = None,
