@@ -202,3 +202,9 @@ def test_a_lexicon_with_classes_that_are_not_there_is_refused(words: Any, tmp_pa
     write_sealed(path, {"format": 1, "classes": [["NN"]], "words": words})
     with pytest.raises(BadRun, match="damaged"):
         Lexicon.load(path)
+
+
+def test_a_word_of_the_lexicon_may_hold_a_space_that_is_not_ascii() -> None:
+    word = "Xpd\N{THIN SPACE}TTD"
+    lexicon = Lexicon.learn([f"a {word}"] * OFTEN, ["(NP DT NN )"] * OFTEN)
+    assert lexicon.classes[lexicon.of(word)] == ("NN",)

@@ -1,18 +1,24 @@
 """`transduce paper table4`: a parser trained, chosen, scored once and put beside the paper's."""
 
+import dataclasses
 import json
 import lzma
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from conftest import CommandLine, options, snapshot
 from test_parser import FEW
 
 from transduce.paper.finding import Finding
-from transduce.paper.parsers import GOLD, PARSED, Experiment
+from transduce.paper.parsers import GOLD, PARSED, Experiment, Scores, scored
 from transduce.parsing.evaluation import CUTOFF, parseval
-from transduce.parsing.trees import read_trees
+from transduce.parsing.parser import Parser
+from transduce.parsing.sequences import with_tags
+from transduce.parsing.trees import Tree, read_trees
+from transduce.progress import Progress, Silent
 from treebank import joined, trees, write
 
 BUDGET = {name: value for name, value in FEW.items() if name != "steps"}
@@ -62,18 +68,57 @@ def test_the_command_finds_what_its_files_say_and_does_nothing_twice(
     assert snapshot(out) == before
 
 
+@pytest.mark.parametrize("best", [10.0, 90.0])
 def test_the_weights_that_parse_are_those_that_did_best_on_the_validation_trees(
-    cli: CommandLine, command: list[str], tmp_path: Path
+    best: float,
+    cli: CommandLine,
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def told(
+        parser: Parser, gold: Sequence[Tree], what: str, progress: Progress
+    ) -> tuple[list[Tree], Scores]:
+        guesses, scores = scored(parser, gold[:1], what, progress)
+        f1 = best if what == "best validation loss" else 50.0
+        return guesses, dataclasses.replace(scores, all=dataclasses.replace(scores.all, f1=f1))
+
+    monkeypatch.setattr("transduce.paper.parsers.scored", told)
     assert cli(*command).status == 0
     data = json.loads((tmp_path / "out" / "table4.json").read_text())["data"]
-    candidates = data["candidates"]
-    assert set(candidates) == {"checkpoint at step 2", "best validation loss"}
-    assert candidates[data["chosen"]] == max(candidates.values()) == data["valid"]["all"]["f1"]
-    said = cli("info", tmp_path / "out" / "parser").stdout
-    assert data["chosen"] in said
+    assert data["candidates"] == {"checkpoint at step 2": 50.0, "best validation loss": best}
+    chosen = "best validation loss" if best > 50 else "checkpoint at step 2"
+    assert data["chosen"] == chosen
+    assert data["valid"]["all"]["f1"] == max(best, 50.0)
+    assert chosen in cli("info", tmp_path / "out" / "parser").stdout
     parsed = cli("parse", tmp_path / "out" / "parser", "a dog sees it.", "--beam", "2")
     assert parsed.stdout.startswith("(TOP ")
+
+
+def test_brackets_are_scored_over_gold_tags_and_tags_by_themselves() -> None:
+    class Mistagging:
+        """Draws brackets as people do, and tags all words as nouns but those of long sentences."""
+
+        def fits(self, words: Sequence[str]) -> bool:
+            return len(words) < 12
+
+        def over(self, sentences: Sequence[Sequence[str]], **_: object) -> list[Tree]:
+            known = {tuple(tree.words()): tree for tree in gold}
+            return [with_tags(known[tuple(words)], ["NN"] * len(words)) for words in sentences]
+
+    gold = trees(20, seed=8)
+    short = [tree for tree in gold if len(tree.words()) < 12]
+    assert 0 < len(short) < len(gold)
+    guesses, scores = scored(cast("Parser", Mistagging()), gold, "test", Silent())
+    assert [guess == tree for guess, tree in zip(guesses, gold, strict=True)] == [
+        tree in short for tree in gold
+    ]
+    assert scores.too_long == len(gold) - len(short)
+    assert scores.well_formed == scores.sentences == 20
+    assert scores.all.precision == 100
+    assert scores.all.errors == 0
+    nouns = sum(leaf.label == "NN" for tree in short for leaf in tree.leaves())
+    assert scores.tagging == pytest.approx(100 * nouns / sum(len(tree.words()) for tree in gold))
 
 
 def test_where_steps_are_set_the_schedule_fits_them_unless_it_is_set_too(tmp_path: Path) -> None:

@@ -208,6 +208,7 @@ def test_public_names_are_there_and_no_others() -> None:
     assert set(transduce.__all__) == {
         *("Candidate", "Inspection", "Inspector", "Translation", "Translator"),
         *("distill", "train"),
+        *("Parser", "Tree", "train_parser"),
     }
     for name in transduce.__all__:
         assert getattr(transduce, name).__module__.startswith("transduce.")

@@ -29,7 +29,7 @@ def parse(
     sentences: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SENTENCE… | FILE]",
+            metavar="SENTENCE|FILE",
             help="Sentences, or one file of them, one a line (plain, gz, xz, zst); - is stdin.",
         ),
     ] = None,
@@ -60,7 +60,7 @@ def parse(
 
     from transduce.parsing.drawing import draw as drawn
     from transduce.parsing.parser import Parser
-    from transduce.progress import for_people
+    from transduce.progress import Silent, for_people
     from transduce.text import Lines
 
     source = _file(sentences or ["-"])
@@ -77,13 +77,15 @@ def parse(
     given: Iterable[str] = sentences or [] if lines is None else lines
     if lines is not None:
         settings["ready"] = lines.ready
-    for tree in parser.stream(given, cut=words, **settings):
-        text = "" if tree is None else tree.indented() if pretty else str(tree)
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
-        if draw is not None and tree is not None:
-            draw.write_text(drawn(tree), encoding="utf-8")
-            progress.say(f"written: {draw}")
+    shown = Silent() if lines is None or sys.stdout.isatty() else progress
+    with shown.track("parsing", None, "sentences") as advance:
+        for tree in parser.stream(given, cut=words, advance=advance, **settings):
+            text = "" if tree is None else tree.indented() if pretty else str(tree)
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
+            if draw is not None and tree is not None:
+                draw.write_text(drawn(tree), encoding="utf-8")
+                progress.say(f"written: {draw}")
 
 
 def _file(given: list[str]) -> str | None:

@@ -112,7 +112,7 @@ class Experiment:
         given = (self.train, self.valid, self.test)
         return [InputFile(path, str(path.resolve())) for path in given]
 
-    def open(self) -> None:
+    def open(self, progress: Progress) -> None:
         """Begin the folder, or refuse one that was begun with something else."""
         for file in self.files:
             if not file.path.is_file():
@@ -130,8 +130,9 @@ class Experiment:
                 f"{self.folder} holds something else ({min(foreign)}): choose another folder"
             )
         for file in self.files:  # what is wrong with trees is said before anything is trained
-            for _ in read_trees(file.path):
-                pass
+            with progress.track(f"reading {file.path}", None, "trees") as advance:
+                for _ in read_trees(file.path):
+                    advance(1)
         inputs = [dataclasses.asdict(file.describe()) for file in self.files]
         write_sealed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
 

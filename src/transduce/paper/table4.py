@@ -21,7 +21,7 @@ SAID = (
 
 def table4(experiment: Experiment, progress: Progress) -> Finding:
     """Train a parser, choose its weights, score it once, and put it beside the paper's."""
-    experiment.open()
+    experiment.open(progress)
     result = experiment.run(progress)
     return Finding(
         name="table4",

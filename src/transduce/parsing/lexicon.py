@@ -37,7 +37,7 @@ class Lexicon:
         seen: dict[str, Counter[str]] = defaultdict(Counter)
         for line, tree in zip(words, symbols, strict=True):
             tags = [one for one in tree.split(" ") if one != CLOSE and not one.startswith("(")]
-            for word, tag in zip(line.split(" "), tags, strict=True):
+            for word, tag in zip(line.split(" "), tags, strict=True):  # some hold a thin space
                 seen[word][tag] += 1
         rare = {tag for tags in seen.values() if tags.total() < OFTEN for tag in tags}
         classes: dict[tuple[str, ...], int] = {tuple(sorted(rare)): RARE}
