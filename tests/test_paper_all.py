@@ -51,7 +51,7 @@ def test_everything_ends_on_one_page(
     monkeypatch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(64, "float32", 1, 3))
     monkeypatch.setattr(everything, "OF_STEPS", 0.001)  # of an hour: a second or two each
     out, valid = tmp_path / "all", write_pairs(tmp_path, "dev", tiny_pairs(20, seed=2))
-    texts = [*tiny_files, "--valid", *valid]
+    texts: list[str | Path] = [*tiny_files, "--valid", *valid]
     command: list[str | Path] = ["paper", "all", *texts, "--time", "1h"]
     how = ["--systems", "tiny", "--rows", "base", "--device", "cpu", *options(SMALLEST)]
     done = cli(*command, *how, "--out", out)

@@ -101,7 +101,7 @@ def found(results: Mapping[str, Result], resampled: Resampled, budget: Budget) -
         f"How well each translates, trained for {budget}",
         (
             *("system", "BLEU", "95% interval", f"to {first}", "interval", "PPL"),
-            *("the paper's", "BLEU en-de", "to its Transformer"),
+            *("the paper's", "paper: BLEU en-de", "paper: to its Transformer"),
         ),
         tuple(_quality(result, first, results, resampled) for result in results.values()),
     )
@@ -109,7 +109,7 @@ def found(results: Mapping[str, Result], resampled: Resampled, budget: Budget) -
         "What that took",
         (
             *("system", "params (M)", "steps", "time", "target tokens/s"),
-            *("FLOPs, counted", "FLOPs, time x rate", "the paper's"),
+            *("FLOPs, counted", "FLOPs, time x rate", "paper: FLOPs en-de"),
         ),
         tuple(map(_cost, results.values())),
     )
