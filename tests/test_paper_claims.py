@@ -10,6 +10,7 @@ import torch
 from conftest import CommandLine, Result, options, write_pairs
 
 from transduce.paper.claims import Trial
+from transduce.paper.finding import Finding
 from transduce.paper.forced import Forced, accuracy, forced, perplexity
 from transduce.paper.positions import _buckets
 from transduce.paper.scaling import measure, softmax_of
@@ -28,13 +29,14 @@ SMALL = {
     "log_every": "5",
     "threads": "1",
 }
-QUICK = ["--pairs", "200", "--held", "30", "--steps", "6", "--device", "cpu", *options(SMALL)]
+QUICK = ["--pairs", "200", "--held", "30", "--steps", "4", "--device", "cpu", *options(SMALL)]
 HEADS = options({"h": "2", "d_k": "8", "d_v": "8"})
 
 
-def found(result: Result, folder: Path, name: str) -> dict:
+def found(result: Result, folder: Path, name: str) -> Finding:
+    """Return what a command has written."""
     assert result.status == 0, result.stderr
-    return json.loads((folder / f"{name}.json").read_text())
+    return Finding.load(folder / f"{name}.json")
 
 
 def test_the_variance_of_dot_products_is_their_width() -> None:
@@ -56,35 +58,35 @@ def test_without_scaling_a_large_width_has_a_sharp_softmax_of_small_gradient() -
 def test_the_norm_of_the_gradient_is_that_of_autograd() -> None:
     scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     jacobians = [torch.autograd.functional.jacobian(lambda x: x.softmax(-1), row) for row in scores]
-    norms = torch.stack([one.norm() for one in jacobians])  # type: ignore[no-untyped-call]
+    norms = torch.stack([one.norm() for one in jacobians])
     measured = softmax_of(scores)
     assert measured.gradient == pytest.approx(float(norms.mean()))
     assert measured.median == pytest.approx(float(norms.median()))
     alike = softmax_of(torch.zeros(1, 8, dtype=torch.float64))
-    assert (alike.largest, alike.entropy) == (1 / 8, pytest.approx(math.log(8)))
+    assert (alike.largest, alike.entropy) == pytest.approx((1 / 8, math.log(8)))
 
 
 def test_scaling_is_measured_without_training(cli: CommandLine, tmp_path: Path) -> None:
     result = cli("paper", "scaling", "--no-train", "--widths", "4,512", "--out", tmp_path)
     finding = found(result, tmp_path, "scaling")
-    (table,) = finding["tables"]
-    assert [row[0] for row in table["rows"]] == ["4", "512"]
-    assert len(finding["pictures"]) == 1
+    (table,) = finding.tables
+    assert [row[0] for row in table.rows] == ["4", "512"]
+    assert len(finding.pictures) == 1
     assert not (tmp_path / "runs").exists()
 
 
 def test_scaling_is_trained_three_ways(cli: CommandLine, tmp_path: Path) -> None:
-    arguments = ("paper", "scaling", "--d-k", "16", "--widths", "4", *QUICK, "--out", tmp_path)
+    arguments = ["paper", "scaling", "--d-k", "16", "--widths", "4", *QUICK, "--out", str(tmp_path)]
     finding = found(cli(*arguments), tmp_path, "scaling")
-    rows = finding["tables"][1]["rows"]
+    rows = finding.tables[1].rows
     assert [row[0] for row in rows] == [
         *("dot products / sqrt(d_k)", "dot products, unscaled", "additive attention")
     ]
     assert len({row[1] for row in rows}) == 3, "the three are the same model"
-    assert "d_k = 16" in finding["tables"][1]["title"]
+    assert "d_k = 16" in finding.tables[1].title
     again = cli(*arguments)
     assert "3 of 3 rows are finished" in again.stderr
-    assert finding == found(again, tmp_path, "scaling")
+    assert finding.tables == found(again, tmp_path, "scaling").tables
 
 
 def test_smoothing_is_measured_at_each_amount(cli: CommandLine, tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_smoothing_is_measured_at_each_amount(cli: CommandLine, tmp_path: Path) 
         *("--out", tmp_path),
     )
     finding = found(result, tmp_path, "smoothing")
-    assert [(row[0], row[1]) for row in finding["tables"][0]["rows"]] == [
+    assert [(row[0], row[1]) for row in finding.tables[0].rows] == [
         *(("0", "1"), ("0", "2"), ("0.3", "1"), ("0.3", "2"))
     ]
     recipes = [
@@ -101,16 +103,17 @@ def test_smoothing_is_measured_at_each_amount(cli: CommandLine, tmp_path: Path) 
         for name in ("ls0-seed1", "ls0.3-seed2")
     ]
     assert recipes == [0.0, 0.3]
-    assert any("the mean of 2 seeds" in note for note in finding["notes"])
-    assert any("6 steps of 400 tokens" in note for note in finding["notes"])
+    assert any("the mean of 2 seeds" in note for note in finding.notes)
+    assert any("4 steps of 400 tokens" in note for note in finding.notes)
 
 
 def test_positions_are_measured_at_lengths_seen_and_beyond(
     cli: CommandLine, tmp_path: Path
 ) -> None:
-    result = cli("paper", "positions", *QUICK, *HEADS, "--longest", "8", "--out", tmp_path)
+    lengths = ("--longest", "8", "--held", "80", "--most", "10")
+    result = cli("paper", "positions", *QUICK, *HEADS, *lengths, "--out", tmp_path)
     finding = found(result, tmp_path, "positions")
-    rows = finding["tables"][0]["rows"]
+    rows = finding.tables[0].rows
     assert {row[1] for row in rows} == {"seen", "longer"}
     short = (tmp_path / "texts" / "short.en").read_text().splitlines()
     assert max(len(line.split()) for line in short) <= 8
@@ -132,7 +135,7 @@ def test_a_text_of_ones_own_is_split_by_length(cli: CommandLine, tmp_path: Path)
     quick = ["--steps", "2", "--device", "cpu", *options(SMALL), *HEADS]
     result = cli("paper", "positions", *files, "--longest", "6", *quick, "--out", tmp_path / "out")
     finding = found(result, tmp_path / "out", "positions")
-    assert finding["data"]["longest"] == 6
+    assert finding.data["longest"] == 6
     held = (tmp_path / "out" / "texts" / "lengths.en").read_text().splitlines()
     assert len(held) == 30  # one of twenty
     assert max(len(line.split()) for line in held) > 6
@@ -164,8 +167,8 @@ def test_what_is_judged_is_what_the_model_says(learnt_run: Path) -> None:
 
 
 def test_perplexity_and_accuracy_count_tokens_and_not_sentences() -> None:
-    two = Forced(np.array([0.0, 0.0]), np.array([True, True]))
-    one = Forced(np.array([3.0]), np.array([False]))
+    two = Forced(np.array([0.5, 0.5]), np.array([True, True]))
+    one = Forced(np.array([2.0]), np.array([False]))
     assert perplexity([two, one]).value == pytest.approx(math.e)
     assert accuracy([two, one]).value == pytest.approx(200 / 3)
     low, high = perplexity([two, one] * 20).low, perplexity([two, one] * 20).high

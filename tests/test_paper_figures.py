@@ -154,7 +154,7 @@ def test_a_head_is_named_by_what_it_does_most() -> None:
     before = np.eye(5, k=-1)
     before[0, 0] = 1
     shares = jobs_of([view_of("dogs like old men </s>", alike(5), before)], 1, 2)
-    assert shares["the word before"] == (1.0, pytest.approx(0.2))
+    assert shares["the word before"] == pytest.approx((1.0, 0.2))
     assert max(shares, key=lambda job: shares[job][0] - shares[job][1]) == "the word before"
 
 
@@ -179,9 +179,10 @@ def test_a_head_has_one_colour_in_all_drawings(learnt_run: Path) -> None:
 
     view = View.of(Inspector.load(learnt_run).read(SENTENCE), "encoder", words=True)
     figure = panels(view, 2, [Panel([2], None, "one"), Panel([1, 2], [3], "two")], "Title")
-    colours = [to_hex(axes.collections[0].get_colors()[-1]) for axes in figure.axes]
     assert len(figure.axes) == 2
-    assert colours[0] == COLOURS[0].lower()
+    of_head_2 = figure.axes[0].collections[0], figure.axes[1].collections[2]  # lines, then squares
+    for lines in of_head_2:
+        assert to_hex(np.asarray(lines.get_edgecolor())[-1]) == COLOURS[0].lower()
     texts = [text.get_text() for text in figure.texts]
     assert {"one", "two", "Title"} <= set(texts)
 
@@ -247,3 +248,20 @@ def test_what_cannot_be_drawn_is_refused_in_one_sentence(
 def test_a_source_that_is_not_english_asks_for_sentences(cli: CommandLine, own_run: Path) -> None:
     dataclasses.replace(RunConfig.load(own_run), languages=("sv", "de")).save(own_run)
     assert "give a sentence of your own, or --text FILE" in cli("paper", "figures", own_run).error
+
+
+def test_a_model_without_heads_is_refused(
+    cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    from transduce.training import train
+
+    small = {"N": "1", "d_model": "16", "d_ff": "16", "vocabulary": "300", "batch_tokens": "400"}
+    run = train(
+        *tiny_files,
+        out=tmp_path / "run",
+        preset="recurrent-small",
+        settings=small | {"steps": "1", "threads": "1"},
+        device="cpu",
+    )
+    error = cli("paper", "figures", run, SENTENCE).error
+    assert "only a Transformer has attention in layers and heads to look at" in error

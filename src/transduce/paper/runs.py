@@ -158,7 +158,7 @@ class Experiment:
             return
         with terminated_as_interrupted():
             corpus = self._corpus(left[0], progress)
-            test = self._test(corpus)
+            test = self.test(corpus)
             _write(self.folder / REFERENCES, [right for _, right in test])
             for number, row in enumerate(left, start=1):
                 if until is not None and time.monotonic() > until:
@@ -181,7 +181,7 @@ class Experiment:
             progress=progress,
         )
 
-    def _test(self, corpus: Corpus) -> list[tuple[str, str]]:
+    def test(self, corpus: Corpus) -> list[tuple[str, str]]:
         """Return the sentences to translate and their references."""
         if given := self.data.test or self.data.valid:
             return list(read_pairs(*given))

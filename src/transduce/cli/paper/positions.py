@@ -49,14 +49,9 @@ def positions(
     from transduce.progress import for_people
 
     trial = texts.trial_of(out, source, preset, steps, set_, seed, device)
-    data = texts.data_of(
-        out,
-        source,
-        target,
-        valid=options.one_of(valid, valid_tsv, "--valid"),
-        test=options.one_of(test, test_tsv, "--test"),
-        languages=languages,
-        pairs=pairs,
-        held=held,
-    )
+    given = (valid, valid_tsv, test, test_tsv, languages)
+    if source is None:
+        data = texts.pocket_data(out, pairs, held, *given)
+    else:
+        data = options.data_of(source, target, *given)
     show(measure(trial, data, longest, most, for_people()), out)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.paper.options import BUDGET, TEXTS, settings_of
+from transduce.errors import BadInput
 
 if TYPE_CHECKING:
     from transduce.paper.claims import Trial
@@ -30,32 +31,20 @@ Pairs = Annotated[
 ]
 Held = Annotated[
     int,
-    typer.Option(min=20, rich_help_panel=TEXTS, help="And to validate and to test, of each."),
+    typer.Option(
+        min=20, rich_help_panel=TEXTS, help="Of the same, to validate on; as many again to test on."
+    ),
 ]
 Preset = Annotated[str, typer.Option(rich_help_panel=BUDGET, help="What is trained.")]
 Steps = Annotated[int, typer.Option(min=1, rich_help_panel=BUDGET, help="Updates that each makes.")]
 
 
-def data_of(
-    out: Path,
-    source: str | None,
-    target: str | None,
-    *,
-    valid: "tuple[str, str | None] | None",
-    test: "tuple[str, str | None] | None",
-    languages: str | None,
-    pairs: int,
-    held: int,
-) -> "Data":
-    """Return the texts that were given, or write the corpus that comes along."""
-    from transduce.errors import BadInput
+def pocket_data(out: Path, pairs: int, held: int, *others: object) -> "Data":
+    """Write the corpus that comes along; `others` are options that it cannot go with."""
     from transduce.paper.claims import TEXTS as FOLDER
     from transduce.paper.claims import pocket_texts
-    from transduce.paper.rows import Data
 
-    if source is not None:
-        return Data(train=(source, target), valid=valid, test=test, languages=languages)
-    if valid or test or languages:
+    if any(others):
         raise BadInput("--valid, --test and --languages go with a text of your own: give one")
     return pocket_texts(out / FOLDER, pairs, held)
 
