@@ -251,20 +251,20 @@ def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
     middle = [BASE] if BASE in results else names
     figure = Figure(figsize=(10, 2 + 0.3 * len(names)), dpi=100, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    both = [
+    ours, papers = (
         [source[name].bleu - fmean(source[one].bleu for one in middle) for name in names]
         for source in (results, PAPER)
-    ]
+    )
     spans = [resampled.difference(name, BASE) for name in names] if middle == [BASE] else None
-    _points(left, *both, spans)
-    both = [
+    _points(left, ours, papers, spans)
+    ours, papers = (
         [
             source[name].perplexity / fmean(source[one].perplexity for one in middle)
             for name in names
         ]
         for source in (results, PAPER)
-    ]
-    _points(right, *both)
+    )
+    _points(right, ours, papers)
     to = "base" if middle == [BASE] else "the mean of these rows"
     left.set(title=f"BLEU, from {to}: right is better", xlabel="BLEU", yticks=range(len(names)))
     left.set_yticklabels([drawable(name) for name in names])
