@@ -211,8 +211,9 @@ def _notes(results: Mapping[str, Result], budget: Budget) -> list[str]:
         "on 8 GPUs."
     )
     evaluated = (
-        f"The mean of the last {AVERAGED} checkpoints, one every {one.recipe['save_every']:,} steps "
-        f"in the first, beam 4, alpha 0.6; BLEU by sacreBLEU ({one.signature}), the paper's is tokenised. Perplexity is of the last weights."
+        f"The mean of the last {AVERAGED} checkpoints (of the first, one every "
+        f"{one.recipe['save_every']:,} steps), beam 4, alpha 0.6; BLEU by sacreBLEU "
+        f"({one.signature}), the paper's is tokenised. Perplexity is of the last weights."
     )
     counted = (
         "FLOPs are counted from the matrices that each real token meets, forward and backward; and "
