@@ -308,7 +308,7 @@ def test_a_typed_value_is_read_as_the_settings_type(text: str, hint: Any, value:
         ("maybe", bool, "true or false"),
         ("1", bool, "true or false"),
         ("some", int | None, "a whole number or none"),
-        ("Learned", module._hints(ModelConfig)["positions"], "'sinusoidal' or 'learned'"),
+        ("Learned", module._hints(ModelConfig)["positions"], "'sinusoidal' or 'learned' or 'none'"),
     ],
 )
 def test_a_typed_value_that_does_not_fit_is_refused(text: str, hint: Any, expected: str) -> None:

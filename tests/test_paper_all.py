@@ -49,9 +49,11 @@ def test_everything_ends_on_one_page(
     kept = {name: SHARES[name] for name in ("table2", "table3", "figures")}
     monkeypatch.setattr(everything, "SHARES", kept)
     monkeypatch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(64, "float32", 1, 3))
-    monkeypatch.setattr(everything, "OF_STEPS", 0.001)  # of an hour: a second or two each
+    hour = {"table2": 3600.0, "table3": 3600.0}
+    monkeypatch.setattr(everything, "BESIDE", hour)
+    monkeypatch.setattr(everything, "LEAST_OF_STEPS", 0.0)  # which leaves a second each
     out, valid = tmp_path / "all", write_pairs(tmp_path, "dev", tiny_pairs(20, seed=2))
-    texts = [*tiny_files, "--valid", *valid]
+    texts: list[str | Path] = [*tiny_files, "--valid", *valid]
     command: list[str | Path] = ["paper", "all", *texts, "--time", "1h"]
     how = ["--systems", "tiny", "--rows", "base", "--device", "cpu", *options(SMALLEST)]
     done = cli(*command, *how, "--out", out)
@@ -70,6 +72,11 @@ def test_the_shares_are_all_of_the_time(tiny_files: Files, tmp_path: Path) -> No
     assert sum(plan.shares().values()) == pytest.approx(100)
     assert "table4" not in plan.shares()
     assert sorted(ROWS) == sorted(TABLE_3)
+
+
+def test_a_training_leaves_time_for_what_is_done_beside_its_steps() -> None:
+    assert everything._each("table2", 2000.0, 4).seconds == 420
+    assert everything._each("table2", 400.0, 4).seconds == 30
 
 
 def test_an_experiment_that_cannot_be_done_leaves_the_others(

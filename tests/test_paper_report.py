@@ -21,7 +21,7 @@ def finding(name: str, **changes: object) -> Finding:
     """Return a small finding."""
     table = Table(
         "Rows <here>",
-        ("row", "what differs", "BLEU", "paper: BLEU", "PPL"),
+        ("row", "what differs", "BLEU", "paper: BLEU", "PPL in the paper"),
         (("base", "", "25.00", "25.8", "4.92"), ("C-N2", "N 2", "23.10", "23.7", "6.11")),
     )
     values = {
@@ -100,7 +100,7 @@ def test_what_was_found_is_on_the_page_as_text() -> None:
 
 
 def test_the_papers_columns_are_marked_and_words_stand_on_the_left() -> None:
-    assert papers_columns(("row", "BLEU", "paper: BLEU", "PPL")) == {2, 3}
+    assert papers_columns(("row", "BLEU", "paper: BLEU", "time", "the paper's")) == {2, 4}
     assert papers_columns(("row", "BLEU")) == set()
     text = page([finding("table3")])
     assert '<td class="papers">23.7</td>' in text

@@ -202,7 +202,8 @@ class Trainer:
         with self.progress.watch("training") as show:
             while self.part_done() < 1 and not self.out_of_patience():
                 self.update()
-                if self.due(recipe.validate_every) or self.due(recipe.save_every):
+                aside = self.due(recipe.validate_every) or self.due(recipe.save_every)
+                if aside:
                     self.engine.synchronise()  # what is left of the steps shall count as theirs
                 now, asked = self.processes.agree(time.monotonic() - began, interrupted())
                 state.window.seconds += now - before
@@ -223,7 +224,7 @@ class Trainer:
                         f"stopped after step {state.step:,}; everything is saved in {self.run}: "
                         "the same command goes on from here"
                     )
-                if recipe.timed == "steps":
+                if aside and recipe.timed == "steps":
                     began = time.monotonic() - now
                 before = time.monotonic() - began
             self.conclude(show)

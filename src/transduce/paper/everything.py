@@ -45,7 +45,9 @@ SHARES = {
     "smoothing": 0.07,
     "table4": 0.20,
 }
-OF_STEPS = 0.5  # of the time of a training: the rest goes to preparing, validating, translating
+OF_STEPS = 0.5  # of the time of an experiment: the rest goes to preparing, validating, translating
+# Seconds beside its steps that a training takes on a GPU, and the least part that is left to these.
+BESIDE, LEAST_OF_STEPS = {"table2": 80.0, "table3": 25.0}, 0.3
 LEAST = 0.4  # of its share that must be left for an experiment to begin
 # Of a claim: the trainings, and the most steps of each that are worth their time.
 CLAIMS = {"scaling": (3, 2_000), "positions": (3, 4_000), "smoothing": (3, 4_000)}
@@ -165,7 +167,7 @@ class Everything:
             self.data,
             out=self.out / "table2",
             systems=systems,
-            budget=Budget(seconds=_whole(share * OF_STEPS / len(systems))),
+            budget=_each("table2", share, len(systems)),
             settings=self.settings,
             device=self.device,
             keep_weights=True,  # for the figures
@@ -181,7 +183,7 @@ class Everything:
             self.data,
             out=self.out / "table3",
             rows=self.rows,
-            budget=Budget(seconds=_whole(share * OF_STEPS / min(len(self.rows), TRAINED))),
+            budget=_each("table3", share, min(len(self.rows), TRAINED)),
             shrink=4 if small else 1,
             settings=({"batch_tokens": "4000"} if small else {}) | dict(self.settings),
             device=self.device,
@@ -254,6 +256,12 @@ class Everything:
         corpus, device = open_corpus(corpora[0]), choose_device(self.device)
         config = begun(corpus, self._preset(), self.settings, device, Silent())
         return pace(config, corpus, device, LONGEST)
+
+
+def _each(name: str, share: float, trainings: int) -> Budget:
+    """Divide a share among trainings, and leave time for what is done beside their steps."""
+    each = share / trainings
+    return Budget(seconds=_whole(max(each * LEAST_OF_STEPS, each - BESIDE[name])))
 
 
 def _whole(seconds: float) -> float:

@@ -24,6 +24,7 @@ LEAD = (
     "scaled down, and by how much, is said with each finding."
 )
 NAME = "report.html"
+SHORT = 9  # letters of a column's name that is not broken
 OWN = Path(__file__).parent / "page"
 SHARED = Path(__file__).parents[1] / "web" / "page"  # what every page shares
 
@@ -108,7 +109,7 @@ def _table(table: Table) -> str:
         names = ["words"] * table.is_of_words(number) + ["papers"] * (number in tinted)
         kinds.append(f' class="{" ".join(names)}"' if names else "")
     head = "".join(
-        f'<th scope="col"{kind}>{html.escape(name)}</th>'
+        f'<th scope="col"{kind}>{html.escape(_together(name))}</th>'
         for name, kind in zip(table.columns, kinds, strict=True)
     )
     body = "\n".join(
@@ -120,18 +121,23 @@ def _table(table: Table) -> str:
         + "</tr>"
         for row in table.rows
     )
+    title = html.escape(table.title)
     return (
-        '<div class="scroller" tabindex="0" role="region" '
-        f'aria-label="{html.escape(table.title)}"><table>'
-        f"<caption>{html.escape(table.title)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>"
+        f'<div class="table"><p>{title}</p>'
+        f'<div class="scroller" tabindex="0" role="region" aria-label="{title}">'
+        f'<table aria-label="{title}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>\n{body}\n</tbody></table></div></div>"
     )
 
 
+def _together(name: str) -> str:
+    """Keep a short name on one line."""
+    return name.replace(" ", "\N{NO-BREAK SPACE}") if len(name) <= SHORT else name
+
+
 def papers_columns(columns: Sequence[str]) -> set[int]:
-    """Return which columns are the paper's: those from the first on that says so."""
-    first = next((i for i, name in enumerate(columns) if "paper" in name.lower()), len(columns))
-    return set(range(first, len(columns)))
+    """Return which columns are the paper's: those that say so."""
+    return {number for number, name in enumerate(columns) if "paper" in name.lower()}
 
 
 def _picture(picture: Picture) -> str:

@@ -14,6 +14,7 @@ and so is the model unless it is to be kept. Rows come in any order, in any numb
 
 import dataclasses
 import gc
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from transduce.bench import hardware
 from transduce.bench.flops import flops
 from transduce.config import SearchConfig
 from transduce.corpus import Corpus, Input
-from transduce.errors import BadInput, BadRun
+from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.history import read
@@ -156,6 +157,8 @@ class Experiment:
             progress.say(f"{done} of {len(rows)} rows are finished and stay as they are")
         if not left:
             return
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise BadSetting("rows are trained and translated in one process: leave torchrun away")
         with terminated_as_interrupted():
             corpus = self._corpus(left[0], progress)
             test = self.test(corpus)

@@ -81,7 +81,15 @@ def _finding(
     found: Sequence[Smoothed],
     differences: Mapping[float, tuple[float, float]],
 ) -> Finding:
-    columns = ("eps_ls", "seed", "perplexity", "accuracy %", "BLEU", "paper: perplexity", "BLEU")
+    columns = (
+        "eps_ls",
+        "seed",
+        "perplexity",
+        "accuracy %",
+        "BLEU",
+        "paper: perplexity",
+        "paper: BLEU",
+    )
     rows = []
     for one in found:
         paper = TABLE_3.get(OF_THE_PAPER.get(one.eps, ""))

@@ -40,7 +40,7 @@ SYSTEMS = {
     "cpu": ("small", "recurrent-small", "convs2s-small", "bytenet-small"),
 }
 AVERAGED = 5  # checkpoints (6.1)
-VALIDATIONS, SAVES = 10, 20  # of a training: the last 5 checkpoints are its last quarter
+VALIDATIONS, SAVES = 8, 15  # of a training: the last 5 checkpoints are of its last third
 
 
 def table2(
@@ -101,7 +101,7 @@ def found(results: Mapping[str, Result], resampled: Resampled, budget: Budget) -
         f"How well each translates, trained for {budget}",
         (
             *("system", "BLEU", "95% interval", f"to {first}", "interval", "PPL"),
-            *("the paper's", "BLEU en-de", "to its Transformer"),
+            *("the paper's", "paper: BLEU en-de", "paper: to its Transformer"),
         ),
         tuple(_quality(result, first, results, resampled) for result in results.values()),
     )
@@ -109,7 +109,7 @@ def found(results: Mapping[str, Result], resampled: Resampled, budget: Budget) -
         "What that took",
         (
             *("system", "params (M)", "steps", "time", "target tokens/s"),
-            *("FLOPs, counted", "FLOPs, time x rate", "the paper's"),
+            *("FLOPs, counted", "FLOPs, time x rate", "paper: FLOPs en-de"),
         ),
         tuple(map(_cost, results.values())),
     )
@@ -211,8 +211,9 @@ def _notes(results: Mapping[str, Result], budget: Budget) -> list[str]:
         "on 8 GPUs."
     )
     evaluated = (
-        f"The mean of the last {AVERAGED} of {SAVES} checkpoints, beam 4, alpha 0.6; BLEU by "
-        f"sacreBLEU ({one.signature}), the paper's is tokenised. Perplexity is of the last weights."
+        f"The mean of the last {AVERAGED} checkpoints (of the first, one every "
+        f"{one.recipe['save_every']:,} steps), beam 4, alpha 0.6; BLEU by sacreBLEU "
+        f"({one.signature}), the paper's is tokenised. Perplexity is of the last weights."
     )
     counted = (
         "FLOPs are counted from the matrices that each real token meets, forward and backward; and "

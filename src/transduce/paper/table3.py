@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting, did_you_mean
-from transduce.look.style import drawable
+from transduce.look.style import COLOURS, QUIET, drawable
 from transduce.paper.budget import PAPERS_STEPS, Budget, schedule, scheduled
 from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_3 as PAPER
@@ -18,6 +18,7 @@ from transduce.presets import TABLE_3, Preset
 from transduce.progress import Progress
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BASE = "base"
@@ -132,7 +133,7 @@ def found(
     """Put the rows beside the paper's."""
     columns = (
         *("row", "what differs", "steps", "PPL", "BLEU", "95% interval", "to base", "interval"),
-        *("params (M)", "paper: PPL", "BLEU", "to base", "params (M)"),
+        *("params (M)", "paper: PPL", "paper: BLEU", "paper: to base", "paper: params (M)"),
     )
     rows = tuple(_line(result, results, resampled) for result in results.values())
     correlation = resampled.correlation({name: one.bleu for name, one in PAPER.items()})
@@ -218,8 +219,9 @@ def _scaled(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[
     one = next(iter(results.values()))
     recipe = one.recipe
     batch, vocabulary = recipe["batch_tokens"], one.model["target_vocabulary"]
+    spent = f"{budget} of steps" if budget.is_time else f"{budget}"
     first = (
-        f"Scaled down: {budget} of {batch:,} tokens a side for every row, "
+        f"Scaled down: {spent} of {batch:,} tokens a side for every row, "
         f"{min(r.epochs for r in results.values()):.1f} passes over the training text or more, "
         "instead of 100,000 steps of 25,000 tokens (300,000 for big); "
         f"a vocabulary of {vocabulary:,} instead of 37,000."
@@ -232,64 +234,60 @@ def _scaled(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[
         "Beam 4, alpha 0.6, no averaging of checkpoints, as in the paper; BLEU by sacreBLEU "
         f"({one.signature}), the paper's is tokenised."
     )
-    spent = sorted({r.steps for r in results.values()})
-    if budget.seconds is None and len(spent) > 1:
-        notes.append(f"Not the same budget: rows made {spent[0]:,} to {spent[-1]:,} steps.")
+    steps = sorted({r.steps for r in results.values()})
+    if not budget.is_time and len(steps) > 1:
+        notes.append(f"Not the same budget: rows made {steps[0]:,} to {steps[-1]:,} steps.")
     return notes
 
 
 def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
-    """Draw how far each row lies from base, here and in the paper: a line a row."""
+    """Draw how far each row lies from base, here and in the paper: a line a row.
+
+    Where base is not among them, it is how far they lie from their mean.
+    """
     from matplotlib.figure import Figure
 
-    from transduce.look.style import COLOURS, QUIET
-
     names = list(results)[::-1]  # the first on top
-    places = range(len(names))
-    figure = Figure(figsize=(10, 1.6 + 0.3 * len(names)), dpi=100, layout="constrained")
+    middle = [BASE] if BASE in results else names
+    figure = Figure(figsize=(10, 2 + 0.3 * len(names)), dpi=100, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    centre = results.get(BASE)
-    middle = centre.bleu if centre else fmean(one.bleu for one in results.values())
-    ours = [results[name].bleu - middle for name in names]
-    whiskers = [
-        resampled.difference(name, BASE) if centre else (x, x)
-        for name, x in zip(names, ours, strict=True)
-    ]
-    reach = [
-        [x - low for x, (low, _) in zip(ours, whiskers, strict=True)],
-        [high - x for x, (_, high) in zip(ours, whiskers, strict=True)],
-    ]
-    papers_middle = PAPER[BASE].bleu if centre else fmean(PAPER[name].bleu for name in names)
-    look = {"linestyle": "", "markersize": 7}
-    left.errorbar(
-        ours,
-        places,
-        xerr=[[max(0, x) for x in side] for side in reach],
-        color=COLOURS[0],
-        marker="o",
-        elinewidth=1.2,
-        label="here, with its 95% interval",
-        **look,
+    ours, papers = (
+        [source[name].bleu - fmean(source[one].bleu for one in middle) for name in names]
+        for source in (results, PAPER)
     )
-    theirs = {"color": COLOURS[1], "marker": "D", "markerfacecolor": "none", **look}
-    left.plot(
-        [PAPER[name].bleu - papers_middle for name in names], places, label="in the paper", **theirs
+    spans = [resampled.difference(name, BASE) for name in names] if middle == [BASE] else None
+    _points(left, ours, papers, spans)
+    ours, papers = (
+        [
+            source[name].perplexity / fmean(source[one].perplexity for one in middle)
+            for name in names
+        ]
+        for source in (results, PAPER)
     )
-    scale = centre.perplexity if centre else fmean(one.perplexity for one in results.values())
-    papers_scale = fmean(PAPER[name].perplexity for name in ([BASE] if centre else names))
-    right.plot(
-        [results[name].perplexity / scale for name in names],
-        places,
-        color=COLOURS[0],
-        marker="o",
-        **look,
-    )
-    right.plot([PAPER[name].perplexity / papers_scale for name in names], places, **theirs)
-    to = "base" if centre else "the mean of these rows"
-    left.set(title=f"BLEU, from {to}: right is better", xlabel="BLEU", yticks=places)
+    _points(right, ours, papers)
+    to = "base" if middle == [BASE] else "the mean of these rows"
+    left.set(title=f"BLEU, from {to}: right is better", xlabel="BLEU", yticks=range(len(names)))
     left.set_yticklabels([drawable(name) for name in names])
+    left.set_ylim(-0.7, len(names) - 0.3)
     right.set(title=f"Perplexity, times {to}: left is better", xlabel="times")
-    left.axvline(0, color=QUIET, linewidth=0.8)
-    right.axvline(1, color=QUIET, linewidth=0.8)
-    figure.legend(loc="outside lower left", ncols=2)
+    for axes, x in ((left, 0), (right, 1)):
+        axes.axvline(x, color=QUIET, linewidth=0.8)
+        axes.margins(x=0.08)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=2)
     return figure
+
+
+def _points(
+    axes: "Axes",
+    ours: Sequence[float],
+    papers: Sequence[float],
+    spans: Sequence[tuple[float, float]] | None = None,
+) -> None:
+    """Draw our points with their intervals, if they have any, and the paper's."""
+    places = range(len(ours))
+    if spans is not None:
+        lows, highs = zip(*spans, strict=True)
+        axes.hlines(places, lows, highs, color=COLOURS[0], linewidth=1.2)
+    label = "here" if spans is None else "here, with its 95% interval"
+    axes.plot(ours, places, "o", color=COLOURS[0], markersize=7, label=label)
+    axes.plot(papers, places, "D", color=COLOURS[1], fillstyle="none", label="in the paper")
