@@ -12,7 +12,7 @@ help:
 	@echo "make demo      install into $(VENV), train on the corpus that comes along, translate, show"
 	@echo "make test      install into $(VENV), lint, type-check, test; installs Chromium if root on Debian"
 	@echo "make test-gpu  test what needs a GPU, with what is installed"
-	@echo "make format    format the code"
+	@echo "make format    format the code, and lead the links of docs/paper.md to their lines"
 	@echo "make clean     remove what these commands made in this folder"
 
 # Installed anew when what is to be installed has changed.
@@ -68,6 +68,7 @@ test-gpu:
 format: $(VENV)/dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python tests/test_paper_docs.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* runs dist

@@ -1,5 +1,6 @@
 """Whatever a model prefers, its output is a tree over exactly the words that were given."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,27 +9,40 @@ import torch
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from models import sentence, small_model
 from transduce.config import SearchConfig
 from transduce.decoding import Decoder
+from transduce.errors import BadRun
+from transduce.files import write_sealed
 from transduce.hypotheses import Job
 from transduce.parsing.constraint import IN_A_ROW, well_formed
+from transduce.parsing.lexicon import OFTEN, Lexicon
 from transduce.parsing.sequences import tree_of
 from transduce.parsing.trees import Tree
+from transduce.search import NONE
 from transduce.subwords import EOS, SPECIAL, Symbols
 
 SYMBOLS = Symbols(["(NP", "(S", "(VP", ")", "NN", "DT"])
 IDS = {name: number for number, name in enumerate(SYMBOLS.names)}
-CONSTRAIN = well_formed(SYMBOLS)
+ANY = Lexicon(((),), {})
+CONSTRAIN = well_formed(SYMBOLS, ANY)
 CPU = torch.device("cpu")
+ROOM = 41  # words of the longest sentence, and one more
+
+
+def rows(*sentences: list[int]) -> Tensor:
+    """Return the classes of the words of sentences."""
+    return torch.tensor([own + [NONE] * (ROOM - len(own)) for own in sentences])
 
 
 def steps(seed: int, sizes: list[int], limits: list[int], k: int) -> list[list[list[str]]]:
     """Follow random choices, k hypotheses of each sentence, until all have ended."""
     chance = torch.Generator().manual_seed(seed)
-    constraint = CONSTRAIN(len(sizes), k, CPU)
-    constraint.begin(torch.arange(len(sizes)), torch.tensor(sizes), torch.tensor(limits))
+    constraint = CONSTRAIN(len(sizes), k, ROOM, CPU)
+    classes = rows(*([0] * size for size in sizes))
+    constraint.begin(torch.arange(len(sizes)), classes, torch.tensor(limits))
     outputs: list[list[list[int]]] = [[[] for _ in range(k)] for _ in sizes]
     bias = torch.randn(len(IDS), generator=chance) * 3  # some symbols are much liked
     for _ in range(max(limits)):
@@ -86,8 +100,8 @@ def longest_chain(tree: Tree) -> int:
 
 def after(text: str, size: int, limit: int) -> set[str]:
     """Return what may follow some symbols."""
-    constraint = CONSTRAIN(1, 1, CPU)
-    constraint.begin(torch.tensor([0]), torch.tensor([size]), torch.tensor([limit]))
+    constraint = CONSTRAIN(1, 1, ROOM, CPU)
+    constraint.begin(torch.tensor([0]), rows([0] * size), torch.tensor([limit]))
     for symbol in text.split():
         assert constraint.allowed()[0, IDS[symbol]], symbol
         constraint.follow(torch.tensor([[IDS[symbol]]]), torch.tensor([[0]]))
@@ -118,12 +132,12 @@ def test_what_may_come_next(text: str, size: int, limit: int, may: set[str]) -> 
 
 
 def test_a_slot_that_gets_another_sentence_forgets_the_one_before() -> None:
-    constraint = CONSTRAIN(2, 1, CPU)
-    constraint.begin(torch.tensor([0, 1]), torch.tensor([3, 3]), torch.tensor([50, 50]))
+    constraint = CONSTRAIN(2, 1, ROOM, CPU)
+    constraint.begin(torch.tensor([0, 1]), rows([0] * 3, [0] * 3), torch.tensor([50, 50]))
     word = torch.tensor([[IDS["(NP"]], [IDS["NN"]]])
     for _ in range(IN_A_ROW):
         constraint.follow(word, torch.zeros(2, 1, dtype=torch.int64))
-    constraint.begin(torch.tensor([0]), torch.tensor([1]), torch.tensor([4]))
+    constraint.begin(torch.tensor([0]), rows([0]), torch.tensor([4]))
     constraint.keep(torch.tensor([0]))
     assert constraint.allowed().shape == (1, len(IDS))
     assert not constraint.allowed()[0, IDS[")"]]
@@ -143,7 +157,7 @@ def test_a_search_with_an_untrained_model_finds_nothing_but_trees(
     random = np.random.default_rng(seed)
     sizes = sorted(random.integers(1, 15, 6).tolist(), reverse=True)
     jobs = [
-        Job(sentence(size + 1, seed + size), number=(place,), size=size)
+        Job(sentence(size + 1, seed + size), number=(place,), classes=[0] * size)
         for place, size in enumerate(sizes)
     ]
     decoder = Decoder([model], SYMBOLS.forbidden(), constrain=CONSTRAIN)
@@ -154,3 +168,37 @@ def test_a_search_with_an_untrained_model_finds_nothing_but_trees(
             symbols = [SYMBOLS.names[token] for token in one.tokens]
             assert len(symbols) < len(jobs[place].source) + extra
             assert len(tree_of(symbols, ["word"] * sizes[place]).words()) == sizes[place]
+
+
+LEXICON = Lexicon.learn(
+    ["a dog"] * OFTEN + ["a cat", "rare"], ["DT NN"] * OFTEN + ["(NP DT NN )", "NN"]
+)
+
+
+def test_a_word_takes_a_tag_that_it_was_seen_with() -> None:
+    tagged = well_formed(SYMBOLS, LEXICON)(1, 1, ROOM, CPU)
+    words = ["a", "unseen", "dog"]
+    tagged.begin(torch.tensor([0]), rows([LEXICON.of(w) for w in words]), torch.tensor([50]))
+    for tag, others in (("DT", {"NN"}), ("NN", {"DT"}), ("NN", {"DT"})):
+        may = {name for name, one in zip(IDS, tagged.allowed()[0].tolist(), strict=True) if one}
+        assert tag in may
+        assert not may & others
+        tagged.follow(torch.tensor([[IDS[tag]]]), torch.tensor([[0]]))
+
+
+def test_trees_without_tags_leave_all_words_free() -> None:
+    masked = Lexicon.learn(["a dog"] * OFTEN, ["XX XX"] * OFTEN)
+    assert masked == ANY
+
+
+def test_a_lexicon_is_read_as_it_was_written(tmp_path: Path) -> None:
+    LEXICON.save(tmp_path / "lexicon.json")
+    assert Lexicon.load(tmp_path / "lexicon.json") == LEXICON
+
+
+@pytest.mark.parametrize("words", [{"a": 9}, {"a": "x"}, ["a"]])
+def test_a_lexicon_with_classes_that_are_not_there_is_refused(words: Any, tmp_path: Path) -> None:
+    path = tmp_path / "lexicon.json"
+    write_sealed(path, {"format": 1, "classes": [["NN"]], "words": words})
+    with pytest.raises(BadRun, match="damaged"):
+        Lexicon.load(path)

@@ -256,15 +256,15 @@ def test_dropout_acts_in_training_alone(architecture: str) -> None:
 
 @both
 def test_a_few_pairs_are_learnt_by_heart(architecture: str) -> None:
-    model, batch = small(architecture, P_drop=0.0).train(), batch_of(*[(6, 7)] * 8)
+    model, batch = small(architecture, P_drop=0.0).train(), batch_of(*[(6, 7)] * 5)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     objective, nll = Objective(model, 0.0), torch.tensor(torch.inf)
-    for _ in range(80):
+    for _ in range(50):
         optimizer.zero_grad()
         total, nll = objective(batch)
         (total / len(batch.labels)).backward()
         optimizer.step()
-    assert nll / len(batch.labels) < 0.1  # log 50 = 3.9 at first
+    assert nll / len(batch.labels) < 0.2  # log 50 = 3.9 at first
 
 
 # --- Around them -------------------------------------------------------------------------------

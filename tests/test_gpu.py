@@ -478,8 +478,13 @@ def baseline(architecture: str, device: str = "cuda", **recipe: Any) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bf16", 1e-1)])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("architecture", "precision", "tolerance"),
+    [
+        *(("convs2s", "float32", 1e-3), ("convs2s", "bf16", 1e-1)),
+        *(("bytenet", "float32", 1e-3), ("bytenet", "bf16", 3e-1)),  # three norms a block
+    ],
+)
 def test_a_recorded_pass_of_a_baseline_has_the_gradients_of_the_cpu(
     architecture: str, precision: str, tolerance: float
 ) -> None:
@@ -489,7 +494,7 @@ def test_a_recorded_pass_of_a_baseline_has_the_gradients_of_the_cpu(
     for sentences in (SENTENCES, SENTENCES[:30], SENTENCES[20:]):
         sums, *gradients = gradient_of(plain, sentences)
         found, *others = gradient_of(engine, sentences)
-        assert distance(found, sums) < tolerance / 10
+        assert distance(found, sums) < 5e-3
         assert_same(others, gradients, tolerance)
     assert engine.graphs is not None
 

@@ -223,7 +223,8 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     "command",
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
-        *("demo", "watch", "export", "import", "look", "paper table1"),
+        *("demo", "watch", "export", "import", "look"),
+        *("paper table1", "paper figures", "paper scaling", "paper positions", "paper smoothing"),
     ],
 )
 def test_help_answers_without_the_heavy_libraries(command: str) -> None:

@@ -274,16 +274,18 @@ class _Slots:
         limits = intake.limits[jobs.start : jobs.stop]
         forced = np.full((len(jobs), beams.forced.size(1)), NONE)
         draws = np.zeros((len(jobs), beams.draws.size(1)))
+        classes = np.full((len(jobs), beams.room[0] if beams.constraint else 0), NONE)
         for row, i in enumerate(jobs):
             job = intake.jobs[i]
             prefix = job.prefix[: limits[row]]
             forced[row, : len(prefix)] = prefix
+            if beams.constraint:
+                classes[row, : len(job.classes)] = job.classes
             if intake.config.sample:
                 random = np.random.default_rng([intake.config.draw, *job.number])
                 draws[row, : limits[row]] = random.random(int(limits[row]))
         at = self._send(slots)
-        sizes = np.array([intake.jobs[i].size for i in jobs])
-        beams.begin(at, *map(self._send, (limits, sizes, forced, draws)))
+        beams.begin(at, *map(self._send, (limits, classes, forced, draws)))
         lengths = self._send(sources.astype(np.int32))
         places = self._send(np.repeat(slots, sources)), self._send(within)
         tokens = self._send(taken)

@@ -8,6 +8,7 @@
     metrics.jsonl          one object a logged step
     samples.jsonl          how some validation sentences were translated at each validation
     checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
+    lexicon.json           of a parser: which tags a word can have
     corpus/                token files
     distilled/             the texts of a student: what its teacher translated
     trees/                 what a parser learns from: words, and trees as symbols

@@ -19,7 +19,7 @@ class Job:
     source: Ints  # its tokens, </s> last
     prefix: Sequence[int] = ()  # tokens that its output must begin with
     number: tuple[int, ...] = ()  # its name: what is drawn for it depends on nothing else
-    size: int = 0  # of its output, in what a constraint counts: words of a tree
+    classes: Sequence[int] = ()  # of what its output is about, for a constraint: words of a tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,10 @@ def locked(run: Path) -> Iterator[None]:
         raise BadRun(f"{run} is a file: expected a folder for the run")
     if run.is_dir() and not (run / "config.json").exists():
         # What there is before a run has its config.json.
-        ours = ("corpus", "subwords.json", "start.safetensors", "distilled", "trees")
+        ours = (
+            *("corpus", "subwords.json", "start.safetensors", "distilled"),
+            *("trees", "lexicon.json"),
+        )
         foreign = [
             path.name
             for path in run.iterdir()

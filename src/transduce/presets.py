@@ -54,11 +54,13 @@ def student(**model: Any) -> Preset:
     )
 
 
-def convolutional(
-    beside: Preset, *, lr_scale: float = 1.0, clip: float = 0.0, **model: Any
-) -> Preset:
-    """Return a convolutional model as large as a Transformer, trained as it is but for the rate."""
-    train = beside.train.replace(lr_scale=lr_scale, clip=clip)
+def convolutional(beside: Preset, **model: Any) -> Preset:
+    """Return a convolutional model as large as a Transformer, trained as it is but for the rate.
+
+    Twice the rate served both kinds better in first trials, with gradients clipped at 1: the
+    authors of ConvS2S have another optimizer, a rate of 0.25 and clip at 0.1.
+    """
+    train = beside.train.replace(lr_scale=2.0, clip=1.0)
     return Preset(model=beside.model.replace(**model), train=train)
 
 

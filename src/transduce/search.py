@@ -37,10 +37,10 @@ class Constraint(Protocol):
     It keeps a state of each hypothesis, (S, k), in tensors that it changes in place.
     """
 
-    def begin(self, slots: Tensor, sizes: Tensor, limits: Tensor) -> None:
-        """Begin new sentences in some slots: the sizes that their jobs tell, the longest outputs.
+    def begin(self, slots: Tensor, classes: Tensor, limits: Tensor) -> None:
+        """Begin new sentences in some slots: the classes that their jobs tell, and the limits.
 
-        (n,), (n,), (n,).
+        (n,), (n, source), (n,); behind the last class of a sentence stands `NONE`.
         """
 
     def allowed(self) -> Tensor:
@@ -53,8 +53,9 @@ class Constraint(Protocol):
         """Go on with some of the slots."""
 
 
-# Makes a constraint for so many slots, with so many hypotheses each, on a device.
-Constrain = Callable[[int, int, torch.device], Constraint]
+# Makes a constraint for so many slots, with so many hypotheses each, for sources of at most so many
+# tokens, on a device.
+Constrain = Callable[[int, int, int, torch.device], Constraint]
 
 
 class Beams:
@@ -82,7 +83,7 @@ class Beams:
         self.k = k = 1 if config.sample else config.beam
         device = models[0].output.device
         self.caches = [model.cache(slots, k, cached) for model in models]
-        self.constraint = constrain(slots, k, device) if constrain else None
+        self.constraint = constrain(slots, k, room[0], device) if constrain else None
         ints: dict[str, Any] = {"dtype": torch.int64, "device": device}
         self.forbidden = torch.tensor(list(forbidden), **ints)
         steps = room[1]
@@ -106,11 +107,11 @@ class Beams:
         self.ended_scores = torch.full((slots, k + 1), -math.inf, device=device)
 
     def begin(
-        self, slots: Tensor, limits: Tensor, sizes: Tensor, forced: Tensor, draws: Tensor
+        self, slots: Tensor, limits: Tensor, classes: Tensor, forced: Tensor, draws: Tensor
     ) -> None:
-        """Begin new sentences in some slots. (n,), (n,), (n,), (n, steps), (n, steps)."""
+        """Begin new sentences in some slots. (n,), (n,), (n, source), (n, steps), (n, steps)."""
         if self.constraint is not None:
-            self.constraint.begin(slots, sizes, limits)
+            self.constraint.begin(slots, classes, limits)
         self.tokens.index_fill_(0, slots, BOS)
         # All hypotheses of a sentence begin alike, so only the first is alive.
         self.totals.index_fill_(0, slots, -math.inf)

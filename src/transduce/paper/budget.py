@@ -19,7 +19,7 @@ from transduce.training import Trainer
 
 PAPERS_STEPS = 100_000
 COOLDOWN = 0.4
-FIRST, TIMED, SECONDS = 5, 50, 3.0  # steps that are not timed, and the most that are
+FIRST, LONGEST = 3, 3.0  # steps that are not timed, and seconds at most that others are
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,14 +72,14 @@ def scheduled(recipe: Mapping[str, Any], budget: Budget) -> str:
         return "Warm-up and rates are the paper's."
     first = "A quarter of the steps that its pace promised" if budget.is_time else "A quarter"
     return (
-        f"{first} warms up (of the first {recipe['warmup']:,} steps; the paper: 4,000), to the "
+        f"{first} warms up ({recipe['warmup']:,} steps in the first; the paper: 4,000), to the "
         f"highest rate that its preset has, and over the last {recipe['cooldown']:.0%} the rate "
         "falls to 0 (the paper: it never does)."
     )
 
 
-def pace(config: RunConfig, corpus: Corpus, device: torch.device) -> float:
-    """Measure how many steps a second a training makes here."""
+def pace(config: RunConfig, corpus: Corpus, device: torch.device, seconds: float) -> float:
+    """Measure for so many seconds, or a few, how many steps a second a training makes here."""
     with tempfile.TemporaryDirectory(prefix="transduce-pace-") as scratch:
         trainer = Trainer(Path(scratch), config, corpus, device, Silent())
         with contextlib.closing(trainer.feed), trainer.log:
@@ -87,8 +87,8 @@ def pace(config: RunConfig, corpus: Corpus, device: torch.device) -> float:
                 trainer.update()
             trainer.engine.synchronise()
             began, steps = time.monotonic(), 0
-            while steps < TIMED and time.monotonic() - began < SECONDS:
+            while time.monotonic() - began < min(seconds, LONGEST):
                 trainer.update()
+                trainer.engine.synchronise()
                 steps += 1
-            trainer.engine.synchronise()
             return steps / (time.monotonic() - began)

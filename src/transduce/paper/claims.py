@@ -1,17 +1,20 @@
 """What the claims of the paper's text share: one corpus, and one model trained in several ways."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from transduce import pocket
+from transduce.corpus import Corpus, open_corpus
 from transduce.files import replacing
-from transduce.paper.runs import Data, Experiment, Result, Row
+from transduce.paper.budget import Budget, schedule
+from transduce.paper.rows import Data, Result, Row
+from transduce.paper.runs import CORPUS, Experiment
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress
 
 TEXTS, RUNS = "texts", "runs"  # folders of an experiment
+VALIDATIONS, SAVES = 4, 1  # of each training
 LANGUAGES = ("en", "de")  # of the corpus that comes along
 
 
@@ -26,21 +29,11 @@ class Trial:
     device: str = "auto"
 
     def shared(self) -> dict[str, str]:
-        """Return the settings of all trainings.
-
-        Differs: in fewer steps than the preset has, a quarter of them warms up, to the preset's
-        highest rate and no further.
-        """
+        """Return the settings of all trainings."""
         recipe = find_preset(self.preset).train
-        warmup = max(1, min(recipe.warmup, self.steps // 4))
-        scale = recipe.lr_scale * math.sqrt(warmup / recipe.warmup)
         return {
             "steps": str(self.steps),
-            "warmup": str(warmup),
-            "lr_scale": f"{scale:.4g}",
-            "cooldown": f"{recipe.cooldown or 0.4:g}",
-            "save_every": str(self.steps),
-            "validate_every": str(max(1, self.steps // 4)),
+            **schedule(self.steps, recipe, VALIDATIONS, SAVES),
             "validate_bleu": "0",
             "average": "1",
             "keep": "1",
@@ -52,9 +45,9 @@ class Trial:
         model, recipe = find_preset(self.preset).model, find_preset(self.preset).train
         batch = int(self.settings.get("batch_tokens", recipe.batch_tokens))
         return (
-            f"Scaled down: {self.steps:,} steps of {batch:,} tokens a side instead of 100,000 of "
-            f"25,000, preset {self.preset} (N = {self.settings.get('N', model.N)}, d_model = "
-            f"{self.settings.get('d_model', model.d_model)}) instead of base (6, 512)"
+            f"Size: {self.steps:,} steps of {batch:,} tokens a side (the paper: 100,000 of "
+            f"25,000); preset {self.preset}, N = {self.settings.get('N', model.N)} and d_model = "
+            f"{self.settings.get('d_model', model.d_model)} (the paper: base, 6 and 512)"
         )
 
 
@@ -69,6 +62,14 @@ class Trained:
     def run(self, name: str) -> Path:
         """Return the run folder of one of them."""
         return self.experiment.folder / name
+
+    def corpus(self) -> Corpus:
+        """Return the token files that all of them share."""
+        return open_corpus(self.experiment.folder / CORPUS)
+
+    def test(self) -> list[tuple[str, str]]:
+        """Return the sentences that they were tested with, and their translations."""
+        return self.experiment.test(self.corpus())
 
 
 def trained(
@@ -87,6 +88,9 @@ def trained(
         folder=trial.out / folder,
         data=data,
         settings=shared,
+        budget=Budget(steps=trial.steps),
+        validations=VALIDATIONS,
+        saves=SAVES,
         device=trial.device,
         keep_weights=True,
     )

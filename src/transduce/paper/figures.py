@@ -199,11 +199,12 @@ def figures(
     With `found`, those sentences that are too long to be looked at, or empty, are passed over.
     """
     inspector = Inspector.load(run)
+    found = found or not sentences
     sentences = list(sentences) or _usual(inspector)
     if found:
         fitting = [one for one in sentences if inspector.fits(one)]
         if not fitting:
-            raise BadInput("the text has no sentence that can be looked at")
+            raise BadInput("there is no sentence that can be looked at: all are empty or too long")
         sentences = [one for one in fitting if SHORTEST <= len(one.split()) <= LONGEST] or fitting
     studio = Studio(inspector, sentences, layer, progress)
     drawn = [studio.long_distance(), studio.anaphora(), studio.different_jobs()]

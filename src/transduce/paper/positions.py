@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.corpus import open_corpus
 from transduce.errors import BadInput
 from transduce.paper.claims import TEXTS, Trained, Trial, trained, write_pairs
 from transduce.paper.drawing import pictures
 from transduce.paper.finding import Finding, Table
 from transduce.paper.forced import Estimate, Forced, forced, perplexity
-from transduce.paper.runs import CORPUS, Data
+from transduce.paper.rows import Data
 from transduce.paper.statistics import Resampled
 from transduce.progress import Progress
 from transduce.text import read_pairs
@@ -92,14 +91,14 @@ def positions(trial: Trial, data: Data, longest: int, most: int, progress: Progr
     done = trained("positions", trial, short, variants, progress)
     whole = Data(train=everything, test=test, languages=languages)
     control = trained("positions", trial, whole, {CONTROL: {}}, progress, folder="control")
-    pairs = list(read_pairs(*test))
+    pairs = done.test()
     judged = {name: forced(done.run(name), pairs, trial.device, progress) for name in done.results}
     translations = {
         name: one.experiment.translations(row)
         for one in (done, control)
         for name, row in one.rows.items()
     }
-    trained_to = open_corpus(done.experiment.folder / CORPUS).manifest.train.target_longest
+    trained_to = done.corpus().manifest.train.target_longest
     measured = []
     for bucket in _buckets(pairs, longest):
         own = {name: [lines[i] for i in bucket.places] for name, lines in translations.items()}

@@ -8,13 +8,14 @@
         result.json        what came out, and of which settings
         translations.txt   of the test set, line by line
 
-A row that has its last two files is finished, wherever its weights are: they are deleted unless
-they are to be kept. Rows come in any order and in any number of sittings.
+A row that has its last two files is finished, wherever its weights are: checkpoints are deleted,
+and so is the model unless it is to be kept. Rows come in any order, in any number of sittings.
 """
 
 import dataclasses
 import gc
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +44,8 @@ from transduce.translator import Translator
 
 EXPERIMENT, REFERENCES, CORPUS = "experiment.json", "references.txt", "corpus"
 TRANSLATIONS = "translations.txt"
-WEIGHTS = ("checkpoints", "best.safetensors", "model.safetensors")
+MODEL = "model.safetensors"
+FOR_TRAINING = ("checkpoints", "best.safetensors")  # what a finished row needs no more
 SAMPLES = 1000  # for intervals
 OTHERWISE = "go on with the same, or choose another folder"
 ENDS = ("steps", "seconds")
@@ -58,7 +60,7 @@ class Experiment:
     folder: Path
     data: Data
     settings: Mapping[str, str]  # shared by all rows, the budget among them
-    budget: Budget
+    budget: Budget = field(default_factory=Budget)  # none in time: the settings tell it
     validations: int = 2  # in all, of each row
     saves: int = 2
     rated: bool = False  # whether to measure what the machine can do
@@ -142,8 +144,11 @@ class Experiment:
         """Return what the test set should have been translated to."""
         return list(open_lines(self.folder / REFERENCES))
 
-    def run(self, rows: Sequence[Row], progress: Progress) -> None:
-        """Train, translate and score the rows that are not finished."""
+    def run(self, rows: Sequence[Row], progress: Progress, until: float | None = None) -> None:
+        """Train, translate and score the rows that are not finished.
+
+        None is begun after the moment `until`, by the clock that only goes forward.
+        """
         left = [row for row in rows if self.finished(row) is None]
         for row in left:  # what is mistyped is refused before anything is trained
             settled(find_preset(row.preset), row.settings, None)
@@ -153,9 +158,13 @@ class Experiment:
             return
         with terminated_as_interrupted():
             corpus = self._corpus(left[0], progress)
-            test = self._test(corpus)
+            test = self.test(corpus)
             _write(self.folder / REFERENCES, [right for _, right in test])
             for number, row in enumerate(left, start=1):
+                if until is not None and time.monotonic() > until:
+                    rest = ", ".join(one.name for one in left[number - 1 :])
+                    progress.say(f"no time is left for {rest}: the same command goes on with them")
+                    break
                 progress.say(f"{row.name}: row {number} of {len(left)} to do")
                 self._do(row, corpus, [left for left, _ in test], progress)
 
@@ -172,7 +181,7 @@ class Experiment:
             progress=progress,
         )
 
-    def _test(self, corpus: Corpus) -> list[tuple[str, str]]:
+    def test(self, corpus: Corpus) -> list[tuple[str, str]]:
         """Return the sentences to translate and their references."""
         if given := self.data.test or self.data.valid:
             return list(read_pairs(*given))
@@ -205,9 +214,8 @@ class Experiment:
         _write(run / TRANSLATIONS, outputs)
         result = self._result(row, run, corpus, outputs)
         result.save(run)
-        if not self.keep_weights:
-            for name in WEIGHTS:
-                _remove(run / name)
+        for name in (*FOR_TRAINING, *([] if self.keep_weights else [MODEL])):
+            _remove(run / name)
         progress.say(
             f"{row.name}: BLEU {result.bleu:.2f} ({result.low:.2f} to {result.high:.2f}), "
             f"perplexity {result.perplexity:.2f}, {result.steps:,} steps in "
@@ -224,7 +232,8 @@ class Experiment:
             return {name: str(recipe[name]) for name in PACED} | dict(row.settings)
         device = choose_device(self.device)
         config = begun(corpus, row.preset, row.settings, device, Silent())
-        steps = round(self.budget.seconds * pace(config, corpus, device))
+        measured = pace(config, corpus, device, self.budget.seconds / 20)
+        steps = round(self.budget.seconds * measured)
         free_memory()
         progress.say(f"{row.name} makes about {steps:,} steps in {self.budget}")
         fit = schedule(steps, config.train, self.validations, self.saves)
@@ -271,12 +280,8 @@ class Experiment:
             model=config.model.to_json(),
             recipe=config.train.to_json(),
             curve=curve,
-            machine=self._machine(config.device),
+            machine=machine(config.device, rated=self.rated),
         )
-
-    def _machine(self, device: str) -> dict[str, Any]:
-        found = hardware.describe(device, cores(), ["torch"])
-        return found | ({"matrix": hardware.matrix_rate(device, cores())} if self.rated else {})
 
 
 def validations(
@@ -292,12 +297,18 @@ def validations(
     ]
 
 
+def machine(device: str, *, rated: bool = False) -> dict[str, Any]:
+    """Describe what was trained on, and measure what it can do if it is to be rated."""
+    found = hardware.describe(device, cores(), ["torch"])
+    return found | ({"matrix": hardware.matrix_rate(device, cores())} if rated else {})
+
+
 def free_memory() -> None:
     """Give back what a model held of a GPU's memory."""
     import torch
 
-    gc.collect()
     if torch.cuda.is_available():
+        gc.collect()
         torch.cuda.empty_cache()
 
 

@@ -15,7 +15,7 @@ from transduce.paper.claims import Trained, Trial, trained
 from transduce.paper.drawing import pictures
 from transduce.paper.finding import Finding, Table
 from transduce.paper.forced import Estimate
-from transduce.paper.runs import Data, Result
+from transduce.paper.rows import Data, Result
 from transduce.paper.statistics import Resampled
 from transduce.progress import Progress
 
@@ -79,8 +79,8 @@ def softmax_of(scores: torch.Tensor) -> Softmax:
     # |diag(p) - p p^T|^2 = sum p_i^2 - 2 sum p_i^3 + (sum p_i^2)^2
     norm = (squares - 2 * p.pow(3).sum(-1) + squares.square()).clamp(min=0).sqrt()
     entropy = -torch.special.xlogy(p, p).sum(-1)
-    means = [float(one.mean()) for one in (p.amax(-1), entropy, norm)]
-    return Softmax(*means, float(norm.median()))
+    largest, spread, gradient = (float(one.mean()) for one in (p.amax(-1), entropy, norm))
+    return Softmax(largest, spread, gradient, float(norm.median()))
 
 
 def measure(widths: Sequence[int], keys: int = KEYS, seed: int = 1) -> list[Width]:

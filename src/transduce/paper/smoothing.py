@@ -10,10 +10,9 @@ from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_3
 from transduce.paper.finding import Finding, Table
 from transduce.paper.forced import Estimate, accuracy, forced, perplexity
-from transduce.paper.runs import Data
+from transduce.paper.rows import Data
 from transduce.paper.statistics import Resampled
 from transduce.progress import Progress
-from transduce.text import read_pairs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,9 +54,7 @@ def smoothing(
         done.experiment.references(),
         data.pair()[1],
     )
-    test = data.test or data.valid
-    assert test is not None
-    pairs = list(read_pairs(*test))
+    pairs = done.test()
     found: list[Smoothed] = []
     for (one, seed), name in names.items():
         judged = forced(done.run(name), pairs, trial.device, progress)

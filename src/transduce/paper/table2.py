@@ -53,11 +53,12 @@ def table2(
     device: str = "auto",
     keep_weights: bool = False,
     gather: bool = False,
+    until: float | None = None,
     progress: Progress,
 ) -> Finding:
     """Train the systems, presets of which the first is what others are compared with."""
     names = list(dict.fromkeys(systems or SYSTEMS[choose_device(device).type]))
-    shared = {"average": str(AVERAGED), "keep": str(AVERAGED)}
+    shared = {"average": str(AVERAGED), "keep": str(AVERAGED), "timed": "steps"}
     shared |= budget.settings() | dict(settings or {})
     experiment = Experiment(
         name="table2",
@@ -74,7 +75,7 @@ def table2(
     rows = [row_of(name, shared, budget) for name in names]
     experiment.open()
     if not gather:
-        experiment.run(rows, progress)
+        experiment.run(rows, progress, until)
     results = {row.name: result for row in rows if (result := experiment.finished(row))}
     if names[0] not in results:
         note = f"{names[0]}, which the others are compared with, is not finished yet."

@@ -44,6 +44,7 @@ def table3(
     device: str = "auto",
     keep_weights: bool = False,
     gather: bool = False,
+    until: float | None = None,
     progress: Progress,
 ) -> Finding:
     """Train rows of Table 3 (all by default) that are not finished, and tell what all gave.
@@ -71,7 +72,7 @@ def table3(
     every = {name: row_of(name, shared, shrink) for name in TABLE_3}
     experiment.open()
     if not gather:
-        experiment.run([every[name] for name in chosen], progress)
+        experiment.run([every[name] for name in chosen], progress, until)
     results = {name: result for name, row in every.items() if (result := experiment.finished(row))}
     if not results:
         return Finding(name="table3", title=TITLE, said=SAID, notes=("No row is finished yet.",))
@@ -82,19 +83,19 @@ def table3(
 
 
 def named(rows: Sequence[str]) -> list[str]:
-    """Return the presets that names and letters of groups mean, in the order of the table."""
+    """Return the presets that names and letters of groups mean, in the order of these."""
     groups = {name.partition("-")[0] for name in TABLE_3 if "-" in name}
-    wanted: set[str] = set()
+    wanted: list[str] = []
     for name in rows or list(TABLE_3):
-        own = {one for one in TABLE_3 if name == one or (name in groups and one[0] == name)}
+        own = [one for one in TABLE_3 if name == one or (name in groups and one[0] == name)]
         if not own:
             known = [*sorted(groups), *TABLE_3]
             raise BadSetting(
                 f"there is no row {name}.{did_you_mean(name, known)} "
                 f"The groups and rows are: {', '.join(known)}"
             )
-        wanted |= own
-    return [name for name in TABLE_3 if name in wanted]
+        wanted += own
+    return list(dict.fromkeys(wanted))
 
 
 def row_of(name: str, shared: Mapping[str, str], shrink: int) -> Row:

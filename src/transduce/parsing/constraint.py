@@ -4,9 +4,10 @@ S sentences, k hypotheses of each, R = S * k rows, V symbols.
 
 A hypothesis knows how many words it has written, how many brackets are open, how many of them it
 has opened just now, and how many symbols its output may still have. A word may come while words are
-left; a bracket may be opened while words are left and there is room to close it, and not too often
-in a row; it may be closed when something is in it; the end comes when all words are written and
-nothing is open. So there is always something that may come, and whatever comes, the rest fits.
+left, with a tag that the next word can have; a bracket may be opened while words are left and there
+is room to close it, and not too often in a row; it may be closed when something is in it; the end
+comes when all words are written and nothing is open. So there is always something that may come,
+and whatever comes, the rest fits.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import CLOSE
-from transduce.search import Constrain
+from transduce.search import NONE, Constrain
 from transduce.subwords import EOS, SPECIAL, Coder
 
 IN_A_ROW = 16  # openings; of the 30,830 trees of CRAFT one has 8, none more
@@ -25,16 +27,30 @@ NEVER, WORD, OPEN, SHUT, END = range(5)  # kinds of symbols
 class WellFormed:
     """The state of each hypothesis, in tensors that a recorded step changes in place."""
 
-    def __init__(self, kinds: Sequence[int], slots: int, k: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[int],
+        tags: Tensor,
+        slots: int,
+        k: int,
+        room: int,
+        device: torch.device,
+    ) -> None:
+        """Make states; `tags` (classes, V) tells which symbols a word of a class may be."""
         self.kinds = torch.tensor(list(kinds), device=device)  # (V,)
+        self.tags = tags.to(device)
         counts = torch.zeros(slots, k, dtype=torch.int64, device=device)
+        self.classes = counts.new_zeros(slots, room)
+        self.words = counts.new_zeros(slots, 1)
         self.left, self.opened, self.row = (counts.clone() for _ in range(3))
         self.room = torch.zeros(slots, 1, dtype=torch.int64, device=device)  # before the end
 
-    def begin(self, slots: Tensor, sizes: Tensor, limits: Tensor) -> None:
-        """Begin new sentences in some slots, of so many words. (n,), (n,), (n,)."""
-        k = self.left.size(1)
-        self.left.index_copy_(0, slots, sizes[:, None].expand(-1, k))
+    def begin(self, slots: Tensor, classes: Tensor, limits: Tensor) -> None:
+        """Begin new sentences in some slots, of words of these classes. (n,), (n, room), (n,)."""
+        words = (classes != NONE).sum(1, keepdim=True)
+        self.classes.index_copy_(0, slots, classes.clamp(min=0))
+        self.words.index_copy_(0, slots, words)
+        self.left.index_copy_(0, slots, words.expand(-1, self.left.size(1)))
         self.opened.index_fill_(0, slots, 0)
         self.row.index_fill_(0, slots, 0)
         self.room.index_copy_(0, slots, limits[:, None] - 1)
@@ -53,7 +69,9 @@ class WellFormed:
             ],
             dim=-1,
         )
-        return by_kind.flatten(0, 1)[:, self.kinds]
+        next_word = (self.words - self.left).clamp(max=self.classes.size(1) - 1)
+        tags = self.tags[self.classes.gather(1, next_word)]  # (S, k, V)
+        return (by_kind[..., self.kinds] & tags).flatten(0, 1)
 
     def follow(self, words: Tensor, parents: Tensor) -> None:
         """Go on with these symbols after those hypotheses. (S, k), (S, k)."""
@@ -67,14 +85,19 @@ class WellFormed:
 
     def keep(self, slots: Tensor) -> None:
         """Go on with some of the slots."""
-        for name in ("left", "opened", "row", "room"):
+        for name in ("classes", "words", "left", "opened", "row", "room"):
             setattr(self, name, getattr(self, name)[slots])
 
 
-def well_formed(symbols: Coder) -> Constrain:
+def well_formed(symbols: Coder, lexicon: Lexicon) -> Constrain:
     """Return what makes the constraint for a vocabulary of symbols."""
     kinds = [_kind(number, name) for number, name in enumerate(symbols.names)]
-    return lambda slots, k, device: WellFormed(kinds, slots, k, device)
+    words = torch.tensor(kinds) == WORD
+    tags = torch.ones(len(lexicon.classes), len(kinds), dtype=torch.bool)
+    for number, some in enumerate(lexicon.classes):
+        if some:  # of a class without tags nothing is known
+            tags[number] = ~words | torch.tensor([name in some for name in symbols.names])
+    return lambda slots, k, room, device: WellFormed(kinds, tags, slots, k, room, device)
 
 
 def _kind(number: int, name: str) -> int:

@@ -11,6 +11,7 @@ from transduce.errors import BadInput
 from transduce.folder import RunConfig, weights_file
 from transduce.hypotheses import Engine, Ints, Job
 from transduce.parsing.constraint import well_formed
+from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import tree_of
 from transduce.parsing.trees import Tree
 from transduce.parsing.words import separated, words_of
@@ -29,8 +30,15 @@ class Parser:
     (TOP (S (NP (NN Annexin)) (VP (VBZ binds) (NP (NN calcium))) (. .)))
     """
 
-    def __init__(self, engine: Engine, codec: Codec, config: RunConfig, weights: str = "") -> None:
-        self.engine, self.codec, self.config = engine, codec, config
+    def __init__(
+        self,
+        engine: Engine,
+        codec: Codec,
+        config: RunConfig,
+        lexicon: Lexicon,
+        weights: str = "",
+    ) -> None:
+        self.engine, self.codec, self.config, self.lexicon = engine, codec, config, lexicon
         self.weights = weights  # in words, which weights these are
         self.hyphens = HYPHEN in codec.target.names
 
@@ -40,15 +48,15 @@ class Parser:
         run = Path(run)
         config = RunConfig.load(run)
         config.require("parsing", run)
-        codec = Codec.load(run / "subwords.json")
+        codec, lexicon = Codec.load(run / "subwords.json"), Lexicon.load(run / "lexicon.json")
         engine = TorchEngine.load(
             [run],
             [config],
             codec.target.forbidden(),
             device,
-            constrain=well_formed(codec.target),
+            constrain=well_formed(codec.target, lexicon),
         )
-        return cls(engine, codec, config, weights_file(run, config)[1])
+        return cls(engine, codec, config, lexicon, weights_file(run, config)[1])
 
     def __call__(self, sentence: str) -> Tree:
         """Parse one sentence as people type it."""
@@ -108,7 +116,8 @@ class Parser:
                     f"subwords: the parser reads at most {self.config.model.max_len:,}"
                 )
             if words:
-                jobs.append((place, Job(source, number=(first + place,), size=len(words))))
+                classes = [self.lexicon.of(word) for word in words]
+                jobs.append((place, Job(source, number=(first + place,), classes=classes)))
         jobs.sort(key=lambda one: -len(one[1].source))
         trees: list[Tree | None] = [None] * len(sentences)
         advance(len(sentences) - len(jobs))

@@ -18,6 +18,7 @@ from transduce.files import read_sealed, remove_leftovers, replacing, write_seal
 from transduce.folder import RunConfig
 from transduce.inputs import InputFile
 from transduce.machine import locked, terminated_as_interrupted
+from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import symbols_of
 from transduce.parsing.trees import plain, read_trees
 from transduce.plan import settled
@@ -176,6 +177,7 @@ class _Work:
             Subwords.learn(open_lines(words), size, recipe.subwords),
             Symbols.learn(open_lines(symbols)),
         )
+        Lexicon.learn(open_lines(words), open_lines(symbols)).save(self.run / "lexicon.json")
         progress.say(
             f"learned {len(codec.source):,} subwords; trees are written in "
             f"{len(codec.target):,} symbols"

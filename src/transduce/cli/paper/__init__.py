@@ -5,6 +5,7 @@ from types import ModuleType
 import typer
 
 from transduce.cli.paper import (
+    all_,
     figures,
     positions,
     report,
@@ -26,8 +27,8 @@ def paper() -> None:
 
 MODULES: tuple[ModuleType, ...] = (
     *(table1, table2, table3, table4, figures),
-    *(scaling, positions, smoothing, report),
+    *(scaling, positions, smoothing, all_, report),
 )
 for module in MODULES:
     name = module.__name__.rpartition(".")[2]
-    app.command(name, epilog=module.EXAMPLES)(getattr(module, name))
+    app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))

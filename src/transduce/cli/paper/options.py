@@ -64,7 +64,7 @@ KeepWeights = Annotated[
     typer.Option(
         "--keep-weights",
         rich_help_panel=MACHINE,
-        help="Keep models and checkpoints of what is finished; else they are deleted.",
+        help="Keep the models of what is finished; else they are deleted with their checkpoints.",
     ),
 ]
 Gather = Annotated[
@@ -103,8 +103,8 @@ def data_of(
 
     return Data(
         train=(source, target),
-        valid=_one_of(valid, valid_tsv, "--valid"),
-        test=_one_of(test, test_tsv, "--test"),
+        valid=one_of(valid, valid_tsv, "--valid"),
+        test=one_of(test, test_tsv, "--test"),
         languages=languages,
     )
 
@@ -114,7 +114,7 @@ def listed(names: str | None) -> list[str]:
     return [name.strip() for name in (names or "").split(",") if name.strip()]
 
 
-def _one_of(
+def one_of(
     files: tuple[str, str] | None, tsv: str | None, option: str
 ) -> tuple[str, str | None] | None:
     """Return a text that is given as two files or as a TSV, but not as both."""

@@ -35,7 +35,7 @@ def positions(
     pairs: texts.Pairs = texts.PAIRS,
     held: texts.Held = texts.HELD,
     preset: texts.Preset = "tiny",
-    steps: texts.Steps = 600,
+    steps: texts.Steps = 1000,
     set_: options.Set = None,
     seed: options.Seed = None,
     device: Device = "auto",
@@ -48,15 +48,10 @@ def positions(
     from transduce.paper.positions import positions as measure
     from transduce.progress import for_people
 
-    trial = texts.trial_of(out, preset, steps, set_, seed, device)
-    data = texts.data_of(
-        out,
-        source,
-        target,
-        valid=options.one_of(valid, valid_tsv, "--valid"),
-        test=options.one_of(test, test_tsv, "--test"),
-        languages=languages,
-        pairs=pairs,
-        held=held,
-    )
+    trial = texts.trial_of(out, source, preset, steps, set_, seed, device)
+    given = (valid, valid_tsv, test, test_tsv, languages)
+    if source is None:
+        data = texts.pocket_data(out, pairs, held, *given)
+    else:
+        data = options.data_of(source, target, *given)
     show(measure(trial, data, longest, most, for_people()), out)

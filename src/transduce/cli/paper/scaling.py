@@ -32,7 +32,7 @@ def scaling(
     train: Annotated[
         bool, typer.Option("--train/--no-train", help="Train at a large d_k too.")
     ] = True,
-    h: Annotated[int, typer.Option("-h", "--heads", min=1, help="Heads of what is trained.")] = 1,
+    heads: Annotated[int, typer.Option(min=1, help="Heads, h, of what is trained.")] = 1,
     d_k: Annotated[int, typer.Option(min=1, help="d_k and d_v of what is trained.")] = 256,
     valid: options.Valid = None,
     valid_tsv: options.ValidTsv = None,
@@ -42,7 +42,7 @@ def scaling(
     pairs: texts.Pairs = texts.PAIRS,
     held: texts.Held = texts.HELD,
     preset: texts.Preset = "tiny",
-    steps: texts.Steps = 400,
+    steps: texts.Steps = 500,
     set_: options.Set = None,
     seed: options.Seed = None,
     device: Device = "auto",
@@ -63,16 +63,11 @@ def scaling(
     if not train:
         show(measure(sizes, None, None, for_people()), out)
         return
-    size = [f"h={h}", f"d_k={d_k}", f"d_v={d_k}"]
-    trial = texts.trial_of(out, preset, steps, [*size, *(set_ or [])], seed, device)
-    data = texts.data_of(
-        out,
-        source,
-        target,
-        valid=options.one_of(valid, valid_tsv, "--valid"),
-        test=options.one_of(test, test_tsv, "--test"),
-        languages=languages,
-        pairs=pairs,
-        held=held,
-    )
+    size = [f"h={heads}", f"d_k={d_k}", f"d_v={d_k}"]
+    trial = texts.trial_of(out, source, preset, steps, [*size, *(set_ or [])], seed, device)
+    given = (valid, valid_tsv, test, test_tsv, languages)
+    if source is None:
+        data = texts.pocket_data(out, pairs, held, *given)
+    else:
+        data = options.data_of(source, target, *given)
     show(measure(sizes, trial, data, for_people()), out)

@@ -36,7 +36,7 @@ def smoothing(
     pairs: texts.Pairs = texts.PAIRS,
     held: texts.Held = texts.HELD,
     preset: texts.Preset = "tiny",
-    steps: texts.Steps = 600,
+    steps: texts.Steps = 1000,
     set_: options.Set = None,
     device: Device = "auto",
 ) -> None:
@@ -52,15 +52,10 @@ def smoothing(
         amounts = [float(one) for one in eps.split(",")]
     except ValueError:
         raise BadInput(f"--eps {eps}: expected numbers such as 0,0.1,0.2") from None
-    trial = texts.trial_of(out, preset, steps, set_, None, device)
-    data = texts.data_of(
-        out,
-        source,
-        target,
-        valid=options.one_of(valid, valid_tsv, "--valid"),
-        test=options.one_of(test, test_tsv, "--test"),
-        languages=languages,
-        pairs=pairs,
-        held=held,
-    )
+    trial = texts.trial_of(out, source, preset, steps, set_, None, device)
+    given = (valid, valid_tsv, test, test_tsv, languages)
+    if source is None:
+        data = texts.pocket_data(out, pairs, held, *given)
+    else:
+        data = options.data_of(source, target, *given)
     show(measure(trial, data, amounts, range(1, seeds + 1), for_people()), out)

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.paper.options import BUDGET, TEXTS, settings_of
+from transduce.errors import BadInput
 
 if TYPE_CHECKING:
     from transduce.paper.claims import Trial
-    from transduce.paper.runs import Data
+    from transduce.paper.rows import Data
 
 PAIRS, HELD = 20_000, 500
+# Of a model that sees each pair of the corpus that comes along a few times, within a minute.
+POCKET = {"vocabulary": "1500", "batch_tokens": "1000", "P_drop": "0"}
 
 Source = Annotated[
     str | None,
@@ -28,41 +31,36 @@ Pairs = Annotated[
 ]
 Held = Annotated[
     int,
-    typer.Option(min=20, rich_help_panel=TEXTS, help="And to validate and to test, of each."),
+    typer.Option(
+        min=20, rich_help_panel=TEXTS, help="Of the same, to validate on; as many again to test on."
+    ),
 ]
 Preset = Annotated[str, typer.Option(rich_help_panel=BUDGET, help="What is trained.")]
 Steps = Annotated[int, typer.Option(min=1, rich_help_panel=BUDGET, help="Updates that each makes.")]
 
 
-def data_of(
-    out: Path,
-    source: str | None,
-    target: str | None,
-    *,
-    valid: "tuple[str, str | None] | None",
-    test: "tuple[str, str | None] | None",
-    languages: str | None,
-    pairs: int,
-    held: int,
-) -> "Data":
-    """Return the texts that were given, or write the corpus that comes along."""
-    from transduce.errors import BadInput
+def pocket_data(out: Path, pairs: int, held: int, *others: object) -> "Data":
+    """Write the corpus that comes along; `others` are options that it cannot go with."""
     from transduce.paper.claims import TEXTS as FOLDER
     from transduce.paper.claims import pocket_texts
-    from transduce.paper.runs import Data
 
-    if source is not None:
-        return Data(train=(source, target), valid=valid, test=test, languages=languages)
-    if valid or test or languages:
+    if any(others):
         raise BadInput("--valid, --test and --languages go with a text of your own: give one")
     return pocket_texts(out / FOLDER, pairs, held)
 
 
 def trial_of(
-    out: Path, preset: str, steps: int, set_: list[str] | None, seed: int | None, device: str
+    out: Path,
+    source: str | None,
+    preset: str,
+    steps: int,
+    set_: list[str] | None,
+    seed: int | None,
+    device: str,
 ) -> "Trial":
     """Return how to train."""
     from transduce.paper.claims import Trial
 
     settings, _, _ = settings_of(set_, None, None, seed)
-    return Trial(out=out, preset=preset, steps=steps, settings=settings, device=device)
+    usual = POCKET if source is None else {}
+    return Trial(out=out, preset=preset, steps=steps, settings=usual | settings, device=device)
