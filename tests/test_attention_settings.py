@@ -285,6 +285,20 @@ def test_searching_with_caches_is_the_plain_search(changes: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
+def test_narrow_and_packed_models_score_nearly_as_before(changes: dict[str, Any]) -> None:
+    sources, config = [sentence(n, n) for n in (9, 4)], SearchConfig(extra=3)
+    scores = []
+    models = [small_model(**changes) for _ in range(3)]
+    models[1].narrow(torch.bfloat16)
+    models[2].pack()
+    for model in models:
+        found = search(model, sources, config, forbidden=[0, 1, 3])
+        scores.append([one[0].score for one in found])
+    assert scores[1] == pytest.approx(scores[0], abs=0.05)
+    assert scores[2] == pytest.approx(scores[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("changes", SETTINGS, ids=str)
 def test_looking_shows_the_weights_that_were_used(changes: dict[str, Any]) -> None:
     model, batch = small_model(**changes), batch_of((6, 9))
     weights = model.weights(batch)

@@ -524,11 +524,11 @@ def test_decoding_with_a_baseline_finds_what_the_cpu_finds(architecture: str, be
 
 def test_the_layers_of_table_1_are_measured() -> None:
     """Restricted attention with work that grows as n, all of it by our kernels."""
-    finding = table1(Plan(n=(256, 1024, 4096), d=(128,), seconds=60), "cuda", Silent())
+    finding = table1(Plan(n=(512, 2048, 8192), d=(512,), seconds=60), "cuda", Silent())
     assert finding.data["attention"] == "our packed kernels"
     rows = {(row["layer"], row["projections"]): row for row in finding.data["rows"]}
     assert all(len(row["cells"]) == 3 for row in rows.values())
     for row in rows.values():
         assert all(cell["forward"] > 0 and cell["memory"] > 0 for cell in row["cells"])
     assert rows["restricted", False]["exponents"]["seconds"]["exponent"] < 1.25
-    assert rows["self-attention", False]["exponents"]["seconds"]["exponent"] > 1.5
+    assert rows["self-attention", False]["exponents"]["seconds"]["exponent"] > 1.6

@@ -32,7 +32,7 @@ class _Scores(torch.autograd.Function):
         d_q, d_k, d_v = torch.empty_like(q), torch.zeros_like(k, dtype=v.dtype), torch.zeros_like(v)
         for some, t in _met(q, k):
             d_s = gradient[:, :, some]  # (B, H, Q, K)
-            d_v += torch.einsum("bhqk,bhqkc->hc", d_s, t)
+            d_v += (d_s[..., None, :] @ t).sum((0, 2, 3), dtype=v.dtype)
             inner = t.square_().neg_().add_(1).mul_(d_s[..., None])  # 1 - tanh^2
             d_q[:, :, some] = inner.sum(3) * v.to(q.dtype)[:, None]
             d_k += inner.sum(2) * v[:, None]
