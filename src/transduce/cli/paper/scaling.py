@@ -42,7 +42,7 @@ def scaling(
     pairs: texts.Pairs = texts.PAIRS,
     held: texts.Held = texts.HELD,
     preset: texts.Preset = "tiny",
-    steps: texts.Steps = 300,
+    steps: texts.Steps = 500,
     set_: options.Set = None,
     seed: options.Seed = None,
     device: Device = "auto",
