@@ -35,7 +35,7 @@ def positions(
     pairs: texts.Pairs = texts.PAIRS,
     held: texts.Held = texts.HELD,
     preset: texts.Preset = "tiny",
-    steps: texts.Steps = 1000,
+    steps: texts.Steps = 500,
     set_: options.Set = None,
     seed: options.Seed = None,
     device: Device = "auto",

@@ -36,7 +36,7 @@ def smoothing(
     pairs: texts.Pairs = texts.PAIRS,
     held: texts.Held = texts.HELD,
     preset: texts.Preset = "tiny",
-    steps: texts.Steps = 1000,
+    steps: texts.Steps = 500,
     set_: options.Set = None,
     device: Device = "auto",
 ) -> None:

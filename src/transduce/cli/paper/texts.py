@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PAIRS, HELD = 20_000, 500
 # Of a model that sees each pair of the corpus that comes along a few times, within a minute.
-POCKET = {"vocabulary": "1500", "batch_tokens": "1000", "P_drop": "0"}
+POCKET = {"vocabulary": "3000", "batch_tokens": "1000", "P_drop": "0"}
 
 Source = Annotated[
     str | None,
