@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.attention import attention, by_sentence
-from transduce.baselines.convolution import Convolution, Neighbours, dropout, taps, through
+from transduce.baselines.convolution import Convolution, Neighbours, taps
 from transduce.baselines.states import States
 from transduce.batches import CrossView, Ranges, Run
 from transduce.config import ModelConfig
 from transduce.linear import Linear, product
-from transduce.model import Stack
 from transduce.packed_attention import attend_cross
-from transduce.transducer import Embedding, Memory, Transducer
+from transduce.transducer import Embedding, Memory, Stack, Transducer, dropout
 
 HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
 DEVIATION = 0.1  # of embeddings and positions at first, as the authors draw them
@@ -130,7 +129,7 @@ class ConvS2S(Transducer):
         embedded = self.source_embedding(source.tokens, source.positions)
         x, where = self.into_encoder(embedded), Neighbours(source.positions, self.dtype)
         for layer in self.encoder:
-            x = through(layer, x, where, recompute=self.recompute and self.training)
+            x = self.through(layer, x, where)
         # Every decoder layer sends its gradient here, so it is made smaller (their section 3.5).
         z = _Gentle.apply(self.out_of_encoder(x), 0.5 / len(self.decoder))  # type: ignore[no-untyped-call]
         return torch.cat([z, (z + embedded) * HALF], dim=-1)
@@ -141,8 +140,7 @@ class ConvS2S(Transducer):
         x, where = self.into_decoder(embedded), Neighbours(target.positions, self.dtype)
         attend = _over_ranges(memory, cross) if isinstance(cross, Ranges) else _over(memory, cross)
         for layer in self.decoder:
-            recompute = self.recompute and self.training
-            x = through(layer, x, embedded, where, attend, recompute=recompute)
+            x = self.through(layer, x, embedded, where, attend)
         return self._out(x)
 
     def _out(self, x: Tensor) -> Tensor:
