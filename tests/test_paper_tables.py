@@ -180,7 +180,7 @@ def test_a_folder_of_another_text_or_test_set_is_refused(
     cli: CommandLine, tiny_files: Files, own: Path, tmp_path: Path
 ) -> None:
     other = write_pairs(tmp_path, "other", tiny_pairs(300, seed=2))
-    assert "is another text than" in cli(*arguments(other, own)).error
+    assert "holds other text than" in cli(*arguments(other, own)).error
     error = cli(*arguments(tiny_files, own), "--test", *other).error
     assert "other validation or test text" in error
 

@@ -21,6 +21,7 @@ from transduce.machine import choose_device
 from transduce.paper.budget import LONGEST, Budget, pace
 from transduce.paper.claims import Trial, pocket_texts
 from transduce.paper.finding import Finding
+from transduce.paper.folders import OTHERWISE, require_new
 from transduce.paper.rows import Data
 from transduce.paper.runs import CORPUS
 from transduce.plan import begun
@@ -113,17 +114,13 @@ class Everything:
         """Remember the time, or refuse another: trainings that have begun depend on it."""
         path = self.out / PLAN
         if not path.exists():
-            foreign = sorted(one.name for one in self.out.glob("*"))
-            if foreign:
-                raise BadRun(
-                    f"{self.out} holds something else ({foreign[0]}): choose another folder"
-                )
+            require_new(self.out)
             write_sealed(path, {"format": FORMAT, "seconds": self.seconds})
         before = read_sealed(path, FORMAT, "a plan")["seconds"]
         if before != self.seconds:
             raise BadRun(
                 f"{self.out} was begun with a time of {duration(before)}, not "
-                f"{duration(self.seconds)}: go on with the same, or choose another folder"
+                f"{duration(self.seconds)}: {OTHERWISE}"
             )
 
     def _one(self, name: str, share: float, until: float, progress: Progress) -> Finding:
