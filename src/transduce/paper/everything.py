@@ -24,7 +24,8 @@ from transduce.paper.finding import Finding
 from transduce.paper.folders import OTHERWISE, require_new
 from transduce.paper.rows import Data
 from transduce.paper.runs import CORPUS
-from transduce.plan import begun
+from transduce.plan import begun, settled
+from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent, duration
 
 FORMAT = 1
@@ -77,6 +78,8 @@ class Everything:
     def run(self, save: Saved, progress: Progress) -> list[str]:
         """Do one after the other, save what each found; return what was left out, and why."""
         self.data.require()
+        for name in (*self._systems(), self._preset()):  # what is mistyped is refused at once
+            settled(find_preset(name), self.settings, None)
         self._begin()
         left_out = []
         if self.trees is None:
