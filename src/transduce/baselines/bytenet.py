@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from transduce import kernels
 from transduce.baselines.convolution import Convolution, Neighbours, taps
 from transduce.baselines.states import States
 from transduce.batches import CrossView, Ranges, Run
 from transduce.config import ModelConfig
+from transduce.fused import norm_relu
 from transduce.linear import Linear
 from transduce.transducer import Memory, Stack, Transducer, dropout
 
@@ -44,6 +46,8 @@ class NormReLU(nn.LayerNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token. (T, C) -> (T, C)."""
+        if kernels.usable(x):
+            return norm_relu(x, self.weight, self.bias, self.eps)
         weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
         return F.relu(F.layer_norm(x, self.normalized_shape, weight, bias, self.eps), inplace=True)
 
