@@ -110,8 +110,8 @@ def test_norm_and_relu_are_those_of_torch(D: int, dtype: torch.dtype) -> None:
     weight, bias = 1 + 0.1 * random(D), 0.1 * random(D)
     ours = [one.detach().clone().requires_grad_() for one in (x, weight, bias)]
     exact = [one.detach().double().requires_grad_() for one in (x, weight, bias)]
-    out = norm_relu(*ours, 1e-5)
-    expected = F.layer_norm(exact[0], (D,), *exact[1:], 1e-5).relu()
+    out = norm_relu(ours[0], ours[1], ours[2], 1e-5)
+    expected = F.layer_norm(exact[0], (D,), exact[1], exact[2], 1e-5).relu()
     assert distance(out, expected) < EXACT[dtype]
     theirs = torch.autograd.grad(expected, exact, d_out.double())
     for a, b in zip(torch.autograd.grad(out, ours, d_out), theirs, strict=True):

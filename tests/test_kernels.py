@@ -207,9 +207,9 @@ def test_norm_and_relu_are_those_of_torch_forward_and_backward(
     x, d_out = torch.randn(2, ROWS, D).to(dtype)
     weight, bias = 1 + 0.1 * torch.randn(D), 0.1 * torch.randn(D)
     ours = [one.clone().requires_grad_() for one in (x, weight, bias)]
-    out = fused.norm_relu(*ours, EPS)
+    out = fused.norm_relu(ours[0], ours[1], ours[2], EPS)
     exact = [one.double().requires_grad_() for one in (x, weight, bias)]
-    expected = F.layer_norm(exact[0], (D,), *exact[1:], EPS).relu()
+    expected = F.layer_norm(exact[0], (D,), exact[1], exact[2], EPS).relu()
     assert distance(out, expected) < EXACT[dtype]
     theirs = torch.autograd.grad(expected, exact, d_out.double())
     for a, b in zip(torch.autograd.grad(out, ours, d_out), theirs, strict=True):
@@ -220,7 +220,8 @@ def test_bytenet_through_the_kernels_is_bytenet(
     batch: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
-    model = ByteNet(ModelConfig(**(SMALL | {"architecture": "bytenet"})))
+    changes: dict[str, Any] = SMALL | {"architecture": "bytenet"}
+    model = ByteNet(ModelConfig(**changes))
     objective = Objective(model.eval(), 0.1)
 
     def passed() -> list[Tensor]:
