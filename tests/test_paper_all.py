@@ -9,7 +9,7 @@ import pytest
 from conftest import CommandLine, options, tiny_pairs, write_pairs
 
 from transduce.bench import hardware
-from transduce.errors import BadRun, BadSetting
+from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.paper import everything
 from transduce.paper.everything import ROWS, SHARES, Everything
 from transduce.paper.finding import Finding
@@ -129,3 +129,14 @@ def test_what_is_mistyped_is_refused_before_anything_is_measured(
     with pytest.raises(BadSetting, match=error):
         wrong.run(lambda finding, folder: None, Silent())
     assert asked == []
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(
+    tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one(*_: object) -> Finding:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Everything, "_one", one)
+    with pytest.raises(Interrupted, match="the same command"):
+        planned(tmp_path / "all", tiny_files).run(lambda finding, folder: None, Silent())

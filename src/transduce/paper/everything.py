@@ -17,7 +17,7 @@ from pathlib import Path
 from transduce.corpus import open_corpus
 from transduce.errors import BadRun, Interrupted, TransduceError
 from transduce.files import read_sealed, write_sealed
-from transduce.machine import choose_device
+from transduce.machine import choose_device, terminated_as_interrupted
 from transduce.paper.budget import LONGEST, Budget, pace
 from transduce.paper.claims import Trial, pocket_texts
 from transduce.paper.finding import Finding
@@ -81,6 +81,10 @@ class Everything:
         for name in (*self._systems(), self._preset()):  # what is mistyped is refused at once
             settled(find_preset(name), self.settings, None)
         self._begin()
+        with terminated_as_interrupted():
+            return self._run(save, progress)
+
+    def _run(self, save: Saved, progress: Progress) -> list[str]:
         left_out = []
         if self.trees is None:
             left_out.append("table4: no trees were given (--trees TRAIN DEV TEST).")

@@ -152,7 +152,7 @@ class Experiment:
                     progress.say(f"no time is left for {rest}: the same command goes on with them")
                     break
                 progress.say(f"{row.name}: row {number} of {len(left)} to do")
-                self._do(row, corpus, [left for left, _ in test], progress)
+                self._do(row, corpus, [source for source, _ in test], progress)
 
     def _corpus(self, row: Row, progress: Progress) -> Corpus:
         """Prepare the token files, which all rows share."""
