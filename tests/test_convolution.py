@@ -340,5 +340,6 @@ def test_it_trains_and_translates_by_the_command_line_and_others_refuse_it(
     for target in ("ctranslate2", "huggingface"):
         refused = cli("export", run, tmp_path / target, "--to", target)
         assert f"architecture = {architecture!r}" in refused.error
+    assert f"{architecture}, N 2, d_model" in cli("info", run).stdout
     looked = cli("look", run, "the dog sees a man.", "--out", tmp_path / "map.html")
     assert f"architecture = {architecture!r}" in looked.error

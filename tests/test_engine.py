@@ -471,6 +471,23 @@ def test_whoever_switches_the_kernels_off_is_not_told_so(monkeypatch: pytest.Mon
     assert kernels.usable(model.output), "they are back for the next run"
 
 
+@pytest.mark.parametrize("settings", [{"attention_dropout": 0.1}, {"attention": "additive"}, {}])
+def test_a_model_that_does_not_pack_has_its_kernels_tried_and_switched_like_any_other(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss has kernels too, which no packed batch is needed for."""
+    said: list[str] = []
+    model = on_cuda(monkeypatch, **settings)
+    model.packs = False
+    assert choose(model, TrainConfig(kernels=False), said.append) == (False, "bf16")
+    assert said == []
+    assert not kernels.usable(model.output)
+    monkeypatch.setattr(kernels, "try_out", fails)
+    assert choose(model, TrainConfig(), said.append) == (False, "bf16")
+    assert len(said) == 1
+    assert not kernels.usable(model.output)
+
+
 @pytest.mark.parametrize(
     ("missing", "chosen", "line"),
     [

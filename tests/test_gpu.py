@@ -101,6 +101,24 @@ def test_attention_is_equation_1_forward_and_backward(
 
 
 @pytest.mark.parametrize("dtype", EXACT, ids=str)
+@pytest.mark.parametrize("D", [608, 304, 40])
+def test_norm_and_relu_are_those_of_torch(D: int, dtype: torch.dtype) -> None:
+    from transduce.fused import norm_relu
+
+    torch.manual_seed(0)
+    x, d_out = (random(5001, D, dtype=dtype) for _ in range(2))
+    weight, bias = 1 + 0.1 * random(D), 0.1 * random(D)
+    ours = [one.detach().clone().requires_grad_() for one in (x, weight, bias)]
+    exact = [one.detach().double().requires_grad_() for one in (x, weight, bias)]
+    out = norm_relu(ours[0], ours[1], ours[2], 1e-5)
+    expected = F.layer_norm(exact[0], (D,), exact[1], exact[2], 1e-5).relu()
+    assert distance(out, expected) < EXACT[dtype]
+    theirs = torch.autograd.grad(expected, exact, d_out.double())
+    for a, b in zip(torch.autograd.grad(out, ours, d_out), theirs, strict=True):
+        assert distance(a, b) < EXACT[dtype]
+
+
+@pytest.mark.parametrize("dtype", EXACT, ids=str)
 @pytest.mark.parametrize("P_drop", [0.0, 0.1])
 @pytest.mark.parametrize("D", [512, 1024, 40])
 def test_residual_and_norm_are_those_of_torch(D: int, P_drop: float, dtype: torch.dtype) -> None:

@@ -15,12 +15,14 @@ from torch.nn import functional as F
 
 pytest.importorskip("triton")
 
-from models import batch_of, pairs_of, part_of, small_model
+from models import SMALL, batch_of, pairs_of, part_of, small_model
 from reference import attention_of, cross_entropy_of, distance, view_of
 from transduce import fused, kernels
 from transduce import loss as losses
+from transduce.baselines.bytenet import ByteNet
 from transduce.batches import Batch
 from transduce.cache import Cache
+from transduce.config import ModelConfig
 from transduce.engine import Objective
 from transduce.kernels import attention, rows
 from transduce.model import Transformer
@@ -193,6 +195,43 @@ def test_residual_and_norm_are_those_of_torch_forward_and_backward(
     theirs = torch.autograd.grad(expected, exact, d_out.double())
     for a, b in zip(ours, theirs, strict=True):
         assert distance(a, b) < 2 * EXACT[dtype]
+
+
+@pytest.mark.parametrize("dtype", EXACT, ids=str)
+@pytest.mark.parametrize("programs", [1024, 2])
+def test_norm_and_relu_are_those_of_torch_forward_and_backward(
+    dtype: torch.dtype, programs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "PROGRAMS", programs)
+    torch.manual_seed(0)
+    x, d_out = torch.randn(2, ROWS, D).to(dtype)
+    weight, bias = 1 + 0.1 * torch.randn(D), 0.1 * torch.randn(D)
+    ours = [one.clone().requires_grad_() for one in (x, weight, bias)]
+    out = fused.norm_relu(ours[0], ours[1], ours[2], EPS)
+    exact = [one.double().requires_grad_() for one in (x, weight, bias)]
+    expected = F.layer_norm(exact[0], (D,), exact[1], exact[2], EPS).relu()
+    assert distance(out, expected) < EXACT[dtype]
+    theirs = torch.autograd.grad(expected, exact, d_out.double())
+    for a, b in zip(torch.autograd.grad(out, ours, d_out), theirs, strict=True):
+        assert distance(a, b) < 2 * EXACT[dtype]
+
+
+def test_bytenet_through_the_kernels_is_bytenet(
+    batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    changes: dict[str, Any] = SMALL | {"architecture": "bytenet"}
+    model = ByteNet(ModelConfig(**changes))
+    objective = Objective(model.eval(), 0.1)
+
+    def passed() -> list[Tensor]:
+        smoothed, nll = objective(batch)
+        return [smoothed, nll, *torch.autograd.grad(smoothed, list(model.parameters()))]
+
+    plain = passed()
+    monkeypatch.setattr(kernels, "usable", lambda _: True)
+    for ours, theirs in zip(passed(), plain, strict=True):
+        assert distance(ours, theirs) < 1e-5
 
 
 def test_what_is_dropped_in_the_forward_pass_has_no_gradient_in_the_backward_pass() -> None:

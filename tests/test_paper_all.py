@@ -1,13 +1,15 @@
 """`transduce paper all`: everything within a time, on one page."""
 
+import dataclasses
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import CommandLine, options, tiny_pairs, write_pairs
 
 from transduce.bench import hardware
-from transduce.errors import BadRun, BadSetting
+from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.paper import everything
 from transduce.paper.everything import ROWS, SHARES, Everything
 from transduce.paper.finding import Finding
@@ -111,3 +113,30 @@ def test_another_time_or_a_folder_of_something_else_is_refused(
         planned(out, tiny_files, 200).run(lambda finding, folder: None, Silent())
     with pytest.raises(BadRun, match="holds something else"):
         planned(tiny_files[0].parent, tiny_files).run(lambda finding, folder: None, Silent())
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"settings": {"d_modl": "16"}}, "there is no setting d_modl"),
+        ({"systems": ["smal"]}, "there is no preset smal"),
+    ],
+)
+def test_what_is_mistyped_is_refused_before_anything_is_measured(
+    changes: dict[str, Any], error: str, tiny_files: Files, tmp_path: Path, asked: list[str]
+) -> None:
+    wrong = dataclasses.replace(planned(tmp_path / "all", tiny_files), **changes)
+    with pytest.raises(BadSetting, match=error):
+        wrong.run(lambda finding, folder: None, Silent())
+    assert asked == []
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(
+    tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one(*_: object) -> Finding:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Everything, "_one", one)
+    with pytest.raises(Interrupted, match="the same command"):
+        planned(tmp_path / "all", tiny_files).run(lambda finding, folder: None, Silent())

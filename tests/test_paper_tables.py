@@ -19,13 +19,16 @@ from conftest import (
 from transduce import training
 from transduce.bench import hardware
 from transduce.config import TrainConfig
-from transduce.errors import BadRun
+from transduce.errors import BadRun, BadSetting
 from transduce.folder import RunConfig
 from transduce.paper import facts, table3
-from transduce.paper.budget import schedule
+from transduce.paper.budget import Budget, schedule
 from transduce.paper.finding import Finding
-from transduce.paper.rows import Result
+from transduce.paper.folders import require_new
+from transduce.paper.rows import Data, Result
+from transduce.paper.table2 import table2
 from transduce.presets import TABLE_3
+from transduce.progress import Silent
 
 Files = tuple[Path, Path]
 
@@ -180,7 +183,7 @@ def test_a_folder_of_another_text_or_test_set_is_refused(
     cli: CommandLine, tiny_files: Files, own: Path, tmp_path: Path
 ) -> None:
     other = write_pairs(tmp_path, "other", tiny_pairs(300, seed=2))
-    assert "is another text than" in cli(*arguments(other, own)).error
+    assert "holds other text than" in cli(*arguments(other, own)).error
     error = cli(*arguments(tiny_files, own), "--test", *other).error
     assert "other validation or test text" in error
 
@@ -189,10 +192,32 @@ def test_a_folder_of_something_else_is_refused(
     cli: CommandLine, tiny_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
     assert "holds something else" in cli(*arguments(tiny_files, tiny_run)).error
-    table2 = ["paper", "table2", *map(str, tiny_files), "--systems", "tiny", "--gather"]
-    assert "tiny, which the others" in cli(*table2, *HOW, "--out", tmp_path / "t2").stdout
+    gathers = ["paper", "table2", *map(str, tiny_files), "--systems", "tiny", "--gather"]
+    assert "tiny, which the others" in cli(*gathers, *HOW, "--out", tmp_path / "t2").stdout
     error = cli(*arguments(tiny_files, tmp_path / "t2")).error
     assert "holds table2, not table3" in error
+
+
+def test_a_folder_in_which_a_beginning_was_killed_is_begun_again(tmp_path: Path) -> None:
+    (tmp_path / ".experiment.json.writing-123").touch()
+    require_new(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(BadRun, match=r"holds something else \(notes.txt\)"):
+        require_new(tmp_path)
+
+
+def test_more_systems_than_a_picture_can_show_are_refused_before_any_is_trained(
+    tiny_files: Files, tmp_path: Path
+) -> None:
+    with pytest.raises(BadSetting, match="9 systems: expected at most 8"):
+        table2(
+            Data(train=tiny_files),
+            out=tmp_path / "out",
+            systems=list(TABLE_3)[:9],
+            budget=Budget(steps=1),
+            progress=Silent(),
+        )
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_result_of_other_settings_is_refused(

@@ -166,6 +166,11 @@ def test_sentences_may_stand_on_the_command_line_or_in_a_file(
     assert cli("parse", run, path, "--words", "--beam", "2").stdout == given.stdout
 
 
+def test_a_sentence_may_hold_a_slash(cli: CommandLine, run: Path) -> None:
+    done = cli("parse", run, "a dog and/or a cell", "--words", "--beam", "2")
+    assert "and/or" in done.stdout
+
+
 def test_a_tree_is_written_indented_and_drawn(cli: CommandLine, run: Path, tmp_path: Path) -> None:
     picture = tmp_path / "tree.svg"
     sentence = "the small dog near a tree sees every old cell with a mouse today and the red tree."
@@ -184,6 +189,8 @@ def test_a_tree_is_written_indented_and_drawn(cli: CommandLine, run: Path, tmp_p
         (["a dog", "a cell", "--draw", "tree.svg"], "--draw draws one tree"),
         (["-", "--draw", "tree.svg"], "--draw draws one tree"),
         (["missing.txt"], "missing.txt does not exist"),
+        (["texts/missing"], "texts/missing does not exist"),
+        ([" ", "--draw", "tree.svg"], "there are no words to parse"),
         (["dog " * 99], "sentence 1 has 99 words"),
         (["a dog", "--beam", "0"], "beam = 0"),
     ],

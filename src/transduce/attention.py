@@ -3,8 +3,9 @@
 Tokens of a sentence meet nowhere else: everything outside this module is position-wise.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -190,10 +191,7 @@ class CrossAttention(nn.Module):
 
     def keys_values(self, memory: Tensor, view: CrossView) -> KeysValues:
         """Project the encoder's output once for all queries that will meet it."""
-        run = self.W_KV(memory)
-        rows = _Rows.apply(run, view.index, view.place)  # type: ignore[no-untyped-call]  # (B, K, H * C)
-        k, v = (part.unflatten(-1, (self.h, -1)) for part in rows.split(self.sizes, dim=-1))
-        return KeysValues(k.transpose(1, 2), v.transpose(1, 2), view.real[:, None, None])
+        return in_rows(self.W_KV(memory), view, self.sizes, self.h)
 
     def forward(
         self,
@@ -213,29 +211,12 @@ class CrossAttention(nn.Module):
         if not isinstance(source, KeysValues):
             assert not isinstance(source, Tensor)
             return self.W_O(source.attend(q, self.v_a))  # type: ignore[no-any-return]
-        sentences = [group.sentences for group in groups]
         dropout = self.dropout if self.training else 0.0
-        parts = []
-        for group, q_, k, v, real in zip(
-            groups,
-            by_sentence(
-                q.unflatten(-1, (self.h, -1)),
-                [(group.sentences, group.queries) for group in groups],
-            ),
-            source.k.split(sentences),
-            source.v.split(sentences),
-            source.real.split(sentences),
-            strict=True,
-        ):
-            used = slice(group.keys)
-            allowed = real[..., used] if group.padded else None
-            trio = q_, k[:, :, used], v[:, :, used]
-            if self.v_a is None:
-                y = attention(*trio, allowed=allowed, dropout=dropout)
-            else:
-                y = additive_attention(*trio, self.v_a, allowed=allowed, dropout=dropout)
-            parts.append(y.transpose(1, 2).flatten(0, 1).flatten(1))  # (B * Q, H * C)
-        return self.W_O(torch.cat(parts))  # type: ignore[no-any-return]
+        meet = functools.partial(attention, dropout=dropout)
+        if self.v_a is not None:
+            meet = functools.partial(additive_attention, v_a=self.v_a, dropout=dropout)
+        y = over_groups(q.unflatten(-1, (self.h, -1)), source, groups, meet)
+        return self.W_O(y)  # type: ignore[no-any-return]
 
     def weights(self, x: Tensor, memory: Tensor) -> Tensor:
         """Return the attention weights between two sentences. (Q, d), (K, d) -> (H, Q, K)."""
@@ -264,6 +245,34 @@ def by_sentence(run: Tensor, groups: Sequence[tuple[int, int]]) -> list[Tensor]:
     return [
         part.unflatten(0, group).transpose(1, 2) for part, group in zip(parts, groups, strict=True)
     ]
+
+
+def in_rows(run: Tensor, view: CrossView, sizes: Sequence[int], h: int) -> KeysValues:
+    """Lay keys and values, which lie side by side, out in rows. (T, H * C) -> (B, H, K, C)."""
+    rows = _Rows.apply(run, view.index, view.place)  # type: ignore[no-untyped-call]  # (B, K, H * C)
+    k, v = (part.unflatten(-1, (h, -1)) for part in rows.split(sizes, dim=-1))
+    return KeysValues(k.transpose(1, 2), v.transpose(1, 2), view.real[:, None, None])
+
+
+def over_groups(
+    q: Tensor, source: KeysValues, groups: Sequence[CrossGroup], meet: Callable[..., Tensor]
+) -> Tensor:
+    """Let the queries of a run see their sources, as `attention` does. (T, H, C) -> (T, H * C)."""
+    sentences = [group.sentences for group in groups]
+    parts = []
+    for group, q_, k, v, real in zip(
+        groups,
+        by_sentence(q, [(group.sentences, group.queries) for group in groups]),
+        source.k.split(sentences),
+        source.v.split(sentences),
+        source.real.split(sentences),
+        strict=True,
+    ):
+        used = slice(group.keys)
+        allowed = real[..., used] if group.padded else None
+        y = meet(q_, k[:, :, used], v[:, :, used], allowed=allowed)
+        parts.append(y.transpose(1, 2).flatten(0, 1).flatten(1))  # (B * Q, H * C)
+    return torch.cat(parts)
 
 
 class _Rows(torch.autograd.Function):

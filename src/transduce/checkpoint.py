@@ -72,6 +72,47 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) ->
             parameter.copy_(tensors[name])
 
 
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    """Return the states that what is drawn from now on depends on."""
+    on_gpu = {"random.cuda": torch.cuda.get_rng_state()} if device.type == "cuda" else {}
+    return {"random": torch.get_rng_state()} | on_gpu
+
+
+def set_random_states(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    """Draw from now on as `random_states` says; return the other tensors."""
+    torch.set_rng_state(tensors["random"])
+    if device.type == "cuda" and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"])
+    return {name: one for name, one in tensors.items() if name not in ("random", "random.cuda")}
+
+
+def moments_of(
+    optimizer: torch.optim.Optimizer, weights: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return what an optimizer remembers of each weight, by the weight's name."""
+    names = {id(weight): name for name, weight in weights.items()}
+    return {
+        f"{key}.{names[id(weight)]}": value
+        for weight, values in optimizer.state.items()
+        for key, value in values.items()
+    }
+
+
+def load_moments(
+    optimizer: torch.optim.Optimizer,
+    weights: Mapping[str, Tensor],
+    moments: Mapping[str, Tensor],
+    path: Path,
+) -> None:
+    """Give an optimizer back what `moments_of` returned."""
+    for key, value in moments.items():
+        kind, _, name = key.partition(".")
+        if name not in weights:
+            raise BadRun(f"{path} does not fit the model: it has an unknown tensor {key}")
+        weight = weights[name]
+        optimizer.state[weight][kind] = value.to(weight.device, copy=True)
+
+
 def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transducer, str]:
     """Return the model that translates, and in words which weights it has."""
     path, which = weights_file(run, config)

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Literal, Self
 from transduce.errors import BadSetting, did_you_mean
 
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
-# Settings that architectures other than the Transformer have no place for: they stay as they are.
+# Settings that architectures have no place for: they stay as they are.
 _OF_LAYERS = ("neighbourhood", "attention_dropout", "relu_dropout", "activation")
 _OF_ATTENTION = ("attention", "scaled", "attention_bias")
 UNUSED: dict[str, tuple[str, ...]] = {
+    "transformer": ("kernel",),
     "recurrent": (*_OF_LAYERS, "kernel"),
     "convs2s": _OF_LAYERS + _OF_ATTENTION,
     "bytenet": _OF_LAYERS + _OF_ATTENTION,
@@ -116,7 +117,7 @@ class ModelConfig(Settings):
         r = self.neighbourhood
         self._require(r is None or r >= 1, "neighbourhood", "at least 1 token, its own")
         self._require(self.kernel >= 1, "kernel", "at least 1")
-        if self.architecture == "transformer" and self.attention == "additive":
+        if self.attention == "additive":
             self._require(self.scaled, "scaled", "true, for additive attention has no dot products")
             self._require(r is None, "neighbourhood", "none, for additive attention sees all")
         for name in UNUSED.get(self.architecture, ()):

@@ -242,15 +242,13 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
         precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
         if precision == "float32":
             say(f"{torch.cuda.get_device_name(device)} has no bf16: training in float32, slower")
+    kernels.switch(on=recipe.kernels)
+    if not recipe.kernels or not work(device, say):
+        return False, precision
     unknown = _unknown(model.config)
     if unknown:
         say(f"{unknown}: attention goes by torch's kernels, which is slower")
-    if unknown or not model.packs:
-        return False, precision
-    kernels.switch(on=recipe.kernels)
-    if not recipe.kernels:
-        return False, precision
-    return work(device, say), precision
+    return model.packs and not unknown, precision
 
 
 def work(device: torch.device, say: Say) -> bool:

@@ -15,6 +15,11 @@ def residual_norm(
     return _ResidualNorm.apply(x, y, weight, bias, P_drop, eps)  # type: ignore[no-untyped-call, no-any-return]
 
 
+def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """Return max(0, LayerNorm(x)), as ByteNet has it. (T, C)."""
+    return _NormReLU.apply(x, weight, bias, eps)  # type: ignore[no-untyped-call, no-any-return]
+
+
 def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return max(0, x W^T + b), the inner half of Eq. 2 (paper 3.3). (T, d_model) -> (T, d_ff)."""
     return _LinearReLU.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
@@ -44,6 +49,23 @@ class _ResidualNorm(torch.autograd.Function):
         d_out = d_out.contiguous()
         gradients = rows.residual_backward(d_out, total, statistics, weight, seed, ctx.P_drop)
         return *gradients, None, None
+
+
+class _NormReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+        from transduce.kernels import rows
+
+        x = x.contiguous()
+        out, statistics = rows.norm_relu_forward(x, weight, bias, eps)
+        ctx.save_for_backward(x, statistics, weight, bias)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
+        from transduce.kernels import rows
+
+        return *rows.norm_relu_backward(d_out.contiguous(), *ctx.saved_tensors), None
 
 
 class _LinearReLU(torch.autograd.Function):

@@ -1,13 +1,11 @@
 """The Transformer (paper 3). T tokens of a packed run, S sentences, H heads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from transduce import kernels
 from transduce.attention import CrossAttention, KeysValues, Past, SelfAttention
@@ -16,11 +14,10 @@ from transduce.cache import Cache
 from transduce.config import ModelConfig
 from transduce.fused import linear_relu, residual_norm
 from transduce.linear import Linear
-from transduce.transducer import Memory, Transducer, dropped
+from transduce.transducer import Memory, Stack, Transducer, dropped
 
 # Beside ReLU, which has a kernel of its own.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
-Layer = TypeVar("Layer", bound=nn.Module)
 
 
 class FeedForward(nn.Module):
@@ -115,14 +112,6 @@ class DecoderLayer(nn.Module):
         return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]
 
 
-class Stack(nn.ModuleList, Generic[Layer]):
-    """A list of layers that knows what they are."""
-
-    def __iter__(self) -> Iterator[Layer]:
-        """Pass over the layers, the lowest first."""
-        return cast("Iterator[Layer]", super().__iter__())
-
-
 @dataclass(frozen=True, slots=True)
 class Weights:
     """The attention weights of every layer and head for one pair of sentences, and the outcome."""
@@ -151,7 +140,7 @@ class Transformer(Transducer):
         x = self.source_embedding(source.tokens, source.positions)
         view = self._near(source.view)
         for layer in self.encoder:
-            x = self._through(layer, x, view)
+            x = self.through(layer, x, view)
         return x  # type: ignore[no-any-return]
 
     def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
@@ -160,22 +149,16 @@ class Transformer(Transducer):
         view = self._near(target.view)
         for layer in self.decoder:
             if isinstance(cross, Ranges):
-                x = self._through(layer, x, view, memory, cross)
+                x = self.through(layer, x, view, memory, cross)
             else:
                 source = layer.cross_attention.keys_values(memory, cross)
-                x = self._through(layer, x, view, source, cross.groups)
+                x = self.through(layer, x, view, source, cross.groups)
         return x  # type: ignore[no-any-return]
 
     def _near(self, view: SelfView | Ranges) -> SelfView | Ranges:
         """Narrow ranges to the neighbourhood (4), once for all layers; groups they narrow."""
         r = self.config.neighbourhood
         return view.around(r) if r is not None and isinstance(view, Ranges) else view
-
-    def _through(self, layer: nn.Module, x: Tensor, *others: Any) -> Tensor:
-        """Pass a layer; where asked for, remember its input alone for the backward pass."""
-        if self.recompute and self.training:
-            return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
-        return layer(x, *others)  # type: ignore[no-any-return]
 
     def remembered(self, memory: Tensor) -> Tensor:
         """Project the encoder's output for every layer of the decoder. (T, d) -> (N, T, H * C)."""

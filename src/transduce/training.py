@@ -12,12 +12,16 @@ from transduce.architecture import build
 from transduce.batches import Updates
 from transduce.checkpoint import (
     average_checkpoints,
+    load_moments,
     load_tensors,
     load_weights,
+    moments_of,
     prune,
+    random_states,
     save_checkpoint,
     save_model,
     save_tensors,
+    set_random_states,
     weights_of,
 )
 from transduce.config import SearchConfig
@@ -339,19 +343,13 @@ class Trainer:
             self._save(scheduled=scheduled)
 
     def _save(self, *, scheduled: bool) -> None:
-        names = {id(p): name for name, p in weights_of(self.model).items()}
-        moments: dict[str, torch.Tensor] = {"random": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            moments["random.cuda"] = torch.cuda.get_rng_state()
-        for parameter, values in self.optimizer.state.items():
-            for key, value in values.items():
-                moments[f"{key}.{names[id(parameter)]}"] = value
+        weights = weights_of(self.model)
         save_checkpoint(
             self.run,
             self.state.step,
             scheduled=scheduled,
-            weights=weights_of(self.model),
-            optimizer=moments,
+            weights=weights,
+            optimizer=random_states(self.device) | moments_of(self.optimizer, weights),
             state=self.state.to_json(),
         )
         prune(self.run, self.recipe.keep)
@@ -366,7 +364,9 @@ class Trainer:
             self.state = State.from_json(newest.state())
             path = newest.path / "weights.safetensors"
             load_weights(self.model, load_tensors(path), path)
-            self._load_optimizer(newest.path / "optimizer.safetensors")
+            path = newest.path / "optimizer.safetensors"
+            moments = set_random_states(load_tensors(path), self.device)
+            load_moments(self.optimizer, weights_of(self.model), moments, path)
         except BadRun as error:
             raise BadRun(
                 f"{error}; delete {newest.path} to go on from the checkpoint before it, if any"
@@ -380,20 +380,6 @@ class Trainer:
             path = self.run / START
             load_weights(self.model, load_tensors(path), path)
             self.progress.say(f"beginning with the weights of {origin.run}: {origin.weights}")
-
-    def _load_optimizer(self, path: Path) -> None:
-        moments = load_tensors(path)
-        torch.set_rng_state(moments.pop("random"))
-        if "random.cuda" in moments:
-            cuda = moments.pop("random.cuda")
-            if self.device.type == "cuda":
-                torch.cuda.set_rng_state(cuda)
-        own = weights_of(self.model)
-        for key, value in moments.items():
-            kind, _, name = key.partition(".")
-            if name not in own:
-                raise BadRun(f"{path} does not fit the model: it has an unknown tensor {key}")
-            self.optimizer.state[own[name]][kind] = value.to(self.device, copy=True)
 
     def finish(self) -> None:
         """Write the weights that translate: the mean of the last checkpoints, or the best."""

@@ -5,15 +5,19 @@ R rows of hypotheses, V words.
 
 import math
 from abc import abstractmethod
-from typing import Protocol, Self
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from transduce.batches import Batch, CrossView, Ranges, Run
 from transduce.config import ModelConfig
 from transduce.linear import Linear, packed, product, wide_product
+
+Layer = TypeVar("Layer", bound=nn.Module)
 
 
 class Memory(Protocol):
@@ -80,6 +84,14 @@ class Embedding(nn.Module):
         return x.to(self.dtype)
 
 
+class Stack(nn.ModuleList, Generic[Layer]):
+    """A list of layers that knows what they are."""
+
+    def __iter__(self) -> Iterator[Layer]:
+        """Pass over the layers, the lowest first."""
+        return cast("Iterator[Layer]", super().__iter__())
+
+
 class Transducer(nn.Module):
     """A model that turns sequences into sequences: embeddings, the tied matrix, precision.
 
@@ -116,6 +128,12 @@ class Transducer(nn.Module):
     @abstractmethod
     def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
         """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
+
+    def through(self, layer: Callable[..., Tensor], x: Tensor, *others: Any) -> Tensor:
+        """Pass a layer; where asked for, remember its input alone for the backward pass."""
+        if self.recompute and self.training:
+            return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
+        return layer(x, *others)
 
     @abstractmethod
     def remembered(self, memory: Tensor) -> Tensor:
@@ -171,6 +189,13 @@ class Transducer(nn.Module):
     def wide_logits(self, x: Tensor) -> Tensor:
         """Return the scores of all words in float32, for the search. (R, d_model) -> (R, V)."""
         return wide_product(x, self._last_matrix, self.logits_bias)
+
+
+def dropout(x: Tensor, P_drop: float) -> Tensor:
+    """Drop elements of `x`, the rest made larger."""
+    if not P_drop:
+        return x
+    return x * dropped(x, P_drop) if x.device.type == "cpu" else F.dropout(x, P_drop)
 
 
 def dropped(x: Tensor, P_drop: float) -> Tensor:

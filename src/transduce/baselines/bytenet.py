@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.baselines.convolution import Convolution, Neighbours, dropout, taps, through
+from transduce import kernels
+from transduce.baselines.convolution import Convolution, Neighbours, taps
 from transduce.baselines.states import States
 from transduce.batches import CrossView, Ranges, Run
 from transduce.config import ModelConfig
+from transduce.fused import norm_relu
 from transduce.linear import Linear
-from transduce.model import Stack
-from transduce.transducer import Memory, Transducer
+from transduce.transducer import Memory, Stack, Transducer, dropout
 
 DILATIONS = (1, 2, 4, 8, 16)  # of a set of blocks; the next set begins anew (their section 3.5)
 
@@ -45,6 +46,8 @@ class NormReLU(nn.LayerNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token. (T, C) -> (T, C)."""
+        if kernels.usable(x):
+            return norm_relu(x, self.weight, self.bias, self.eps)
         weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
         return F.relu(F.layer_norm(x, self.normalized_shape, weight, bias, self.eps), inplace=True)
 
@@ -102,18 +105,18 @@ class ByteNet(Transducer):
     def encode(self, source: Run) -> Tensor:
         """Transform a run of source sentences. -> (T, d_model)."""
         x = self.source_embedding(source.tokens, source.positions)
-        return self.after_encoder(self._through(self.encoder, x, source.positions))  # type: ignore[no-any-return]
+        return self.after_encoder(self._pass(self.encoder, x, source.positions))  # type: ignore[no-any-return]
 
     def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
         """Transform a run of target sentences, each above its source. -> (T, d_model)."""
         below = unfolded(memory, target.positions, cross)
         x = torch.cat([self.target_embedding(target.tokens, target.positions), below], dim=-1)
-        return self._out(self._through(self.decoder, self.join(x), target.positions))
+        return self._out(self._pass(self.decoder, self.join(x), target.positions))
 
-    def _through(self, stack: Stack[Block], x: Tensor, positions: Tensor) -> Tensor:
+    def _pass(self, stack: Stack[Block], x: Tensor, positions: Tensor) -> Tensor:
         where = Neighbours(positions, self.dtype)
         for block in stack:
-            x = through(block, x, where, recompute=self.recompute and self.training)
+            x = self.through(block, x, where)
         return x
 
     def _out(self, x: Tensor) -> Tensor:

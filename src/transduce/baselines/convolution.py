@@ -4,16 +4,12 @@ Sentences lie end to end without padding. Each token's neighbours are laid side 
 its sentence has none, and meet all weights in one product.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from transduce.linear import Linear
-from transduce.transducer import dropped
 
 
 class Neighbours:
@@ -104,17 +100,3 @@ class Convolution(nn.Module):
         where.copy_(window[:, 1:].view_as(where))
         dilation = self.reads[-1] - self.reads[-2] if self.behind else 1
         return self.weights(window[:, ::dilation].flatten(1))  # type: ignore[no-any-return]
-
-
-def dropout(x: Tensor, P_drop: float) -> Tensor:
-    """Drop elements of `x`, the rest made larger."""
-    if not P_drop:
-        return x
-    return x * dropped(x, P_drop) if x.device.type == "cpu" else F.dropout(x, P_drop)
-
-
-def through(layer: Callable[..., Tensor], x: Tensor, *others: Any, recompute: bool) -> Tensor:
-    """Pass a layer; where asked for, remember its input alone for the backward pass."""
-    if recompute:
-        return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
-    return layer(x, *others)

@@ -8,19 +8,19 @@ import math
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.attention import attention, by_sentence
-from transduce.baselines.convolution import Convolution, Neighbours, dropout, taps, through
+from transduce.attention import attention, in_rows, over_groups
+from transduce.baselines.convolution import Convolution, Neighbours, taps
 from transduce.baselines.states import States
 from transduce.batches import CrossView, Ranges, Run
 from transduce.config import ModelConfig
 from transduce.linear import Linear, product
-from transduce.model import Stack
 from transduce.packed_attention import attend_cross
-from transduce.transducer import Embedding, Memory, Transducer
+from transduce.transducer import Embedding, Memory, Stack, Transducer, dropout
 
 HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
 DEVIATION = 0.1  # of embeddings and positions at first, as the authors draw them
@@ -90,6 +90,8 @@ class DecoderLayer(nn.Module):
         self.block = Block(config, causal=True)
         self.W_Q = WeightNormed(config.d_ff, config.d_model, gain=1)
         self.W_O = WeightNormed(config.d_model, config.d_ff, gain=1)
+        # Dot products have no 1 / sqrt(d_k) here: what attention divides by is taken back before.
+        self.scale = HALF * math.sqrt(config.d_model)
 
     def forward(
         self, x: Tensor, embedded: Tensor, where: Neighbours | Tensor, attend: Attend
@@ -99,7 +101,7 @@ class DecoderLayer(nn.Module):
         Their Eq. 1: d = W h + b + g, where g is the `embedded` token that was the last.
         """
         h = self.block(x, where)
-        found = attend((self.W_Q(h) + embedded) * HALF)
+        found = attend((self.W_Q(h) + embedded) * self.scale)
         h = (h + self.W_O(found)) * HALF
         return (x + h) * HALF  # type: ignore[no-any-return]
 
@@ -126,23 +128,24 @@ class ConvS2S(Transducer):
         self.out_of_decoder = WeightNormed(C, d_model, gain=1)
 
     def encode(self, source: Run) -> Tensor:
-        """Transform a run of source sentences: keys z, and values z + e. -> (T, 2 * d_model)."""
+        """Transform a run of source sentences: keys z, values z + e. -> (T, 2 * d_model)."""
         embedded = self.source_embedding(source.tokens, source.positions)
         x, where = self.into_encoder(embedded), Neighbours(source.positions, self.dtype)
         for layer in self.encoder:
-            x = through(layer, x, where, recompute=self.recompute and self.training)
+            x = self.through(layer, x, where)
         # Every decoder layer sends its gradient here, so it is made smaller (their section 3.5).
         z = _Gentle.apply(self.out_of_encoder(x), 0.5 / len(self.decoder))  # type: ignore[no-untyped-call]
-        return torch.cat([z, (z + embedded) * HALF], dim=-1)
+        # A query finds the mean of m values times m sqrt(1/m) (the same section).
+        values = (z + embedded) * (HALF * _roots(source)).to(z.dtype)
+        return torch.cat([z, values], dim=-1)
 
     def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
         """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
         embedded = self.target_embedding(target.tokens, target.positions)
         x, where = self.into_decoder(embedded), Neighbours(target.positions, self.dtype)
-        attend = _over_ranges(memory, cross) if isinstance(cross, Ranges) else _over(memory, cross)
+        attend = _over(memory, cross)
         for layer in self.decoder:
-            recompute = self.recompute and self.training
-            x = through(layer, x, embedded, where, attend, recompute=recompute)
+            x = self.through(layer, x, embedded, where, attend)
         return self._out(x)
 
     def _out(self, x: Tensor) -> Tensor:
@@ -219,58 +222,35 @@ def _as_the_authors(embedding: Embedding) -> None:
         embedding.positions *= DEVIATION
 
 
-def _over_ranges(memory: Tensor, cross: Ranges) -> Attend:
-    """Return attention over the sources of a run with filler; memory: (T, 2 * d_model).
+def _roots(source: Run) -> Tensor:
+    """Return sqrt(m) for every token of a sentence of m. (T, 1)."""
+    if isinstance(source.view, Ranges):
+        lengths = source.view.last - source.view.first
+    else:
+        sentences, own = np.array(source.view.groups).T
+        lengths = torch.from_numpy(own.repeat(sentences * own)).to(source.tokens.device)
+    return lengths[:, None].double().sqrt()
 
-    A query that sees m tokens finds their mean times m sqrt(1/m) (their section 3.5).
-    """
+
+def _over(memory: Tensor, cross: CrossView | Ranges) -> Attend:
+    """Return attention over the sources of a run; memory: (T, 2 * d_model)."""
     d_model = memory.size(1) // 2
-    m = (cross.last - cross.first)[:, None]
-    grow, root = m.to(memory.dtype).sqrt(), math.sqrt(d_model)
-    return lambda q: attend_cross(q * root, memory, cross, 1, d_model, d_model) * grow
-
-
-def _over(memory: Tensor, cross: CrossView) -> Attend:
-    """Return attention over the sources of a run that stands in groups of equal length."""
-    rows = memory.index_select(0, cross.index.flatten()).view(*cross.index.shape, -1)
-    keys, values = rows[:, None].chunk(2, dim=-1)  # (S, 1, K, d_model)
-    root = math.sqrt(keys.size(-1))
-    sentences = [group.sentences for group in cross.groups]
-    of_each = [(group.sentences, group.queries) for group in cross.groups]
-    grow = cross.real.sum(1).to(memory.dtype).sqrt()[:, None, None, None].split(sentences)
-    sources = list(
-        zip(
-            cross.groups,
-            keys.split(sentences),
-            values.split(sentences),
-            cross.real[:, None, None].split(sentences),
-            grow,
-            strict=True,
-        )
-    )
-
-    def attend(q: Tensor) -> Tensor:
-        parts = []
-        queries = by_sentence(q[:, None] * root, of_each)
-        for (group, k, v, real, m), q_ in zip(sources, queries, strict=True):
-            used = slice(group.keys)
-            allowed = real[..., used] if group.padded else None
-            y = attention(q_, k[:, :, used], v[:, :, used], allowed=allowed) * m
-            parts.append(y.flatten(0, 2))  # (B * Q, d_model)
-        return torch.cat(parts)
-
-    return attend
+    if isinstance(cross, Ranges):
+        return lambda q: attend_cross(q, memory, cross, 1, d_model, d_model)
+    source = in_rows(memory, cross, [d_model, d_model], 1)
+    return lambda q: over_groups(q[:, None], source, cross.groups, attention)
 
 
 def _over_states(cache: States) -> Attend:
     """Return attention of each hypothesis over the source of its sentence."""
     keys, values = cache.of_source(0), cache.of_source(1)  # (S, K, d_model)
     hidden = torch.zeros_like(cache.real, dtype=keys.dtype).masked_fill_(~cache.real, -math.inf)
-    grow = cache.source_lengths.to(keys.dtype).sqrt()[:, None, None]
+    scale = keys.size(-1) ** -0.5
 
     def attend(q: Tensor) -> Tensor:
-        scores = torch.baddbmm(hidden[:, None], q.unflatten(0, (-1, cache.k)), keys.mT)
-        return (torch.bmm(scores.softmax(-1), values) * grow).flatten(0, 1)
+        of_each = q.unflatten(0, (-1, cache.k))
+        scores = torch.baddbmm(hidden[:, None], of_each, keys.mT, alpha=scale)
+        return torch.bmm(scores.softmax(-1), values).flatten(0, 1)
 
     return attend
 

@@ -4,13 +4,11 @@ Bahdanau et al. 2015; the layers are those of GNMT (Wu et al. 2016). T tokens of
 sentences, Q queries, K keys, H heads (one in the literature), R hypotheses, C cells of a layer.
 """
 
-from collections.abc import Sequence
-from typing import cast
+import functools
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from transduce.additive import additive_scores
 from transduce.baselines.lstm import LSTM, Steps, sequence, spread, taken
@@ -18,7 +16,7 @@ from transduce.baselines.states import States
 from transduce.batches import CrossView, Ranges, Run, SelfView
 from transduce.config import ModelConfig
 from transduce.linear import Linear
-from transduce.transducer import Memory, Transducer, dropped
+from transduce.transducer import Memory, Stack, Transducer, dropout
 
 RESIDUAL = 2  # layers at the bottom of a stack, whose output is not added to their input
 
@@ -76,12 +74,14 @@ class Recurrent(Transducer):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         C, read = config.d_ff, config.h * config.d_v
-        self.both_ways = nn.ModuleList(LSTM(config.d_model, C) for _ in range(2))
+        self.both_ways: Stack[LSTM] = Stack(LSTM(config.d_model, C) for _ in range(2))
         inputs = [2 * C] + [C] * (config.N - 2)
-        self.encoder = nn.ModuleList(LSTM(wide, C) for wide in inputs[: config.N - 1])
+        self.encoder: Stack[LSTM] = Stack(LSTM(wide, C) for wide in inputs[: config.N - 1])
         self.W_M = Linear(2 * C, C, bias=True) if config.N == 1 else nn.Identity()
         self.bottom = LSTM(config.d_model, C)
-        self.decoder = nn.ModuleList(LSTM(C + read, C) for _ in range(config.depth_of_decoder - 1))
+        self.decoder: Stack[LSTM] = Stack(
+            LSTM(C + read, C) for _ in range(config.depth_of_decoder - 1)
+        )
         self.attention = Attention(config)
         self.W_O = Linear(C + read, config.d_model, bias=True)
 
@@ -90,9 +90,8 @@ class Recurrent(Transducer):
         assert isinstance(source.view, SelfView)
         steps = Steps.of(source.view, source.tokens.device)
         x = taken(self.source_embedding(source.tokens, source.positions), steps.order)
-        both_ways = cast("Sequence[LSTM]", self.both_ways)
-        x = self._read(both_ways, x, steps)
-        for number, layer in enumerate(cast("Sequence[LSTM]", self.encoder), 1):
+        x = self._read(list(self.both_ways), x, steps)
+        for number, layer in enumerate(self.encoder, 1):
             y = self._read([layer], self._drop(x), steps)
             x = x + y if number >= RESIDUAL else y
         return self.W_M(taken(x, steps.back))  # type: ignore[no-any-return]
@@ -109,7 +108,7 @@ class Recurrent(Transducer):
         S, K = cross.real.shape
         source = spread(attention.W_KV(self._drop(memory)), cross.place, (S, K))
         context = taken(attention(q, source, cross.real).flatten(0, 1), steps.rows)  # (T, H * d_v)
-        for number, layer in enumerate(cast("Sequence[LSTM]", self.decoder), 1):
+        for number, layer in enumerate(self.decoder, 1):
             y = self._read([layer], self._drop(torch.cat([x, context], dim=-1)), steps)
             x = x + y if number >= RESIDUAL else y
         x = taken(torch.cat([x, context], dim=-1), steps.back)
@@ -117,14 +116,11 @@ class Recurrent(Transducer):
 
     def _drop(self, x: Tensor) -> Tensor:
         """Drop some of what goes from one layer to the next; not what a layer tells itself."""
-        P_drop = self.config.P_drop
-        return x * dropped(x, P_drop) if self.training and P_drop else x
+        return dropout(x, self.config.P_drop if self.training else 0.0)
 
-    def _read(self, layer: Sequence[LSTM], x: Tensor, steps: Steps) -> Tensor:
-        """Pass a layer; where asked for, remember its input alone for the backward pass."""
-        if self.recompute and self.training:
-            return checkpoint(sequence, layer, x, steps.sizes, use_reentrant=False)  # type: ignore[no-any-return]
-        return sequence(layer, x, steps.sizes)
+    def _read(self, layer: list[LSTM], x: Tensor, steps: Steps) -> Tensor:
+        """Let a layer read a run, or two of them from both ends."""
+        return self.through(functools.partial(sequence, layer), x, steps.sizes)
 
     def remembered(self, memory: Tensor) -> Tensor:
         """Project the encoder's output for the decoder's attention. (T, C) -> (1, T, …)."""
@@ -149,7 +145,7 @@ class Recurrent(Transducer):
         x = self._step(self.bottom, x, cache, 0)
         q = self.attention.W_Q(x).unflatten(0, (-1, cache.k))
         context = self.attention(q, cache.of_source(), cache.real).flatten(0, 1)
-        for number, layer in enumerate(cast("Sequence[LSTM]", self.decoder), 1):
+        for number, layer in enumerate(self.decoder, 1):
             y = self._step(layer, torch.cat([x, context], dim=-1), cache, number)
             x = x + y if number >= RESIDUAL else y
         return self.wide_logits(self.W_O(torch.cat([x, context], dim=-1)))

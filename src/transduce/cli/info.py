@@ -30,11 +30,12 @@ def info(
     model, train = facts["model"], facts["train"]
     last, valid, origin = facts["last"], facts["validation"], facts["origin"]
     depth = model["N"] if model["N_decoder"] is None else f"{model['N']}+{model['N_decoder']}"
+    kind = "" if model["architecture"] == "transformer" else f"{model['architecture']}, "
     rows = {
         "languages": " to ".join(facts["languages"]),
         "preset": facts["preset"],
-        "model": f"N {depth}, d_model {model['d_model']}, d_ff {model['d_ff']}, h {model['h']}, "
-        f"d_k {model['d_k']}, d_v {model['d_v']}, P_drop {model['P_drop']}",
+        "model": f"{kind}N {depth}, d_model {model['d_model']}, d_ff {model['d_ff']}, "
+        f"h {model['h']}, d_k {model['d_k']}, d_v {model['d_v']}, P_drop {model['P_drop']}",
         "parameters": f"{facts['parameters']:,}",
         "vocabulary": f"{model['source_vocabulary']:,} {train['subwords']} subwords, "
         f"{model['target_vocabulary']:,} symbols of trees"

@@ -83,7 +83,9 @@ def parse(
             text = "" if tree is None else tree.indented() if pretty else str(tree)
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
-            if draw is not None and tree is not None:
+            if draw is not None:
+                if tree is None:
+                    raise BadInput("--draw draws a tree: there are no words to parse")
                 draw.write_text(drawn(tree), encoding="utf-8")
                 progress.say(f"written: {draw}")
 
@@ -96,6 +98,6 @@ def _file(given: list[str]) -> str | None:
     with contextlib.suppress(OSError, ValueError):  # no file has so long a name
         if first == "-" or Path(first).exists():
             return first
-    if "/" in first or re.fullmatch(r"\S+\.\w+", first):
+    if re.fullmatch(r"\S*/\S*|\S+\.\w+", first):  # a sentence has spaces
         raise BadInput(f"{first} does not exist: expected a file of sentences, or a sentence")
     return None

@@ -51,8 +51,9 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="tiny, small, base, big, a fast one (tiny-3-1, small-4-1, base-12-1) or a row of "
-            "Table 3. Default: by data and machine."
+            help="tiny, small, base, big, a fast one (tiny-3-1, small-4-1, base-12-1), a row of "
+            "Table 3, or a baseline (recurrent, convs2s, bytenet; each with -small too). Default: "
+            "by data and machine."
         ),
     ] = None,
     set_: Annotated[

@@ -1,4 +1,4 @@
-"""Kernels that pass over rows once: residuals with their norm, ReLU's gradient, the softmax.
+"""Kernels that pass over rows once: residuals and ReLUs with their norms, the softmax.
 
 T rows. Sums are float32. No atomics: the same input gives the same bits.
 """
@@ -44,6 +44,31 @@ def residual_backward(
     )
     d_weight, d_bias = sums.sum(1).unbind()
     return d_x, d_y, d_weight, d_bias
+
+
+def norm_relu_forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Return max(0, LayerNorm(x)), and of each row its mean and 1 / deviation (2, T)."""
+    rows, D = x.shape
+    out, statistics = torch.empty_like(x), x.new_empty(2, rows, dtype=torch.float32)
+    _norm_relu_forward[(triton.cdiv(rows, QUAD),)](
+        *(x, weight, bias, out, statistics, rows, eps), **_row(D)
+    )
+    return out, statistics
+
+
+def norm_relu_backward(
+    d_out: Tensor, x: Tensor, statistics: Tensor, weight: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of x, weight and bias."""
+    rows, D = x.shape
+    d_x = torch.empty_like(x)
+    programs = min(PROGRAMS, triton.cdiv(rows, QUAD))
+    sums = x.new_empty(2, programs, D, dtype=torch.float32)
+    _norm_relu_backward[(programs,)](
+        *(d_out, x, statistics, weight, bias, d_x, sums, rows, programs), **_row(D)
+    )
+    d_weight, d_bias = sums.sum(1).unbind()
+    return d_x, d_weight, d_bias
 
 
 def relu_backward(d_out: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,6 +187,62 @@ def _residual_backward(
             if THRESHOLD > 0:
                 d_y = d_total * _factor(draws[i], THRESHOLD, SCALE)
                 tl.store(D_Y + at, d_y.to(D_Y.dtype.element_ty), mask=mask)
+    tl.store(SUMS + program * D + columns, d_weight, mask=inside)
+    tl.store(SUMS + (programs + program) * D + columns, d_bias, mask=inside)
+
+
+@triton.jit
+def _norm_relu_forward(
+    X, WEIGHT, BIAS, OUT, STATISTICS, rows, eps, D: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    quad, columns = tl.program_id(0), tl.arange(0, WIDTH)
+    inside = columns < D
+    weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
+    bias = tl.load(BIAS + columns, mask=inside, other=0.0)
+    for i in tl.static_range(4):
+        row = quad * 4 + i + tl.zeros([1], tl.int32)
+        here = row < rows
+        at = row.to(tl.int64) * D + columns
+        mask = inside & here
+        x = tl.load(X + at, mask=mask, other=0.0).to(tl.float32)
+        mean = tl.sum(x, 0) / D
+        centred = tl.where(inside, x - mean, 0.0)
+        inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / D + eps)
+        out = tl.maximum(centred * inverse * weight + bias, 0.0)
+        tl.store(OUT + at, out.to(OUT.dtype.element_ty), mask=mask)
+        tl.store(STATISTICS + row, mean, mask=here)
+        tl.store(STATISTICS + rows + row, inverse, mask=here)
+
+
+@triton.jit
+def _norm_relu_backward(
+    D_OUT, X, STATISTICS, WEIGHT, BIAS, D_X, SUMS, rows, programs,
+    D: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    program, columns = tl.program_id(0), tl.arange(0, WIDTH)
+    inside = columns < D
+    weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
+    bias = tl.load(BIAS + columns, mask=inside, other=0.0)
+    d_weight = tl.zeros([WIDTH], tl.float32)
+    d_bias = tl.zeros([WIDTH], tl.float32)
+    for quad in range(program, tl.cdiv(rows, 4), programs):
+        for i in tl.static_range(4):
+            row = quad * 4 + i + tl.zeros([1], tl.int32)
+            here = row < rows
+            at = row.to(tl.int64) * D + columns
+            mask = inside & here
+            d_out = tl.load(D_OUT + at, mask=mask, other=0.0).to(tl.float32)
+            x = tl.load(X + at, mask=mask, other=0.0).to(tl.float32)
+            mean = tl.load(STATISTICS + row, mask=here, other=0.0)
+            inverse = tl.load(STATISTICS + rows + row, mask=here, other=0.0)
+            normed = tl.where(mask, (x - mean) * inverse, 0.0)
+            d_out = tl.where(normed * weight + bias > 0, d_out, 0.0)
+            d_weight += d_out * normed
+            d_bias += d_out
+            d_normed = d_out * weight
+            along = tl.sum(d_normed * normed, 0) / D
+            d_x = inverse * (d_normed - tl.sum(d_normed, 0) / D - normed * along)
+            tl.store(D_X + at, d_x.to(D_X.dtype.element_ty), mask=mask)
     tl.store(SUMS + program * D + columns, d_weight, mask=inside)
     tl.store(SUMS + (programs + program) * D + columns, d_bias, mask=inside)
 

@@ -70,12 +70,21 @@ def scheduled(recipe: Mapping[str, Any], budget: Budget) -> str:
     """Say what a schedule came to, of one training for all."""
     if not budget.is_time and (budget.steps or PAPERS_STEPS) >= PAPERS_STEPS:
         return "Warm-up and rates are the paper's."
-    first = "A quarter of the steps that its pace promised" if budget.is_time else "A quarter"
+    steps = "the steps that its pace promised" if budget.is_time else "all steps"
+    falls = f"over the last {recipe['cooldown']:.0%} it falls to 0 (the paper: it never does)"
     return (
-        f"{first} warms up ({recipe['warmup']:,} steps in the first; the paper: 4,000), to the "
-        f"highest rate that its preset has, and over the last {recipe['cooldown']:.0%} the rate "
-        "falls to 0 (the paper: it never does)."
+        f"The rate rises for {recipe['warmup']:,} steps in the first, a quarter of {steps} at most "
+        "(the paper: 4,000), to the highest that its preset has"
+        + (f"; {falls}." if recipe["cooldown"] else ".")
     )
+
+
+def averaged(recipe: Mapping[str, Any]) -> str:
+    """Say which weights translate."""
+    if recipe["select"] == "best":
+        return "the weights of the best validation"
+    count = recipe["average"]
+    return f"the mean of the last {count} checkpoints" if count > 1 else "the last weights"
 
 
 def pace(config: RunConfig, corpus: Corpus, device: torch.device, seconds: float) -> float:

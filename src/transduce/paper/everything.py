@@ -17,13 +17,15 @@ from pathlib import Path
 from transduce.corpus import open_corpus
 from transduce.errors import BadRun, Interrupted, TransduceError
 from transduce.files import read_sealed, write_sealed
-from transduce.machine import choose_device
+from transduce.machine import choose_device, terminated_as_interrupted
 from transduce.paper.budget import LONGEST, Budget, pace
 from transduce.paper.claims import Trial, pocket_texts
 from transduce.paper.finding import Finding
+from transduce.paper.folders import OTHERWISE, require_new
 from transduce.paper.rows import Data
 from transduce.paper.runs import CORPUS
-from transduce.plan import begun
+from transduce.plan import begun, settled
+from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent, duration
 
 FORMAT = 1
@@ -76,7 +78,13 @@ class Everything:
     def run(self, save: Saved, progress: Progress) -> list[str]:
         """Do one after the other, save what each found; return what was left out, and why."""
         self.data.require()
+        for name in (*self._systems(), self._preset()):  # what is mistyped is refused at once
+            settled(find_preset(name), self.settings, None)
         self._begin()
+        with terminated_as_interrupted():
+            return self._run(save, progress)
+
+    def _run(self, save: Saved, progress: Progress) -> list[str]:
         left_out = []
         if self.trees is None:
             left_out.append("table4: no trees were given (--trees TRAIN DEV TEST).")
@@ -113,17 +121,13 @@ class Everything:
         """Remember the time, or refuse another: trainings that have begun depend on it."""
         path = self.out / PLAN
         if not path.exists():
-            foreign = sorted(one.name for one in self.out.glob("*"))
-            if foreign:
-                raise BadRun(
-                    f"{self.out} holds something else ({foreign[0]}): choose another folder"
-                )
+            require_new(self.out)
             write_sealed(path, {"format": FORMAT, "seconds": self.seconds})
         before = read_sealed(path, FORMAT, "a plan")["seconds"]
         if before != self.seconds:
             raise BadRun(
                 f"{self.out} was begun with a time of {duration(before)}, not "
-                f"{duration(self.seconds)}: go on with the same, or choose another folder"
+                f"{duration(self.seconds)}: {OTHERWISE}"
             )
 
     def _one(self, name: str, share: float, until: float, progress: Progress) -> Finding:

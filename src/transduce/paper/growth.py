@@ -7,7 +7,7 @@ from transduce.look.style import COLOURS, MARKERS
 from transduce.paper.costs import Measured, Row
 from transduce.paper.finding import Table
 from transduce.paper.fits import POINTS, Power, power, upper
-from transduce.paper.layers import TABLE_1
+from transduce.paper.layers import D_K, TABLE_1
 from transduce.paper.measuring import Passed
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def notes(found: Measured) -> list[str]:
     plan = found.plan
     how = (
         f"{found.batch} sentence{'s' if found.batch > 1 else ''} of n tokens, {found.precision}, "
-        f"{found.device}, k = {plan.k}, r = {plan.r}, heads of 64; median of warm passes, weights' "
-        f"gradients included. Attention goes by {found.attention}, which keep no n x n matrix: so "
-        "its memory grows with n."
+        f"{found.device}, k = {plan.k}, r = {plan.r}, heads of about {D_K}; median of warm passes, "
+        f"weights' gradients included. Attention goes by {found.attention}, which keep no n x n "
+        "matrix: so its memory grows with n."
     )
     parts = (
         "The paper's O(n^2 d) is Eq. 1 itself, and so are the first rows of both attentions; the "

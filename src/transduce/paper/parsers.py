@@ -18,17 +18,22 @@ from typing import Any, Self
 from transduce.architecture import count_parameters
 from transduce.bench import hardware
 from transduce.checkpoint import average_checkpoints, load_tensors, save_model
-from transduce.corpus import Input
 from transduce.errors import BadInput, BadRun
 from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.inputs import InputFile
 from transduce.machine import cores, terminated_as_interrupted
 from transduce.paper.budget import schedule
+from transduce.paper.folders import (
+    require_experiment,
+    require_files,
+    require_new,
+    require_settings,
+)
 from transduce.parsing.evaluation import CUTOFF, Parseval, mark, total
 from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import with_tags
-from transduce.parsing.training import OTHERWISE, PRESET, train_parser
+from transduce.parsing.training import PRESET, train_parser
 from transduce.parsing.trees import TOP, Tree, parsed, plain, read_trees
 from transduce.plan import settled
 from transduce.presets import preset as find_preset
@@ -123,12 +128,7 @@ class Experiment:
             self._require_same(read_sealed(path, FORMAT, "an experiment"))
             return
         settled(find_preset(self.preset), self.settings, None)
-        if self.folder.exists() and not self.folder.is_dir():
-            raise BadInput(f"--out {self.folder} is a file: expected a folder")
-        if foreign := [one.name for one in self.folder.glob("*")]:
-            raise BadRun(
-                f"{self.folder} holds something else ({min(foreign)}): choose another folder"
-            )
+        require_new(self.folder)
         for file in self.files:  # what is wrong with trees is said before anything is trained
             with progress.track(f"reading {file.path}", None, "trees") as advance:
                 for _ in read_trees(file.path):
@@ -146,26 +146,13 @@ class Experiment:
 
     def _require_same(self, before: Mapping[str, Any]) -> None:
         now = self._shared()
-        if before["experiment"] != now["experiment"]:
-            raise BadRun(
-                f"{self.folder} holds {before['experiment']}, not table4: choose another folder"
-            )
-        pairs = [(name, before[name], now[name]) for name in ("preset", "masked")]
-        old_settings, new_settings = before["settings"], now["settings"]
-        pairs += [
-            (name, old_settings.get(name, "not set"), new_settings.get(name, "not set"))
-            for name in sorted({*old_settings, *new_settings})
-        ]
-        for name, old, new in pairs:
-            if old != new:
-                raise BadRun(f"{self.folder} was begun with {name} = {old}, not {new}: {OTHERWISE}")
-        for file, one in zip(self.files, before["inputs"], strict=True):
-            old = Input(**one)
-            if not file.agrees(old):
-                raise BadRun(
-                    f"{file.path} holds other trees than {old.path}, which {self.folder} was begun "
-                    f"with: {OTHERWISE}"
-                )
+        require_experiment(self.folder, before["experiment"], now["experiment"])
+        old, new = (
+            {"preset": one["preset"], "masked": one["masked"], **one["settings"]}
+            for one in (before, now)
+        )
+        require_settings(self.folder, old, new)
+        require_files(self.folder, before["inputs"], self.files, "trees")
 
     def paced(self) -> dict[str, str]:
         """Return the settings, with a schedule that fits the steps where those are set."""

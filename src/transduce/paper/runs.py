@@ -26,13 +26,20 @@ from transduce.architecture import count_parameters
 from transduce.bench import hardware
 from transduce.bench.flops import flops
 from transduce.config import SearchConfig
-from transduce.corpus import Corpus, Input
-from transduce.errors import BadInput, BadRun, BadSetting
+from transduce.corpus import Corpus
+from transduce.errors import BadRun, BadSetting
 from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.history import read
 from transduce.machine import choose_device, cores, terminated_as_interrupted
 from transduce.paper.budget import Budget, pace, schedule
+from transduce.paper.folders import (
+    OTHERWISE,
+    require_experiment,
+    require_files,
+    require_new,
+    require_settings,
+)
 from transduce.paper.rows import FORMAT, RESULT, Data, Result, Row
 from transduce.plan import begun, settled
 from transduce.preparation import prepare
@@ -48,8 +55,6 @@ TRANSLATIONS = "translations.txt"
 MODEL = "model.safetensors"
 FOR_TRAINING = ("checkpoints", "best.safetensors")  # what a finished row needs no more
 SAMPLES = 1000  # for intervals
-OTHERWISE = "go on with the same, or choose another folder"
-ENDS = ("steps", "seconds")
 PACED = ("validate_every", "save_every", "warmup", "lr_scale", "cooldown")
 
 
@@ -76,13 +81,7 @@ class Experiment:
         if path.exists():
             self._require_same(read_sealed(path, FORMAT, "an experiment"))
             return
-        if self.folder.exists() and not self.folder.is_dir():
-            raise BadInput(f"--out {self.folder} is a file: expected a folder")
-        foreign = [] if not self.folder.exists() else [one.name for one in self.folder.iterdir()]
-        if foreign:
-            raise BadRun(
-                f"{self.folder} holds something else ({min(foreign)}): choose another folder"
-            )
+        require_new(self.folder)
         inputs = [dataclasses.asdict(file.describe()) for file in self.data.files]
         write_sealed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
 
@@ -97,28 +96,12 @@ class Experiment:
 
     def _require_same(self, before: Mapping[str, Any]) -> None:
         now = self._shared()
-        if before["experiment"] != now["experiment"]:
-            raise BadRun(
-                f"{self.folder} holds {before['experiment']}, not {now['experiment']}: "
-                "choose another folder"
-            )
+        require_experiment(self.folder, before["experiment"], now["experiment"])
         for kind in ("settings", "search"):
-            names = sorted({*before[kind], *now[kind]}, key=lambda name: (name not in ENDS, name))
-            for name in names:  # of a budget's settings the budget itself first
-                old, new = before[kind].get(name, "not set"), now[kind].get(name, "not set")
-                if old != new:
-                    raise BadRun(
-                        f"{self.folder} was begun with {name} = {old}, not {new}: {OTHERWISE}"
-                    )
-        old_files = [Input(**one) for one in before["inputs"]]
+            require_settings(self.folder, before[kind], now[kind])
+        require_files(self.folder, before["inputs"], self.data.files, "text")
         same = before["parts"] == now["parts"] and before["languages"] == now["languages"]
-        for file, old in zip(self.data.files, old_files, strict=False):
-            if not file.agrees(old):
-                raise BadRun(
-                    f"{file.path} is another text than {old.path}, which {self.folder} was begun "
-                    f"with: {OTHERWISE}"
-                )
-        if not same or len(old_files) != len(self.data.files):
+        if not same or len(before["inputs"]) != len(self.data.files):
             raise BadRun(
                 f"{self.folder} was begun with other validation or test text, or other languages: "
                 f"{OTHERWISE}"
@@ -169,7 +152,7 @@ class Experiment:
                     progress.say(f"no time is left for {rest}: the same command goes on with them")
                     break
                 progress.say(f"{row.name}: row {number} of {len(left)} to do")
-                self._do(row, corpus, [left for left, _ in test], progress)
+                self._do(row, corpus, [source for source, _ in test], progress)
 
     def _corpus(self, row: Row, progress: Progress) -> Corpus:
         """Prepare the token files, which all rows share."""

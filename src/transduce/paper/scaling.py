@@ -199,16 +199,18 @@ def _verdicts(measured: Sequence[Width], learnt: Sequence[Learnt]) -> list[str]:
     worst = max(abs(one.variance / one.d_k - 1) for one in measured)
     last = max(measured, key=lambda one: one.d_k)
     peak = max(measured, key=lambda one: one.unscaled.gradient)
+    weights = [one.scaled.largest for one in measured]
+    gradients = [one.scaled.gradient for one in measured]
     variance = (
         f"The variance of q.k is d_k, within {worst:.1%}. At d_k = {last.d_k} the unscaled softmax "
         f"gives {last.unscaled.largest:.0%} to one of {KEYS} keys; the scaled one "
-        f"{last.scaled.largest:.0%}, as at every d_k."
+        f"{last.scaled.largest:.0%} ({min(weights):.0%} to {max(weights):.0%} over all d_k)."
     )
     gradient = (
         f"Unscaled, the mean gradient is largest at d_k = {peak.d_k} "
-        f"({peak.unscaled.gradient:.3f}) and {last.unscaled.gradient:.3f} at {last.d_k}, where a "
-        f"few queries with two good keys are all of it: half of the queries have less than "
-        f"{last.unscaled.median:.1g}. Scaled it stays at {last.scaled.gradient:.3f}."
+        f"({peak.unscaled.gradient:.3f}) and {last.unscaled.gradient:.3f} at {last.d_k}, where "
+        f"half of the queries have less than {last.unscaled.median:.1g}. Scaled it is "
+        f"{min(gradients):.3f} to {max(gradients):.3f} over all d_k."
     )
     said = [variance, gradient]
     found = {one.name: one for one in learnt}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting
+from transduce.paper.budget import averaged
 from transduce.paper.claims import Trained, Trial, trained
 from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_3
@@ -103,7 +104,7 @@ def _finding(
     )
     result = next(iter(done.results.values()))
     how = (
-        f"Beam 4, alpha 0.6, no averaging of checkpoints; BLEU by sacreBLEU ({result.signature}). "
+        f"Beam 4, alpha 0.6, {averaged(result.recipe)}; BLEU by sacreBLEU ({result.signature}). "
         "Perplexity and accuracy are per subword, after the true words; the perplexity is that of "
         "the true word, without smoothing."
     )

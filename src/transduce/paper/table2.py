@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting
+from transduce.look.style import COLOURS, MARKERS, drawable
 from transduce.machine import choose_device
-from transduce.paper.budget import PAPERS_STEPS, Budget, schedule, scheduled
+from transduce.paper.budget import PAPERS_STEPS, Budget, averaged, schedule, scheduled
 from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_2, System
 from transduce.paper.finding import Finding, Table
@@ -58,6 +59,8 @@ def table2(
 ) -> Finding:
     """Train the systems, presets of which the first is what others are compared with."""
     names = list(dict.fromkeys(systems or SYSTEMS[choose_device(device).type]))
+    if len(names) > len(COLOURS):
+        raise BadSetting(f"{len(names)} systems: expected at most {len(COLOURS)}, to draw them")
     shared = {"average": str(AVERAGED), "keep": str(AVERAGED), "timed": "steps"}
     shared |= budget.settings() | dict(settings or {})
     experiment = Experiment(
@@ -211,8 +214,8 @@ def _notes(results: Mapping[str, Result], budget: Budget) -> list[str]:
         "on 8 GPUs."
     )
     evaluated = (
-        f"The mean of the last {AVERAGED} checkpoints (of the first, one every "
-        f"{one.recipe['save_every']:,} steps), beam 4, alpha 0.6; BLEU by sacreBLEU "
+        f"Beam 4, alpha 0.6, {averaged(one.recipe)} (of the first, one every "
+        f"{one.recipe['save_every']:,} steps); BLEU by sacreBLEU "
         f"({one.signature}), the paper's is tokenised. Perplexity is of the last weights."
     )
     counted = (
@@ -236,10 +239,6 @@ def draw(results: Mapping[str, Result]) -> "Figure":
     """Draw perplexity and BLEU over time, a line a system."""
     from matplotlib.figure import Figure
 
-    from transduce.look.style import COLOURS, MARKERS, drawable
-
-    if len(results) > len(COLOURS):
-        raise BadSetting(f"{len(results)} systems in one picture: expected at most {len(COLOURS)}")
     figure = Figure(figsize=(11, 4.6), dpi=100, layout="constrained")
     left, right = figure.subplots(1, 2)
     panels: tuple[tuple[Axes, str], ...] = ((left, "valid_perplexity"), (right, "valid_bleu"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting, did_you_mean
 from transduce.look.style import COLOURS, QUIET, drawable
-from transduce.paper.budget import PAPERS_STEPS, Budget, schedule, scheduled
+from transduce.paper.budget import PAPERS_STEPS, Budget, averaged, schedule, scheduled
 from transduce.paper.drawing import pictures
 from transduce.paper.facts import TABLE_3 as PAPER
 from transduce.paper.finding import Finding, Table
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 BASE = "base"
 SHRUNK = ("d_model", "d_ff", "d_k", "d_v")
 COLUMNS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "positions")
-LARGE = {"C-N2": "N = 2", "A-h1": "h = 1", "C-d256": "d_model = 256"}  # effects of a BLEU or more
+# Effects of about a BLEU or more.
+LARGE = {"C-N2": "N = 2", "A-h1": "h = 1", "C-d256": "d_model = 256"}
 TITLE = "Table 3: variations on the Transformer"
 SAID = (
     "Changing one part of the base model at a time, on English to German (newstest2013): a single "
@@ -231,7 +232,7 @@ def _scaled(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[
         notes.append(f"d_model, d_ff, d_k and d_v are divided by {shrink} in every row.")
     notes.append(scheduled(recipe, budget))
     notes.append(
-        "Beam 4, alpha 0.6, no averaging of checkpoints, as in the paper; BLEU by sacreBLEU "
+        f"Beam 4, alpha 0.6, {averaged(recipe)} (the paper: no averaging); BLEU by sacreBLEU "
         f"({one.signature}), the paper's is tokenised."
     )
     steps = sorted({r.steps for r in results.values()})

@@ -79,8 +79,8 @@ def _notes(experiment: Experiment, result: Result) -> tuple[str, ...]:
         (
             f"{result.steps:,} steps of {recipe['batch_tokens']:,} tokens a side in "
             f"{duration(result.seconds)}; the paper does not tell how long it trained its parser. "
-            f"{result.parameters / 1e6:.1f}M parameters, d_model {result.model['d_model']} instead "
-            "of 1024."
+            f"{result.parameters / 1e6:.1f}M parameters, d_model {result.model['d_model']} (the "
+            "paper: 1024)."
         ),
         f"Chosen on the validation trees by F1 ({tried}); the test trees were parsed once.",
         (

@@ -10,6 +10,9 @@ from transduce.errors import BadInput
 if TYPE_CHECKING:
     from transduce.paper.rows import Data
 
+# --valid, --valid-tsv, --test, --test-tsv, --languages
+Others = tuple[tuple[str, str] | None, str | None, tuple[str, str] | None, str | None, str | None]
+
 TEXTS, BUDGET, MACHINE = "Texts", "Budget and settings", "Machine"
 
 Source = Annotated[

@@ -50,8 +50,5 @@ def positions(
 
     trial = texts.trial_of(out, source, preset, steps, set_, seed, device)
     given = (valid, valid_tsv, test, test_tsv, languages)
-    if source is None:
-        data = texts.pocket_data(out, pairs, held, *given)
-    else:
-        data = options.data_of(source, target, *given)
+    data = texts.data_of(out, source, target, given, pairs, held)
     show(measure(trial, data, longest, most, for_people()), out)

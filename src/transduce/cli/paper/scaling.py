@@ -66,8 +66,5 @@ def scaling(
     size = [f"h={heads}", f"d_k={d_k}", f"d_v={d_k}"]
     trial = texts.trial_of(out, source, preset, steps, [*size, *(set_ or [])], seed, device)
     given = (valid, valid_tsv, test, test_tsv, languages)
-    if source is None:
-        data = texts.pocket_data(out, pairs, held, *given)
-    else:
-        data = options.data_of(source, target, *given)
+    data = texts.data_of(out, source, target, given, pairs, held)
     show(measure(sizes, trial, data, for_people()), out)

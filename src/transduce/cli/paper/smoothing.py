@@ -54,8 +54,5 @@ def smoothing(
         raise BadInput(f"--eps {eps}: expected numbers such as 0,0.1,0.2") from None
     trial = texts.trial_of(out, source, preset, steps, set_, None, device)
     given = (valid, valid_tsv, test, test_tsv, languages)
-    if source is None:
-        data = texts.pocket_data(out, pairs, held, *given)
-    else:
-        data = options.data_of(source, target, *given)
+    data = texts.data_of(out, source, target, given, pairs, held)
     show(measure(trial, data, amounts, range(1, seeds + 1), for_people()), out)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.paper import options
 from transduce.cli.paper.options import BUDGET, TEXTS, settings_of
 from transduce.errors import BadInput
 
@@ -39,11 +40,20 @@ Preset = Annotated[str, typer.Option(rich_help_panel=BUDGET, help="What is train
 Steps = Annotated[int, typer.Option(min=1, rich_help_panel=BUDGET, help="Updates that each makes.")]
 
 
-def pocket_data(out: Path, pairs: int, held: int, *others: object) -> "Data":
-    """Write the corpus that comes along; `others` are options that it cannot go with."""
+def data_of(
+    out: Path,
+    source: str | None,
+    target: str | None,
+    others: options.Others,
+    pairs: int,
+    held: int,
+) -> "Data":
+    """Return the texts that are given or, where none are, write the corpus that comes along."""
     from transduce.paper.claims import TEXTS as FOLDER
     from transduce.paper.claims import pocket_texts
 
+    if source is not None:
+        return options.data_of(source, target, *others)
     if any(others):
         raise BadInput("--valid, --test and --languages go with a text of your own: give one")
     return pocket_texts(out / FOLDER, pairs, held)
