@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table as Drawn
 from rich.text import Text
 
+from transduce.errors import BadInput
 from transduce.paper.finding import Finding, Table
 
 WIDE = 160  # letters of a line of text where nobody looks
@@ -40,6 +41,12 @@ def show(finding: Finding, out: Path | None) -> None:
     if out is not None:
         written = ", ".join(map(str, stamped(finding).save(out)))
         print(f"written: {written}", file=sys.stderr)  # noqa: T201
+
+
+def require(out: Path | None) -> None:
+    """Refuse what cannot be the folder of a finding, before anything is measured."""
+    if out is not None and out.exists() and not out.is_dir():
+        raise BadInput(f"--out {out} is a file: expected a folder")
 
 
 def parts(table: Table, width: int) -> list[Table]:
