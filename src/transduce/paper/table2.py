@@ -190,7 +190,7 @@ def _verdict(first: str, results: Mapping[str, Result], resampled: Resampled) ->
             low, high = resampled.difference(first, name)
             verdict = "ahead of" if low > 0 else "behind" if high < 0 else "not told apart from"
             lead = results[first].bleu - results[name].bleu
-            said.append(f"{verdict} {name}: {lead:+.2f} BLEU ({low:+.2f} to {high:+.2f})")
+            said.append(f"{verdict} {name}: {lead:+z.2f} BLEU ({low:+.2f} to {high:+.2f})")
     return [f"{first} is {'; '.join(said)}; 95% intervals of paired samples."] if said else []
 
 
