@@ -36,8 +36,9 @@ def table4(experiment: Experiment, progress: Progress) -> Finding:
 
 def _beside(experiment: Experiment, result: Result) -> Table:
     theirs = tuple((one.name, one.training, "WSJ section 23", f"{one.F1}") for one in TABLE_4)
+    layers = result.model["N"]
     ours = (
-        f"Transformer, {result.model['N']} layers, d_model {result.model['d_model']}: here",
+        f"Transformer, {layers} layer{'s' * (layers > 1)}, d_model {result.model['d_model']}: here",
         f"{experiment.train.name}, {result.trees:,} trees",
         experiment.test.name,
         f"{result.test.all.f1:.2f}",
