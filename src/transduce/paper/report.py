@@ -88,13 +88,15 @@ def page(findings: Sequence[Finding], left_out: Sequence[str] = ()) -> str:
 def _section(finding: Finding) -> str:
     text = html.escape
     notes = "".join(f"<li>{text(note)}</li>" for note in finding.notes)
+    first, *more = [*map(_table, finding.tables), ""]  # beside the paper's, and the details
     parts = [
         f'<section id="{text(finding.name)}">',
         f"<h2>{text(finding.title)}</h2>",
         f'<p class="said"><b>The paper</b> {text(finding.said)}</p>',
-        *map(_table, finding.tables),
+        first,
         f'<div class="notes"><b>What came out</b><ul>{notes}</ul></div>' if notes else "",
         *map(_picture, finding.pictures),
+        *more,
         _made(finding),
         "</section>",
     ]
