@@ -76,6 +76,7 @@ class Everything:
     def run(self, save: Saved, progress: Progress) -> list[str]:
         """Do one after the other, save what each found; return what was left out, and why."""
         self.data.require()
+        choose_device(self.device)
         self._begin()
         left_out = []
         if self.trees is None:

@@ -23,8 +23,9 @@ from transduce.errors import BadInput, BadRun
 from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.inputs import InputFile
-from transduce.machine import cores, terminated_as_interrupted
+from transduce.machine import choose_device, cores, terminated_as_interrupted
 from transduce.paper.budget import schedule
+from transduce.paper.rows import begun_with
 from transduce.parsing.evaluation import CUTOFF, Parseval, mark, total
 from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import with_tags
@@ -129,6 +130,7 @@ class Experiment:
             raise BadRun(
                 f"{self.folder} holds something else ({min(foreign)}): choose another folder"
             )
+        choose_device(self.device)
         for file in self.files:  # what is wrong with trees is said before anything is trained
             with progress.track(f"reading {file.path}", None, "trees") as advance:
                 for _ in read_trees(file.path):
@@ -153,12 +155,12 @@ class Experiment:
         pairs = [(name, before[name], now[name]) for name in ("preset", "masked")]
         old_settings, new_settings = before["settings"], now["settings"]
         pairs += [
-            (name, old_settings.get(name, "not set"), new_settings.get(name, "not set"))
+            (name, old_settings.get(name), new_settings.get(name))
             for name in sorted({*old_settings, *new_settings})
         ]
         for name, old, new in pairs:
             if old != new:
-                raise BadRun(f"{self.folder} was begun with {name} = {old}, not {new}: {OTHERWISE}")
+                raise BadRun(f"{self.folder} {begun_with(name, old, new)}: {OTHERWISE}")
         for file, one in zip(self.files, before["inputs"], strict=True):
             old = Input(**one)
             if not file.agrees(old):

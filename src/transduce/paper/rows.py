@@ -48,6 +48,15 @@ class Data:
         return text.languages(*self.train, self.languages)
 
 
+def begun_with(name: str, old: object, new: object) -> str:
+    """Say how a setting differs from that which a folder was begun with; none: it is not set."""
+    if old is None:
+        return f"was begun without {name}, which is now {new}"
+    return (
+        f"was begun with {name} = {old}, {'which is now not set' if new is None else f'not {new}'}"
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
     """One training of an experiment."""

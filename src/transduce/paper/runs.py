@@ -33,7 +33,7 @@ from transduce.folder import RunConfig, last_checkpoint
 from transduce.history import read
 from transduce.machine import choose_device, cores, terminated_as_interrupted
 from transduce.paper.budget import Budget, pace, schedule
-from transduce.paper.rows import FORMAT, RESULT, Data, Result, Row
+from transduce.paper.rows import FORMAT, RESULT, Data, Result, Row, begun_with
 from transduce.plan import begun, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
@@ -105,11 +105,9 @@ class Experiment:
         for kind in ("settings", "search"):
             names = sorted({*before[kind], *now[kind]}, key=lambda name: (name not in ENDS, name))
             for name in names:  # of a budget's settings the budget itself first
-                old, new = before[kind].get(name, "not set"), now[kind].get(name, "not set")
+                old, new = before[kind].get(name), now[kind].get(name)
                 if old != new:
-                    raise BadRun(
-                        f"{self.folder} was begun with {name} = {old}, not {new}: {OTHERWISE}"
-                    )
+                    raise BadRun(f"{self.folder} {begun_with(name, old, new)}: {OTHERWISE}")
         old_files = [Input(**one) for one in before["inputs"]]
         same = before["parts"] == now["parts"] and before["languages"] == now["languages"]
         for file, old in zip(self.data.files, old_files, strict=False):
@@ -159,6 +157,7 @@ class Experiment:
             return
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise BadSetting("rows are trained and translated in one process: leave torchrun away")
+        choose_device(self.device)  # what is not there is told before the corpus is prepared
         with terminated_as_interrupted():
             corpus = self._corpus(left[0], progress)
             test = self.test(corpus)
