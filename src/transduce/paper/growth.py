@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from transduce.look.style import COLOURS, MARKERS
 from transduce.paper.costs import Measured, Row
+from transduce.paper.drawing import logarithmic
 from transduce.paper.finding import Table
 from transduce.paper.fits import POINTS, Power, power, upper
 from transduce.paper.layers import TABLE_1
@@ -168,7 +169,6 @@ def _widths(found: Measured) -> list[str]:
 def draw(found: Measured) -> "Figure":
     """Draw time over n for each width, and path lengths."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator
 
     widths = found.plan.d
     count = len(widths) + 1
@@ -181,12 +181,9 @@ def draw(found: Measured) -> "Figure":
     _draw_paths(panels[-1], found)
     for axes in panels:
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
+        logarithmic(axes)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.tick_params(axis="x", rotation=45)
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:,.10g}")
-        axes.yaxis.set_minor_formatter("")
         axes.set_xlabel("n (logarithmic)")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), fontsize=9)
     return figure

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from transduce.errors import BadSetting
 from transduce.machine import choose_device
 from transduce.paper.budget import PAPERS_STEPS, Budget, schedule, scheduled
-from transduce.paper.drawing import pictures
+from transduce.paper.drawing import logarithmic, pictures
 from transduce.paper.facts import TABLE_2, System
 from transduce.paper.finding import Finding, Table
 from transduce.paper.rows import Data, Result, Row
@@ -250,9 +250,8 @@ def draw(results: Mapping[str, Result]) -> "Figure":
             axes.plot(x, y, color=colour, marker=marker, label=drawable(result.name))
         axes.set_xlabel("seconds of training")
         axes.set_xlim(left=0)
-    left.set(title="Perplexity (logarithmic), down is better", yscale="log")
-    for ticks in (left.yaxis.set_major_formatter, left.yaxis.set_minor_formatter):
-        ticks("{x:,.10g}")
+    logarithmic(left)
+    left.set(title="Perplexity (logarithmic), down is better")
     right.set(title="BLEU (greedy), up is better")
     right.set_ylim(bottom=0)
     right.legend()
