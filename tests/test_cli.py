@@ -476,7 +476,7 @@ def test_too_little_memory_is_said_in_one_sentence(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("transduce.training.Transformer", fail)
+    monkeypatch.setattr("transduce.training.build", fail)
     assert cli(*train_command(tiny_files, tmp_path / "run")).error.startswith("out of memory")
 
 
