@@ -5,6 +5,7 @@ import sys
 import pytest
 from rich.text import Text
 
+from transduce.cli.paper import flowing
 from transduce.cli.paper.shown import parts, show
 from transduce.paper.finding import Finding, Table
 
@@ -61,3 +62,9 @@ def test_a_line_of_a_table_that_is_piped_stays_one(
     lines = printed(capsys, monkeypatch, "").splitlines()
     (line,) = (line for line in lines if "recurrent" in line and "1024" in line)
     assert all(cell in line for cell in TABLE.rows[-1])
+
+
+def test_what_a_command_is_for_is_broken_by_the_terminal_alone() -> None:
+    assert (
+        flowing("Do it.\n\n    At once, and\n    again.\n    ") == "Do it.\n\nAt once, and again."
+    )

@@ -24,7 +24,7 @@ def figures(
     sentences: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SENTENCE]...", help="What it reads. Default: the paper's, for English."
+            metavar="SENTENCE", help="What it reads. Default: the paper's, for English."
         ),
     ] = None,
     *,
