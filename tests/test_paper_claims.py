@@ -199,3 +199,13 @@ def test_what_cannot_be_measured_is_refused_in_one_sentence(
     cli: CommandLine, tmp_path: Path, arguments: list[str], error: str
 ) -> None:
     assert error in cli("paper", *arguments, "--out", tmp_path / "out").error
+
+
+@pytest.mark.parametrize("name", ["experiment.json", "config.json"])
+def test_the_folder_of_a_table_or_a_run_is_left_alone(
+    cli: CommandLine, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).touch()
+    said = cli("paper", "smoothing", "--out", tmp_path).error
+    assert said == f"{tmp_path} holds something else ({name}): choose another folder"
+    assert [one.name for one in tmp_path.iterdir()] == [name]

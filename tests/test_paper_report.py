@@ -1,5 +1,6 @@
 """The report: all findings on one page, which needs nothing else."""
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -97,6 +98,16 @@ def test_what_was_found_is_on_the_page_as_text() -> None:
         *("transduce paper table3 a.tsv", "Some GPU", "torch 2.11", "Table 4: no trees."),
     ):
         assert expected in words
+
+
+def test_what_came_out_stands_right_after_the_first_table_and_commands_are_code() -> None:
+    one = finding("table3", notes=("`transduce parse a<b` parses.",))
+    (first,) = one.tables
+    more = Table("Details", first.columns, first.rows)
+    text = page([dataclasses.replace(one, tables=(first, more))])
+    places = [text.index(part) for part in ("Rows &lt;here", "<b>What came out", "Details")]
+    assert places == sorted(places)
+    assert "<code>transduce parse a&lt;b</code> parses." in text
 
 
 def test_the_papers_columns_are_marked_and_words_stand_on_the_left() -> None:

@@ -53,7 +53,13 @@ def test_a_difference_is_taken_on_the_same_samples() -> None:
         references = [REFERENCES[i] for i in lines]
         pair = [bleu([side[i] for i in lines], references) for side in (BAD, GOOD)]
         by_hand.append(pair[0] - pair[1])
-    assert (low, high) == pytest.approx(middle(by_hand))
+    assert (low, high) == pytest.approx(middle(by_hand), abs=0.005)
+
+
+def test_a_difference_that_reads_as_none_is_none() -> None:
+    found = Resampled({"good": GOOD, "same": GOOD}, REFERENCES, samples=200)
+    found.of["same"] = found.of["good"] - 0.004
+    assert [f"{one:+}" for one in found.difference("same", "good")] == ["+0.0", "+0.0"]
 
 
 def test_the_interval_of_a_rank_correlation_comes_of_the_samples() -> None:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import (
     COMMAND,
     CommandLine,
@@ -166,7 +167,7 @@ def test_a_row_that_was_stopped_goes_on(
     ("change", "said"),
     [
         (("--steps", "5"), "was begun with steps = 4, not 5"),
-        (("--set", "P_drop=0.2"), "was begun with P_drop = not set, not 0.2"),
+        (("--set", "P_drop=0.2"), "was begun without P_drop, which is now 0.2"),
         (("--shrink", "8"), "was begun with shrink = 16, not 8"),
         (("--languages", "en-fr"), "other validation or test text, or other languages"),
     ],
@@ -218,6 +219,21 @@ def test_more_systems_than_a_picture_can_show_are_refused_before_any_is_trained(
             progress=Silent(),
         )
     assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_device_is_told_before_the_corpus_is_prepared(
+    cli: CommandLine, tiny_files: Files, tmp_path: Path
+) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    error = cli(*arguments(tiny_files, tmp_path / "t3"), "--device", "cuda").error
+    assert error.startswith("device = 'cuda': ")
+    assert not (tmp_path / "t3" / "corpus").exists()
+
+
+def test_what_deleted_the_weights_of_a_row_is_told(cli: CommandLine, gathered: Path) -> None:
+    error = cli("paper", "figures", gathered / "base").error
+    assert "deletes those of what is finished unless --keep-weights is given" in error
 
 
 def test_a_result_of_other_settings_is_refused(

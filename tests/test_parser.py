@@ -163,6 +163,7 @@ def test_sentences_may_stand_on_the_command_line_or_in_a_file(
     path = tmp_path / "sentences.txt"
     path.write_text("".join(f"{one}\n" for one in sentences))
     assert given.stdout.count("\n") == 2
+    assert cli("parse", run, "").stdout == "\n"
     assert cli("parse", run, path, "--words", "--beam", "2").stdout == given.stdout
 
 
@@ -188,6 +189,7 @@ def test_a_tree_is_written_indented_and_drawn(cli: CommandLine, run: Path, tmp_p
         (["a dog", "--draw", "tree.png"], "expected a name that ends in .svg"),
         (["a dog", "a cell", "--draw", "tree.svg"], "--draw draws one tree"),
         (["-", "--draw", "tree.svg"], "--draw draws one tree"),
+        (["a dog", "--draw", "no/tree.svg"], "--draw no/tree.svg: there is no folder no"),
         (["missing.txt"], "missing.txt does not exist"),
         (["texts/missing"], "texts/missing does not exist"),
         ([" ", "--draw", "tree.svg"], "there are no words to parse"),

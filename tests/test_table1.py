@@ -132,6 +132,7 @@ def test_without_time_a_row_ends_and_that_is_said() -> None:
     assert all(len(row["cells"]) == 1 for row in finding.data["rows"])
     assert finding.notes[-1].startswith("For want of time these ended before the largest n: self-")
     assert "recurrent of d = 16 after 8" in finding.notes[-1]
+    assert finding.notes[0] == "At d = 16 too few n were measured to tell how time grows."
 
 
 def test_without_memory_a_row_ends_and_other_errors_come_through(
@@ -175,6 +176,30 @@ def test_exponents_stand_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> N
     assert finding.notes[0].endswith(
         "farther than 0.25 from it: recurrent, convolutional, restricted."
     )
+
+
+def test_a_layer_of_one_n_alone_is_said_to_be_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def timed(layer: Any) -> Passed:
+        n, width = layer.x.shape
+        seconds = n**2 * 1e-9 if width == 48 else 1e9
+        return Passed(seconds, seconds, n)
+
+    monkeypatch.setattr(experiment, "passed", timed)
+    finding = experiment.table1(TINY, "cpu", Silent())
+    assert finding.notes[0] == (
+        "Time at d = 16 grows with n to the power of: self-attention 2.00 (paper 2), restricted "
+        "2.00 (paper 1); farther than 0.25 from it: restricted; too few n were measured of: "
+        "recurrent, convolutional."
+    )
+
+
+def test_a_file_where_a_folder_is_wanted_is_refused_before_anything_is_measured(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "out").touch()
+    said = cli("paper", "table1", "--out", tmp_path / "out")
+    assert said.error == f"--out {tmp_path / 'out'} is a file: expected a folder"
+    assert not said.stdout
 
 
 def test_table1_runs_from_the_command_line(cli: CommandLine, tmp_path: Path) -> None:

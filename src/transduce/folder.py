@@ -172,6 +172,11 @@ def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
         return path, config.weights
     newest = last_checkpoint(run)
     if newest is None:
+        if (run / "result.json").exists():
+            raise BadRun(
+                f"{run} has no weights: `transduce paper` deletes those of what is finished unless "
+                "--keep-weights is given"
+            )
         raise BadRun(f"{run} has no weights yet: train it further with `transduce train`")
     words = f"step {newest.step:,} of a run that has not ended"
     return newest.path / "weights.safetensors", words

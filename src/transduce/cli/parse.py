@@ -68,6 +68,8 @@ def parse(
         raise BadInput(f"--draw {draw}: expected a name that ends in .svg")
     if draw is not None and (source is not None or len(sentences or ()) != 1):
         raise BadInput("--draw draws one tree: give one sentence")
+    if draw is not None and not draw.parent.is_dir():
+        raise BadInput(f"--draw {draw}: there is no folder {draw.parent}")
     progress = for_people()
     parser = Parser.load(run, device=device)
     if not (run / "model.safetensors").exists():
@@ -94,6 +96,8 @@ def _file(given: list[str]) -> str | None:
     """Return the file that is meant; none where sentences stand on the command line."""
     (first, *others) = given
     if others:
+        return None
+    if not first.strip():
         return None
     with contextlib.suppress(OSError, ValueError):  # no file has so long a name
         if first == "-" or Path(first).exists():

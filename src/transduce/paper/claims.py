@@ -6,10 +6,11 @@ from pathlib import Path
 
 from transduce import pocket
 from transduce.corpus import Corpus, open_corpus
+from transduce.errors import BadRun
 from transduce.files import replacing
 from transduce.paper.budget import Budget, schedule
 from transduce.paper.rows import Data, Result, Row
-from transduce.paper.runs import CORPUS, Experiment
+from transduce.paper.runs import CORPUS, EXPERIMENT, Experiment
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress
 
@@ -27,6 +28,12 @@ class Trial:
     steps: int
     settings: Mapping[str, str]
     device: str = "auto"
+
+    def require(self) -> None:
+        """Refuse the folder of a run, or of rows of a table."""
+        for name in (EXPERIMENT, "config.json"):
+            if (self.out / name).exists():
+                raise BadRun(f"{self.out} holds something else ({name}): choose another folder")
 
     def shared(self) -> dict[str, str]:
         """Return the settings of all trainings."""

@@ -9,6 +9,7 @@ from transduce.look.style import house_style
 from transduce.paper.finding import Picture
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -33,3 +34,13 @@ def svg(figure: "Figure") -> str:
     with house_style(), io.StringIO() as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
         return file.getvalue()
+
+
+def logarithmic(axes: "Axes") -> None:
+    """Make the vertical axis logarithmic, its ticks written as people write numbers."""
+    from matplotlib.ticker import LogLocator
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))  # others where these are too far apart
+    axes.yaxis.set_major_formatter("{x:,.10g}")
+    axes.yaxis.set_minor_formatter("")

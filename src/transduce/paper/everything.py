@@ -80,6 +80,7 @@ class Everything:
         self.data.require()
         for name in (*self._systems(), self._preset()):  # what is mistyped is refused at once
             settled(find_preset(name), self.settings, None)
+        choose_device(self.device)
         self._begin()
         with terminated_as_interrupted():
             return self._run(save, progress)

@@ -44,8 +44,8 @@ OF_THE_PAPER = (
     ),
 )
 COLUMNS = (
-    *("figure", "layer", "head", "looks", "share", "looking at all alike"),
-    *("from other words", "median head", "on all sentences", "alike there"),
+    *("figure", "layer", "head", "looks", "share", "uniform head"),
+    *("from other words", "median head", "on all sentences", "uniform there"),
 )
 # Words of a sentence that is looked for: with fewer little is distant, more are too small to read.
 SHORTEST, LONGEST = 12, 40
@@ -162,7 +162,7 @@ class Studio:
         said = (
             f"Figure 5: the two heads put {jobs.apart:.0%} of their weight on different words; the "
             f"median pair of that layer, {jobs.typical:.0%}. The job named is the one that a head "
-            "does most beyond one that looks at everything alike."
+            "does most beyond a uniform one."
         )
         data = asdict(jobs) | {"jobs": named}
         return Drawn(Picture(caption, svg(figure)), tuple(rows), said, data)
@@ -271,15 +271,15 @@ def _judged(figure: str, link: Link) -> str:
     share = link.shares[0]
     times = share / link.alike
     if times < 2:
-        verdict = "no phenomenon: the strongest head gives little more than one that looks alike"
+        verdict = "no phenomenon: the strongest head gives little more than a uniform one"
     elif share < 0.3:
         verdict = "weak"
     else:
         verdict = "clear" if link.median < share / 3 else "clear, and common to most heads"
     return (
         f"Figure {figure} is {verdict}: {share:.0%} at its strongest, {times:.1f} times what a "
-        f"head that looks at everything alike would give; from other words {link.others:.1%} go "
-        f"there, and the median head of the layer gives {link.median:.1%}."
+        f"uniform head would give; from other words {link.others:.1%} go there, "
+        f"and the median head of the layer gives {link.median:.1%}."
     )
 
 
@@ -288,5 +288,6 @@ def _scale(sentences: int, layers: Sequence[int], N: int, h: int) -> str:
     return (
         f"Chosen, not typical: the strongest of {where} of {N}, {h} heads each, in {sentences:,} "
         f"sentence{'s' if sentences > 1 else ''}; the last two columns are the same heads on all "
-        "of these. The paper drew layer 5 of 6 of a model trained on 4.5 million pairs."
+        "of these. A uniform head looks at everything alike. The paper drew layer 5 of 6 "
+        "of a model trained on 4.5 million pairs."
     )

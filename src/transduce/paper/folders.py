@@ -30,9 +30,17 @@ def require_experiment(folder: Path, before: str, now: str) -> None:
 def require_settings(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to go on with other settings."""
     for name in sorted({*before, *now}, key=lambda name: (name not in ENDS, name)):
-        old, new = before.get(name, "not set"), now.get(name, "not set")
+        old, new = before.get(name), now.get(name)
         if old != new:
-            raise BadRun(f"{folder} was begun with {name} = {old}, not {new}: {OTHERWISE}")
+            raise BadRun(f"{folder} {_begun_with(name, old, new)}: {OTHERWISE}")
+
+
+def _begun_with(name: str, old: object, new: object) -> str:
+    """Say how a setting differs from that which a folder was begun with; none: it is not set."""
+    if old is None:
+        return f"was begun without {name}, which is now {new}"
+    now = "which is now not set" if new is None else f"not {new}"
+    return f"was begun with {name} = {old}, {now}"
 
 
 def require_files(

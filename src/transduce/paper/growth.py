@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from transduce.look.style import COLOURS, MARKERS
 from transduce.paper.costs import Measured, Row
+from transduce.paper.drawing import logarithmic
 from transduce.paper.finding import Table
 from transduce.paper.fits import POINTS, Power, power, upper
 from transduce.paper.layers import D_K, TABLE_1
@@ -31,8 +32,8 @@ def tables(found: Measured) -> tuple[Table, ...]:
 
 def _exponents(found: Measured) -> Table:
     columns = (
-        *("layer", "d", "paper: operations", "one after the other", "power of n", "time"),
-        *("forward", "backward", "memory", "fitted for n"),
+        *("layer", "d", "paper: operations", "paper: sequential"),
+        *("paper: power of n", "time", "forward", "backward", "memory", "fitted for n"),
     )
     rows = []
     for row in found.rows:
@@ -115,8 +116,12 @@ def notes(found: Measured) -> list[str]:
         "Paths: the fewest layers through which the gradient of one end by the other is not 0, in "
         f"float64, up to n = {max(found.paths[0].n):,}; convolutions read nothing ahead there."
     )
+    blocks = (
+        "torch counts more than r n d of restricted self-attention: it is computed by whole blocks "
+        "of tokens, each with those on both its sides."
+    )
     verdicts = [*(_verdict(found, d) for d in plan.d), *_widths(found)]
-    return [*verdicts, how, parts, fits, reach, *_ended(found)]
+    return [*verdicts, how, parts, fits, blocks, reach, *_ended(found)]
 
 
 def _ended(found: Measured) -> list[str]:
@@ -134,14 +139,15 @@ def _verdict(found: Measured, d: int) -> str:
     fitted = {
         row.kind: row.power("seconds") for row in found.rows if row.d == d and not row.projected
     }
-    said, far = [], []
-    for kind, one in fitted.items():
-        expected = TABLE_1[kind].n
-        said.append(f"{kind} {_short(one) or 'none'} (paper {expected})")
-        if one is None or abs(one.exponent - expected) > NEAR:
-            far.append(kind)
-    end = f"farther than {NEAR} from it: {', '.join(far)}" if far else f"all within {NEAR}"
-    return f"Time grows with n to the power of, at d = {d}: {', '.join(said)}; {end}."
+    known = {kind: one.exponent for kind, one in fitted.items() if one is not None}
+    if not known:
+        return f"At d = {d} too few n were measured to tell how time grows."
+    said = [f"{kind} {one:.2f} (paper {TABLE_1[kind].n})" for kind, one in known.items()]
+    far = [kind for kind, one in known.items() if abs(one - TABLE_1[kind].n) > NEAR]
+    ends = [f"farther than {NEAR} from it: {', '.join(far)}" if far else f"all within {NEAR}"]
+    if unknown := [kind for kind in fitted if kind not in known]:
+        ends.append(f"too few n were measured of: {', '.join(unknown)}")
+    return f"Time at d = {d} grows with n to the power of: {', '.join(said)}; {'; '.join(ends)}."
 
 
 def _widths(found: Measured) -> list[str]:
@@ -175,10 +181,9 @@ def draw(found: Measured) -> "Figure":
     _draw_paths(panels[-1], found)
     for axes in panels:
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
+        logarithmic(axes)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.tick_params(axis="x", rotation=45)
-        axes.yaxis.set_major_formatter("{x:,.10g}")
         axes.set_xlabel("n (logarithmic)")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), fontsize=9)
     return figure

@@ -22,7 +22,7 @@ from transduce.errors import BadInput, BadRun
 from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.inputs import InputFile
-from transduce.machine import cores, terminated_as_interrupted
+from transduce.machine import choose_device, cores, terminated_as_interrupted
 from transduce.paper.budget import schedule
 from transduce.paper.folders import (
     require_experiment,
@@ -129,6 +129,7 @@ class Experiment:
             return
         settled(find_preset(self.preset), self.settings, None)
         require_new(self.folder)
+        choose_device(self.device)
         for file in self.files:  # what is wrong with trees is said before anything is trained
             with progress.track(f"reading {file.path}", None, "trees") as advance:
                 for _ in read_trees(file.path):

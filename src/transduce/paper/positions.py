@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from transduce.errors import BadInput
 from transduce.paper.claims import TEXTS, Trained, Trial, trained, write_pairs
-from transduce.paper.drawing import pictures
+from transduce.paper.drawing import logarithmic, pictures
 from transduce.paper.finding import Finding, Table
 from transduce.paper.forced import Estimate, Forced, forced, perplexity
 from transduce.paper.rows import Data
@@ -274,8 +274,7 @@ def draw(measured: Sequence[Measured], longest: int) -> "Figure":
     for axes in (left, right):
         axes.axvline(longest + 0.5, color=QUIET, linestyle=":")
         axes.set_xlabel("words of the longer side")
-    left.set_yscale("log")
-    left.yaxis.set_major_formatter("{x:,.10g}")
+    logarithmic(left)
     left.set_title("Perplexity, down is better (logarithmic)")
     right.set_title("BLEU, up is better")
     right.set_ylim(bottom=0)

@@ -3,6 +3,7 @@
 import base64
 import datetime as dt
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -24,6 +25,7 @@ LEAD = (
     "scaled down, and by how much, is said with each finding."
 )
 NAME = "report.html"
+COMMAND = re.compile("`([^`]+)`")
 SHORT = 9  # letters of a column's name that is not broken
 OWN = Path(__file__).parent / "page"
 SHARED = Path(__file__).parents[1] / "web" / "page"  # what every page shares
@@ -87,18 +89,25 @@ def page(findings: Sequence[Finding], left_out: Sequence[str] = ()) -> str:
 
 def _section(finding: Finding) -> str:
     text = html.escape
-    notes = "".join(f"<li>{text(note)}</li>" for note in finding.notes)
+    notes = "".join(f"<li>{_note(note)}</li>" for note in finding.notes)
+    first, *more = [*map(_table, finding.tables), ""]  # beside the paper's, and the details
     parts = [
         f'<section id="{text(finding.name)}">',
         f"<h2>{text(finding.title)}</h2>",
         f'<p class="said"><b>The paper</b> {text(finding.said)}</p>',
-        *map(_table, finding.tables),
+        first,
         f'<div class="notes"><b>What came out</b><ul>{notes}</ul></div>' if notes else "",
         *map(_picture, finding.pictures),
+        *more,
         _made(finding),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _note(note: str) -> str:
+    """Write a note, its commands as such."""
+    return COMMAND.sub(r"<code>\1</code>", html.escape(note))
 
 
 def _table(table: Table) -> str:

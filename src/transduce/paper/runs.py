@@ -142,6 +142,7 @@ class Experiment:
             return
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise BadSetting("rows are trained and translated in one process: leave torchrun away")
+        choose_device(self.device)  # what is not there is told before the corpus is prepared
         with terminated_as_interrupted():
             corpus = self._corpus(left[0], progress)
             test = self.test(corpus)

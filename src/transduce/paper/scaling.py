@@ -12,7 +12,7 @@ import torch
 
 from transduce.errors import BadSetting
 from transduce.paper.claims import Trained, Trial, trained
-from transduce.paper.drawing import pictures
+from transduce.paper.drawing import logarithmic, pictures
 from transduce.paper.finding import Finding, Table
 from transduce.paper.forced import Estimate
 from transduce.paper.rows import Data, Result
@@ -270,9 +270,7 @@ def draw_curves(results: Mapping[str, Result]) -> "Figure":
             marker=MARKERS[place],
             label=WORDS[name],
         )
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:,.10g}")
-    axes.yaxis.set_minor_formatter("{x:,.10g}")
+    logarithmic(axes)
     axes.set(xlabel="training step", ylabel="perplexity")
     axes.set_title("Validation perplexity, down is better (logarithmic)")
     axes.legend()

@@ -72,8 +72,12 @@ class Resampled:
         return middle(self.of[name].tolist())
 
     def difference(self, name: str, base: str) -> Interval:
-        """Return the 95% interval of how far a system lies above another."""
-        return middle((self.of[name] - self.of[base]).tolist())
+        """Return the 95% interval of how far a system lies above another.
+
+        In the decimals that are told: what would read as 0 is no difference.
+        """
+        low, high = middle((self.of[name] - self.of[base]).tolist())
+        return round(low, 2) + 0.0, round(high, 2) + 0.0  # and -0.0 is 0.0
 
     def correlation(self, paper: Mapping[str, float]) -> Correlation | None:
         """Return the rank correlation with what the paper has, or nothing where there is none."""

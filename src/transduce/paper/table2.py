@@ -11,7 +11,7 @@ from transduce.errors import BadSetting
 from transduce.look.style import COLOURS, MARKERS, drawable
 from transduce.machine import choose_device
 from transduce.paper.budget import PAPERS_STEPS, Budget, averaged, schedule, scheduled
-from transduce.paper.drawing import pictures
+from transduce.paper.drawing import logarithmic, pictures
 from transduce.paper.facts import TABLE_2, System
 from transduce.paper.finding import Finding, Table
 from transduce.paper.rows import Data, Result, Row
@@ -193,7 +193,7 @@ def _verdict(first: str, results: Mapping[str, Result], resampled: Resampled) ->
             low, high = resampled.difference(first, name)
             verdict = "ahead of" if low > 0 else "behind" if high < 0 else "not told apart from"
             lead = results[first].bleu - results[name].bleu
-            said.append(f"{verdict} {name}: {lead:+.2f} BLEU ({low:+.2f} to {high:+.2f})")
+            said.append(f"{verdict} {name}: {lead:+z.2f} BLEU ({low:+.2f} to {high:+.2f})")
     return [f"{first} is {'; '.join(said)}; 95% intervals of paired samples."] if said else []
 
 
@@ -249,9 +249,8 @@ def draw(results: Mapping[str, Result]) -> "Figure":
             axes.plot(x, y, color=colour, marker=marker, label=drawable(result.name))
         axes.set_xlabel("seconds of training")
         axes.set_xlim(left=0)
-    left.set(title="Perplexity (logarithmic), down is better", yscale="log")
-    for ticks in (left.yaxis.set_major_formatter, left.yaxis.set_minor_formatter):
-        ticks("{x:,.10g}")
+    logarithmic(left)
+    left.set(title="Perplexity (logarithmic), down is better")
     right.set(title="BLEU (greedy), up is better")
     right.set_ylim(bottom=0)
     right.legend()

@@ -7,7 +7,7 @@ from transduce.paper.facts import TABLE_4
 from transduce.paper.finding import Finding, Picture, Table
 from transduce.paper.parsers import GOLD, PARSED, PARSER, Experiment, Result, Scores
 from transduce.parsing.drawing import draw
-from transduce.parsing.trees import Tree, read_trees
+from transduce.parsing.trees import Tree, read_trees, unescaped
 from transduce.progress import Progress, duration
 
 SHOWN = range(8, 15)  # words of the sentence whose tree is drawn
@@ -36,8 +36,9 @@ def table4(experiment: Experiment, progress: Progress) -> Finding:
 
 def _beside(experiment: Experiment, result: Result) -> Table:
     theirs = tuple((one.name, one.training, "WSJ section 23", f"{one.F1}") for one in TABLE_4)
+    layers = result.model["N"]
     ours = (
-        f"Transformer, {result.model['N']} layers, d_model {result.model['d_model']}: here",
+        f"Transformer, {layers} layer{'s' * (layers > 1)}, d_model {result.model['d_model']}: here",
         f"{experiment.train.name}, {result.trees:,} trees",
         experiment.test.name,
         f"{result.test.all.f1:.2f}",
@@ -75,7 +76,10 @@ def _notes(experiment: Experiment, result: Result) -> tuple[str, ...]:
     written = "XX, its tag masked" if experiment.masked else "its tag, which the parser predicts"
     both = f"{experiment.folder / GOLD} {experiment.folder / PARSED}"
     notes = [
-        "Other trees than the paper's, so the numbers stand beside each other and do not compete.",
+        (
+            f"F1 {test.all.f1:.2f} on {test.sentences:,} test sentences. The trees are not the "
+            "paper's, so the numbers stand beside each other and do not compete."
+        ),
         (
             f"{result.steps:,} steps of {recipe['batch_tokens']:,} tokens a side in "
             f"{duration(result.seconds)}; the paper does not tell how long it trained its parser. "
@@ -111,5 +115,5 @@ def _pictures(experiment: Experiment) -> tuple[Picture, ...]:
 
 def _caption(gold: Tree, guess: Tree) -> str:
     right = "as a person drew it" if gold == guess else "not quite as a person drew it"
-    words = itertools.islice(guess.words(), 6)
-    return f"What the parser made of “{' '.join(words)} …”, {right}"
+    words = " ".join(unescaped(word) for word in itertools.islice(guess.words(), 6))
+    return f"What the parser made of “{words} …”, {right}"

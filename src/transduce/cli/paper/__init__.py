@@ -1,5 +1,6 @@
 """`transduce paper`: one file an experiment."""
 
+import inspect
 from types import ModuleType
 
 import typer
@@ -29,6 +30,15 @@ MODULES: tuple[ModuleType, ...] = (
     *(table1, table2, table3, table4, figures),
     *(scaling, positions, smoothing, all_, report),
 )
+
+
+def flowing(text: str) -> str:
+    """Join the lines of each paragraph: a terminal breaks them where it ends."""
+    return "\n\n".join(" ".join(one.split()) for one in inspect.cleandoc(text).split("\n\n"))
+
+
 for module in MODULES:
     name = module.__name__.rpartition(".")[2]
-    app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
+    command = getattr(module, name)
+    about = flowing(command.__doc__)
+    app.command(name.rstrip("_"), help=about, epilog=module.EXAMPLES)(command)

@@ -24,7 +24,7 @@ def figures(
     sentences: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SENTENCE]...", help="What it reads. Default: the paper's, for English."
+            metavar="SENTENCE", help="What it reads. Default: the paper's, for English."
         ),
     ] = None,
     *,
@@ -47,7 +47,7 @@ def figures(
 
     Heads and sentences are chosen by how strongly they show it, and the table says how strongly.
     """
-    from transduce.cli.paper.shown import show
+    from transduce.cli.paper.shown import require, show
     from transduce.paper.figures import figures as draw
     from transduce.progress import for_people
 
@@ -60,4 +60,5 @@ def figures(
         given = list(itertools.islice(open_lines(text), lines))
         if not given:
             raise BadInput(f"{text} is empty: expected a sentence a line")
+    require(out)
     show(draw(run, given, for_people(), found=text is not None, layer=layer), out)

@@ -15,7 +15,7 @@ transduce paper report t1 t2 t3 --out report.html
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Folders that findings were written to, by --out."),
+        typer.Argument(metavar="DIR", help="Folders that findings were written to, by --out."),
     ],
     *,
     out: Annotated[

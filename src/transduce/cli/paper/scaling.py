@@ -51,7 +51,7 @@ def scaling(
 
     The same command again goes on where it was stopped.
     """
-    from transduce.cli.paper.shown import show
+    from transduce.cli.paper.shown import require, show
     from transduce.paper.scaling import WIDTHS
     from transduce.paper.scaling import scaling as measure
     from transduce.progress import for_people
@@ -60,6 +60,7 @@ def scaling(
         sizes = [int(one) for one in widths.split(",")] if widths else list(WIDTHS)
     except ValueError:
         raise BadInput(f"--widths {widths}: expected numbers such as 4,64,512") from None
+    require(out)
     if not train:
         show(measure(sizes, None, None, for_people()), out)
         return

@@ -45,12 +45,13 @@ def table1(
 
     The powers of n that large n show stand beside the paper's O().
     """
-    from transduce.cli.paper.shown import show
+    from transduce.cli.paper.shown import require, show
     from transduce.paper.costs import Plan
     from transduce.paper.table1 import table1 as measure
     from transduce.progress import for_people
 
     plan = Plan(n=_lengths(n), d=_numbers("d", d), k=k, r=r, batch=batch, seconds=seconds)
+    require(out)
     show(measure(plan, device, for_people()), out)
 
 

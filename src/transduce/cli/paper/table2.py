@@ -46,8 +46,9 @@ def table2(
 ) -> None:
     """Train the Transformer and the models it replaced, for the same time or steps each.
 
-    BLEU, training FLOPs and time, beside the paper's. A time is that of steps alone: validating
-    and saving do not count. Ctrl-C saves.
+    BLEU, training FLOPs and time, beside the paper's. A budget is 100,000 steps unless --steps or
+    --time says otherwise; a time is that of steps alone: validating and saving do not count.
+    Ctrl-C saves.
     """
     from transduce.cli.paper.shown import show
     from transduce.paper import table2 as experiment

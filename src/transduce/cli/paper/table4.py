@@ -48,7 +48,8 @@ def table4(
 ) -> None:
     """Train a parser on trees, choose its weights, and score it once beside the paper's.
 
-    Labelled precision, recall and F1 are what EVALB finds with Collins' settings. Ctrl-C saves.
+    Labelled precision, recall and F1 are what EVALB finds with Collins' settings. Without --steps
+    or --time the preset says how long it trains. Ctrl-C saves.
     """
     from transduce.cli.paper.shown import show
     from transduce.paper.parsers import Experiment

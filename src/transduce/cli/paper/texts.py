@@ -68,9 +68,11 @@ def trial_of(
     seed: int | None,
     device: str,
 ) -> "Trial":
-    """Return how to train."""
+    """Return how to train, in a folder that holds nothing else."""
     from transduce.paper.claims import Trial
 
     settings, _, _ = settings_of(set_, None, None, seed)
     usual = POCKET if source is None else {}
-    return Trial(out=out, preset=preset, steps=steps, settings=usual | settings, device=device)
+    trial = Trial(out=out, preset=preset, steps=steps, settings=usual | settings, device=device)
+    trial.require()
+    return trial
