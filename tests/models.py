@@ -1,11 +1,12 @@
 """Small models and batches that several tests share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from transduce.batches import Batch, Ints, SelfView, make_batch, pack
 from transduce.cache import Cache
@@ -18,7 +19,7 @@ from transduce.engines.pytorch import TorchEngine, transformer
 from transduce.folder import RunConfig
 from transduce.hypotheses import Hypothesis, Job
 from transduce.model import Transformer
-from transduce.subwords import EOS, Codec
+from transduce.subwords import BOS, EOS, Codec
 from transduce.transducer import Transducer
 from transduce.translator import Translator
 
@@ -97,6 +98,54 @@ def filled_cache(model: Transformer, sources: Sequence[Ints], hypotheses: int, s
         model.remembered(model.encode(pack(sources).to(device))),
     )
     return cache
+
+
+def with_a_token_changed(
+    model: Transducer, length: int = 9, place: int = 5
+) -> tuple[Tensor, Tensor]:
+    """Return the logits of a sentence, before and after one of its tokens is another.
+
+    It is an input of the decoder from the position after `place` on. (length, V) each.
+    """
+    (source, target), *rest = pairs_of([(7, length), (4, length), (9, 3)])
+    changed = target.copy()
+    changed[place] = (changed[place] - 4 + 1) % 46 + 4
+    before, after = (
+        logits_by_sentence(model, make_batch([(source, one), *rest]))[0]
+        for one in (target, changed)
+    )
+    return before, after
+
+
+def together_and_alone(
+    model: Transducer, lengths: Sequence[tuple[int, int]]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the logits of each sentence of a batch, and those that it has in one of its own."""
+    pairs = pairs_of(list(lengths))
+    together = logits_by_sentence(model, make_batch(pairs))
+    for pair, logits in zip(pairs, together, strict=True):
+        yield logits, logits_by_sentence(model, make_batch([pair]))[0]
+
+
+def stepped(model: Transducer, pairs: list[tuple[Ints, Ints]], k: int) -> list[Tensor]:
+    """Return the logits of each step over given targets, k alike hypotheses of each. (R, V)."""
+    sources, lengths = [source for source, _ in pairs], [len(source) for source, _ in pairs]
+    cache = model.cache(len(pairs), k, (max(lengths), 1))
+    places = [(slot, i) for slot, length in enumerate(lengths) for i in range(length)]
+    slot, position = torch.tensor(places).unbind(1)
+    rows = model.remembered(model.encode(pack(sources)))
+    slots = torch.arange(len(pairs))
+    cache.put(slots, torch.tensor(lengths, dtype=torch.int32), (slot, position), rows)
+    tokens = torch.full((len(pairs) * k,), BOS)
+    found = []
+    for step in range(len(pairs[0][1])):
+        cache.grow(max(lengths), step + 1)
+        cache.begin_step(max(lengths), step + 1)
+        found.append(model.step(tokens, torch.full_like(tokens, step), cache))
+        parents = torch.arange(k).flip(0).expand(len(pairs), k)  # alike, so any order will do
+        cache.end_step(parents, torch.ones(len(pairs), dtype=torch.bool))
+        tokens = torch.tensor([int(target[step]) for _, target in pairs]).repeat_interleave(k)
+    return found
 
 
 def search(

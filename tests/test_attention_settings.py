@@ -15,13 +15,15 @@ from torch import Tensor
 
 from models import (
     batch_of,
-    filled_cache,
     logits_by_sentence,
     pairs_of,
     part_of,
     search,
     sentence,
     small_model,
+    stepped,
+    together_and_alone,
+    with_a_token_changed,
 )
 from plain import plain_search
 from reference import distance
@@ -35,7 +37,6 @@ from transduce.errors import BadSetting
 from transduce.model import Transformer
 from transduce.packing import pack
 from transduce.restricted import BLOCK, neighbours, restricted
-from transduce.subwords import BOS
 
 SETTINGS: list[dict[str, Any]] = [
     {"scaled": False},
@@ -232,11 +233,7 @@ def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were(
     changes: dict[str, Any],
 ) -> None:
     model = small_model(**changes)
-    (source, target), *rest = pairs_of([(7, 60), (4, 60), (9, 3)])
-    changed = target.copy()
-    changed[40] = (changed[40] - 4 + 1) % 46 + 4  # an input from position 41 on
-    before = logits_by_sentence(model, make_batch([(source, target), *rest]))[0]
-    after = logits_by_sentence(model, make_batch([(source, changed), *rest]))[0]
+    before, after = with_a_token_changed(model, 60, 40)
     assert torch.equal(before[:41], after[:41])
     assert not torch.allclose(before[41:], after[41:])
 
@@ -244,11 +241,10 @@ def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were(
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
 def test_a_sentence_alone_and_beside_others_has_the_same_outputs(changes: dict[str, Any]) -> None:
     model = small_model(**changes)
-    pairs = pairs_of([(3, 9), (50, 70), (1, 1), (9, 9), (50, 3), (12, 70)])
-    together = logits_by_sentence(model, make_batch(pairs))
-    for pair, logits in zip(pairs, together, strict=True):
-        (alone,) = logits_by_sentence(model, make_batch([pair]))
-        torch.testing.assert_close(logits, alone, rtol=1e-4, atol=1e-5)
+    for together, alone in together_and_alone(
+        model, [(3, 9), (50, 70), (1, 1), (9, 9), (50, 3), (12, 70)]
+    ):
+        torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
@@ -257,15 +253,8 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(changes: dict[str
     pairs = pairs_of([(3, 12), (5, 12), (9, 12)])
     forced = logits_by_sentence(model, make_batch(pairs))
     with torch.inference_mode():
-        cache = filled_cache(model, [source for source, _ in pairs], hypotheses=1, steps=12)
-        tokens = torch.full((3,), BOS)
-        for step in range(12):
-            cache.begin_step(9, step + 1)
-            logits = model.step(tokens, torch.full((3,), step), cache)
-            cache.end_step(torch.zeros(3, 1, dtype=torch.int64), torch.ones(3, dtype=torch.bool))
-            for row in range(3):
-                torch.testing.assert_close(logits[row], forced[row][step], rtol=1e-4, atol=1e-5)
-            tokens = torch.tensor([int(target[step]) for _, target in pairs])
+        found = stepped(model, pairs, 1)
+    torch.testing.assert_close(torch.stack(found, dim=1), torch.stack(forced), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)

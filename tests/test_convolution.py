@@ -14,11 +14,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import batch_of, logits_by_sentence, pairs_of, part_of, search, sentence
+from models import (
+    batch_of,
+    logits_by_sentence,
+    pairs_of,
+    part_of,
+    search,
+    sentence,
+    stepped,
+    together_and_alone,
+    with_a_token_changed,
+)
 from transduce.architecture import count_parameters
 from transduce.baselines.convolution import Convolution, Neighbours, taps
 from transduce.baselines.states import States
-from transduce.batches import Ints, make_batch
+from transduce.batches import make_batch
 from transduce.batches import pack as lay
 from transduce.bench.flops import flops
 from transduce.config import ModelConfig, SearchConfig
@@ -28,7 +38,6 @@ from transduce.linear import Linear
 from transduce.loss import loss
 from transduce.packing import pack
 from transduce.presets import BASELINES, preset
-from transduce.subwords import BOS
 from transduce.transducer import Transducer
 
 both = pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -89,11 +98,7 @@ def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were(
     architecture: str,
 ) -> None:
     model = small(architecture)
-    (source, target), *rest = pairs_of([(7, 9), (4, 9), (9, 3)])
-    changed = target.copy()
-    changed[5] = (changed[5] - 4 + 1) % 46 + 4  # an input from position 6 on
-    before = logits_by_sentence(model, make_batch([(source, target), *rest]))[0]
-    after = logits_by_sentence(model, make_batch([(source, changed), *rest]))[0]
+    before, after = with_a_token_changed(model)
     assert torch.equal(before[:6], after[:6])
     assert not torch.allclose(before[6:], after[6:])
 
@@ -117,11 +122,9 @@ def test_every_source_token_counts(architecture: str) -> None:
 def test_a_sentence_alone_and_beside_others_has_the_same_outputs(
     architecture: str, lengths: list[tuple[int, int]]
 ) -> None:
-    model, pairs = small(architecture), pairs_of(lengths)
-    together = logits_by_sentence(model, make_batch(pairs))
-    for pair, logits in zip(pairs, together, strict=True):
-        (alone,) = logits_by_sentence(model, make_batch([pair]))
-        torch.testing.assert_close(logits, alone, rtol=1e-4, atol=1e-5)
+    model = small(architecture)
+    for together, alone in together_and_alone(model, lengths):
+        torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
 
 
 def loss_and_gradients(model: Transducer, batch: Any) -> tuple[Tensor, list[Tensor]]:
@@ -173,26 +176,6 @@ def test_every_parameter_of_a_tiny_model_has_the_gradient_of_finite_differences(
 
         torch.manual_seed(0)
         assert torch.autograd.gradcheck(of, values, fast_mode=True)
-
-
-def stepped(model: Transducer, pairs: list[tuple[Ints, Ints]], k: int) -> list[Tensor]:
-    """Return the logits of each step, each sentence in a slot with k equal hypotheses."""
-    lengths = [len(source) for source, _ in pairs]
-    cache = model.cache(len(pairs), k, (max(lengths), 1))
-    places = torch.tensor([(slot, i) for slot, n in enumerate(lengths) for i in range(n)])
-    slot, position = places.unbind(1)
-    run = lay([source for source, _ in pairs])
-    rows = model.remembered(model.encode(run))
-    cache.put(torch.arange(len(pairs)), torch.tensor(lengths).int(), (slot, position), rows)
-    tokens, found = torch.full((len(pairs) * k,), BOS), []
-    for step in range(len(pairs[0][1])):
-        cache.grow(max(lengths), step + 1)
-        cache.begin_step(max(lengths), step + 1)
-        found.append(model.step(tokens, torch.full_like(tokens, step), cache))
-        parents = torch.arange(k).flip(0).expand(len(pairs), k)  # alike, so any order will do
-        cache.end_step(parents, torch.ones(len(pairs), dtype=torch.bool))
-        tokens = torch.tensor([int(target[step]) for _, target in pairs]).repeat_interleave(k)
-    return found
 
 
 @both

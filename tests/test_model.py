@@ -10,11 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from models import batch_of, filled_cache, logits_by_sentence, pairs_of, sentence, small_model
+from models import (
+    batch_of,
+    logits_by_sentence,
+    pairs_of,
+    sentence,
+    small_model,
+    stepped,
+    together_and_alone,
+    with_a_token_changed,
+)
 from transduce.batches import make_batch, pack
 from transduce.config import ModelConfig
 from transduce.model import Transformer
-from transduce.subwords import BOS, EOS
+from transduce.subwords import EOS
 from transduce.transducer import Embedding, dropped, sinusoids
 
 
@@ -66,11 +75,7 @@ def test_norms_stand_after_each_sublayer_and_nowhere_else() -> None:
 
 def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were() -> None:
     model = small_model()
-    (source, target), *rest = pairs_of([(7, 9), (4, 9), (9, 3)])
-    changed = target.copy()
-    changed[5] = (changed[5] - 4 + 1) % 46 + 4  # an input from position 6 on
-    before = logits_by_sentence(model, make_batch([(source, target), *rest]))[0]
-    after = logits_by_sentence(model, make_batch([(source, changed), *rest]))[0]
+    before, after = with_a_token_changed(model)
     assert torch.equal(before[:6], after[:6])
     assert not torch.allclose(before[6:], after[6:])
 
@@ -81,11 +86,8 @@ def test_a_sentence_alone_and_beside_others_has_the_same_outputs(
     lengths: list[tuple[int, int]],
 ) -> None:
     model = small_model()
-    pairs = pairs_of(lengths)
-    together = logits_by_sentence(model, make_batch(pairs))
-    for pair, logits in zip(pairs, together, strict=True):
-        (alone,) = logits_by_sentence(model, make_batch([pair]))
-        torch.testing.assert_close(logits, alone, rtol=1e-4, atol=1e-5)
+    for together, alone in together_and_alone(model, lengths):
+        torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("changes", [{}, {"d_k": 4}, {"positions": "learned"}, {"N_decoder": 1}])
@@ -94,15 +96,8 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(changes: dict[str
     pairs = pairs_of([(3, 10), (5, 10), (9, 10)])
     forced = logits_by_sentence(model, make_batch(pairs))
     with torch.inference_mode():
-        cache = filled_cache(model, [source for source, _ in pairs], hypotheses=1, steps=10)
-        tokens = torch.full((3,), BOS)
-        for step in range(10):
-            cache.begin_step(9, step + 1)
-            logits = model.step(tokens, torch.full((3,), step), cache)
-            cache.end_step(torch.zeros(3, 1, dtype=torch.int64), torch.ones(3, dtype=torch.bool))
-            for row in range(3):
-                torch.testing.assert_close(logits[row], forced[row][step], rtol=1e-4, atol=1e-5)
-            tokens = torch.tensor([int(target[step]) for _, target in pairs])
+        found = stepped(model, pairs, 1)
+    torch.testing.assert_close(torch.stack(found, dim=1), torch.stack(forced), rtol=1e-4, atol=1e-5)
 
 
 def test_attention_weights_come_from_every_layer_and_head() -> None:

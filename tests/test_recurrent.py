@@ -13,7 +13,16 @@ from conftest import TINY, CommandLine, options, threads_kept
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import batch_of, logits_by_sentence, pairs_of, search, sentence
+from models import (
+    batch_of,
+    logits_by_sentence,
+    pairs_of,
+    search,
+    sentence,
+    stepped,
+    together_and_alone,
+    with_a_token_changed,
+)
 from transduce.additive import additive_scores
 from transduce.architecture import build, count_parameters
 from transduce.baselines.lstm import LSTM, Steps, sequence, spread, taken
@@ -183,11 +192,7 @@ def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were(
     changes: dict[str, Any],
 ) -> None:
     model = recurrent(**changes)
-    (source, target), *rest = pairs_of([(7, 9), (4, 9), (9, 3)])
-    changed = target.copy()
-    changed[5] = (changed[5] - 4 + 1) % 46 + 4  # an input from position 6 on
-    before = logits_by_sentence(model, make_batch([(source, target), *rest]))[0]
-    after = logits_by_sentence(model, make_batch([(source, changed), *rest]))[0]
+    before, after = with_a_token_changed(model)
     assert torch.equal(before[:6], after[:6])
     assert not torch.allclose(before[6:], after[6:])
 
@@ -208,11 +213,8 @@ def test_a_sentence_alone_and_beside_longer_ones_has_the_same_outputs(
     changes: dict[str, Any],
 ) -> None:
     model = recurrent(**changes)
-    pairs = pairs_of([(5, 7), (1, 9), (11, 2), (4, 4), (4, 12)])
-    together = logits_by_sentence(model, make_batch(pairs))
-    for pair, logits in zip(pairs, together, strict=True):
-        (alone,) = logits_by_sentence(model, make_batch([pair]))
-        torch.testing.assert_close(logits, alone, rtol=1e-4, atol=1e-5)
+    for together, alone in together_and_alone(model, [(5, 7), (1, 9), (11, 2), (4, 4), (4, 12)]):
+        torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
 
 
 def filled(model: Recurrent, sources: list[Any]) -> States:
@@ -244,16 +246,8 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(
     pairs = pairs_of([(3, 10), (5, 10), (9, 10)])
     forced = logits_by_sentence(model, make_batch(pairs))
     with torch.inference_mode():
-        model = kept(model)
-        cache = filled(model, [source for source, _ in pairs])
-        tokens = torch.full((3,), BOS)
-        for step in range(10):
-            cache.begin_step(9, step + 1)
-            logits = model.step(tokens, torch.full((3,), step), cache)
-            cache.end_step(torch.zeros(3, 1, dtype=torch.int64), torch.ones(3, dtype=torch.bool))
-            for row in range(3):
-                torch.testing.assert_close(logits[row], forced[row][step], rtol=1e-4, atol=1e-5)
-            tokens = torch.tensor([int(target[step]) for _, target in pairs])
+        found = stepped(kept(model), pairs, 1)
+    torch.testing.assert_close(torch.stack(found, dim=1), torch.stack(forced), rtol=1e-4, atol=1e-5)
 
 
 def test_a_packed_model_still_scores_whole_sentences() -> None:

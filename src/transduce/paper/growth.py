@@ -73,9 +73,14 @@ def _sizes(found: Measured, title: str, value: Callable[[Passed], float]) -> Tab
     columns = ("layer", "d", *(f"n = {n:,}" for n in ns))
     rows = []
     for row in found.rows:
-        values = {n: f"{value(one):,.3g}" for n, one in zip(row.n, row.passes, strict=True)}
+        values = {n: _readable(value(one)) for n, one in zip(row.n, row.passes, strict=True)}
         rows.append((row.name, str(row.d), *(values.get(n, "") for n in ns)))
     return Table(title, columns, tuple(rows))
+
+
+def _readable(number: float) -> str:
+    """Write a number with three digits, a large one whole."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
 def _memory(found: Measured) -> str:
