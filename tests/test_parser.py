@@ -315,3 +315,10 @@ def test_a_run_copied_elsewhere_still_parses(run: Path, tmp_path: Path) -> None:
     dataclasses.replace(config, search=config.search.replace(beam=2)).save(copy)
     with threads_kept():
         assert Parser.load(copy, device="cpu")("a dog sees it.").words()[-1] == "."
+
+
+def test_a_parser_that_is_not_there_is_told_how_to_come_by(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    error = cli("parse", tmp_path / "none", "A word.").error
+    assert error.endswith("`transduce paper table4` trains one")

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from transduce.engines.pytorch import TorchEngine
-from transduce.errors import BadInput
+from transduce.errors import BadInput, BadRun
 from transduce.folder import RunConfig, weights_file
 from transduce.hypotheses import Engine, Ints, Job
 from transduce.parsing.constraint import well_formed
@@ -46,6 +46,8 @@ class Parser:
     def load(cls, run: str | Path, *, device: str = "auto") -> Self:
         """Load the parser of a run folder."""
         run = Path(run)
+        if not run.exists():
+            raise BadRun(f"there is no parser {run}: `transduce paper table4` trains one")
         config = RunConfig.load(run)
         config.require("parsing", run)
         codec, lexicon = Codec.load(run / "subwords.json"), Lexicon.load(run / "lexicon.json")
