@@ -143,12 +143,16 @@ FAST = {
 BASELINES = {
     "recurrent": recurrent(TABLE_3["base"], N=4, cells=704, lr_scale=4.0),
     "recurrent-small": recurrent(SMALL["small"], N=3, cells=280, lr_scale=2.0),
+    "recurrent-tiny": recurrent(SMALL["tiny"], N=2, cells=128, lr_scale=2.0),
     # Gehring et al. 2017: their 512 units and width 3, 12 layers of their 15 and 20.
     "convs2s": convolutional(
         TABLE_3["base"], lr_scale=2.0, architecture="convs2s", positions="learned", N=12, d_ff=512
     ),
     "convs2s-small": convolutional(
         SMALL["small"], lr_scale=2.0, architecture="convs2s", positions="learned", N=6, d_ff=256
+    ),
+    "convs2s-tiny": convolutional(
+        SMALL["tiny"], lr_scale=2.0, architecture="convs2s", positions="learned", N=4, d_ff=128
     ),
     # Kalchbrenner et al. 2016: their 30 blocks, 6 sets of 5, each half as wide inside.
     "bytenet": convolutional(
@@ -168,6 +172,15 @@ BASELINES = {
         N=15,
         d_model=320,
         d_ff=160,
+    ),
+    "bytenet-tiny": convolutional(
+        SMALL["tiny"],
+        lr_scale=2.0,
+        architecture="bytenet",
+        positions="none",
+        N=10,
+        d_model=160,
+        d_ff=80,
     ),
 }
 

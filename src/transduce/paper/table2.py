@@ -38,7 +38,7 @@ KINDS = {  # what stands for which system of the paper's
 }
 SYSTEMS = {
     "cuda": ("base", "recurrent", "convs2s", "bytenet"),
-    "cpu": ("small", "recurrent-small", "convs2s-small", "bytenet-small"),
+    "cpu": ("tiny", "recurrent-tiny", "convs2s-tiny", "bytenet-tiny"),
 }
 AVERAGED = 5  # checkpoints (6.1)
 VALIDATIONS, SAVES = 8, 15  # of a training: the last 5 checkpoints are of its last third
