@@ -286,9 +286,10 @@ def test_a_baseline_has_about_as_many_weights_as_the_transformer_beside_it(name:
         return count_parameters(model) - model.d_model * model.target_vocabulary
 
     chosen = preset(name)
-    beside = preset("small" if name.endswith("small") else "base")
+    size = name.partition("-")[2]
+    beside = preset(size or "base")
     assert inside(chosen.model) == pytest.approx(inside(beside.model), rel=0.1)
-    if not name.endswith("small"):
+    if not size:
         assert 60e6 <= count_parameters(chosen.model) <= 66e6
     assert chosen.train.steps == beside.train.steps
     assert chosen.train.batch_tokens == beside.train.batch_tokens

@@ -358,7 +358,11 @@ def test_a_setting_that_means_nothing_is_refused(name: str, value: object, expec
 
 @pytest.mark.parametrize(
     ("name", "beside", "vocabulary"),
-    [("recurrent", "base", 37_000), ("recurrent-small", "small", 8_000)],
+    [
+        ("recurrent", "base", 37_000),
+        ("recurrent-small", "small", 8_000),
+        ("recurrent-tiny", "tiny", 8_000),
+    ],
 )
 def test_a_preset_is_as_large_as_the_transformer_it_stands_beside(
     name: str, beside: str, vocabulary: int

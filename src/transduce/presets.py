@@ -152,7 +152,7 @@ BASELINES = {
         SMALL["small"], lr_scale=2.0, architecture="convs2s", positions="learned", N=6, d_ff=256
     ),
     "convs2s-tiny": convolutional(
-        SMALL["tiny"], lr_scale=2.0, architecture="convs2s", positions="learned", N=4, d_ff=128
+        SMALL["tiny"], lr_scale=2.0, architecture="convs2s", positions="learned", N=4, d_ff=120
     ),
     # Kalchbrenner et al. 2016: their 30 blocks, 6 sets of 5, each half as wide inside.
     "bytenet": convolutional(
