@@ -52,8 +52,8 @@ def train(
         str | None,
         typer.Option(
             help="tiny, small, base, big, a fast one (tiny-3-1, small-4-1, base-12-1), a row of "
-            "Table 3, or a baseline (recurrent, convs2s, bytenet; each with -small too). Default: "
-            "by data and machine."
+            "Table 3, or a baseline (recurrent, convs2s, bytenet; each with -small and -tiny). "
+            "Default: by data and machine."
         ),
     ] = None,
     set_: Annotated[
