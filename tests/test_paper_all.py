@@ -91,7 +91,7 @@ def test_an_experiment_that_cannot_be_done_leaves_the_others(
     assert saved == [name for name in asked if name != "smoothing"]
     assert "smoothing: it cannot be done" in left_out
     assert left_out[0].startswith("table4: no trees")
-    assert any(one.startswith("table2: no time was left for small") for one in left_out)
+    assert any(one.startswith("table2: no time was left for tiny") for one in left_out)
 
 
 def test_what_does_not_fit_is_left_out_and_said(
