@@ -6,12 +6,13 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint types unit browser format clean
+.PHONY: help demo test test-gpu faults lint types unit browser format clean
 
 help:
 	@echo "make demo      install into $(VENV), train on the corpus that comes along, translate, show"
 	@echo "make test      install into $(VENV), lint, type-check, test; installs Chromium if root on Debian"
 	@echo "make test-gpu  test what needs a GPU, with what is installed"
+	@echo "make faults    inject faults by the hundred and count; KIND=kills for one kind, COUNT=50 for fewer"
 	@echo "make format    format the code, and lead the links of docs/paper.md to their lines"
 	@echo "make clean     remove what these commands made in this folder"
 
@@ -64,6 +65,10 @@ browser:
 # With the torch that fits the machine's driver: $(VENV) has it, or the machine itself.
 test-gpu:
 	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m pytest -m gpu tests/test_gpu*.py
+
+# The long form of tests/faults: an hour or more, with its counts.
+faults: $(VENV)/dev
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m faults $(KIND) $(if $(COUNT),--count $(COUNT))
 
 format: $(VENV)/dev
 	@$(BIN)/ruff check --fix .

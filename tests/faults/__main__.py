@@ -1,0 +1,46 @@
+"""`python -m faults [KIND…] [--count N] [--seed S] [--out DIR]`: the long form, with its counts."""
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+# Each is a module with `COUNT`, how many the long form injects, and
+# `inject(count, seed, folder) -> list[Count]`, which works in an empty folder.
+KINDS = {
+    "kills": "kill -9 of training at random instants",
+    "signals": "SIGTERM, SIGINT, SIGHUP at random instants",
+    "places": "odd environments: locale C, no HOME, no terminal, few open files, two processes",
+    "disk": "a full disk, failing fsync and rename, at every write",
+    "corruption": "bit flips and truncation in every file",
+    "workers": "workers that die, hang or are slow",
+    "numbers": "NaN, infinite and exploding losses and gradients",
+    "fuzz": "coverage-guided bytes into everything that reads",
+    "overload": "the service at twice what it can take",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("--count", type=int, help="how many; each kind has its own default")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("runs/faults"))
+    given = parser.parse_args()
+    if unknown := [kind for kind in given.kinds if kind not in KINDS]:
+        parser.error(f"no kind of fault is called {unknown[0]}: expected {', '.join(KINDS)}")
+    broken = 0
+    for kind in given.kinds or KINDS:
+        print(f"== {kind}: {KINDS[kind]}", flush=True)
+        folder = given.out / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        module = importlib.import_module(f"faults.{kind}")
+        for count in module.inject(given.count or module.COUNT, given.seed, folder):
+            count.keep(folder / f"{count.promise.split(':')[0].replace(' ', '-')}.json")
+            print(count.told(), flush=True)
+            broken += len(count.broken)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
