@@ -31,6 +31,7 @@ from transduce import additive
 from transduce.additive import additive_scores
 from transduce.attention import CrossAttention, SelfAttention, attention
 from transduce.batches import CrossView, Ranges, SelfView, make_batch, reach
+from transduce.cache import Cache
 from transduce.config import ModelConfig, SearchConfig
 from transduce.engine import Objective
 from transduce.errors import BadSetting
@@ -271,6 +272,18 @@ def test_searching_with_caches_is_the_plain_search(changes: dict[str, Any]) -> N
         assert [one.tokens for one in ours] == [one.tokens for one in theirs]
         for one, other in zip(ours, theirs, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_a_slot_that_waits_for_its_next_sentence_still_sees_something() -> None:
+    """Its softmax would be no number, which a draw from it cannot bear."""
+    config = small_model(1, neighbourhood=2).config
+    cache = Cache(config, 2, 1, (4, 12), torch.empty(0))
+    for step in range(9):
+        cache.begin_step(4, step + 1)
+        cache.end_step(torch.zeros(2, 1, dtype=torch.long), torch.ones(2, dtype=torch.int32))
+    cache.lengths[1] = 1  # another sentence has begun beside the one that has ended
+    cache.begin_step(4, 2)
+    assert not cache.own_mask.isinf().all(dim=-1).any()
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)

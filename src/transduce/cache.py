@@ -104,7 +104,10 @@ class Cache:
         seen = self.ancestors[:, :, :steps, None] == self.hypotheses  # (S, k, steps, k)
         if self.near is not None:
             places = torch.arange(steps, device=now.device)
-            seen &= (places >= now[:, None] - self.near)[:, None, :, None]
+            last = now.clamp(
+                max=steps - 1
+            )  # a slot that waits for its next sentence sees something
+            seen &= (places >= last[:, None] - self.near)[:, None, :, None]
         self.own_mask = self._mask(seen.flatten(2))
         real = torch.arange(source, device=now.device) < self.source_lengths[:, None]
         self.source_mask = self._mask(real[:, None])
