@@ -5,6 +5,7 @@ that `transduce train` does in one: the next batch, forward, loss, backward, upd
 """
 
 import contextlib
+import dataclasses
 import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ from transduce.progress import Progress, Silent
 from transduce.training import Trainer
 
 OURS = "transduce"
+REPEATABLE = "deterministic"  # our own side once more, with the setting of that name
 PEERS = {module.NAME: module for module in (huggingface, pytorch)}
 NOISY = 1.25  # the fastest round by the slowest, beyond which the numbers say little
 
@@ -127,6 +129,7 @@ def compare(
     steps: int,
     rounds: int,
     device: str,
+    deterministic: bool = False,
     corpus: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Comparison]:
@@ -134,6 +137,7 @@ def compare(
 
     The text is files, prepared into the folder `corpus` to be found again the next time or into a
     temporary one, or `random` words. Without `peers` there is huggingface if it is installed.
+    With `deterministic` our own side is measured once more, with that setting, beside the peers.
     """
     progress = progress or Silent()
     on = choose_device(device)
@@ -157,7 +161,8 @@ def compare(
         for number, config in enumerate(configs):
             run = scratch / f"run-{number}"
             sides = _measured(
-                config, folder, run, names, as_it_comes, steps, rounds, machine, progress
+                *(config, folder, run, names, as_it_comes, deterministic),
+                *(steps, rounds, machine, progress),
             )
             found.append(
                 Comparison(
@@ -188,6 +193,7 @@ def _measured(
     run: Path,
     peers: Sequence[str],
     as_it_comes: bool,
+    deterministic: bool,
     steps: int,
     rounds: int,
     machine: Mapping[str, Any],
@@ -195,13 +201,20 @@ def _measured(
 ) -> list[Measured]:
     """Measure our side and the peers on one preset."""
     progress.say(
-        f"measuring {' and '.join([OURS, *peers])} with the preset {config.preset}: "
+        f"measuring {' and '.join([OURS, *[REPEATABLE] * deterministic, *peers])} with the preset {config.preset}: "
         f"{rounds} rounds of {steps} steps each, by turns"
     )
     with contextlib.ExitStack() as stack:
         # One after the other: each has the machine for itself until it has made its first step.
         ours = stack.enter_context(Worker(OURS, Ours, config, folder, config.device, run))
         workers, started = [ours], [ours.started()]
+        if deterministic:
+            recipe = config.train.replace(deterministic=True)
+            same = dataclasses.replace(config, train=recipe)
+            beside = run.with_name(f"{run.name}-{REPEATABLE}")
+            worker = Worker(REPEATABLE, Ours, same, folder, config.device, beside)
+            workers.append(stack.enter_context(worker))
+            started.append(worker.started())
         for name in peers:
             arguments = (PEERS[name].Model, config, folder, config.device, started[0].precision)
             worker = Worker(
