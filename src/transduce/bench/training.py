@@ -200,8 +200,9 @@ def _measured(
     progress: Progress,
 ) -> list[Measured]:
     """Measure our side and the peers on one preset."""
+    sides = [OURS, *[REPEATABLE] * deterministic, *peers]
     progress.say(
-        f"measuring {' and '.join([OURS, *[REPEATABLE] * deterministic, *peers])} with the preset {config.preset}: "
+        f"measuring {' and '.join(sides)} with the preset {config.preset}: "
         f"{rounds} rounds of {steps} steps each, by turns"
     )
     with contextlib.ExitStack() as stack:
@@ -225,7 +226,7 @@ def _measured(
             workers.append(stack.enter_context(worker))
             started.append(worker.started())
         found = by_turns(workers, steps, rounds, _speed, progress)
-    sides = [
+    measured = [
         Measured(
             name=worker.name,
             model=config.model,
@@ -235,12 +236,12 @@ def _measured(
         )
         for worker, first, own in zip(workers, started, found, strict=True)
     ]
-    if any(max(side.speeds) > NOISY * min(side.speeds) for side in sides):
+    if any(max(side.speeds) > NOISY * min(side.speeds) for side in measured):
         progress.say(
             f"rounds of one side differ by more than {NOISY - 1:.0%}: something else uses this "
             "machine, or the steps are too few; measure again"
         )
-    return sides
+    return measured
 
 
 def _speed(found: Round) -> str:
