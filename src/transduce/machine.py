@@ -63,16 +63,17 @@ def repeatable(*, on: bool) -> Iterator[None]:
     # cuBLAS reads it when it starts; torch refuses to multiply without it.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
+    filling: Any = torch.utils.deterministic  # its one name is made at run time
+    filled = filling.fill_uninitialized_memory
     cudnn = torch.backends.cudnn.deterministic
     torch.use_deterministic_algorithms(True)  # noqa: FBT003
-    torch.utils.deterministic.fill_uninitialized_memory = False  # we read none of it
+    filling.fill_uninitialized_memory = False  # we read none of it
     torch.backends.cudnn.deterministic = True
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
-        torch.utils.deterministic.fill_uninitialized_memory = filled
+        filling.fill_uninitialized_memory = filled
         torch.backends.cudnn.deterministic = cudnn
 
 

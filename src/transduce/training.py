@@ -172,8 +172,6 @@ class Trainer:
         self.state = State()
         self.rate = 0.0
         self.resume()
-        if not processes.first:  # what is dropped is drawn by each for itself
-            torch.manual_seed(self.recipe.seed + self.state.step * processes.world + processes.rank)
         self.engine = Engine(self.model, self.recipe, corpus.train, processes, progress.say)
         updates = Updates(self.engine.layout, seed=self.recipe.seed, place=self.state.place)
         self.feed = Feed(updates, self.engine.prepare, ahead=device.type == "cuda")
@@ -265,6 +263,9 @@ class Trainer:
             return
         undisturbed()
         there = {0, *(one.step for one in checkpoints(self.run))}
+        state = self.state
+        if self.due(self.recipe.validate_every) and state.validated != state.step:
+            return  # a validation is part of the step
         if self.processes.first and self.device.type == "cpu" and self.state.step not in there:
             self.state.window = Window()  # what the dead one has counted died with it
             self._save(scheduled=self.due(self.recipe.save_every))
@@ -289,6 +290,9 @@ class Trainer:
         d_model = self.config.model.d_model
         self.rate = learning_rate(state.step + 1, d_model, recipe, self.part_done())
         update = next(self.feed)
+        if self.processes.world > 1:  # each draws for itself what is dropped, as if just resumed
+            several = state.step * self.processes.world + self.processes.rank
+            torch.manual_seed(recipe.seed + several)
         self.model.train()
         self.engine.gradient(update)
         self.engine.judge(self.clipped_norm(), update.tokens)
