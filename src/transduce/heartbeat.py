@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "TRANSDUCE_PATIENCE"  # seconds
 PATIENCE = 600.0
+SILENT = 3  # beats that fail to come where one is known to be gone
 GOES_ON = (
     "what was saved is whole, and the same command goes on from there, with as many processes as "
     "you like"
@@ -48,7 +49,7 @@ class Heartbeat:
         self, store: "Store", rank: int, world: int, seconds: float, speaks: Callable[[], bool]
     ) -> None:
         """`speaks` tells whether it is for this process to say why they end."""
-        self.store, self.rank, self.world, self.speaks = store, rank, world, speaks
+        self.store, self.rank, self.speaks = store, rank, speaks
         self.every = min(1.0, seconds / 10)
         self.most = round(seconds / self.every)  # beats that may fail to come
         self.seconds = seconds
@@ -74,13 +75,12 @@ class Heartbeat:
     def lost(self) -> str:
         """Say in words which processes are gone: those that have hung, or that beat no more."""
         gone = self.hung
-        if not gone:
-            before = dict(self.missed)
-            time.sleep(3 * self.every)
-            gone = {other for other in self.others if self.missed[other] >= before[other] + 2}
-        if not gone:
-            return "another process of this run has ended or cannot be reached"
-        names = " and ".join(self._name(other) for other in sorted(gone))
+        for _ in range(2 * SILENT):
+            gone = gone or {one for one in self.others if self.missed[one] >= SILENT}
+            if gone:
+                break
+            time.sleep(self.every)
+        names = " and ".join(self._name(one) for one in sorted(gone)) or "another process"
         if self.hung:
             return f"{names} gave no sign of life for {self.seconds:g} s and was ended"
         return f"{names} has ended or cannot be reached"
@@ -121,8 +121,8 @@ class Heartbeat:
         try:
             number, host = self._who(rank)
         except RuntimeError:
-            return f"process {rank} of this run's {self.world}"
-        return f"process {rank} of this run's {self.world} (pid {number} on {host})"
+            return f"the process of rank {rank}"
+        return f"the process of rank {rank} (pid {number} on {host})"
 
 
 def _key(kind: str, rank: int) -> str:

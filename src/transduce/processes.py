@@ -168,8 +168,8 @@ def _await(store: "Store", world: int, seconds: float) -> None:
     except RuntimeError:
         late = [str(rank) for rank in range(world) if not store.check([f"who {rank}"])]
         raise LostProcess(
-            f"process {' and '.join(late)} of this run's {world} did not begin within "
-            f"{seconds:g} s: start it again"
+            f"the process of rank {' and '.join(late)} did not begin within {seconds:g} s: "
+            "start all of them again"
         ) from None
 
 

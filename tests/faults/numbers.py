@@ -31,8 +31,14 @@ from transduce.validation import Validation
 COUNT = 100
 STEPS = 30
 SETTINGS = TINY | {
-    **{"steps": str(STEPS), "save_every": "4", "validate_every": "10", "validate_bleu": "0"},
-    **{"log_every": "3", "warmup": "20", "keep": "30", "batch_tokens": "200"},
+    "steps": str(STEPS),
+    "save_every": "4",
+    "validate_every": "10",
+    "validate_bleu": "0",
+    "log_every": "3",
+    "warmup": "20",
+    "keep": "30",
+    "batch_tokens": "200",
 }
 BAD = (math.nan, math.inf, -math.inf)
 Fault = Callable[[random.Random, set[int]], contextlib.AbstractContextManager[None]]
@@ -118,7 +124,7 @@ def bad_moments(draw: random.Random, steps: set[int]) -> contextlib.AbstractCont
 
 def bad_validation(draw: random.Random, steps: set[int]) -> contextlib.AbstractContextManager[None]:
     value = draw.choice(BAD)
-    return mock.patch("transduce.training.validate", lambda *_: Validation(value, value))
+    return mock.patch("transduce.training.validate", return_value=Validation(value, value))
 
 
 def bad_from_here(draw: random.Random, steps: set[int]) -> contextlib.AbstractContextManager[None]:
