@@ -53,6 +53,7 @@ ORDER = [
     "search",
     "decoding",
     "score",
+    "heartbeat",
     "processes",
     "plan",
     "state",

@@ -10,7 +10,8 @@ import torch
 
 from transduce.batches import Place
 from transduce.errors import Diverged
-from transduce.log import Log, require_finite
+from transduce.folder import checkpoints
+from transduce.log import Log
 from transduce.processes import Processes
 from transduce.state import State, Window
 
@@ -30,14 +31,15 @@ class Late:
         self.here = True
 
 
-def opened(run: Path, state: State) -> Log:
-    sums = torch.zeros(2, dtype=torch.float64)
-    return Log(run, state, sums, Processes(), tensorboard=False)
+def opened(run: Path, state: State, said: list[str] | None = None) -> Log:
+    said = [] if said is None else said
+    counts = torch.zeros(5, dtype=torch.float64)
+    return Log(run, state, counts, Processes(), said.append, tensorboard=False)
 
 
 def count(log: Log, state: State, smoothed: float, nll: float, tokens: int) -> None:
     """Do what a step does."""
-    log.sums += torch.tensor([smoothed, nll], dtype=torch.float64)
+    log.counts[:2] += torch.tensor([smoothed, nll], dtype=torch.float64)
     state.step += 1
     state.window.tokens += tokens
     state.window.seconds += 0.5
@@ -111,7 +113,7 @@ def test_nobody_waits_for_a_loss_that_is_on_its_way(
 ) -> None:
     state, late = State(), Late()
     with opened(tmp_path, state) as log:
-        monkeypatch.setattr(log, "_fetch", lambda: (log.sums.clone(), late))
+        monkeypatch.setattr(log, "_fetch", lambda: (log.counts.clone(), late))
         count(log, state, *LOSSES[0])
         log.add(state, 0.25, 0.5, nowhere)
         log.poll(nowhere)
@@ -129,7 +131,7 @@ def test_one_record_waits_for_the_one_before_it(
 ) -> None:
     state = State()
     with opened(tmp_path, state) as log:
-        monkeypatch.setattr(log, "_fetch", lambda: (log.sums.clone(), Late()))
+        monkeypatch.setattr(log, "_fetch", lambda: (log.counts.clone(), Late()))
         for losses in LOSSES[:2]:
             count(log, state, *losses)
             log.add(state, 0.25, 0.5, nowhere)
@@ -143,7 +145,7 @@ def test_nothing_is_kept_before_what_is_on_its_way_has_been_recorded(
 ) -> None:
     state = State()
     with opened(tmp_path, state) as log:
-        monkeypatch.setattr(log, "_fetch", lambda: (log.sums.clone(), Late()))
+        monkeypatch.setattr(log, "_fetch", lambda: (log.counts.clone(), Late()))
         count(log, state, *LOSSES[0])
         log.add(state, 0.25, 0.5, nowhere)
         log.keep(state)
@@ -154,13 +156,13 @@ def test_nothing_is_kept_before_what_is_on_its_way_has_been_recorded(
 def test_a_loss_that_is_no_number_ends_the_run_when_it_is_logged_or_kept(
     tmp_path: Path, loss: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message = r"the loss after step 1 is no longer a number: lower lr_scale"
+    message = r"the loss after step 1 is no longer a number, .* the same command begins anew; "
     for run, late in (("a", False), ("b", True)):
         (tmp_path / run).mkdir()
         state = State()
         with opened(tmp_path / run, state) as log:
             if late:
-                monkeypatch.setattr(log, "_fetch", lambda log=log: (log.sums.clone(), Late()))
+                monkeypatch.setattr(log, "_fetch", lambda log=log: (log.counts.clone(), Late()))
             count(log, state, loss, 1.0, 1)
             with pytest.raises(Diverged, match=message):
                 log.keep(state)
@@ -170,10 +172,56 @@ def test_a_loss_that_is_no_number_ends_the_run_when_it_is_logged_or_kept(
         assert recorded(tmp_path / run) == []
 
 
-def test_a_number_is_no_reason_to_end() -> None:
-    require_finite(1e300, 1)
-    with pytest.raises(Diverged, match=r"after step 1,234 "):
-        require_finite(math.nan, 1234)
+def test_a_number_is_no_reason_to_end(tmp_path: Path) -> None:
+    with opened(tmp_path, State()) as log:
+        log.require_finite(1e300, "the loss", 1)
+        with pytest.raises(Diverged, match=r"^the loss after step 1,234 is no longer a number"):
+            log.require_finite(math.nan, "the loss", 1234)
+
+
+def test_updates_that_were_refused_count_for_nothing_and_are_told(tmp_path: Path) -> None:
+    state, said = State(), list[str]()
+    with opened(tmp_path, state, said) as log:
+        count(log, state, *LOSSES[0])
+        log.counts[2:] += torch.tensor([1.0, 5.0, 1.0])
+        state.window.tokens += 5
+        log.keep(state)
+    state = State.from_json(json.loads(json.dumps(state.to_json())))
+    assert (state.window.skipped, state.window.skipped_tokens, state.window.in_a_row) == (1, 5, 1)
+    with opened(tmp_path, state, said) as log:
+        log.add(state, 0.25, 0.5, nowhere)
+        assert log.counts.tolist() == [0, 0, 0, 0, 1]
+    (record,) = recorded(tmp_path)
+    assert (record["loss"], record["nll"], record["skipped"]) == (4.0, 3.0, 1)
+    assert said == [
+        "step 1: 1 update since the last record skipped, for the gradient was no number"
+    ]
+
+
+def test_a_window_of_refused_updates_alone_has_no_loss(tmp_path: Path) -> None:
+    state, shown = State(step=3, window=Window(tokens=7, skipped=2, skipped_tokens=7)), list[str]()
+    with opened(tmp_path, state) as log:
+        log.add(state, 0.25, 0.5, lambda part, note: shown.append(note))
+    (record,) = recorded(tmp_path)
+    assert record["skipped"] == 2
+    assert "loss" not in record
+    assert shown[0].startswith("step 3, no loss, lr ")
+
+
+def test_ten_in_a_row_end_the_run_and_what_they_may_have_spoilt_is_deleted(tmp_path: Path) -> None:
+    for step in (2, 5, 6):
+        (tmp_path / "checkpoints" / f"step-{step:07}").mkdir(parents=True)
+    state = State(step=14, window=Window(tokens=1, skipped=9, in_a_row=9))
+    with opened(tmp_path, state) as log:
+        log.keep(state)
+        state.step = 15
+        log.counts[-1] += 1
+        message = (
+            r"the gradient of the last 10 updates after step 15 .* goes on from .*step-0000002"
+        )
+        with pytest.raises(Diverged, match=message):
+            log.keep(state)
+    assert [one.step for one in checkpoints(tmp_path)] == [2]
 
 
 def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: Path) -> None:
@@ -181,8 +229,8 @@ def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: P
         log.validated(7, None, valid_loss=1.5)
     assert recorded(tmp_path) == [{"step": 7, "valid_loss": 1.5}]
     other = tmp_path / "other"
-    state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(2, dtype=torch.float64)
-    with Log(other, state, sums, Processes(1, 2), tensorboard=False) as log:
+    state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(5, dtype=torch.float64)
+    with Log(other, state, sums, Processes(1, 2), print, tensorboard=False) as log:
         log.validated(7, None, valid_loss=1.5)
     assert not other.exists()
-    assert sums.tolist() == [0.0, 0.0]  # what was counted is counted on by the first alone
+    assert sums.tolist() == [0.0] * 5  # what was counted is counted on by the first alone

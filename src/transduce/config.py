@@ -198,6 +198,7 @@ class TrainConfig(Settings):
     precision: Literal["auto", "bf16", "float32"] = "auto"  # auto: bf16 on GPUs that have it
     kernels: bool = True  # our own on a GPU; false: torch's, to compare with
     recompute: bool = False  # layers in the backward pass, for less memory and a third more time
+    deterministic: bool = False  # the same bits each time on one GPU; a CPU gives them anyway
 
     POSITIVE: ClassVar[tuple[str, ...]] = (
         *("batch_tokens", "warmup", "save_every", "keep", "average"),

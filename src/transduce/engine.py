@@ -22,11 +22,13 @@ from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import Part
 from transduce.errors import BadSetting
 from transduce.feed import Update
+from transduce.machine import repeatable
 from transduce.packing import Packed
 from transduce.processes import Processes
 from transduce.transducer import Transducer
 
 FULL = re.compile("can't allocate memory|out of memory", re.IGNORECASE)  # what torch says
+LARGEST = 1e18  # norm of a gradient whose square, which Adam keeps, is surely a number
 Say = Callable[[str], None]
 
 
@@ -62,8 +64,12 @@ class Engine:
         self.packed, self.precision = choose(model, recipe, say)
         model.compute_in(torch.bfloat16 if self.precision == "bf16" else torch.float32)
         model.recompute = recipe.recompute
-        self.sums = torch.zeros(2, dtype=torch.float64, device=self.device)
+        self.counts = torch.zeros(5, dtype=torch.float64, device=self.device)  # log.Counts
+        self.before = self.counts.clone()  # the update at hand
+        self.sums = self.counts[:2]
+        self.refused = torch.zeros((), device=self.device)  # 1: the update at hand is
         self.scale = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.repeats = recipe.deterministic and self.device.type == "cuda"
         self.graphs: Graphs | None = None
         # Processes share their gradients in the midst of a pass, which a graph would have to hold.
         self.graphed = self.packed and self.device.type == "cuda" and processes.world == 1
@@ -79,7 +85,7 @@ class Engine:
     def path(self) -> str:
         """Say in a few words which way was chosen."""
         ways = ["packed" if self.packed else "grouped", self.precision]
-        return ", ".join(ways + ["CUDA graph"] * self.graphed)
+        return ", ".join(ways + ["CUDA graph"] * self.graphed + ["deterministic"] * self.repeats)
 
     def lay_out(self) -> Layout:
         """Return how sentences are laid out in so many pieces."""
@@ -109,14 +115,29 @@ class Engine:
         while True:
             if update.layout is not self.layout:
                 update = self.prepare(update.sentences, update.place, update.epochs)
-            before = self.sums.clone()
+            self.before.copy_(self.counts)
             try:
-                return self._gradient(update)
+                with repeatable(on=self.repeats):
+                    return self._gradient(update)
             except RuntimeError as error:
                 if not FULL.search(str(error)) or self.processes.world > 1 or self._is_least():
                     raise
             self._halve()  # out here, for the error holds on to what filled the memory
-            self.sums.copy_(before)
+            self.counts.copy_(self.before)
+
+    def judge(self, norm: Tensor, tokens: int) -> None:
+        """Refuse an update whose gradient has no number as its norm, or one beyond all measure.
+
+        The optimizer, which knows `refused`, then leaves weights and moments as they are, and its
+        losses count for nothing. All of it happens on the device, so that nobody waits.
+        """
+        sound = norm < LARGEST  # so is no NaN
+        self.refused.copy_(~sound)
+        torch.where(sound, self.counts, self.before, out=self.counts)
+        if self.processes.first:  # all judge alike
+            self.counts[2].add_(self.refused)
+            self.counts[3].add_(self.refused, alpha=tokens)
+            self.counts[4].add_(1).mul_(self.refused)
 
     def _gradient(self, update: Update) -> None:
         # torch takes the mean over processes, we the sum.

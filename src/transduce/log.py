@@ -1,18 +1,33 @@
 """What a run records of its steps: fetched from the device late, so that nobody waits for it."""
 
 import math
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from transduce.errors import Diverged
+from transduce.folder import checkpoints
 from transduce.metrics import Metrics, Samples, Translated
 from transduce.processes import Processes
 from transduce.progress import Show, duration
 from transduce.state import State, Window
+
+IN_A_ROW = 10  # updates that are refused, one after the other, before a run is given up
+
+
+class Counts(NamedTuple):
+    """What the engine counts on the device: losses, and the updates that it has refused."""
+
+    smoothed: float
+    nll: float
+    skipped: float
+    skipped_tokens: float
+    in_a_row: float  # up to now; this one alone goes on from window to window
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +40,7 @@ class Entry:
     seconds: float
     rate: float
     part: float  # of the run that is behind it
-    sums: Tensor  # on the CPU
+    counts: Tensor  # on the CPU
     arrived: torch.cuda.Event | None
 
 
@@ -33,18 +48,25 @@ class Log:
     """Writes the means of the losses since the last logged step, once they have arrived."""
 
     def __init__(
-        self, run: Path, state: State, sums: Tensor, processes: Processes, *, tensorboard: bool
+        self,
+        run: Path,
+        state: State,
+        counts: Tensor,
+        processes: Processes,
+        say: Callable[[str], None],
+        *,
+        tensorboard: bool,
     ) -> None:
-        """Count on in `sums`, which the engine adds to, where the run was stopped."""
-        self.sums, self.processes = sums, processes
+        """Count on in `counts`, which the engine adds to, where the run was stopped."""
+        self.run, self.counts, self.processes, self.say = run, counts, processes, say
         self.metrics = (
             Metrics(run, state.step, tensorboard=tensorboard) if processes.first else None
         )
         self.samples = Samples(run, state.step) if processes.first else None
         self.waiting: Entry | None = None
         if processes.first:
-            counted = torch.tensor([state.window.smoothed, state.window.nll], dtype=torch.float64)
-            sums.copy_(counted)
+            values = [getattr(state.window, name) for name in Counts._fields]
+            counts.copy_(torch.tensor(values, dtype=torch.float64))
 
     def __enter__(self) -> Self:
         return self
@@ -57,24 +79,24 @@ class Log:
     def add(self, state: State, rate: float, part: float, show: Show) -> None:
         """Close the window at this step."""
         self.wait(show)
-        sums, arrived = self._fetch()
+        counts, arrived = self._fetch()
         self.waiting = Entry(
             *(state.step, state.place.epoch, state.window, state.seconds, rate, part),
-            *(sums, arrived),
+            *(counts, arrived),
         )
-        self.sums.zero_()
+        self.counts[:-1].zero_()
         state.window = Window()
         self.poll(show)
 
     def _fetch(self) -> tuple[Tensor, torch.cuda.Event | None]:
-        on_gpu = self.sums.device.type == "cuda" and self.processes.world == 1
+        on_gpu = self.counts.device.type == "cuda" and self.processes.world == 1
         if on_gpu:  # pragma: no cover  (tests/test_gpu.py)
-            sums = torch.empty(2, dtype=torch.float64, pin_memory=True)
-            sums.copy_(self.sums, non_blocking=True)
+            counts = torch.empty(len(Counts._fields), dtype=torch.float64, pin_memory=True)
+            counts.copy_(self.counts, non_blocking=True)
             arrived = torch.cuda.Event()
             arrived.record()
-            return sums, arrived
-        return self.processes.total(self.sums.clone()), None
+            return counts, arrived
+        return self.processes.total(self.counts.clone()), None
 
     def poll(self, show: Show) -> None:
         """Write what has arrived."""
@@ -96,8 +118,11 @@ class Log:
         What is still on its way must be a number too before anything is kept.
         """
         self.wait(lambda part, note: None)
-        state.window.smoothed, state.window.nll = self.processes.total(self.sums.clone()).tolist()
-        require_finite(state.window.smoothed, state.step)
+        counts = Counts(*self.processes.total(self.counts.clone()).tolist())
+        self.require_sound(counts, state.step)
+        window = state.window
+        window.smoothed, window.nll = counts.smoothed, counts.nll
+        window.skipped, window.skipped_tokens, window.in_a_row = map(int, counts[2:])
         for file in (self.metrics, self.samples):
             if file is not None:
                 file.flush()
@@ -110,33 +135,63 @@ class Log:
             self.samples.add(step, translated)
 
     def _write(self, entry: Entry, show: Show) -> None:
-        smoothed, nll = (entry.sums / entry.window.tokens).tolist()
-        require_finite(smoothed, entry.step)
+        counts = Counts(*entry.counts.tolist())
+        self.require_finite(counts.smoothed, "the loss", entry.step)
+        skipped = int(counts.skipped)
+        if skipped:
+            self.say(
+                f"step {entry.step:,}: {skipped:,} update{'s' * (skipped > 1)} since the last "
+                "record skipped, for the gradient was no number"
+            )
+        # Where all were skipped there is no loss to tell.
+        tokens = entry.window.tokens - counts.skipped_tokens or math.inf
+        smoothed, nll = counts.smoothed / tokens, counts.nll / tokens
         speed = entry.window.tokens / max(entry.window.seconds, 1e-9)
         perplexity = math.exp(min(nll, 100))
         if self.metrics is not None:
+            losses = {"loss": smoothed, "nll": nll, "perplexity": perplexity}
             self.metrics.add(
                 entry.step,
                 epoch=entry.epoch,
-                loss=smoothed,
-                nll=nll,
-                perplexity=perplexity,
+                **(losses if math.isfinite(tokens) else {}),
                 learning_rate=entry.rate,
                 target_tokens_per_second=round(speed, 1),
                 seconds=round(entry.seconds, 3),
+                **({"skipped": skipped} if skipped else {}),
             )
+        self.require_sound(counts, entry.step)
+        told = f"loss {smoothed:.2f}, ppl {perplexity:.4g}"
         left = duration(entry.seconds * (1 - entry.part) / entry.part) if entry.part else "?"
         show(
             entry.part,
-            f"step {entry.step:,}, loss {smoothed:.2f}, ppl {perplexity:.4g}, lr {entry.rate:.1e}, "
-            f"{speed:,.0f} tok/s, {left} left",
+            f"step {entry.step:,}, {told if math.isfinite(tokens) else 'no loss'}, "
+            f"lr {entry.rate:.1e}, {speed:,.0f} tok/s, {left} left",
         )
 
+    def require_sound(self, counts: Counts, step: int) -> None:
+        """End a run whose last updates were all refused, or whose loss is no number."""
+        row = int(counts.in_a_row)
+        self.require_finite(counts.smoothed, "the loss", step)
+        if row >= IN_A_ROW:
+            self.require_finite(math.nan, f"the gradient of the last {row:,} updates", step, row)
 
-def require_finite(loss: float, step: int) -> None:
-    """End the run before weights that are no numbers are kept."""
-    if not math.isfinite(loss):
+    def require_finite(self, value: float, what: str, step: int, in_a_row: int = 0) -> None:
+        """End the run before weights that are no numbers are kept; say from where it goes on.
+
+        If its last updates were refused, so many in a row, then the one before them may be what has
+        broken the weights: what was saved since is deleted. Nothing was learned since, either.
+        """
+        if math.isfinite(value):
+            return
+        sound = None
+        for one in checkpoints(self.run):
+            if not in_a_row or one.step < step - in_a_row:
+                sound = one
+            elif self.processes.first:
+                shutil.rmtree(one.path, ignore_errors=True)
+        where = f"goes on from {sound.path}, which is whole" if sound else "begins anew"
         raise Diverged(
-            f"the loss after step {step:,} is no longer a number: "
-            "lower lr_scale or lengthen warmup, and begin anew in another folder"
+            f"{what} after step {step:,} is no longer a number, and nothing of it was saved: the "
+            f"same command {where}; add --set lr_scale=0.5 (or less), or --set clip=1, lest it "
+            "happens again"
         )

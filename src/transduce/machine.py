@@ -48,6 +48,35 @@ def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "to
     return torch.device("cpu")
 
 
+@contextlib.contextmanager
+def repeatable(*, on: bool) -> Iterator[None]:
+    """Have a GPU compute the same bits from the same numbers, where torch could be faster else.
+
+    Kernels that add up in whatever order their parts are ready give way to others. Our own never do
+    so, and a CPU does not either.
+    """
+    if not on:
+        yield
+        return
+    import torch
+
+    # cuBLAS reads it when it starts; torch refuses to multiply without it.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    filling: Any = torch.utils.deterministic  # its one name is made at run time
+    filled = filling.fill_uninitialized_memory
+    cudnn = torch.backends.cudnn.deterministic
+    torch.use_deterministic_algorithms(True)  # noqa: FBT003
+    filling.fill_uninitialized_memory = False  # we read none of it
+    torch.backends.cudnn.deterministic = True
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        filling.fill_uninitialized_memory = filled
+        torch.backends.cudnn.deterministic = cudnn
+
+
 def may_have_cuda() -> bool:
     """Tell whether this machine might have a CUDA device; torch knows, but takes long to ask."""
     signs = (

@@ -28,7 +28,8 @@ GENTLY = 0.3  # of the learning rate, where a run begins with a trained model
 MAY_CHANGE = frozenset(
     {
         *("steps", "epochs", "seconds", "keep", "average", "select", "patience", "log_every"),
-        *("threads", "accumulate", "precision", "kernels", "recompute"),
+        *("threads", "accumulate", "precision", "kernels", "recompute", "deterministic"),
+        *("lr_scale", "clip"),  # lower ones let a run go on whose gradient was no number
     }
 )
 # What a run that begins with the weights of another may set of its model, and what it cannot set

@@ -2,7 +2,8 @@
 
 Each finds in its environment which of them it is. Tensors on a GPU travel by NCCL, those on a CPU
 and all that is agreed upon by gloo. Only the first process writes and speaks; what ends them all is
-said once on each machine, by the one that knew it first.
+said once on each machine, by the one that knew it first. One that gives no sign of life for
+TRANSDUCE_PATIENCE seconds, 600 unless set in the environment, is taken for dead.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from torch import distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from transduce.errors import BadSetting, Interrupted, LostProcess, TransduceError
+from transduce.heartbeat import GOES_ON, Heartbeat, patience
 from transduce.machine import undisturbed
 from transduce.progress import Unsaid
 
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-# The first may prepare a corpus for hours while the others wait; one that dies is noticed at once.
+# The first may prepare a corpus for hours while the others wait; one that dies is noticed at once,
+# and one that hangs by its heartbeat.
 PATIENCE = timedelta(days=2)
 # What gloo and NCCL say when another process is gone.
 GONE = re.compile(
@@ -97,7 +100,7 @@ def together(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
         return
     if device.type == "cuda":
         device = _own_gpu()
-    store = _meet("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+    store, heartbeat = _meet("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     if isinstance(sys.stderr, Unsaid):
         sys.stderr = sys.__stderr__
     gone = False
@@ -106,15 +109,14 @@ def together(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
     except Exception as error:
         undisturbed()
         gone = isinstance(error, RuntimeError) and lost(error)
+        words = heartbeat.lost() if gone else ""
         if not _first_to_speak(store) and (gone or isinstance(error, TransduceError)):
             raise SystemExit(130 if isinstance(error, Interrupted) else 1) from error
         if gone:
-            raise LostProcess(
-                "another process of this run has ended or cannot be reached: what was saved is "
-                "whole, and the same command goes on from there, with as many processes as you like"
-            ) from error
+            raise LostProcess(f"{words}: {GOES_ON}") from error
         raise
     finally:
+        heartbeat.stop()
         if not gone:  # else a GPU would wait for it
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()
@@ -125,11 +127,12 @@ def lost(error: RuntimeError) -> bool:
     return dist.is_initialized() and bool(GONE.search(str(error)))
 
 
-def _meet(backend: str) -> "Store":
-    """Wait for all processes; return the store of names and values that they share.
+def _meet(backend: str) -> tuple["Store", Heartbeat]:
+    """Wait for all processes; return the store of names and values that they share, and its beat.
 
     torchrun itself keeps the store, so that it outlives each of them.
     """
+    seconds = patience()
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         if name not in os.environ:
             raise BadSetting(
@@ -138,8 +141,14 @@ def _meet(backend: str) -> "Store":
             )
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # the store outlives these too
     try:
-        store, rank, world = next(rendezvous("env://", timeout=PATIENCE))
+        store, rank, world = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
         shared: Store = dist.PrefixStore(f"transduce {attempt}", store)  # type: ignore[attr-defined]
+        # What waits for the store holds it: the heartbeat has a connection of its own.
+        heartbeat = Heartbeat(
+            *(shared.clone(), rank, world, seconds, lambda: _first_to_speak(shared.clone()))
+        )
+        _await(shared, world, seconds)
+        heartbeat.start()
         dist.init_process_group(
             backend, store=shared, rank=rank, world_size=world, timeout=PATIENCE
         )
@@ -149,7 +158,19 @@ def _meet(backend: str) -> "Store":
             "network that they share in GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME "
             f"({str(error).splitlines()[0]})"
         ) from error
-    return shared
+    return shared, heartbeat
+
+
+def _await(store: "Store", world: int, seconds: float) -> None:
+    """Wait until all processes have told who they are."""
+    try:
+        store.wait([f"who {rank}" for rank in range(world)], timedelta(seconds=seconds))
+    except RuntimeError:
+        late = [str(rank) for rank in range(world) if not store.check([f"who {rank}"])]
+        raise LostProcess(
+            f"the process of rank {' and '.join(late)} did not begin within {seconds:g} s: "
+            "start all of them again"
+        ) from None
 
 
 def _first_to_speak(store: "Store") -> bool:

@@ -1,7 +1,7 @@
 """Adam and the learning rate (paper 5.3)."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from transduce.config import TrainConfig
 
@@ -19,12 +19,21 @@ def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.
     return rate
 
 
-def adam(model: nn.Module, config: TrainConfig) -> torch.optim.Adam:
+class Adam(torch.optim.Adam):
+    """The paper's optimizer, which makes no step where `found_inf`, on its device, is 1.
+
+    So torch's fused kernel knows it from GradScaler: weights, moments and its count of steps stay.
+    """
+
+    found_inf: Tensor | None = None
+
+
+def adam(model: nn.Module, config: TrainConfig) -> Adam:
     """Return the paper's optimizer; its rate is set at every step.
 
     It takes its memory at once, so that what is left is known before the first step.
     """
-    optimizer = torch.optim.Adam(
+    optimizer = Adam(
         model.parameters(),
         lr=0.0,
         betas=(config.beta1, config.beta2),

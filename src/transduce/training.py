@@ -2,11 +2,13 @@
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
+from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from transduce.architecture import build
 from transduce.batches import Updates
@@ -31,7 +33,7 @@ from transduce.errors import BadRun, Interrupted
 from transduce.feed import Feed, Update
 from transduce.files import remove_leftovers
 from transduce.folder import START, RunConfig, Task, checkpoints, last_checkpoint
-from transduce.log import Log, require_finite
+from transduce.log import Log
 from transduce.machine import (
     choose_device,
     cores,
@@ -170,12 +172,13 @@ class Trainer:
         self.state = State()
         self.rate = 0.0
         self.resume()
-        if not processes.first:  # what is dropped is drawn by each for itself
-            torch.manual_seed(self.recipe.seed + self.state.step * processes.world + processes.rank)
         self.engine = Engine(self.model, self.recipe, corpus.train, processes, progress.say)
         updates = Updates(self.engine.layout, seed=self.recipe.seed, place=self.state.place)
         self.feed = Feed(updates, self.engine.prepare, ahead=device.type == "cuda")
-        self.log = Log(run, self.state, self.engine.sums, processes, tensorboard=tensorboard)
+        self.optimizer.found_inf = self.engine.refused
+        self.log = Log(
+            *(run, self.state, self.engine.counts, processes, progress.say), tensorboard=tensorboard
+        )
 
     def run_to_end(self) -> None:
         """Train until the steps, epochs or seconds are used up, then choose the weights."""
@@ -260,6 +263,9 @@ class Trainer:
             return
         undisturbed()
         there = {0, *(one.step for one in checkpoints(self.run))}
+        state = self.state
+        if self.due(self.recipe.validate_every) and state.validated != state.step:
+            return  # a validation is part of the step
         if self.processes.first and self.device.type == "cpu" and self.state.step not in there:
             self.state.window = Window()  # what the dead one has counted died with it
             self._save(scheduled=self.due(self.recipe.save_every))
@@ -284,10 +290,12 @@ class Trainer:
         d_model = self.config.model.d_model
         self.rate = learning_rate(state.step + 1, d_model, recipe, self.part_done())
         update = next(self.feed)
+        if self.processes.world > 1:  # each draws for itself what is dropped, as if just resumed
+            several = state.step * self.processes.world + self.processes.rank
+            torch.manual_seed(recipe.seed + several)
         self.model.train()
         self.engine.gradient(update)
-        if recipe.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
+        self.engine.judge(self.clipped_norm(), update.tokens)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate
         self.optimizer.step()
@@ -295,6 +303,13 @@ class Trainer:
         state.place, state.epochs = update.place, update.epochs
         state.window.tokens += update.tokens
         return update
+
+    def clipped_norm(self) -> torch.Tensor:
+        """Return the norm of the gradient, which is then made no longer than `clip`."""
+        if self.recipe.clip:
+            return clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        gradients = (parameter.grad for parameter in self.model.parameters())
+        return get_total_norm([one for one in gradients if one is not None])
 
     def part_done(self) -> float:
         """Return how much of the run is behind us, 0 to 1."""
@@ -322,9 +337,11 @@ class Trainer:
         """Return the best loss so far, its step, and how many validations ago that was."""
         state = self.state
         found = validate(self.engine, self.corpus, self.recipe.validate_bleu)
-        require_finite(found.loss, state.step)
+        in_a_row = int(self.engine.counts[-1].item())
+        self.log.require_finite(found.loss, "the validation loss", state.step, in_a_row)
         better = found.loss < state.best_loss
         if better:
+            self.require_numbers(weights_of(self.model))
             save_tensors(self.run / "best.safetensors", weights_of(self.model))
         self.log.validated(state.step, found.samples, **found.to_json())
         best = ", the best so far" if better else ""
@@ -344,15 +361,22 @@ class Trainer:
 
     def _save(self, *, scheduled: bool) -> None:
         weights = weights_of(self.model)
+        moments = moments_of(self.optimizer, weights)
+        self.require_numbers(weights | moments)
         save_checkpoint(
             self.run,
             self.state.step,
             scheduled=scheduled,
             weights=weights,
-            optimizer=random_states(self.device) | moments_of(self.optimizer, weights),
+            optimizer=random_states(self.device) | moments,
             state=self.state.to_json(),
         )
         prune(self.run, self.recipe.keep)
+
+    def require_numbers(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """End the run before weights or moments that are no numbers are kept."""
+        largest = get_total_norm(list(tensors.values()), math.inf).item()
+        self.log.require_finite(largest, "a weight or a moment", self.state.step)
 
     def resume(self) -> None:
         """Take up the newest checkpoint, if there is one, else what the run begins with."""

@@ -160,7 +160,7 @@ def report(comparisons: Sequence[Comparison]) -> str:
     """Return one table of all that was measured, and under it what was measured on what."""
     named = len(comparisons) > 1
     rows = [list(COLUMNS), *(row for one in comparisons for row in one.rows(named=named))]
-    notes = (f"{name:12} {value}" for name, value in _circumstances(comparisons))
+    notes = (f"{name:13} {value}" for name, value in _circumstances(comparisons))
     return "\n".join([*aligned(rows), "", *notes])
 
 

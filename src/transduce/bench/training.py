@@ -5,6 +5,7 @@ that `transduce train` does in one: the next batch, forward, loss, backward, upd
 """
 
 import contextlib
+import dataclasses
 import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ from transduce.progress import Progress, Silent
 from transduce.training import Trainer
 
 OURS = "transduce"
+REPEATABLE = "deterministic"  # our own side once more, with the setting of that name
 PEERS = {module.NAME: module for module in (huggingface, pytorch)}
 NOISY = 1.25  # the fastest round by the slowest, beyond which the numbers say little
 
@@ -127,6 +129,7 @@ def compare(
     steps: int,
     rounds: int,
     device: str,
+    deterministic: bool = False,
     corpus: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Comparison]:
@@ -134,6 +137,7 @@ def compare(
 
     The text is files, prepared into the folder `corpus` to be found again the next time or into a
     temporary one, or `random` words. Without `peers` there is huggingface if it is installed.
+    With `deterministic` our own side is measured once more, with that setting, beside the peers.
     """
     progress = progress or Silent()
     on = choose_device(device)
@@ -157,7 +161,8 @@ def compare(
         for number, config in enumerate(configs):
             run = scratch / f"run-{number}"
             sides = _measured(
-                config, folder, run, names, as_it_comes, steps, rounds, machine, progress
+                *(config, folder, run, names, as_it_comes, deterministic),
+                *(steps, rounds, machine, progress),
             )
             found.append(
                 Comparison(
@@ -188,20 +193,29 @@ def _measured(
     run: Path,
     peers: Sequence[str],
     as_it_comes: bool,
+    deterministic: bool,
     steps: int,
     rounds: int,
     machine: Mapping[str, Any],
     progress: Progress,
 ) -> list[Measured]:
     """Measure our side and the peers on one preset."""
+    sides = [OURS, *[REPEATABLE] * deterministic, *peers]
     progress.say(
-        f"measuring {' and '.join([OURS, *peers])} with the preset {config.preset}: "
+        f"measuring {' and '.join(sides)} with the preset {config.preset}: "
         f"{rounds} rounds of {steps} steps each, by turns"
     )
     with contextlib.ExitStack() as stack:
         # One after the other: each has the machine for itself until it has made its first step.
         ours = stack.enter_context(Worker(OURS, Ours, config, folder, config.device, run))
         workers, started = [ours], [ours.started()]
+        if deterministic:
+            recipe = config.train.replace(deterministic=True)
+            same = dataclasses.replace(config, train=recipe)
+            beside = run.with_name(f"{run.name}-{REPEATABLE}")
+            worker = Worker(REPEATABLE, Ours, same, folder, config.device, beside)
+            workers.append(stack.enter_context(worker))
+            started.append(worker.started())
         for name in peers:
             arguments = (PEERS[name].Model, config, folder, config.device, started[0].precision)
             worker = Worker(
@@ -212,7 +226,7 @@ def _measured(
             workers.append(stack.enter_context(worker))
             started.append(worker.started())
         found = by_turns(workers, steps, rounds, _speed, progress)
-    sides = [
+    measured = [
         Measured(
             name=worker.name,
             model=config.model,
@@ -222,12 +236,12 @@ def _measured(
         )
         for worker, first, own in zip(workers, started, found, strict=True)
     ]
-    if any(max(side.speeds) > NOISY * min(side.speeds) for side in sides):
+    if any(max(side.speeds) > NOISY * min(side.speeds) for side in measured):
         progress.say(
             f"rounds of one side differ by more than {NOISY - 1:.0%}: something else uses this "
             "machine, or the steps are too few; measure again"
         )
-    return sides
+    return measured
 
 
 def _speed(found: Round) -> str:

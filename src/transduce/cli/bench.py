@@ -23,6 +23,8 @@ transduce bench train --random mixed --peer huggingface --peer torch
 transduce bench train --random mixed --preset base --preset B-dk16 --preset big --peer none
 
 transduce bench train train.en train.de --preset B-dk16 --peer none --corpus bench-corpus
+
+transduce bench train --random mixed --preset base --peer none --deterministic
 """
 
 EXAMPLES_TRANSLATE = """
@@ -95,6 +97,10 @@ def train(
     ] = False,
     steps: Annotated[int, typer.Option(help="Steps of a round.", min=1)] = 10,
     rounds: Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)] = 3,
+    deterministic: Annotated[
+        bool,
+        typer.Option("--deterministic", help="Measure what the setting deterministic costs, too."),
+    ] = False,
     batch_tokens: Annotated[
         int | None, typer.Option(help="Tokens of a batch, a side. Default: the preset's.")
     ] = None,
@@ -129,6 +135,7 @@ def train(
         settings=settings,
         peers=peer,
         as_it_comes=peer_as_it_comes,
+        deterministic=deterministic,
         steps=steps,
         rounds=rounds,
         device=device,

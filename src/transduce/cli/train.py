@@ -76,6 +76,13 @@ def train(
         str | None, typer.Option(metavar="en-de", help="Default: from the files' endings.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="The same bits each time on one GPU, a little slower; a CPU gives them anyway.",
+        ),
+    ] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard's files too.")
     ] = False,
@@ -92,6 +99,8 @@ def train(
     for name, value in (("steps", steps), ("epochs", epochs), ("seed", seed)):
         if value is not None:
             settings[name] = str(value)
+    if deterministic:
+        settings["deterministic"] = "true"
     if batch is not None:
         settings |= {"accumulate": "none"} if batch == "auto" else {"batch_tokens": batch}
     if time is not None:
