@@ -35,6 +35,9 @@ def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "to
     if available:
         # cuDNN's attention plans every new shape anew, 10 ms each: decoding has nothing but those.
         torch.backends.cuda.enable_cudnn_sdp(False)  # noqa: FBT003
+        # float32 is float32: torch has it so for its products, but not for cuDNN's.
+        torch.backends.cudnn.rnn.fp32_precision = "ieee"
+        torch.backends.cudnn.conv.fp32_precision = "ieee"
         return torch.device("cuda")
     reason = str(said[0].message).partition(" (")[0].strip() if said else ""
     if name == "cuda":
