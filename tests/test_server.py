@@ -14,10 +14,10 @@ from conftest import COMMAND, CommandLine, environment
 from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
 from transduce.web import server
 from transduce.web.app import create_app
-from transduce.web.guard import LOOPBACK
 from transduce.web.limits import Limits
-from transduce.web.server import bound, hosts_of
+from transduce.web.server import bound
 from transduce.web.service import Service
+from transduce.web.sites import LOOPBACK, names_of
 
 QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
 
@@ -190,9 +190,22 @@ def test_a_service_of_this_machine_answers_to_the_name_it_was_given(
     host: str, answers: set[str]
 ) -> None:
     with bound(host, 0) as listening:
-        assert LOOPBACK | answers <= hosts_of(listening, host)
+        found = names_of(listening, host)
+    assert LOOPBACK | answers <= found.names
+    for name in ("10.0.0.1", "[2001:db8::1]", "evil.example", socket.gethostname() + "x"):
+        assert name not in found
+
+
+def test_a_service_of_a_network_answers_to_addresses_and_to_names_that_are_allowed() -> None:
     with bound("0.0.0.0", 0) as listening:
-        assert not hosts_of(listening, "0.0.0.0")
+        found = names_of(listening, "0.0.0.0", ["https://Translate.example.org/", "inner"])
+        every = names_of(listening, "0.0.0.0", ["*"])
+    for name in ("10.0.0.1", "[2001:db8::1]", "localhost", socket.gethostname().lower()):
+        assert name in found
+    assert {"translate.example.org", "inner"} <= found.names
+    for name in ("evil.example", "10.0.0.1.evil.example", "0x7f000001", ""):
+        assert name not in found
+        assert name in every
 
 
 def test_what_cannot_be_served_is_refused_in_one_sentence(
