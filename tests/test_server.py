@@ -333,9 +333,11 @@ def test_an_answer_that_breaks_off_is_logged_without_words(
 ) -> None:
     from starlette.responses import Response
 
+    words = "my secret"
+
     async def breaks(self: Response, scope: object, receive: object, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        raise ValueError("my secret")
+        raise ValueError(words)  # which are not in the line of code that the log shows
 
     with (
         caplog.at_level("DEBUG"),
