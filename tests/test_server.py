@@ -291,6 +291,7 @@ def test_an_address_has_its_part_of_the_connections_and_proxies_and_this_machine
     doors.leave("10.0.0.1")
     assert doors.enter("10.0.0.1") == ""
     assert [doors.enter(one) for one in ("127.0.0.1", "10.0.0.9") for _ in range(14)] == [""] * 28
+    assert doors.enter("10.0.0.3") == ""
     assert "40 connections are open" in doors.enter("10.0.0.3")
     for _ in range(10):
         doors.leave("10.0.0.1")
