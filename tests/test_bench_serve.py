@@ -593,9 +593,9 @@ def test_a_service_is_loaded_for_a_while_with_texts_of_all_kinds(
         @contextmanager
         def sides(*_: object) -> Iterator[Any]:
             own = replace(service, port=port)
-            yield serving._Sides(cast("Worker", worker), "torch on cpu", own, SearchConfig())
+            yield serving.Sides(cast("Worker", worker), "torch on cpu", own, SearchConfig())
 
-        monkeypatch.setattr(serving, "_sides", sides)
+        monkeypatch.setattr(serving, "both_sides", sides)
         found = serving.endure(tiny_run, str(text), seconds=1.1, clients=2, settings={"beam": 3})
     lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
     assert set(worker.asked) >= set(lines)

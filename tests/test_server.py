@@ -1,5 +1,6 @@
 """The service on a real socket: clients that leave, that are slow, that send too much."""
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -7,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from conftest import COMMAND, CommandLine, environment
@@ -14,10 +16,12 @@ from conftest import COMMAND, CommandLine, environment
 from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
 from transduce.web import server
 from transduce.web.app import create_app
-from transduce.web.guard import LOOPBACK
+from transduce.web.doors import Doors
 from transduce.web.limits import Limits
-from transduce.web.server import bound, hosts_of
+from transduce.web.logs import of_loop
+from transduce.web.server import bound
 from transduce.web.service import Service
+from transduce.web.sites import LOOPBACK, names_of
 
 QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
 
@@ -190,9 +194,22 @@ def test_a_service_of_this_machine_answers_to_the_name_it_was_given(
     host: str, answers: set[str]
 ) -> None:
     with bound(host, 0) as listening:
-        assert LOOPBACK | answers <= hosts_of(listening, host)
+        found = names_of(listening, host)
+    assert LOOPBACK | answers <= found.names
+    for name in ("10.0.0.1", "[2001:db8::1]", "evil.example", socket.gethostname() + "x"):
+        assert name not in found
+
+
+def test_a_service_of_a_network_answers_to_addresses_and_to_names_that_are_allowed() -> None:
     with bound("0.0.0.0", 0) as listening:
-        assert not hosts_of(listening, "0.0.0.0")
+        found = names_of(listening, "0.0.0.0", ["https://Translate.example.org/", "inner"])
+        every = names_of(listening, "0.0.0.0", ["*"])
+    for name in ("10.0.0.1", "[2001:db8::1]", "localhost", socket.gethostname().lower()):
+        assert name in found
+    assert {"translate.example.org", "inner"} <= found.names
+    for name in ("evil.example", "10.0.0.1.evil.example", "0x7f000001", ""):
+        assert name not in found
+        assert name in every
 
 
 def test_what_cannot_be_served_is_refused_in_one_sentence(
@@ -224,3 +241,122 @@ def test_without_the_extra_serve_names_it(
     assert sentence == (
         "serving needs uvicorn, which is not installed: pip install 'transduce[web]'"
     )
+
+
+# --- Connections, and clients that are hostile ---------------------------------------------------
+
+IDLE = b"GET /hea"  # of which more never comes
+
+
+def test_one_connection_too_many_is_told_when_to_come_again(tiny_run: Path) -> None:
+    limits = Limits(connections=3)
+    served, _ = scripted(tiny_run)
+    with listening(create_app([served], limits=limits), limits) as address:
+        with contextlib.ExitStack() as taken:
+            for _ in range(3):
+                taken.enter_context(connected(address, IDLE))
+            with connected(address, written(body("a dog."))) as client:
+                raw = received(client)
+        assert answer(raw) == (
+            503,
+            {"error": "3 connections are open already: try again in a second"},
+        )
+        assert b"\r\nretry-after: 1\r\n" in raw
+
+        def fits() -> bool:
+            with connected(address, written(body("a dog."))) as client:
+                return answer(received(client))[0] == 200
+
+        until(fits)
+
+
+def test_of_many_more_connections_most_are_not_even_told(tiny_run: Path) -> None:
+    limits = Limits(connections=2)
+    served, _ = scripted(tiny_run)
+    with (
+        listening(create_app([served], limits=limits), limits) as address,
+        contextlib.ExitStack() as all_of_them,
+    ):
+        clients = [all_of_them.enter_context(connected(address, IDLE)) for _ in range(20)]
+        found = [received(client) for client in clients[12:]]
+    assert found == [b""] * 8
+
+
+def test_an_address_has_its_part_of_the_connections_and_proxies_and_this_machine_all() -> None:
+    doors = Doors(40, proxies=["10.0.0.9"])
+    assert [doors.enter("10.0.0.1") for _ in range(10)] == [""] * 10
+    assert "10 connections of yours" in doors.enter("10.0.0.1")
+    assert doors.enter("10.0.0.2") == ""
+    doors.leave("10.0.0.1")
+    doors.leave("10.0.0.1")
+    assert doors.enter("10.0.0.1") == ""
+    assert [doors.enter(one) for one in ("127.0.0.1", "10.0.0.9") for _ in range(14)] == [""] * 28
+    assert doors.enter("10.0.0.3") == ""
+    assert "40 connections are open" in doors.enter("10.0.0.3")
+    for _ in range(10):
+        doors.leave("10.0.0.1")
+    assert "10.0.0.1" not in doors._of
+
+
+@pytest.mark.parametrize(
+    "start",
+    [b"POST /api/translate HTTP/1.1\r\nX: ", written(b"", "/api/translate", "Content-Length: 999")],
+)
+def test_a_client_that_drips_is_let_go_all_the_same(tiny_run: Path, start: bytes) -> None:
+    """A byte now and then, as slowloris sends them, buys no time."""
+    with serving(tiny_run) as (address, _, _), connected(address, start) as client:
+        client.settimeout(0.02)
+        raw = b""
+        end = time.monotonic() + PATIENCE
+        while b"\r\n\r\n" not in raw and time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                client.sendall(b"a")
+            with contextlib.suppress(TimeoutError):
+                raw += client.recv(65_536)
+    assert raw.startswith(b"HTTP/1.1 408 ")
+
+
+def test_nobody_gives_itself_another_address(tiny_run: Path) -> None:
+    """uvicorn would believe whoever connects from this machine."""
+    served, _ = scripted(tiny_run)
+    limits = Limits(rate=3)
+    statuses = []
+    with listening(create_app([served], limits=limits), limits) as address:
+        for number in range(4):
+            more = (f"X-Forwarded-For: 1.2.3.{number}", "Content-Length: 0")
+            with connected(address, written(b"", "/api/translate", *more)) as client:
+                statuses.append(answer(received(client))[0])
+    assert statuses == [400, 400, 400, 429]
+
+
+def test_an_answer_that_breaks_off_is_logged_without_words(
+    tiny_run: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from starlette.responses import Response
+
+    words = "my secret"
+
+    async def breaks(self: Response, scope: object, receive: object, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError(words)  # which are not in the line of code that the log shows
+
+    with (
+        caplog.at_level("DEBUG"),
+        serving(tiny_run) as (address, _, _),
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(Response, "__call__", breaks)
+        with connected(address, written(body("a dog."))) as client:
+            received(client)
+    assert "ValueError, raised in" in caplog.text
+    assert "BrokenOff" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_what_nobody_waits_for_is_logged_without_words(caplog: pytest.LogCaptureFixture) -> None:
+    loop = cast("asyncio.AbstractEventLoop", None)
+    of_loop(loop, {"message": "Task exception", "exception": ValueError("my secret")})
+    of_loop(loop, {"message": "a handle\nis lost", "task": "my secret"})
+    assert "ValueError" in caplog.text
+    assert "a handle\\nis lost" in caplog.text
+    assert "secret" not in caplog.text

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from serving import ask, error, post, scripted
 from transduce import Translator
 from transduce.text import open_lines
+from transduce.web.access import Access
 from transduce.web.app import create_app
 from transduce.web.limits import Limits
 from transduce.web.paragraphs import lines_of
@@ -219,7 +220,7 @@ def test_every_answer_has_the_headers_that_keep_browsers_safe(app: FastAPI) -> N
 
 
 def test_only_names_of_this_machine_are_answered_on_it(served: Served) -> None:
-    app = create_app([served], hosts={"localhost", "127.0.0.1", "[::1]"})
+    app = create_app([served], access=Access(names={"localhost", "127.0.0.1", "[::1]"}))
     for host in ("localhost", "127.0.0.1:8000", "[::1]:80", "LOCALHOST:1", "[::1]"):
         assert ask(app, "GET", "/health", headers={"Host": host}).status_code == 200
     for host in ("evil.example", "localhost.evil.example:8000", "127.0.0.1.evil.example", "[::2]"):
@@ -371,14 +372,16 @@ def test_a_full_queue_answers_when_to_come_again(tiny_run: Path) -> None:
             while app.state.service.held < 2:
                 await asyncio.sleep(0.001)
             refused = await sent("a fish. a tree.")
+            alone = await sent("a dog. a man. a fish. a tree.")
             fits = sent("a bird.")
             while app.state.service.held < 3:
                 await asyncio.sleep(0.001)
-            alone = await sent("a dog. a man. a fish. a tree.")
+            full = await sent("a")
             engine.go.set()
-            return refused, alone, await waiting, await fits
+            return refused, alone, full, await waiting, await fits
 
-    refused, alone, *fine = asyncio.run(story())
+    refused, alone, full, *fine = asyncio.run(story())
+    error(full, 503)
     assert "2 sentences are waiting already, of 3 that may" in error(refused, 503)
     assert int(refused.headers["retry-after"]) >= 1
     assert "at most 3 are taken at once" in error(alone, 413)

@@ -59,6 +59,8 @@ class Load:
     latencies: "array[float]" = field(default_factory=lambda: array("d"))  # pauses counted
     answers: Counter[str] = field(default_factory=Counter)  # by status
     retries: int = 0  # of requests that the service put off
+    shed: int = 0  # requests that it put off, told when to come again, and that did not
+    late: int = 0  # answers that came after the load had ended
     wrong: int = 0
     first_wrong: Wrong | None = None
     refused: str = ""  # why the first was that was, in the service's words

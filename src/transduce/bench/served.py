@@ -6,8 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from transduce.bench.load import Load, Page, Wrong
-from transduce.bench.results import aligned, machine_in_words, quantile
+from transduce.bench.load import Load, Page
+from transduce.bench.results import aligned, machine_in_words
+from transduce.bench.told import (
+    answers,
+    cores_of_clients,
+    cores_of_service,
+    cost,
+    counts,
+    latency,
+    lines,
+    milliseconds,
+    number,
+    page_in_json,
+    page_in_words,
+    speeds,
+    spread,
+)
 from transduce.bench.translators import Translated
 from transduce.config import SearchConfig
 from transduce.progress import duration
@@ -76,18 +91,18 @@ class Comparison:
             "path": self.path,
             "clients": self.loads[0].clients,
             "serve": {
-                **_speeds(self._served),
-                "latency_ms": _latency(self.latencies),
-                "latency_ms_alone": _latency(self.alone.latencies),
-                "cores": _cores_of_service(self.loads),
-                "cores_of_clients": _cores_of_clients(self.loads),
-                **_counts([*self.loads, self.alone]),
+                **speeds(self._served),
+                "latency_ms": latency(self.latencies),
+                "latency_ms_alone": latency(self.alone.latencies),
+                "cores": cores_of_service(self.loads),
+                "cores_of_clients": cores_of_clients(self.loads),
+                **counts([*self.loads, self.alone]),
             },
-            "translate": {**_speeds(self._translated), "latency_ms_alone": _latency(self.each)},
+            "translate": {**speeds(self._translated), "latency_ms_alone": latency(self.each)},
             "ratio": round(self.ratio, 3),
             "ratios": [round(one, 3) for one in self._ratios],
             "processor_ms_per_sentence": self._costs,
-            "page": _page(self.page),
+            "page": page_in_json(self.page),
             "search": self.search.to_json(),
             "text": self.text,
             "machine": dict(self.machine),
@@ -99,33 +114,33 @@ class Comparison:
             list(COLUMNS),
             [
                 "translate",
-                *_range(self._translated, ",.1f"),
+                *spread(self._translated, ",.1f"),
                 *("", "", ""),
-                *_milliseconds(self.each, 0.5, 0.95),
-                _number(self._costs["translate"]),
+                *milliseconds(self.each, 0.5, 0.95),
+                number(self._costs["translate"]),
                 "",
             ],
             [
                 f"serve, {self.loads[0].clients} clients",
-                *_range(self._served, ",.1f"),
-                *_milliseconds(self.latencies, 0.5, 0.95, 0.99),
-                *_milliseconds(self.alone.latencies, 0.5, 0.95),
-                _number(self._costs["serve"]),
-                _number(self._costs["clients"]),
+                *spread(self._served, ",.1f"),
+                *milliseconds(self.latencies, 0.5, 0.95, 0.99),
+                *milliseconds(self.alone.latencies, 0.5, 0.95),
+                number(self._costs["serve"]),
+                number(self._costs["clients"]),
             ],
-            ["ratio", f"{self.ratio:.3f}", _range(self._ratios, ".3f")[1], *[""] * 7],
+            ["ratio", f"{self.ratio:.3f}", spread(self._ratios, ".3f")[1], *[""] * 7],
         ]
         notes = {
             "rounds": f"median of {len(self.whole)}, each all of the text, by turns",
             "processor": "time of all its cores for a sentence; the clients share them",
-            **_answers([*self.loads, self.alone]),
-            "page": _page_in_words(self.page),
+            **answers([*self.loads, self.alone]),
+            "page": page_in_words(self.page),
             "text": self.text,
             "search": f"beam {self.search.beam}, alpha {self.search.alpha}",
             "engine": self.path,
             **dict(machine_in_words(self.machine)),
         }
-        return "\n".join([*aligned(rows), "", *_lines(notes)])
+        return "\n".join([*aligned(rows), "", *lines(notes)])
 
 
 class Memory(NamedTuple):
@@ -189,12 +204,12 @@ class Endurance:
             "clients": self.load.clients,
             "seconds": round(self.load.seconds, 3),
             "texts_per_second": round(self.load.speed, 2),
-            "latency_ms": _latency(self.load.latencies),
-            "cores": _cores_of_service([self.load]),
-            "cores_of_clients": _cores_of_clients([self.load]),
-            **_counts([self.load]),
+            "latency_ms": latency(self.load.latencies),
+            "cores": cores_of_service([self.load]),
+            "cores_of_clients": cores_of_clients([self.load]),
+            **counts([self.load]),
             "memory": self.memory.to_json(),
-            "page": _page(self.page),
+            "page": page_in_json(self.page),
             "search": self.search.to_json(),
             "text": self.text,
             "machine": dict(self.machine),
@@ -203,121 +218,106 @@ class Endurance:
     def report(self) -> str:
         """Return what was measured, line by line."""
         load = self.load
-        middle, late, latest = _milliseconds(load.latencies, 0.5, 0.95, 0.99)
-        used = _number(_cores_of_service([load])) or "unknown"
+        middle, late, latest = milliseconds(load.latencies, 0.5, 0.95, 0.99)
+        used = number(cores_of_service([load])) or "unknown"
         notes = {
             "load": f"{load.clients} clients for {duration(load.seconds)}: "
             f"{load.speed:,.1f} texts/s",
             "latency": f"median {middle} ms, 95th percentile {late} ms, 99th {latest} ms",
-            **_answers([load]),
+            **answers([load]),
             "memory": str(self.memory),
-            "cores": f"{used} for the service, {_cores_of_clients([load]):.2f} for the clients",
-            "page": _page_in_words(self.page),
+            "cores": f"{used} for the service, {cores_of_clients([load]):.2f} for the clients",
+            "page": page_in_words(self.page),
             "text": self.text,
             "search": f"beam {self.search.beam}, alpha {self.search.alpha}",
             "engine": self.path,
             **dict(machine_in_words(self.machine)),
         }
-        return "\n".join(_lines(notes))
+        return "\n".join(lines(notes))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overload:
+    """What was measured of a service that was asked for more than it can do."""
+
+    path: str
+    before: Load  # of clients that wait for their answers: what it can take
+    alone: Load  # a single client, before
+    load: Load
+    offered: float  # texts in a second
+    recovery: float | None  # seconds
+    memory: Memory
+    search: SearchConfig
+    text: str
+    machine: Mapping[str, Any]
+
+    @property
+    def capacity(self) -> float:
+        """The texts that it can translate in a second."""
+        return self.before.speed
+
+    @property
+    def answered(self) -> float:
+        """The texts that were translated in a second, while it was asked for more."""
+        return (self.load.answers["200"] - self.load.late) / self.load.seconds
+
+    @property
+    def costs(self) -> tuple[float | None, float | None]:
+        """The processor's milliseconds for an answer, before and while it sends others away."""
+        return cost(self.before), cost(self.load)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was measured as a JSON object."""
+        return {
+            "bench": "overload",
+            "path": self.path,
+            "seconds": round(self.load.seconds, 3),
+            "texts_per_second": {
+                "capacity": round(self.capacity, 2),
+                "offered": round(self.offered, 2),
+                "answered": round(self.answered, 2),
+            },
+            "shed": self.load.shed,
+            "most_at_once": self.load.clients,
+            "latency_ms": latency(self.load.latencies),
+            "latency_ms_alone": latency(self.alone.latencies),
+            "recovery_seconds": self.recovery,
+            "processor_ms_per_answer": self.costs,
+            "cores": cores_of_service([self.load]),
+            "cores_of_clients": cores_of_clients([self.load]),
+            **counts([self.load]),
+            "memory": self.memory.to_json(),
+            "search": self.search.to_json(),
+            "text": self.text,
+            "machine": dict(self.machine),
+        }
+
+    def report(self) -> str:
+        """Return what was measured, line by line."""
+        load = self.load
+        middle, late, latest = milliseconds(load.latencies, 0.5, 0.95, 0.99)
+        used = number(cores_of_service([load])) or "unknown"
+        before, during = (number(one) or "unknown" for one in self.costs)
+        recovery = "never" if self.recovery is None else f"after {self.recovery:.1f} s"
+        notes = {
+            "offered": f"{self.offered:,.1f} texts/s for {duration(load.seconds)}, of which "
+            f"{self.capacity:,.1f} can be answered",
+            "answered": f"{self.answered:,.1f} texts/s, {self.answered / self.capacity:.0%} of it; "
+            f"{load.shed:,} were told when to come again",
+            "latency": f"median {middle} ms, 95th percentile {late} ms, 99th {latest} ms; at most "
+            f"{load.clients:,} at once",
+            "recovered": f"{recovery}, to {milliseconds(self.alone.latencies, 0.5)[0]} ms",
+            **answers([load]),
+            "memory": str(self.memory),
+            "processor": f"{before} ms for an answer before, {during} ms while others are shed",
+            "cores": f"{used} for the service, {cores_of_clients([load]):.2f} for the clients",
+            "text": self.text,
+            "search": f"beam {self.search.beam}, alpha {self.search.alpha}",
+            "engine": self.path,
+            **dict(machine_in_words(self.machine)),
+        }
+        return "\n".join(lines(notes))
 
 
 def _slope(seconds: Sequence[float], sizes: Sequence[int]) -> float | None:
     return statistics.linear_regression(seconds, sizes).slope if len(sizes) > 1 else None
-
-
-def _speeds(rounds: Sequence[float]) -> dict[str, Any]:
-    return {
-        "sentences_per_second": round(statistics.median(rounds), 2),
-        "rounds": [round(one, 2) for one in rounds],
-    }
-
-
-def _latency(seconds: Sequence[float]) -> dict[str, float | None]:
-    return {
-        name: quantile(seconds, part)
-        for name, part in (("median", 0.5), ("95", 0.95), ("99", 0.99))
-    }
-
-
-def _cores_of_service(loads: Sequence[Load]) -> float | None:
-    """Return how many cores the service kept busy in the mean, where the system tells."""
-    busy = [load.service_seconds for load in loads if load.service_seconds is not None]
-    return _cores(busy, loads) if len(busy) == len(loads) else None
-
-
-def _cores_of_clients(loads: Sequence[Load]) -> float:
-    return _cores([load.client_seconds for load in loads], loads)
-
-
-def _cores(busy: Sequence[float], loads: Sequence[Load]) -> float:
-    return round(sum(busy) / sum(load.seconds for load in loads), 3)
-
-
-def _counts(loads: Sequence[Load]) -> dict[str, Any]:
-    answers, retries, wrong, first = _total(loads)
-    return {
-        "answers": answers,
-        "retries": retries,
-        "first_refused": _refused(loads) or None,
-        "wrong": wrong,
-        "first_wrong": first._asdict() if first else None,
-    }
-
-
-def _answers(loads: Sequence[Load]) -> dict[str, str]:
-    """Say in words what the clients were answered."""
-    answers, retries, wrong, first = _total(loads)
-    said = ", ".join(f"{count:,} with {status}" for status, count in answers.items())
-    notes = {
-        "answers": f"{said}; {retries:,} retried after 503",
-        **({"first refused": refused} if (refused := _refused(loads)) else {}),
-        "wrong": f"{wrong:,} that differ from what translate writes",
-    }
-    if first:
-        notes |= {
-            "first wrong": repr(first.source),
-            "  expected": repr(first.expected),
-            "  found": repr(first.found),
-        }
-    return notes
-
-
-def _refused(loads: Sequence[Load]) -> str:
-    return next((load.refused for load in loads if load.refused), "")
-
-
-def _total(loads: Sequence[Load]) -> tuple[dict[str, int], int, int, Wrong | None]:
-    """Add up what was answered."""
-    statuses = sorted({status for load in loads for status in load.answers})
-    return (
-        {status: sum(load.answers[status] for load in loads) for status in statuses},
-        sum(load.retries for load in loads),
-        sum(load.wrong for load in loads),
-        next((load.first_wrong for load in loads if load.first_wrong), None),
-    )
-
-
-def _page(page: Page) -> dict[str, Any]:
-    return {"files": page.files, "bytes": page.size, "ms": round(1000 * page.seconds, 2)}
-
-
-def _page_in_words(page: Page) -> str:
-    size = f"{page.files} files, {page.size / 1000:,.1f} kB"
-    return f"{size}, in {1000 * page.seconds:,.1f} ms one after the other"
-
-
-def _range(rounds: Sequence[float], form: str) -> list[str]:
-    lowest, highest = min(rounds), max(rounds)
-    return [f"{statistics.median(rounds):{form}}", f"{lowest:{form}} to {highest:{form}}"]
-
-
-def _milliseconds(seconds: Sequence[float], *parts: float) -> list[str]:
-    return [_number(quantile(seconds, part), ",.1f") for part in parts]
-
-
-def _number(value: float | None, form: str = ".2f") -> str:
-    return "" if value is None else f"{value:{form}}"
-
-
-def _lines(notes: Mapping[str, str]) -> list[str]:
-    return [f"{name:12} {value}" for name, value in notes.items()]

@@ -47,7 +47,7 @@ class Served:
         """Have the clients ask for as many of the texts as there are lines."""
         _, lines = request
         order = iter(range(len(lines)))
-        return _driven(self.service, self.texts, order, clients=self.clients, seconds=LONGEST_ROUND)
+        return driven(self.service, self.texts, order, clients=self.clients, seconds=LONGEST_ROUND)
 
 
 def compare(
@@ -71,7 +71,7 @@ def compare(
     """
     progress = progress or Silent()
     texts, _ = read(source, lines=lines)
-    with _sides(run, engine, device, settings or {}, queue, texts, progress) as sides:
+    with both_sides(run, engine, device, settings or {}, queue, texts, progress) as sides:
         wanted = sides.worker.measure(("all", texts)).outputs
         served = Served(sides.service, Texts(texts, wanted, settings or {}), clients)
         page = open_page(sides.service.port)
@@ -80,7 +80,7 @@ def compare(
         )
         each = sides.worker.measure(("each", texts[:single]))
         some = iter(range(min(single, len(texts))))
-        alone = _driven(sides.service, served.texts, some, clients=1)
+        alone = driven(sides.service, served.texts, some, clients=1)
     return Comparison(
         path=sides.path,
         whole=tuple(whole),
@@ -90,7 +90,7 @@ def compare(
         page=page,
         search=sides.search,
         text=f"{len(texts):,} lines of {source}",
-        machine=_machine(sides.path),
+        machine=machine_of(sides.path),
     )
 
 
@@ -115,13 +115,13 @@ def endure(
     every, _ = read(source, lines=lines)
     mix = mixed(every)
     watched: list[tuple[float, int]] = []
-    with _sides(run, engine, device, settings or {}, queue, every, progress) as sides:
+    with both_sides(run, engine, device, settings or {}, queue, every, progress) as sides:
         texts = Texts(mix, expected(sides.worker, mix), settings or {})
         page = open_page(sides.service.port)
         draw = random.Random(MIX_SEED)
         order = iter(functools.partial(draw.randrange, len(mix)), -1)  # without end
         warm_up = min(WARM_UP, seconds / 10)
-        _driven(sides.service, texts, order, clients=clients, seconds=warm_up)
+        driven(sides.service, texts, order, clients=clients, seconds=warm_up)
         with progress.watch("loading") as show:
 
             def every_second(elapsed: float, load: Load) -> None:
@@ -134,7 +134,7 @@ def endure(
                     f"{load.retries:,} retried",
                 )
 
-            load = _driven(
+            load = driven(
                 *(sides.service, texts, order),
                 clients=clients,
                 seconds=seconds,
@@ -147,11 +147,11 @@ def endure(
         page=page,
         search=sides.search,
         text=f"{len(mix):,} texts of mixed lengths of {len(every):,} lines of {source}",
-        machine=_machine(sides.path),
+        machine=machine_of(sides.path),
     )
 
 
-class _Sides(NamedTuple):
+class Sides(NamedTuple):
     """What is measured."""
 
     worker: Worker
@@ -161,7 +161,7 @@ class _Sides(NamedTuple):
 
 
 @contextlib.contextmanager
-def _sides(
+def both_sides(
     run: Path,
     engine: str,
     device: str,
@@ -169,7 +169,7 @@ def _sides(
     queue: int,
     texts: Sequence[str],
     progress: Progress,
-) -> Iterator[_Sides]:
+) -> Iterator[Sides]:
     """Start a Translator and a service with the same engine and settings."""
     search = RunConfig.load(run).search.replace(**settings)
     named("engine", [engine], ENGINES)
@@ -185,10 +185,10 @@ def _sides(
             progress.say("starting serve")
             with serving(command(run, options)) as service:
                 progress.say(f"serving on {service.address}")
-                yield _Sides(worker, path, service, search)
+                yield Sides(worker, path, service, search)
 
 
-def _driven(service: Service, texts: Texts, order: Iterator[int], **how: Any) -> Load:
+def driven(service: Service, texts: Texts, order: Iterator[int], **how: Any) -> Load:
     """Drive a load, and note what it cost the service."""
     before = service.processor_seconds()
     load = drive(service.port, texts, order, require=service.require, **how)
@@ -220,7 +220,8 @@ def expected(worker: Worker, texts: Sequence[str]) -> list[str]:
     return ["\n".join(itertools.islice(found, len(own))) for own in split]
 
 
-def _machine(path: str) -> dict[str, Any]:
+def machine_of(path: str) -> dict[str, Any]:
+    """Describe what was measured on, by the engine that did it."""
     libraries = dict.fromkeys(["torch", library(path.partition(" ")[0]), "fastapi", "uvicorn"])
     return hardware.describe("cuda" if "cuda" in path else "cpu", cores(), libraries)
 

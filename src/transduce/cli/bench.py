@@ -45,7 +45,11 @@ transduce bench serve runs/en-de test.en
 transduce bench serve runs/en-de test.en --engine ctranslate2:int8 --clients 8 --json
 
 transduce bench serve runs/en-de test.en --seconds 300 --clients 64
+
+transduce bench serve runs/en-de test.en --overload --seconds 900
 """
+
+OVERLOAD_SECONDS = 60.0  # unless it is said for how long
 
 EXAMPLES_PAGE = """
 [bold]Examples[/bold]
@@ -223,6 +227,10 @@ def serve(
             help="Load it for so long with texts of mixed lengths, and watch its memory.", min=1
         ),
     ] = None,
+    overload: Annotated[
+        bool,
+        typer.Option("--overload", help="Ask for twice of what it can take, for --seconds."),
+    ] = False,
     engine: Annotated[
         str,
         typer.Option(help="auto, torch, ctranslate2, ctranslate2:int8 …; auto: the fastest."),
@@ -244,17 +252,32 @@ def serve(
 
     Sentences a second of both on the same lines, by turns; how long an answer takes, under load and
     to a single client; and what service and clients cost. Every answer is compared with what
-    translate writes. With --seconds the service is loaded for so long, and its memory is watched.
+    translate writes. With --seconds the service is loaded for so long, and its memory is watched;
+    with --overload by twice of what it can take, and it is told how soon it recovers.
     """
+    from transduce.bench import overload as overloading
     from transduce.bench import serving
-    from transduce.bench.served import Comparison, Endurance
+    from transduce.bench.served import Comparison, Endurance, Overload
     from transduce.progress import for_people
 
     asked = {"beam": beam, "alpha": alpha}
     settings = {name: value for name, value in asked.items() if value is not None}
     progress = for_people()
-    found: Comparison | Endurance
-    if seconds is None:
+    found: Comparison | Endurance | Overload
+    if overload:
+        found = overloading.overload(
+            run,
+            source,
+            seconds=seconds or OVERLOAD_SECONDS,
+            engine=engine,
+            clients=clients,
+            lines=lines,
+            settings=settings,
+            queue=queue,
+            device=device,
+            progress=progress,
+        )
+    elif seconds is None:
         found = serving.compare(
             run,
             source,

@@ -1,10 +1,11 @@
 """Options that several commands have."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-MACHINE = "Machine"
+MACHINE, ACCESS = "Machine", "Access"
 
 Device = Annotated[str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu or cuda.")]
 EngineName = Annotated[
@@ -25,3 +26,40 @@ Host = Annotated[
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")]
 Browser = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=ACCESS,
+        metavar="FILE",
+        help="Keys, one on each line, of which every request needs one; or set TRANSDUCE_KEY. "
+        "Never an argument: every user of a machine sees those of all its programs.",
+    ),
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        rich_help_panel=ACCESS,
+        metavar="NAME",
+        help="A further name that is answered to, such as translate.example.org; * is any.",
+    ),
+]
+AllowOrigin = Annotated[
+    list[str] | None,
+    typer.Option(
+        rich_help_panel=ACCESS,
+        metavar="ORIGIN",
+        help="Another site whose pages may ask, such as https://example.org.",
+    ),
+]
+TrustedProxy = Annotated[
+    list[str] | None,
+    typer.Option(
+        rich_help_panel=ACCESS,
+        metavar="ADDRESS",
+        help="A proxy whose X-Forwarded-For tells the address of a client.",
+    ),
+]
+AccessLog = Annotated[
+    bool,
+    typer.Option("--access-log", rich_help_panel=ACCESS, help="Write a line for each request."),
+]

@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Browser, Host, Port
+from transduce.cli.options import (
+    AccessLog,
+    AllowHost,
+    AllowOrigin,
+    Browser,
+    Host,
+    KeyFile,
+    Port,
+    TrustedProxy,
+)
 from transduce.cli.serve import DEFAULT_PORT, announcing
 
 EXAMPLES = """
@@ -27,6 +36,11 @@ def watch(
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
     browser: Browser = True,
+    key_file: KeyFile = None,
+    allow_host: AllowHost = None,
+    allow_origin: AllowOrigin = None,
+    trusted_proxy: TrustedProxy = None,
+    access_log: AccessLog = False,
 ) -> None:
     """Show on a page how runs go while they train: curves, speed, sample translations.
 
@@ -36,8 +50,9 @@ def watch(
     from transduce.progress import for_people
 
     try:
+        from transduce.web.access import Access
         from transduce.web.limits import Limits
-        from transduce.web.server import bound, hosts_of, serve_on
+        from transduce.web.server import bound, serve_on
     except ImportError as error:
         library = (error.name or "fastapi").partition(".")[0]
         if library == "transduce":
@@ -49,6 +64,15 @@ def watch(
             raise BadRun(f"there is no folder {run}: `transduce train` makes one for a run")
     progress = for_people()
     with bound(host, port) as listening:
-        hosts = hosts_of(listening, host)
+        access = Access.of(
+            listening,
+            host,
+            progress.say,
+            key_file=key_file,
+            hosts=allow_host or (),
+            origins=allow_origin or (),
+            proxies=trusted_proxy or (),
+            log_requests=access_log,
+        )
         ready = announcing(progress, browser=browser)
-        serve_on(listening, (), runs, Limits(), hosts, ready, lambda: progress.say("ended"))
+        serve_on(listening, (), runs, Limits(), access, ready, lambda: progress.say("ended"))

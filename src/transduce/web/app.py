@@ -18,7 +18,8 @@ from starlette.responses import RedirectResponse
 from transduce import __version__
 from transduce.errors import did_you_mean
 from transduce.web import libretranslate, pages, runs, schemas
-from transduce.web.guard import Guard
+from transduce.web.access import Access
+from transduce.web.guard import HEALTH, Guard, visitor_of
 from transduce.web.inspecting import Inspections
 from transduce.web.limits import BEAM, NBEST, Limits
 from transduce.web.measures import Measures
@@ -30,13 +31,17 @@ from transduce.web.service import Service, changed
 DESCRIPTION = "Translation by the Transformer of “Attention Is All You Need”, and a look inside."
 ERRORS = {
     400: "A body that cannot be read, or a value that does not fit.",
+    401: "A key is needed, or the one that came is not known.",
+    403: "A page of another site has asked.",
     404: "No such model.",
     408: "The body did not arrive in time.",
     413: "More text than is taken at once.",
     415: "A body of another type.",
+    429: "More than one client may ask for; Retry-After says when to come again.",
     503: "The queue is full; Retry-After says when to come again.",
     504: "The answer took too long.",
 }
+REFUSALS = (401, 403, 429)  # whatever is asked
 Responses = dict[int | str, dict[str, Any]]
 
 
@@ -44,16 +49,12 @@ def create_app(
     served: Sequence[Served],
     watched: Sequence[Path] = (),
     limits: Limits | None = None,
-    *,
-    hosts: Collection[str] = (),
+    access: Access | None = None,
 ) -> FastAPI:
-    """Return the app that serves these models and shows these runs.
-
-    It answers to the names in `hosts` alone, or to every name where there are none.
-    """
-    limits = limits or Limits()
+    """Return the app that serves these models and shows these runs."""
+    limits, access = limits or Limits(), access or Access()
     measures = Measures()
-    service = Service(served, limits, measures)
+    service = Service(served, limits, measures, log_texts=access.log_texts)
     inspections = Inspections(served, limits)
 
     @asynccontextmanager
@@ -77,17 +78,29 @@ def create_app(
     app.include_router(runs.router(watched))
     _add_state(app, measures)
     _add_pages(app, has_models=bool(served))
+    _guard(app, measures, limits, access)
+    return app
+
+
+def _guard(app: FastAPI, measures: Measures, limits: Limits, access: Access) -> None:
+    """Answer what goes wrong, and stand before everything."""
     known = {route.path for route in app.routes if hasattr(route, "path")}
+    answers = {route.path: route for route in app.routes if isinstance(route, APIRoute)}
     posts = {
-        route.path: route.endpoint
-        for route in app.routes
-        if isinstance(route, APIRoute) and "POST" in (route.methods or ())
+        path: route.endpoint for path, route in answers.items() if "POST" in (route.methods or ())
     }
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(RequestValidationError, _bad_query)
     app.add_exception_handler(HTTPException, partial(_no_answer, known))
-    app.add_middleware(Guard, measures=measures, known=known, posts=posts, hosts=hosts)
-    return app
+    app.add_middleware(
+        Guard,
+        measures=measures,
+        known=known,
+        free=known - answers.keys(),  # the pages, which ask for the key, and the description
+        posts=posts,
+        limits=limits,
+        access=access,
+    )
 
 
 def _add_translation(app: FastAPI, service: Service) -> None:
@@ -113,7 +126,8 @@ def _add_translation(app: FastAPI, service: Service) -> None:
         served = service.find(wanted.model)
         search = served.translator.config.search
         config = changed(search, wanted.beam, wanted.alpha, wanted.nbest)
-        work = service.translate(served, [wanted.text], config, split=wanted.split)
+        client = visitor_of(request).client
+        work = service.translate(served, [wanted.text], config, client, split=wanted.split)
         (translated,) = await while_there(request, work, limits.timeout)
         text, paragraphs = await service.written(served, translated)
         milliseconds = round((time.perf_counter() - begin) * 1000, 1)
@@ -126,7 +140,12 @@ def _add_translation(app: FastAPI, service: Service) -> None:
             }
         )
 
-    @app.get("/api/models", tags=["translation"], response_model=schemas.ModelsAnswer)
+    @app.get(
+        "/api/models",
+        tags=["translation"],
+        response_model=schemas.ModelsAnswer,
+        responses=_errors(*REFUSALS),
+    )
     async def list_models() -> Response:
         """List the models that are served, and what may be asked of them."""
         return json_response(models)
@@ -136,9 +155,10 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
     async def inspected(request: Request) -> dict[str, Any]:
         content_type(request, JSON)
         wanted = parsed(await body_of(request, service.limits), schemas.InspectRequest)
-        service.refuse([wanted.source, wanted.target or ""])
+        service.take([wanted.source, wanted.target or ""])
         served = service.find(wanted.model)
-        work = inspections.inspect(served, wanted.source, wanted.target)
+        client = visitor_of(request).client
+        work = inspections.inspect(served, wanted.source, wanted.target, client)
         found = await while_there(request, work, service.limits.timeout)
         return await asyncio.to_thread(found.to_json)  # it may be megabytes, and others wait
 
@@ -182,7 +202,7 @@ def _add_libretranslate(app: FastAPI, service: Service) -> None:
         "/translate",
         tags=["LibreTranslate"],
         response_model=schemas.LibreAnswer,
-        responses=_errors(400, 408, 413, 415, 503, 504),
+        responses=_errors(*(one for one in ERRORS if one != 404)),
         openapi_extra=_body(schemas.LibreRequest, JSON, FORM),
     )
     async def libre_translate(request: Request) -> Response:
@@ -191,14 +211,19 @@ def _add_libretranslate(app: FastAPI, service: Service) -> None:
 
     languages = libretranslate.languages(service.served.values())
 
-    @app.get("/languages", tags=["LibreTranslate"], response_model=list[schemas.Language])
+    @app.get(
+        "/languages",
+        tags=["LibreTranslate"],
+        response_model=list[schemas.Language],
+        responses=_errors(*REFUSALS),
+    )
     async def list_languages() -> Response:
         """List the languages as LibreTranslate does."""
         return json_response(languages)
 
 
 def _add_state(app: FastAPI, measures: Measures) -> None:
-    @app.get("/health", tags=["state"], response_model=schemas.Health)
+    @app.get(HEALTH, tags=["state"], response_model=schemas.Health)
     async def health() -> Response:
         """Tell that the service is there."""
         return json_response({"status": "ok"})
@@ -207,7 +232,10 @@ def _add_state(app: FastAPI, measures: Measures) -> None:
         "/metrics",
         tags=["state"],
         response_class=Response,
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+        responses={
+            200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+            **_errors(*REFUSALS),
+        },
     )
     async def metrics() -> Response:
         """Return counters and times for Prometheus."""

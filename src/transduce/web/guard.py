@@ -1,6 +1,5 @@
-"""What every request passes: the host it asks for, and every answer: its headers, its count."""
+"""What every request passes: who asks, for what and how often; and every answer: its headers."""
 
-import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
@@ -8,25 +7,41 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from transduce.web.access import Access
+from transduce.web.clients import Clients, Visitor
+from transduce.web.keys import shown_in
+from transduce.web.limits import Limits
+from transduce.web.logs import log_defect, log_request
 from transduce.web.measures import Measures
 from transduce.web.problems import Problem
+from transduce.web.sites import PREFLIGHT, Headers, Sites, is_preflight
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+UNUSED = (
+    *("accelerometer", "browsing-topics", "camera", "display-capture", "geolocation", "gyroscope"),
+    *("magnetometer", "microphone", "midi", "payment", "usb", "xr-spatial-tracking"),
+)
 HEADERS = [
     (b"content-security-policy", POLICY.encode()),
+    (b"permissions-policy", ", ".join(f"{one}=()" for one in UNUSED).encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+PRIVATE = (b"cache-control", b"no-store")  # of what is not a file: it may hold a text
+HEALTH = "/health"  # who watches over a service has no key, and is not counted
+LATE_KEYS = {"/translate"}  # LibreTranslate's clients may have theirs in the body
+VISITOR = "transduce.visitor"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-logger = logging.getLogger("transduce.web")
+
+class BrokenOff(Exception):
+    """An answer that had begun cannot go on; what was wrong has been logged."""
 
 
 class Guard:
@@ -37,17 +52,20 @@ class Guard:
         app: ASGIApp,
         measures: Measures,
         known: Collection[str],
+        free: Collection[str],
         posts: Mapping[str, Endpoint],
-        hosts: Collection[str],
+        limits: Limits,
+        access: Access,
     ) -> None:
-        """Count `known` paths by name; answer to `hosts` alone, or to all where there are none.
+        """Count `known` paths by name; let whoever comes to those that are `free` pass.
 
-        A page of another site, whose name its owner has led to this machine, asks for that name.
         What is posted goes to its function at once: that reads and checks it by itself, and the
         layers between would take a third of the time that a request costs beside its search.
         """
-        self.app, self.measures, self.known, self.hosts = app, measures, known, hosts
-        self.posts = posts
+        self.app, self.measures, self.known, self.free = app, measures, known, free
+        self.posts, self.access = posts, access
+        self.sites = Sites(access.names, access.origins)
+        self.clients = Clients(limits, access.keys, access.proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
@@ -58,43 +76,68 @@ class Guard:
             scope = {**scope, "method": "GET"}  # the server knows what it was, and sends the head
         begin = time.perf_counter()
         status = 0
+        more: Headers = []
+        visitor = scope[VISITOR] = self.clients.visitor(scope)
 
         async def sent(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS]
+                message["headers"] = _with_ours(message["headers"], more)
             await send(message)
 
         try:
-            if self.hosts and (host := _host(scope)) not in self.hosts:
-                raise Problem(
-                    400,
-                    f"this service does not answer to {host[:60]}: ask for "
-                    f"{' or '.join(sorted(self.hosts))}, or start it with --host",
-                )
+            more += self.sites.check(scope)
+            if more and is_preflight(scope):
+                await Response(status_code=204, headers=PREFLIGHT)(scope, receive, sent)
+                return
+            self._let_in(scope, visitor)
             if scope["method"] == "POST" and (post := self.posts.get(scope["path"])):
                 response = await post(Request(scope, receive))
                 await response(scope, receive, sent)
             else:
                 await self.app(scope, receive, sent)
         except Exception as error:
+            problem = self._told(scope, error)
             if status:  # the answer has begun
-                raise
-            if not isinstance(error, Problem):
-                logger.exception("a request to %s has failed", self._name(scope))
-                error = Problem(500, "this is a defect of the service: its log tells more")
-            await error.response()(scope, receive, sent)
+                raise BrokenOff from None
+            await problem.response()(scope, receive, sent)
         finally:
-            self.measures.answered(self._name(scope), status, time.perf_counter() - begin)
+            visitor.leave()
+            seconds = time.perf_counter() - begin
+            self.measures.answered(self._name(scope), status, seconds)
+            if self.access.log_requests:
+                log_request(scope["method"], scope["path"], status, seconds)
+
+    def _let_in(self, scope: Scope, visitor: Visitor) -> None:
+        """Refuse whoever has no key that is needed, or takes too much."""
+        path = scope["path"]
+        if path == HEALTH:
+            return
+        key = None if self.access.keys is None else shown_in(scope["headers"])
+        visitor.enter(key, free=path in self.free or (key is None and path in LATE_KEYS))
+
+    def _told(self, scope: Scope, error: Exception) -> Problem:
+        """Return what a client is told of an error; the log tells more."""
+        if isinstance(error, Problem):
+            return error
+        what = f"a request to {self._name(scope)} has failed"
+        log_defect(what, error, in_full=self.access.log_texts)
+        return Problem(500, "this is a defect of the service: its log tells more")
 
     def _name(self, scope: Scope) -> str:
         return scope["path"] if scope["path"] in self.known else "other"
 
 
-def _host(scope: Scope) -> str:
-    """Return the host that a request names, without its port."""
-    given = next((value for name, value in scope["headers"] if name == b"host"), b"localhost")
-    host = given.decode("latin-1").lower()
-    name, colon, port = host.rpartition(":")
-    return name if colon and (port.isdecimal() or not port) else host
+def visitor_of(request: Request) -> Visitor:
+    """Return whose request it is."""
+    visitor = request.scope[VISITOR]
+    assert isinstance(visitor, Visitor)
+    return visitor
+
+
+def _with_ours(headers: Headers, more: Headers) -> Headers:
+    """Return the headers of an answer with those that keep browsers safe."""
+    if any(name == b"cache-control" for name, _ in headers):
+        return [*headers, *HEADERS, *more]
+    return [*headers, PRIVATE, *HEADERS, *more]

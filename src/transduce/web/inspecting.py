@@ -1,15 +1,17 @@
 """Looking into the models: torch loads them in the background, one by one, in one thread."""
 
 import asyncio
+import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import TransduceError
-from transduce.web.limits import Limits
+from transduce.web.clients import Client, too_many
+from transduce.web.limits import SHARE, Limits
 from transduce.web.problems import Problem
 from transduce.web.served import Served
 
@@ -50,24 +52,12 @@ class Inspections:
         thread.join(seconds)
         return not thread.is_alive()
 
-    async def inspect(self, served: Served, source: str, target: str | None) -> "Inspection":
+    async def inspect(
+        self, served: Served, source: str, target: str | None, client: Client | None = None
+    ) -> "Inspection":
         """Return what a model attends to."""
-        if self.held >= self.limits.inspections:
-            raise Problem(
-                503,
-                f"{self.held} sentences wait to be looked into already: try again in a moment",
-                {"Retry-After": "2"},
-            )
-        self.load()
-        self.held += 1
-        try:
-            inspector = await self._inspector(served)
-            work = self._submit(lambda: inspector.inspect(source, target))
-            inspection: Inspection = await asyncio.wrap_future(work)
-        except TransduceError as error:
-            raise Problem(400, str(error)) from None
-        finally:
-            self.held -= 1
+        with self._room(client):
+            inspection = await self._inspected(served, source, target)
         weights = (inspection.encoder, inspection.decoder, inspection.cross)
         count = sum(one.size for one in weights)
         if count > self.limits.weights:
@@ -77,6 +67,39 @@ class Inspections:
                 f"{self.limits.weights:,} are sent; take a shorter one",
             )
         return inspection
+
+    @contextlib.contextmanager
+    def _room(self, client: Client | None) -> Iterator[None]:
+        """Hold a place, or refuse where there is none, or none for this client."""
+        if self.held >= self.limits.inspections:
+            raise Problem(
+                503,
+                f"{self.held} sentences wait to be looked into already: try again in a moment",
+                {"Retry-After": "2"},
+            )
+        share = max(1, int(SHARE * self.limits.inspections))
+        if client is not None and client.most and client.inspections >= share:
+            raise too_many(f"{client.inspections} sentences of yours wait already", seconds=2)
+        self._hold(client, 1)
+        try:
+            yield
+        finally:
+            self._hold(client, -1)
+
+    def _hold(self, client: Client | None, count: int) -> None:
+        self.held += count
+        if client is not None:
+            client.inspections += count
+
+    async def _inspected(self, served: Served, source: str, target: str | None) -> "Inspection":
+        self.load()
+        try:
+            inspector = await self._inspector(served)
+            work = self._submit(lambda: inspector.inspect(source, target))
+            found: Inspection = await asyncio.wrap_future(work)
+        except TransduceError as error:
+            raise Problem(400, str(error)) from None
+        return found
 
     async def _inspector(self, served: Served) -> "Inspector":
         try:

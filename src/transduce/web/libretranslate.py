@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from transduce.translation import Segment
+from transduce.web.guard import visitor_of
 from transduce.web.languages import name_of_language
 from transduce.web.problems import Problem, in_words, json_response, shown, unknown_field
 from transduce.web.requests import FORM, JSON, body_of, content_type, parsed, while_there
@@ -24,7 +25,9 @@ async def asked(request: Request, service: Service) -> LibreRequest:
     """Read a request, JSON or a form."""
     kind = content_type(request, JSON, FORM)
     body = await body_of(request, service.limits)
-    return parsed(body, LibreRequest) if kind == JSON else _of_form(body)
+    wanted = parsed(body, LibreRequest) if kind == JSON else _of_form(body)
+    visitor_of(request).show(wanted.api_key.encode())
+    return wanted
 
 
 async def translate(request: Request, service: Service) -> Response:
@@ -37,7 +40,7 @@ async def translate(request: Request, service: Service) -> Response:
     nbest = 1 + wanted.alternatives
     config = changed(search, max(search.beam, nbest), None, nbest)
     texts = [wanted.q] if isinstance(wanted.q, str) else wanted.q
-    work = service.translate(served, texts, config)
+    work = service.translate(served, texts, config, visitor_of(request).client)
     translated = await while_there(request, work, service.limits.timeout)
     write = partial(ranked, served, translated, nbest)
     written = await aside(write, sum(one.characters for one in translated))

@@ -73,8 +73,15 @@ async def while_there(request: Request, work: Coroutine[Any, Any, T], seconds: f
             504, f"the answer took longer than {seconds:g} seconds: send less text at once"
         )
     finally:
+        task.add_done_callback(_heard)
         task.cancel()
         left.cancel()
+
+
+def _heard(task: "asyncio.Future[Any]") -> None:
+    """Take note of an error that nobody waits for any longer, or asyncio would log what it says."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _left(request: Request) -> None:

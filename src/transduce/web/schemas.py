@@ -198,7 +198,9 @@ class LibreRequest(Asked):
     alternatives: Annotated[
         Alternatives, Field(description="further translations that are wanted")
     ] = 0
-    api_key: Annotated[str, Field(description="not looked at")] = ""
+    api_key: Annotated[
+        str, Field(description="the key of a service that needs one, unless a header has it")
+    ] = ""
 
 
 class Detected(BaseModel):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 import os
 import socket
@@ -16,12 +15,16 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from transduce.errors import BadInput
+from transduce.web.access import Access
 from transduce.web.app import create_app
-from transduce.web.guard import HEADERS, LOOPBACK
+from transduce.web.doors import Doors
+from transduce.web.guard import HEADERS, PRIVATE
 from transduce.web.limits import Limits
+from transduce.web.logs import of_loop, to_stderr
 from transduce.web.served import Served
 
 KEEP_ALIVE = 15  # seconds that a connection may be idle between requests
+CROWDED = 1.0  # seconds for a request to arrive on one connection too many
 LINGER = 2.0  # seconds in which a client may read why its body was refused
 
 
@@ -57,26 +60,20 @@ def address_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def hosts_of(listening: socket.socket, host: str) -> frozenset[str]:
-    """Return the names to answer to: this machine's where it alone can connect, else none: all."""
-    address = listening.getsockname()[0]
-    if not ipaddress.ip_address(address).is_loopback:
-        return frozenset()
-    return LOOPBACK | {f"[{one}]" if ":" in one else one.lower() for one in (host, address)}
-
-
 def serve_on(
     listening: socket.socket,
     served: Sequence[Served],
     watched: Sequence[Path],
     limits: Limits,
-    hosts: Collection[str],
+    access: Access,
     ready: Callable[[str], None],
     ended: Callable[[], None],
 ) -> None:
     """Serve until somebody ends it; `ready` hears the address as soon as it can be opened."""
-    app = create_app(served, watched, limits, hosts=hosts)
-    server = Server(app, limits, lambda: ready(address_of(listening)))
+    app = create_app(served, watched, limits, access)
+    if access.log_requests or access.log_texts:
+        to_stderr()
+    server = Server(app, limits, lambda: ready(address_of(listening)), proxies=access.proxies)
     with contextlib.suppress(KeyboardInterrupt):  # as uvicorn passes the signal on
         server.run([listening])
     ended()
@@ -88,9 +85,17 @@ def serve_on(
 class Server(uvicorn.Server):
     """A server that tells when it listens, and that ends at once."""
 
-    def __init__(self, app: FastAPI, limits: Limits, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        limits: Limits,
+        ready: Callable[[], None],
+        *,
+        proxies: Collection[str] = (),
+    ) -> None:
         class Limited(Protocol):
             within = limits
+            doors = Doors(limits.connections, proxies)
 
         config = uvicorn.Config(
             app,
@@ -101,6 +106,7 @@ class Server(uvicorn.Server):
             log_level="error",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # or a client of this machine could give itself any address
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=1,
         )
@@ -109,6 +115,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and tell."""
+        asyncio.get_running_loop().set_exception_handler(of_loop)
         await super().startup(sockets)
         if self.started:
             self.ready()
@@ -123,18 +130,24 @@ class Protocol(HttpToolsProtocol):
     """HTTP by httptools; a request's head has a size and a time, and an unread body an end."""
 
     within: Limits
+    doors: Doors
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._full = ""  # why it may not stay
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._unwanted: asyncio.TimerHandle | None = None
         self._head = 0  # bytes received of it; -1: it is whole
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request, but not for ever."""
+        """Wait for the first request, but not for ever, and less where there are too many."""
         super().connection_made(transport)
-        self._await_head()
+        self._full = self.doors.enter(self._address)
+        if self.doors.open > self.doors.ceiling:
+            transport.abort()
+        else:
+            self._await_head()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, unless the head of a request has no end."""
@@ -155,11 +168,21 @@ class Protocol(HttpToolsProtocol):
         """End the wait for a head."""
         self._head = -1
         self._forget()
+        if self._full:
+            self._refuse(503, f"{self._full}: try again in a second", (b"retry-after", b"1"))
+            return
         self._unset_keepalive_if_required()
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body, unless its request was refused."""
+        if not self._full:
+            super().on_body(body)
+
     def on_message_complete(self) -> None:
         """Keep a connection after all whose body has come though it was not wanted."""
+        if self._full:
+            return
         super().on_message_complete()
         if self._unwanted is not None:
             self._forget_unwanted()
@@ -190,6 +213,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the client."""
+        self.doors.leave(self._address)
         self._forget()
         self._forget_stall()
         self._forget_unwanted()
@@ -199,8 +223,13 @@ class Protocol(HttpToolsProtocol):
         """Answer what is no HTTP."""
         self._refuse(400, "this is no HTTP request that can be read")
 
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
     def _await_head(self) -> None:
-        self._deadline = self.loop.call_later(self.within.receiving, self._late)
+        seconds = min(CROWDED, self.within.receiving) if self._full else self.within.receiving
+        self._deadline = self.loop.call_later(seconds, self._late)
 
     def _late(self) -> None:
         if not self.transport.is_closing():
@@ -222,12 +251,14 @@ class Protocol(HttpToolsProtocol):
             self._unwanted.cancel()
             self._unwanted = None
 
-    def _refuse(self, status: int, sentence: str) -> None:
+    def _refuse(self, status: int, sentence: str, *more: tuple[bytes, bytes]) -> None:
         content = json.dumps({"error": sentence}).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(content)).encode()),
             (b"connection", b"close"),
+            *more,
+            PRIVATE,
             *HEADERS,
         ]
         head = b"".join(b"%s: %s\r\n" % one for one in headers)

@@ -13,7 +13,9 @@ from transduce.config import SearchConfig
 from transduce.errors import BadSetting, TransduceError, did_you_mean
 from transduce.translator import Work
 from transduce.web.batching import Batcher
-from transduce.web.limits import Limits
+from transduce.web.clients import Client, too_many
+from transduce.web.limits import SHARE, Limits
+from transduce.web.logs import log_text
 from transduce.web.measures import Measures
 from transduce.web.paragraphs import lines_of, paragraphs
 from transduce.web.problems import SHOWN, Problem
@@ -42,9 +44,16 @@ class Translated:
 class Service:
     """The models, their queues and what may be asked of them."""
 
-    def __init__(self, served: Sequence[Served], limits: Limits, measures: Measures) -> None:
+    def __init__(
+        self,
+        served: Sequence[Served],
+        limits: Limits,
+        measures: Measures,
+        *,
+        log_texts: bool = False,
+    ) -> None:
         self.served = {one.name: one for one in served}
-        self.limits, self.measures = limits, measures
+        self.limits, self.measures, self.log_texts = limits, measures, log_texts
         self.batchers = {
             one.name: Batcher(
                 one.translator.engine,
@@ -54,6 +63,7 @@ class Service:
             for one in served
         }
         self.held = 0  # sentences that wait or are searched
+        self.asking = 0  # requests that they are of
         self._rate = _Rate()
 
     def stop(self) -> None:
@@ -84,10 +94,18 @@ class Service:
         return self.served[name]
 
     async def translate(
-        self, served: Served, texts: Sequence[str], config: SearchConfig, *, split: bool = True
+        self,
+        served: Served,
+        texts: Sequence[str],
+        config: SearchConfig,
+        client: Client | None = None,
+        *,
+        split: bool = True,
     ) -> list[Translated]:
-        """Translate some texts together."""
-        self.refuse(texts)
+        """Translate some texts of a client together."""
+        self.take(texts)
+        batcher = self.batchers[served.name]
+        self._require_room(1, batcher)  # before their sentences are found, which takes its time
         lines = [lines_of(text) for text in texts]
         flat = [line for own, _ in lines for line in own]
         prepare = partial(served.translator.works, flat, split=split)
@@ -96,9 +114,9 @@ class Service:
         except TransduceError as error:
             raise Problem(400, str(error)) from None
         places = [(work, part) for work in works for part in range(len(work.parts))]
-        with self._room(len(places)):
+        with self._room(len(places), batcher, client):
             jobs = [work.job(part) for work, part in places]
-            found = await self.batchers[served.name].search(jobs, config)
+            found = await batcher.search(jobs, config)
         for (work, part), best in zip(places, found, strict=True):
             work.found[part] = best
         rest = iter(works)
@@ -111,8 +129,8 @@ class Service:
         write = partial(paragraphs, served.translator, translated.works, translated.ends)
         return await aside(write, translated.characters)
 
-    def refuse(self, texts: Sequence[str]) -> None:
-        """Refuse what is too long or no text."""
+    def take(self, texts: Sequence[str]) -> None:
+        """Refuse what is too long or no text; log the rest where that is asked for."""
         count = sum(map(len, texts))
         if count > self.limits.characters:
             raise Problem(
@@ -125,6 +143,8 @@ class Service:
                 raise Problem(400, "the text holds a NUL character: expected text without it")
             if not is_text(text):
                 raise Problem(400, "the text holds half a surrogate pair: expected whole letters")
+            if self.log_texts:
+                log_text("asked", text)
 
     def _searched(self, name: str, sentences: int, seconds: float) -> None:
         """Count a batch; others are searched at the same time, in the other threads."""
@@ -132,30 +152,62 @@ class Service:
         self._rate.add(sentences, seconds / len(self.batchers[name].lanes))
 
     @contextlib.contextmanager
-    def _room(self, sentences: int) -> Iterator[None]:
+    def _room(self, sentences: int, batcher: Batcher, client: Client | None) -> Iterator[None]:
         """Hold places in the queue, or refuse where there are none."""
-        most = self.limits.queue
+        self._require_share(sentences, client)
+        self._require_room(sentences, batcher)
+        self._hold(client, 1, sentences)
+        try:
+            yield
+        finally:
+            self._hold(client, -1, -sentences)
+
+    def _hold(self, client: Client | None, requests: int, sentences: int) -> None:
+        self.asking += requests
+        self.held += sentences
+        self.measures.queue.set(self.held)
+        if client is not None:
+            client.sentences += sentences
+
+    def _require_share(self, sentences: int, client: Client | None) -> None:
+        """Refuse what would never fit into the queue, or into one client's part of it."""
+        most, held = self.limits.queue, 0
+        if client is not None and client.most:
+            most, held = max(1, int(SHARE * most)), client.sentences
         if sentences > most:
             raise Problem(
                 413,
                 f"the text has {sentences:,} sentences: at most {most:,} are taken at once; "
                 "send it in pieces",
             )
-        if self.held + sentences > most:
-            seconds = self._rate.seconds(self.held + sentences - most)
-            raise Problem(
-                503,
-                f"{self.held:,} sentences are waiting already, of {most:,} that may: "
-                f"try again in {seconds} second{'s' * (seconds > 1)}",
-                {"Retry-After": str(seconds)},
+        if held + sentences > most:
+            raise too_many(
+                f"{held:,} sentences of yours are waiting already, of {most:,} that may",
+                self._rate.seconds(held + sentences - most),
             )
-        self.held += sentences
-        self.measures.queue.set(self.held)
-        try:
-            yield
-        finally:
-            self.held -= sentences
-            self.measures.queue.set(self.held)
+
+    def _require_room(self, sentences: int, batcher: Batcher) -> None:
+        """Refuse what finds the queue full, or its turn too far away.
+
+        A request's first sentence is searched after one of each other request; where they fit into
+        the next batches, it does not wait.
+        """
+        over = self.held + sentences - self.limits.queue
+        together = batcher.engine.batch * len(batcher.lanes)
+        late = self.asking + 1 - max(together, self._rate.sentences(self.limits.wait))
+        if over <= 0 and late <= 0:
+            return
+        seconds = self._rate.seconds(max(over, late))
+        waiting = (
+            f"{self.held:,} sentences are waiting already, of {self.limits.queue:,} that may"
+            if over > 0
+            else f"{self.asking:,} requests are waiting already"
+        )
+        raise Problem(
+            503,
+            f"{waiting}: try again in {seconds} second{'s' * (seconds > 1)}",
+            {"Retry-After": str(seconds)},
+        )
 
 
 class _Rate:
@@ -163,16 +215,22 @@ class _Rate:
 
     def __init__(self) -> None:
         self._sentences, self._seconds = 1.0, 0.1  # a guess, until there is more
+        self._known = False
 
     def add(self, sentences: int, seconds: float) -> None:
         """Count a batch, and let earlier ones fade."""
         self._sentences = FADING * self._sentences + sentences
         self._seconds = FADING * self._seconds + seconds
+        self._known = True
 
-    def seconds(self, sentences: int) -> int:
+    def seconds(self, sentences: float) -> int:
         """Return how long so many will take."""
         needed = math.ceil(sentences * self._seconds / self._sentences)
         return min(LONGEST_WAIT, max(1, needed))
+
+    def sentences(self, seconds: float) -> float:
+        """Return how many are searched in so long; without end, until that is known."""
+        return seconds * self._sentences / self._seconds if self._known else math.inf
 
 
 async def aside(function: Callable[[], T], characters: int) -> T:

@@ -40,7 +40,8 @@ export class Explorer {
   #stage = new Stage((view, isolated) => this.#read(view, isolated));
   #parts;
 
-  // `options.document` is where a page that holds all of this by itself can be had.
+  // `options.document` is where a page that holds all of this by itself can be had, and
+  // `options.fetch` what fetches it, where that needs more than the browser's own.
   constructor(element, options = {}) {
     this.element = element;
     this.options = options;
@@ -231,7 +232,8 @@ export class Explorer {
     const { sentences: [source, target], model } = this.inspection;
     const asked = { source, target, model };
     try {
-      await saveHtml(this.options.document, asked, `${this.#name}.html`);
+      const { document, fetch = window.fetch } = this.options;
+      await saveHtml(document, asked, `${this.#name}.html`, fetch);
     } catch (error) {
       const message = `The page could not be saved: ${error.message}`;
       this.#parts.readout.replaceChildren(html("p", { class: "error", role: "alert" }, message));

@@ -34,9 +34,9 @@ export async function savePng(picture, name) {
   canvas.toBlob((png) => save(png, name), "image/png");
 }
 
-// `where` answers what is asked with the page.
-export async function saveHtml(where, asked, name) {
-  const answer = await fetch(where, {
+// `where` answers what is asked with the page; `send` is what fetches it.
+export async function saveHtml(where, asked, name, send) {
+  const answer = await send(where, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(asked),

@@ -1,5 +1,7 @@
 // The service's answers, and what went wrong in one sentence.
 
+import { fetchWithKey } from "/key.js";
+
 export class Refusal extends Error {
   constructor(message, status = 0, retryAfter = null) {
     super(message);
@@ -11,7 +13,7 @@ export class Refusal extends Error {
 async function ask(path, options) {
   let response, said;
   try {
-    response = await fetch(path, options);
+    response = await fetchWithKey(path, options);
     said = await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;

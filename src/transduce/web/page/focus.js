@@ -3,6 +3,7 @@
 
 import { Card } from "/card.js";
 import { Inspections } from "/inspections.js";
+import { fetchWithKey } from "/key.js";
 import { SentencePanel } from "/sentence.js";
 
 const STILL = 250; // ms that a translation stands before it is looked into
@@ -16,7 +17,7 @@ async function loadExplorer() {
   style.href = "/explorer.css";
   document.head.append(style);
   const { Explorer } = await import("/explorer.js");
-  const options = { document: "/api/explorer.html" };
+  const options = { document: "/api/explorer.html", fetch: fetchWithKey };
   return { explorer: new Explorer(byId("explorer"), options), inspection: null, piece: null };
 }
 

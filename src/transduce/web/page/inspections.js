@@ -103,7 +103,7 @@ export class Inspections {
       return await inspect(body);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      const passes = error.status < 400 || error.status >= 500;
+      const passes = error.status < 400 || error.status >= 500 || error.status === 429;
       if (passes) this.#known.delete(key);
       return { problem: error.message, passes };
     }

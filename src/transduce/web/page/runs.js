@@ -2,6 +2,7 @@
 
 import { Chart } from "/chart.js";
 import { short, swatch } from "/drawing.js";
+import { fetchWithKey } from "/key.js";
 import { Samples } from "/samples.js";
 
 const LIVE = 2_000; // ms from one look to the next while something trains and somebody watches
@@ -290,7 +291,8 @@ function choose(by) {
 // What is new
 
 async function get(address) {
-  const response = await fetch(address);
+  const response = await fetchWithKey(address);
+  if (response.status === 401) throw new Error("it needs a key: reload the page to give it");
   if (!response.ok) throw new Error(`status ${response.status}`);
   return response.json();
 }

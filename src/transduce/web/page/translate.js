@@ -164,7 +164,8 @@ function inWords(milliseconds) {
 function fail(error) {
   if (!(error instanceof Refusal)) throw error;
   status.textContent = "";
-  const passes = error.status === 0 || error.status === 503;
+  const isBusy = error.status === 503 || error.status === 429; // for all, or for this reader
+  const passes = error.status === 0 || isBusy;
   if (!passes) {
     problem.textContent = error.message;
     // The service was begun again without this model: take one of those that it has now.
@@ -174,7 +175,7 @@ function fail(error) {
   failures += 1;
   const seconds = error.retryAfter ?? Math.min(15, RETRY * failures);
   problem.textContent =
-    error.status === 503
+    isBusy
       ? `The service is busy: the page asks again in ${seconds} s.`
       : `The service cannot be reached: the page tries again every ${seconds} s.`;
   translateSoon(1000 * seconds);
@@ -267,6 +268,10 @@ async function start() {
   try {
     ({ models, limits } = await fetchModels());
   } catch (error) {
+    if (error.status === 401) {
+      problem.textContent = "This service needs a key: reload the page to give it.";
+      return;
+    }
     problem.textContent = `${error.message}: the page tries again every ${RETRY} s.`;
     setTimeout(start, 1000 * RETRY);
     return;

@@ -1,0 +1,57 @@
+"""Who may use a service, and what is written down of it."""
+
+import ipaddress
+import socket
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.web.clients import trusted
+from transduce.web.keys import VARIABLE, Keys, read_keys
+from transduce.web.sites import Names, names_of, origins_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Access:
+    """The doors of a service; by default all are open, and nothing is written down."""
+
+    names: Names | Collection[str] = ()  # that it answers to; none: to all
+    origins: Collection[str] = ()  # of other sites whose pages may ask
+    keys: Keys | None = None  # of which each request needs one
+    proxies: Collection[str] = ()  # whose word on a client's address counts
+    log_requests: bool = False
+    log_texts: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        listening: socket.socket,
+        host: str,
+        say: Callable[[str], None],
+        *,
+        key_file: Path | None = None,
+        hosts: Sequence[str] = (),
+        origins: Sequence[str] = (),
+        proxies: Sequence[str] = (),
+        log_requests: bool = False,
+        log_texts: bool = False,
+    ) -> "Access":
+        """Return who may use what listens here, as people have set it; `say` hears warnings."""
+        keys, warning = read_keys(key_file)
+        if warning:
+            say(f"warning: {warning}")
+        if keys is None and not ipaddress.ip_address(listening.getsockname()[0]).is_loopback:
+            say(
+                "warning: whoever can reach this machine can use this: "
+                f"--key-file or {VARIABLE} sets a key"
+            )
+        if log_texts:
+            say("warning: the texts of all clients are written to this log")
+        return cls(
+            names=names_of(listening, host, hosts),
+            origins=origins_of(origins),
+            keys=keys,
+            proxies=trusted(proxies),
+            log_requests=log_requests,
+            log_texts=log_texts,
+        )
