@@ -18,7 +18,17 @@ from conftest import CommandLine, options, threads_kept
 from transduce.bench import hardware, sides, training
 from transduce.bench.hardware import processor
 from transduce.bench.results import Comparison, Measured, report
-from transduce.bench.sides import WARM_UP, Round, Seen, Started, Worker, measure, start
+from transduce.bench.sides import (
+    WARM_UP,
+    Round,
+    Saving,
+    Seen,
+    Started,
+    Worker,
+    measure,
+    save,
+    start,
+)
 from transduce.bench.training import Ours
 from transduce.corpus import open_corpus
 from transduce.errors import BadRun, TransduceError
@@ -267,6 +277,40 @@ def test_several_presets_have_one_table_with_lines_of_their_own(measurement: Mea
     assert lines[1].startswith("small, transduce  ")
     assert lines[2].startswith("B-dk16, transduce  ")
     assert [line.split()[1] for line in lines if line.startswith("model")] == ["small:", "B-dk16:"]
+
+
+def test_what_a_checkpoint_costs_is_told_by_the_steps_between_two(measurement: Measurement) -> None:
+    comparison = replace(measurement.comparison, saving=Saving(0.5, 0.02))
+    every = comparison.config.train.save_every
+    share = 0.5 / (0.5 + every * 0.02)
+    assert comparison.saving_share == pytest.approx(share)
+    assert comparison.to_json()["saving"]["share_of_time"] == pytest.approx(share, abs=1e-6)
+    words = f"{share:.2%} of the time: 500 ms for each checkpoint, every {every:,} steps of 20.0 ms"
+    assert words in report([comparison])
+    assert measurement.comparison.to_json()["saving"] is None
+
+
+class Writer(Counting):
+    """A side whose checkpoints are written while it makes two more steps."""
+
+    left = 0
+
+    @property
+    def writes(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+    def save(self) -> None:
+        self.asked.append("save")
+        self.left = 2
+
+
+def test_steps_that_are_made_while_a_checkpoint_is_written_are_not_its_cost(
+    asked: list[str],
+) -> None:
+    found = save(Writer(asked), 4)
+    assert asked[-9:] == ["clock", "save", *["prepare 1", "step", "wait for cpu"] * 2, "clock"]
+    assert found == Saving(checkpoint=8 - 2 * 1.5, step=1.5)
 
 
 def test_without_a_peer_there_is_no_ratio(measurement: Measurement) -> None:

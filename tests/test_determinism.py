@@ -2,10 +2,11 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import TINY, CommandLine, options, snapshot
+from conftest import COMMAND, TINY, CommandLine, environment, options, snapshot
 
 from transduce import preparation
 
@@ -33,8 +34,6 @@ def logged(run: Path) -> list[dict[str, float]]:
 @pytest.fixture(scope="module")
 def runs(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """One command, twice, in processes whose hashes are seeded otherwise."""
-    from conftest import COMMAND, environment, subprocess
-
     folder, found = tmp_path_factory.mktemp("runs"), []
     for seed in ("1", "2"):
         home = folder / seed

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from torch import distributed as dist
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from transduce.errors import BadSetting
 from transduce.heartbeat import PATIENCE, VARIABLE, Heartbeat, patience
@@ -22,9 +22,9 @@ def other() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def beating(other: int, seconds: float, every: float = 0.01) -> tuple[Heartbeat, dist.Store]:
+def beating(other: int, seconds: float, every: float = 0.01) -> tuple[Heartbeat, HashStore]:
     """Begin to listen to a process that has told who it is."""
-    store = dist.HashStore()
+    store = HashStore()
     store.set("who 1", f"{other} {socket.gethostname()}")
     store.set("beat 1", "0")
     heartbeat = Heartbeat(store, 0, 2, seconds, lambda: True)

@@ -61,6 +61,7 @@ ORDER = [
     "feed",
     "engine",
     "validation",
+    "saving",
     "training",
     "export",
     "engines",

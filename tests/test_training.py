@@ -15,6 +15,7 @@ from transduce.checkpoint import average, load_tensors, load_weights
 from transduce.corpus import open_corpus
 from transduce.engine import Objective
 from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
+from transduce.feed import Update
 from transduce.folder import RunConfig, checkpoints
 from transduce.log import Log
 from transduce.metrics import Translated
@@ -341,6 +342,25 @@ def test_a_loss_that_is_no_number_ends_the_run(
     monkeypatch.setattr(Objective, "forward", broken)
     with pytest.raises(Diverged, match="no longer a number"):
         run(files, tmp_path / "run")
+    assert not checkpoints(tmp_path / "run")
+
+
+@pytest.mark.parametrize("kind", ["weight", "exp_avg", "exp_avg_sq"])
+def test_a_weight_or_a_moment_that_is_no_number_is_never_saved(
+    kind: str, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = Trainer.update
+
+    def poisoned(self: Trainer) -> Update:
+        done = update(self)
+        with torch.no_grad():
+            moments = self.optimizer.state[self.model.output]
+            (self.model.output if kind == "weight" else moments[kind])[0, 0] = math.inf
+        return done
+
+    monkeypatch.setattr(Trainer, "update", poisoned)
+    with pytest.raises(Diverged, match="a weight or a moment after step 1 is no longer a number"):
+        run(files, tmp_path / "run", save_every="1", validate_every="100")
     assert not checkpoints(tmp_path / "run")
 
 

@@ -144,9 +144,8 @@ def _meet(backend: str) -> tuple["Store", Heartbeat]:
         store, rank, world = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
         shared: Store = dist.PrefixStore(f"transduce {attempt}", store)  # type: ignore[attr-defined]
         # What waits for the store holds it: the heartbeat has a connection of its own.
-        heartbeat = Heartbeat(
-            *(shared.clone(), rank, world, seconds, lambda: _first_to_speak(shared.clone()))
-        )
+        own: Store = shared.clone()  # type: ignore[attr-defined]
+        heartbeat = Heartbeat(own, rank, world, seconds, lambda: _first_to_speak(own))
         _await(shared, world, seconds)
         heartbeat.start()
         dist.init_process_group(

@@ -49,6 +49,7 @@ from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.processes import Processes, lost, together
 from transduce.progress import Progress, Show, Silent, duration
+from transduce.saving import Saver
 from transduce.schedule import adam, learning_rate
 from transduce.state import State, Window
 from transduce.subwords import Codec
@@ -176,13 +177,14 @@ class Trainer:
         updates = Updates(self.engine.layout, seed=self.recipe.seed, place=self.state.place)
         self.feed = Feed(updates, self.engine.prepare, ahead=device.type == "cuda")
         self.optimizer.found_inf = self.engine.refused
+        self.saver = Saver(aside=device.type == "cuda" and processes.first)
         self.log = Log(
             *(run, self.state, self.engine.counts, processes, progress.say), tensorboard=tensorboard
         )
 
     def run_to_end(self) -> None:
         """Train until the steps, epochs or seconds are used up, then choose the weights."""
-        with contextlib.closing(self.feed), self.log:
+        with contextlib.closing(self.feed), self.log, self.saver:
             if self.finished():
                 self.progress.say(
                     f"{self.run} has finished: give it more steps, epochs or time to go on"
@@ -216,6 +218,7 @@ class Trainer:
                 state.window.seconds += now - before
                 state.seconds = now
                 self.log.poll(show)
+                self.saver.poll()
                 if self.due(recipe.log_every):
                     self.log.add(state, self.rate, self.part_done(), show)
                 if self.due(recipe.validate_every):
@@ -227,6 +230,7 @@ class Trainer:
                         undisturbed()
                     if not self.due(recipe.save_every):
                         self.save(scheduled=False)
+                    self.saver.wait()
                     raise Interrupted(
                         f"stopped after step {state.step:,}; everything is saved in {self.run}: "
                         "the same command goes on from here"
@@ -251,6 +255,7 @@ class Trainer:
 
     def saved(self) -> bool:
         """Tell whether there is a scheduled checkpoint of this step."""
+        self.saver.wait()
         return any(one.scheduled and one.step == self.state.step for one in checkpoints(self.run))
 
     def due(self, every: int) -> bool:
@@ -341,8 +346,10 @@ class Trainer:
         self.log.require_finite(found.loss, "the validation loss", state.step, in_a_row)
         better = found.loss < state.best_loss
         if better:
-            self.require_numbers(weights_of(self.model))
-            save_tensors(self.run / "best.safetensors", weights_of(self.model))
+            weights = weights_of(self.model)
+            self.require_numbers(weights)
+            kept = self.saver.kept(weights)
+            self.saver.do(lambda: save_tensors(self.run / "best.safetensors", kept))
         self.log.validated(state.step, found.samples, **found.to_json())
         best = ", the best so far" if better else ""
         self.progress.say(f"step {state.step:,}: {found}{best}")
@@ -363,15 +370,17 @@ class Trainer:
         weights = weights_of(self.model)
         moments = moments_of(self.optimizer, weights)
         self.require_numbers(weights | moments)
-        save_checkpoint(
-            self.run,
-            self.state.step,
-            scheduled=scheduled,
-            weights=weights,
-            optimizer=random_states(self.device) | moments,
-            state=self.state.to_json(),
-        )
-        prune(self.run, self.recipe.keep)
+        kept, others = self.saver.kept(weights), self.saver.kept(moments)
+        others = random_states(self.device) | others
+        step, state = self.state.step, self.state.to_json()
+
+        def write() -> None:
+            save_checkpoint(
+                *(self.run, step), scheduled=scheduled, weights=kept, optimizer=others, state=state
+            )
+            prune(self.run, self.recipe.keep)
+
+        self.saver.do(write)
 
     def require_numbers(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """End the run before weights or moments that are no numbers are kept."""

@@ -124,7 +124,14 @@ def bad_moments(draw: random.Random, steps: set[int]) -> contextlib.AbstractCont
 
 def bad_validation(draw: random.Random, steps: set[int]) -> contextlib.AbstractContextManager[None]:
     value = draw.choice(BAD)
-    return mock.patch("transduce.training.validate", return_value=Validation(value, value))
+    found = Validation(value, value)
+
+    @contextlib.contextmanager
+    def patched() -> Iterator[None]:
+        with mock.patch("transduce.training.validate", return_value=found):
+            yield
+
+    return patched()
 
 
 def bad_from_here(draw: random.Random, steps: set[int]) -> contextlib.AbstractContextManager[None]:

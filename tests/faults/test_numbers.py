@@ -1,6 +1,7 @@
 """What is no number is refused or ends the run, by a stated rule; nothing of it is ever saved."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -16,7 +17,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> numbers.Trial:
 def test_a_refused_update_is_as_if_it_had_never_been_and_is_counted(
     kind: str, trial: numbers.Trial
 ) -> None:
-    draw = numbers.random.Random(kind)
+    draw = Random(kind)
     assert trial.refuse(kind, {3, 4, 12}, draw, kind) == ""
 
 
@@ -24,11 +25,11 @@ def test_a_refused_update_is_as_if_it_had_never_been_and_is_counted(
 def test_what_cannot_be_refused_ends_the_run_which_goes_on_before_it(
     kind: str, trial: numbers.Trial
 ) -> None:
-    assert trial.end(kind, {6}, numbers.random.Random(kind), kind) == ""
+    assert trial.end(kind, {6}, Random(kind), kind) == ""
 
 
 def test_a_rate_beyond_all_measure_saves_nothing_but_numbers(trial: numbers.Trial) -> None:
-    assert trial.race("rate", set(), numbers.random.Random(1), "race") == ""
+    assert trial.race("rate", set(), Random(1), "race") == ""
 
 
 def test_the_long_form_counts_all_of_them(tmp_path: Path) -> None:

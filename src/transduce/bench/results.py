@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from transduce.bench.flops import flops
-from transduce.bench.sides import WARM_UP, Round, Started, total
+from transduce.bench.sides import WARM_UP, Round, Saving, Started, total
 from transduce.config import ModelConfig
 from transduce.folder import RunConfig
 
@@ -104,6 +104,14 @@ class Comparison:
     text: str  # what was trained on, in words
     steps: int  # of each round
     machine: Mapping[str, Any]
+    saving: Saving | None = None
+
+    @property
+    def saving_share(self) -> float:
+        """How much of the time goes into checkpoints at the interval of the settings."""
+        assert self.saving is not None
+        steps = self.config.train.save_every * self.saving.step
+        return self.saving.checkpoint / (steps + self.saving.checkpoint)
 
     @property
     def sides(self) -> tuple[Measured, ...]:
@@ -132,6 +140,14 @@ class Comparison:
                 }
                 for peer in self.peers
             ],
+            "saving": None
+            if self.saving is None
+            else {
+                "seconds_a_checkpoint": round(self.saving.checkpoint, 4),
+                "milliseconds_per_step": round(1000 * self.saving.step, 3),
+                "save_every": self.config.train.save_every,
+                "share_of_time": round(self.saving_share, 6),
+            },
             "steps": self.steps,
             "rounds": len(self.ours.rounds),
             "warm_up": WARM_UP,
@@ -175,6 +191,14 @@ def _circumstances(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str
     yield "text", one.text
     for each in comparisons:
         yield "model", _shape(each.config)
+    for each in comparisons:
+        if each.saving is not None:
+            every, step = each.config.train.save_every, 1000 * each.saving.step
+            share, checkpoint = each.saving_share, 1000 * each.saving.checkpoint
+            words = (
+                f"{checkpoint:,.0f} ms for each checkpoint, every {every:,} steps of {step:,.1f}"
+            )
+            yield "saving", f"{share:.2%} of the time: {words} ms"
     if one.peers:
         yield "batches", "of one size from one corpus for all sides; sorted by length for the peers"
     yield from dict.fromkeys(

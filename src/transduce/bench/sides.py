@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from types import MappingProxyType, TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 from transduce.bench.hardware import peak_memory, synchronise
 from transduce.errors import BadSetting, MissingExtra, TransduceError, did_you_mean
@@ -61,6 +61,17 @@ class Side(Protocol):
 
     def step(self) -> Seen:
         """Make one step of training."""
+
+
+class Saves(Side, Protocol):
+    """One that writes checkpoints."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether one is being written while steps are made."""
+
+    def save(self) -> None:
+        """Write a checkpoint, or begin to."""
 
 
 class Started(NamedTuple):
@@ -125,6 +136,32 @@ def training(make: Callable[..., Side], *arguments: Any) -> tuple[Started, Work]
     """Make a side that trains, ready to measure rounds of so many steps."""
     side, started = start(make, *arguments)
     return started, functools.partial(measure, side)
+
+
+class Saving(NamedTuple):
+    """What a checkpoint costs, in seconds."""
+
+    checkpoint: float  # that training takes longer for one
+    step: float
+
+
+def saving(make: Callable[..., Saves], *arguments: Any) -> tuple[Started, Work]:
+    """Make a side that trains, ready to measure what it takes to save, beside so many steps."""
+    side, started = start(make, *arguments)
+    return started, functools.partial(save, cast("Saves", side))
+
+
+def save(side: Saves, steps: int) -> Saving:
+    """Time so many steps, then a checkpoint, and the steps that are made while it is written."""
+    step = measure(side, steps).seconds / steps
+    began, made = time.perf_counter(), 0
+    side.save()
+    while side.writes:
+        side.prepare(1)
+        side.step()
+        synchronise(side.device)
+        made += 1
+    return Saving(time.perf_counter() - began - made * step, step)
 
 
 class Worker:

@@ -7,6 +7,7 @@ that `transduce train` does in one: the next batch, forward, loss, backward, upd
 import contextlib
 import dataclasses
 import itertools
+import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,16 @@ from transduce import config as configuration
 from transduce import text
 from transduce.bench import hardware, huggingface, peer, pytorch, random_text
 from transduce.bench.results import Comparison, Measured
-from transduce.bench.sides import Round, Seen, Worker, by_turns, library, named_peers
+from transduce.bench.sides import (
+    Round,
+    Saving,
+    Seen,
+    Worker,
+    by_turns,
+    library,
+    named_peers,
+    saving,
+)
 from transduce.checkpoint import weights_of
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import Corpus, open_corpus
@@ -60,6 +70,15 @@ class Ours:
         """Make one step, and tell what the trainer has worked on."""
         update = self.trainer.update()
         return Seen(update.tokens, update.used[0], *update.places)
+
+    @property
+    def writes(self) -> bool:
+        """Whether a checkpoint is being written while steps are made."""
+        return self.trainer.saver.busy
+
+    def save(self) -> None:
+        """Write a checkpoint, or begin to."""
+        self.trainer.save(scheduled=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,6 +149,7 @@ def compare(
     rounds: int,
     device: str,
     deterministic: bool = False,
+    saves: bool = False,
     corpus: Path | None = None,
     progress: Progress | None = None,
 ) -> list[Comparison]:
@@ -137,7 +157,8 @@ def compare(
 
     The text is files, prepared into the folder `corpus` to be found again the next time or into a
     temporary one, or `random` words. Without `peers` there is huggingface if it is installed.
-    With `deterministic` our own side is measured once more, with that setting, beside the peers.
+    With `deterministic` our own side is measured once more, with that setting, beside the peers;
+    with `saves`, what its checkpoints cost.
     """
     progress = progress or Silent()
     on = choose_device(device)
@@ -164,8 +185,10 @@ def compare(
                 *(config, folder, run, names, as_it_comes, deterministic),
                 *(steps, rounds, machine, progress),
             )
+            beside = run.with_name(f"{run.name}-saving")
             found.append(
                 Comparison(
+                    saving=_saving(config, folder, beside, steps, rounds) if saves else None,
                     ours=sides[0],
                     peers=tuple(sides[1:]),
                     config=config,
@@ -242,6 +265,15 @@ def _measured(
             "machine, or the steps are too few; measure again"
         )
     return measured
+
+
+def _saving(config: RunConfig, folder: Path, run: Path, steps: int, rounds: int) -> Saving:
+    """Measure what a checkpoint costs: the median of the rounds."""
+    arguments = (Ours, config, folder, config.device, run)
+    with Worker("saving", *arguments, begin=saving) as worker:
+        worker.started()
+        found = [worker.measure(steps) for _ in range(rounds)]
+    return Saving(*(statistics.median(times) for times in zip(*found, strict=True)))
 
 
 def _speed(found: Round) -> str:

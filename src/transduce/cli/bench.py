@@ -105,6 +105,9 @@ def train(
         bool,
         typer.Option("--deterministic", help="Measure what the setting deterministic costs, too."),
     ] = False,
+    saving: Annotated[
+        bool, typer.Option("--saving", help="Measure what checkpoints cost, too.")
+    ] = False,
     batch_tokens: Annotated[
         int | None, typer.Option(help="Tokens of a batch, a side. Default: the preset's.")
     ] = None,
@@ -140,6 +143,7 @@ def train(
         peers=peer,
         as_it_comes=peer_as_it_comes,
         deterministic=deterministic,
+        saves=saving,
         steps=steps,
         rounds=rounds,
         device=device,

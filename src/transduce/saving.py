@@ -1,0 +1,62 @@
+"""Checkpoints that are written while training goes on, where it is a GPU that trains.
+
+What is to be written is copied first, so that it stays as it is; a thread hashes it, writes it and
+puts it on the disk. A CPU would only lose to the thread what it gains: there it is done at once.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Self
+
+from torch import Tensor
+
+WAITING = 2  # the best weights and a checkpoint: more copies than those are not held
+
+
+class Saver:
+    """Does one piece of writing after the other, in the order in which they are asked for."""
+
+    def __init__(self, *, aside: bool) -> None:
+        self.pool = ThreadPoolExecutor(1, "saving") if aside else None
+        self.waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Finish what was begun; if that fails, say so unless there is something else to say."""
+        if self.pool is not None:
+            self.pool.shutdown()
+        if kind is None:
+            self.wait()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still being written."""
+        return any(not one.done() for one in self.waiting)
+
+    def kept(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return tensors as they are now, however training changes them."""
+        if self.pool is None:
+            return dict(tensors)
+        return {name: one.detach().to("cpu", copy=True) for name, one in tensors.items()}
+
+    def do(self, write: Callable[[], None]) -> None:
+        """Write now, or as soon as what was asked for before is written."""
+        if self.pool is None:
+            write()
+            return
+        while len(self.waiting) >= WAITING:
+            self.waiting.popleft().result()
+        self.waiting.append(self.pool.submit(write))
+
+    def poll(self) -> None:
+        """Raise what went wrong since, if anything did."""
+        while self.waiting and self.waiting[0].done():
+            self.waiting.popleft().result()
+
+    def wait(self) -> None:
+        """Wait until all is on the disk; raise what went wrong."""
+        while self.waiting:
+            self.waiting.popleft().result()
