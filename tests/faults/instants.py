@@ -4,6 +4,7 @@ A child that is to be struck (`faults.warm`) notes in a few shared bytes in whic
 how many times it has touched its run folder, so that both are known after it is dead.
 """
 
+import contextlib
 import io
 import json
 import mmap
@@ -58,24 +59,33 @@ class Task:
     folder: Path
     texts: list[Path]  # train.en, train.de, valid.en, valid.de
     settings: dict[str, str]
+    preset: str
 
     @classmethod
-    def make(cls, folder: Path, settings: dict[str, str] | None = None) -> "Task":
-        """Write the texts of a training, some of the corpus that comes along."""
+    def make(
+        cls,
+        folder: Path,
+        pairs: dict[str, int] | None = None,
+        small: dict[str, str] | None = None,
+    ) -> "Task":
+        """Write the texts of a training, some of the corpus that comes along.
+
+        With `small`, these are the settings of that preset.
+        """
         texts = []
-        for part, count in PAIRS.items():
-            pairs = pocket.pairs(count, part)  # type: ignore[arg-type]
+        for part, count in (pairs or PAIRS).items():
+            made = pocket.pairs(count, part)  # type: ignore[arg-type]
             for side, language in enumerate(("en", "de")):
                 texts.append(folder / f"{part}.{language}")
-                texts[-1].write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
-        return cls(folder, texts, SETTINGS | (settings or {}))
+                texts[-1].write_text("".join(f"{pair[side]}\n" for pair in made), encoding="utf-8")
+        return cls(folder, texts, small or SETTINGS, "small" if small else "tiny")
 
     def command(self, run: Path) -> list[str | Path]:
         set_ = [word for one in self.settings.items() for word in ("--set", "=".join(one))]
         train, valid = self.texts[:2], self.texts[2:]
         return [
             *("train", *train, "--out", run, "--valid", *valid, "--device", "cpu"),
-            *("--preset", "tiny", *set_),
+            *("--preset", self.preset, *set_),
         ]
 
     @property
@@ -261,8 +271,10 @@ class Struck:
 class Striker:
     """Runs a training in a warm process and strikes it."""
 
-    def __init__(self, warm: Warm, task: Task) -> None:
-        self.warm, self.task = warm, task
+    def __init__(
+        self, warm: Warm, task: Task, first: str = "faults.instants:watch"
+    ) -> None:
+        self.warm, self.task, self.first = warm, task, first
         self.notes = warm.scratch / "notes"
 
     def run(self, run: Path, instant: Instant | None, number: int, times: int = 1) -> Struck:
@@ -283,7 +295,8 @@ class Striker:
                 time.sleep(instant.seconds)
                 phases.append(shared[0])
                 sent.append(time.monotonic())
-                for _ in range(times):
+                for again in range(times):
+                    time.sleep(0.02 * again)
                     _send(pid, number)
 
         at = instant.touch if instant else 0
@@ -295,7 +308,7 @@ class Striker:
             "times": times,
         }
         ended = self.warm.run(
-            *self.task.command(run), first="faults.instants:watch", given=given, meanwhile=strike
+            *self.task.command(run), first=self.first, given=given, meanwhile=strike
         )
         noted = self.notes.read_bytes()
         phase = phases[0] if phases and number != signal.SIGKILL else noted[0]
@@ -312,10 +325,8 @@ def _lives(pid: int) -> bool:
 
 
 def _send(pid: int, number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):  # it was quicker
         os.kill(pid, number)
-    except ProcessLookupError:  # it was quicker
-        pass
 
 
 def fresh(folder: Path) -> Path:

@@ -104,11 +104,11 @@ def serve() -> None:
     """Fork for every request until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
     requests = os.fdopen(os.dup(0))
-    with open(os.devnull, "r+b") as nothing:
+    with Path(os.devnull).open("r+b") as nothing:
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell ignores it
-    import transduce.cli  # noqa: F401
+    import transduce.cli
     import transduce.training  # noqa: F401
 
     for line in requests:
@@ -130,7 +130,7 @@ def _become(request: dict[str, Any], *ours: IO[str]) -> NoReturn:
     status = 1
     try:
         for number, path in enumerate(request["said"], start=1):
-            with open(path, "wb") as file:
+            with Path(path).open("wb") as file:
                 os.dup2(file.fileno(), number)
         for file in ours:
             os.close(file.fileno())
