@@ -188,12 +188,14 @@ def locked(run: Path) -> Iterator[None]:
         if foreign:
             raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")
     run.mkdir(parents=True, exist_ok=True)
-    with (run / ".lock").open("a+", encoding="utf-8") as file:
+    with (run / ".lock").open("a+", encoding="utf-8", errors="replace") as file:
         if not _lock(file, fcntl.LOCK_EX):
             time.sleep(A_LOOK)  # it may have been only looked at
             if not _lock(file, fcntl.LOCK_EX):
                 file.seek(0)
-                raise BadRun(f"{run} is in use by process {file.read().strip()}")
+                holder = file.read(20).strip()
+                other = f"process {holder}" if holder.isdecimal() else "another process"
+                raise BadRun(f"{run} is in use by {other}")
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()

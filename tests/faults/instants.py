@@ -67,6 +67,7 @@ class Task:
         folder: Path,
         pairs: dict[str, int] | None = None,
         small: dict[str, str] | None = None,
+        changes: dict[str, str] | None = None,
     ) -> "Task":
         """Write the texts of a training, some of the corpus that comes along.
 
@@ -78,7 +79,8 @@ class Task:
             for side, language in enumerate(("en", "de")):
                 texts.append(folder / f"{part}.{language}")
                 texts[-1].write_text("".join(f"{pair[side]}\n" for pair in made), encoding="utf-8")
-        return cls(folder, texts, small or SETTINGS, "small" if small else "tiny")
+        settings = (small or SETTINGS) | (changes or {})
+        return cls(folder, texts, settings, "small" if small else "tiny")
 
     def command(self, run: Path) -> list[str | Path]:
         set_ = [word for one in self.settings.items() for word in ("--set", "=".join(one))]
