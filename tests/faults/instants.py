@@ -5,7 +5,6 @@ how many times it has touched its run folder, so that both are known after it is
 """
 
 import contextlib
-import io
 import json
 import mmap
 import os
@@ -17,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from faults.warm import Ended, Warm
 from transduce import pocket
@@ -128,57 +127,57 @@ def watch(notes: str, run: str, at: int = 0, number: int = signal.SIGKILL, times
     """Note phases and touches; at touch `at`, send this process a signal, `times` times."""
     with Path(notes).open("r+b") as file:
         shared = mmap.mmap(file.fileno(), NOTES)
-    touches, telling = 0, False
+    touches, touching = 0, False
 
-    def touch(strike: Callable[[], None] = lambda: None) -> None:
-        nonlocal touches
+    def touch(strike: Callable[[], object] = lambda: None) -> None:
+        nonlocal touches, touching
+        if touching:
+            return
+        touching = True
         touches += 1
         shared[4:8] = touches.to_bytes(4, "little")
         if touches == at:
-            strike()
+            if number == signal.SIGKILL:
+                strike()
             for _ in range(times):
                 os.kill(os.getpid(), number)
-
-    def audited(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal telling
-        if telling or event not in ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir"):
-            return
-        if event == "open" and not _writes(arguments):
-            return
-        if event not in ("os.remove", "os.rmdir") and run not in str(arguments[0]):
-            return  # what is deleted within a folder is named without it
-        telling = True
-        touch()
-        telling = False
+        touching = False
 
     _note_phases(shared)
-    _touch_around(os, "fsync", touch)
-    _touch_around(os, "replace", touch)
-    import transduce.checkpoint
-    import transduce.metrics
+    for name in ("fsync", "replace"):
+        _touch_around(os, name, touch)
+    _touch_halfway(touch, random.Random(at))
+    sys.addaudithook(lambda event, arguments: touch() if _touches(event, arguments, run) else None)
 
-    save, append = transduce.checkpoint.save_file, transduce.metrics._append
+
+def _touches(event: str, arguments: tuple[Any, ...], folder: str) -> bool:
+    """Tell whether what Python is about to do changes something in a folder."""
+    if event == "open":
+        return _writes(arguments) and folder in str(arguments[0])
+    if event in ("os.rename", "os.mkdir"):
+        return folder in str(arguments[0])
+    return event in ("os.remove", "os.rmdir")  # within a folder these are named without it
+
+
+def _touch_halfway(touch: Callable[..., None], chance: random.Random) -> None:
+    """Have files be cut short by what strikes while they are written."""
+    from transduce import checkpoint, metrics
+
+    save, append = checkpoint.save_file, metrics._append
 
     def save_file(tensors: Any, path: Path, metadata: Any) -> None:
         save(tensors, path, metadata=metadata)
-        size = Path(path).stat().st_size
-        touch(lambda: os.truncate(path, random.Random(at).randrange(size)) if number == 9 else None)
+        touch(lambda: os.truncate(path, chance.randrange(Path(path).stat().st_size)))
         touch()
 
-    def append_part(file: io.TextIOWrapper, value: dict[str, Any]) -> None:
-        def half() -> None:
-            if number == signal.SIGKILL:
-                line = json.dumps(value, ensure_ascii=False)
-                file.write(line[: random.Random(at).randrange(len(line))])
-                file.flush()
-
-        touch(half)
+    def append_line(file: IO[str], value: dict[str, Any]) -> None:
+        line = json.dumps(value, ensure_ascii=False)
+        touch(lambda: (file.write(line[: chance.randrange(len(line))]), file.flush()))
         append(file, value)
         touch()
 
-    transduce.checkpoint.save_file = save_file  # type: ignore[assignment]
-    transduce.metrics._append = append_part  # type: ignore[assignment]
-    sys.addaudithook(audited)
+    checkpoint.save_file = save_file  # type: ignore[assignment]
+    metrics._append = append_line
 
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
@@ -279,8 +278,15 @@ class Striker:
         self.warm, self.task, self.first = warm, task, first
         self.notes = warm.scratch / "notes"
 
-    def run(self, run: Path, instant: Instant | None, number: int, times: int = 1) -> Struck:
-        """Run the command until it ends, struck at an instant with a signal."""
+    def run(
+        self,
+        run: Path,
+        instant: Instant | None,
+        number: int,
+        times: int = 1,
+        command: list[str | Path] | None = None,
+    ) -> Struck:
+        """Run a command, the task's or another, until it ends, struck at an instant."""
         self.notes.write_bytes(bytes(NOTES))
         sent: list[float] = []
         phases: list[int] = []
@@ -304,13 +310,13 @@ class Striker:
         at = instant.touch if instant else 0
         given = {
             "notes": str(self.notes),
-            "run": str(run),
+            "run": str(run.parent),
             "at": at,
             "number": int(number),
             "times": times,
         }
         ended = self.warm.run(
-            *self.task.command(run), first=self.first, given=given, meanwhile=strike
+            *(command or self.task.command(run)), first=self.first, given=given, meanwhile=strike
         )
         noted = self.notes.read_bytes()
         phase = phases[0] if phases and number != signal.SIGKILL else noted[0]

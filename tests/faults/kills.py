@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from faults.count import Count
-from faults.instants import Striker, Task, difference, drawn, fresh
+from faults.instants import Instant, Striker, Task, difference, drawn, fresh
 from faults.warm import Warm, environment, several
+from transduce.export.ctranslate2 import STAMP
+from transduce.files import read_json, sha256
+from transduce.folder import Arrays, digest, load_arrays
 
 COUNT = 200
 IN_A_ROW = 8  # kills of one run, before it is let go to its end
@@ -30,7 +33,9 @@ def inject(count: int, seed: int, folder: Path) -> list[Count]:
             for i in range(workers)
         ]:
             one.result()
-    return [killed]
+        averaged = Count("kills of average and export: what was there before is whole", seed)
+        kill_averaging(warm[0], task, max(2, count // 5), seed, averaged)
+    return [killed, averaged]
 
 
 def finish_whole(warm: Warm, task: Task, count: Count) -> int:
@@ -79,3 +84,48 @@ def kill_again_and_again(
             count.fail(f"{run} {what} ({'; '.join(told)})") if what else count.hold(phase)
         if not what:
             shutil.rmtree(run)
+
+
+def kill_averaging(warm: Warm, task: Task, kills: int, seed: int, count: Count) -> None:
+    """Kill `average` and `export` where they write: there is the old or the new, and no half."""
+    chance = random.Random(seed)
+    striker = Striker(warm, task)
+    run, out = task.folder / "averaged", task.folder / "exported"
+    average = ["average", run, "--last", "2"]
+    export = ["export", run, out, "--to", "ctranslate2"]
+    shutil.copytree(task.whole, run)
+    old = load_arrays(run / "model.safetensors")
+    touches = {
+        name: striker.run(run, None, 0, command=command).touches
+        for name, command in (("average", average), ("export", export))
+    }
+    new = load_arrays(run / "model.safetensors")
+    for _ in range(kills):
+        name, command = chance.choice([("average", average), ("export", export)])
+        shutil.rmtree(run)
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(task.whole, run)
+        instant = Instant(touch=chance.randint(1, touches[name]))
+        struck = striker.run(run, instant, signal.SIGKILL, command=command)
+        found = load_arrays(run / "model.safetensors")
+        wrong = "" if same(found, old) or same(found, new) else "the model is neither old nor new"
+        if not out.exists() or name == "average":
+            again = striker.run(run, None, 0, command=command).ended
+            wrong = wrong or (again.stderr if again.status else "")
+        if name == "average":
+            now = load_arrays(run / "model.safetensors")
+            wrong = wrong or ("" if same(now, new) else "the mean is another")
+        else:
+            wrong = wrong or ("" if is_whole(out) else "the export is not whole")
+        told = f"{name} {instant}, {struck.ended.status}: {wrong}"
+        count.fail(told) if wrong else count.hold(name)
+
+
+def same(one: Arrays, other: Arrays) -> bool:
+    return digest(one) == digest(other)
+
+
+def is_whole(export: Path) -> bool:
+    """Tell whether all files of an export are those that its stamp names."""
+    files = read_json(export / STAMP)["files"]
+    return all(sha256(export / name) == known for name, known in files.items())

@@ -219,9 +219,9 @@ def whole(task: Task) -> Path:
 
 
 DISTURBED: tuple[Callable[[Task], str], ...] = (
+    a_clock_that_goes_backwards,
     two_on_one_folder,
     a_reader_that_goes,
     an_output_that_is_full,
-    a_clock_that_goes_backwards,
 )
 COUNT = len(PLACES) + len(DISTURBED)
