@@ -22,5 +22,3 @@ def undisturbed(warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> tuple[T
     done = Striker(warm, task).run(task.whole, None, signal.SIGKILL)
     assert done.ended.status == 0, done.ended.stderr
     return task, done.touches
-
-

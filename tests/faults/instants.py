@@ -254,9 +254,7 @@ def drawn(chance: random.Random, touches: int) -> Instant:
     phase = chance.choice(PHASES[:-1])
     longest = {"steps": 0.6, "starting": 1.0, "preparation": 0.4, "validation": 0.15}
     nth = chance.randint(1, 3) if phase in ("validation", "saving") else 1
-    return Instant(
-        phase=phase, nth=nth, seconds=chance.random() * longest.get(phase, 0.03)
-    )
+    return Instant(phase=phase, nth=nth, seconds=chance.random() * longest.get(phase, 0.03))
 
 
 @dataclass(frozen=True)
@@ -272,9 +270,7 @@ class Struck:
 class Striker:
     """Runs a training in a warm process and strikes it."""
 
-    def __init__(
-        self, warm: Warm, task: Task, first: str = "faults.instants:watch"
-    ) -> None:
+    def __init__(self, warm: Warm, task: Task, first: str = "faults.instants:watch") -> None:
         self.warm, self.task, self.first = warm, task, first
         self.notes = warm.scratch / "notes"
 
@@ -294,9 +290,10 @@ class Striker:
         def strike(pid: int) -> None:
             if instant is None or instant.touch:
                 return
-            with self.notes.open("rb") as file, mmap.mmap(
-                file.fileno(), NOTES, prot=mmap.PROT_READ
-            ) as shared:
+            with (
+                self.notes.open("rb") as file,
+                mmap.mmap(file.fileno(), NOTES, prot=mmap.PROT_READ) as shared,
+            ):
                 wanted = PHASES.index(instant.phase)
                 while wanted and shared[8 + wanted] < instant.nth and _lives(pid):
                     time.sleep(0.001)

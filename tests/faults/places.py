@@ -37,7 +37,9 @@ PLACES = {
     "no HOME": Place({"HOME": None, "USER": None, "LOGNAME": None}),
     "a HOME that is not there": Place({"HOME": "/nonexistent"}),
     "a HOME that cannot be written": Place({"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null/x"}),
-    "no folder for temporary files": Place(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), "/nonexistent")),
+    "no folder for temporary files": Place(
+        dict.fromkeys(("TMPDIR", "TEMP", "TMP"), "/nonexistent")
+    ),
     "no environment at all": Place(dict.fromkeys(os.environ, None)),
     "64 open files": Place(shell="ulimit -n 64"),
     "standard input closed": Place(shell="exec 0<&-"),
@@ -104,7 +106,7 @@ def unlike(done: Done, usual: Done, place: Place) -> str:
             return f"{done.run} differs in {name}"
     if place.speaks and done.translated != usual.translated:
         return f"{done.run} translates otherwise"
-    return "" if "ü".encode() in usual.translated else "the translations show no letter beyond ASCII"
+    return "" if "ü".encode() in usual.translated else "no letter beyond ASCII was translated"
 
 
 def command(place: Place, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:

@@ -108,9 +108,8 @@ def serve() -> None:
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell ignores it
-    import transduce.cli
-    import transduce.training  # noqa: F401
-
+    for module in ("transduce.cli", "transduce.training", "torch._dynamo", "sacrebleu", "rich"):
+        importlib.import_module(module)  # nothing but imports: a fork would lose torch's threads
     for line in requests:
         request = json.loads(line)
         pid = os.fork()

@@ -158,8 +158,6 @@ def _in_words(error: OSError) -> str:
             return f"no permission to use{where}: change its permissions or choose another place"
         case errno.EBADF:
             return "standard input or output is closed: give it a file, or /dev/null"
-        case errno.EMFILE:
-            return "too many files are open: raise the limit with `ulimit -n 1024`"
         case errno.ENOENT:
             return f"there is no{where}"
         case errno.ENOTDIR | errno.EEXIST:
