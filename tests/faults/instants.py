@@ -83,11 +83,8 @@ class Task:
 
     def command(self, run: Path) -> list[str | Path]:
         set_ = [word for one in self.settings.items() for word in ("--set", "=".join(one))]
-        train, valid = self.texts[:2], self.texts[2:]
-        return [
-            *("train", *train, "--out", run, "--valid", *valid, "--device", "cpu"),
-            *("--preset", self.preset, *set_),
-        ]
+        words: list[str | Path] = ["train", *self.texts[:2], "--valid", *self.texts[2:]]
+        return [*words, "--out", run, "--device", "cpu", "--preset", self.preset, *set_]
 
     @property
     def whole(self) -> Path:
@@ -161,9 +158,11 @@ def _touches(event: str, arguments: tuple[Any, ...], folder: str) -> bool:
 
 def _touch_halfway(touch: Callable[..., None], chance: random.Random) -> None:
     """Have files be cut short by what strikes while they are written."""
+    import safetensors.torch
+
     from transduce import checkpoint, metrics
 
-    save, append = checkpoint.save_file, metrics._append
+    save, append = safetensors.torch.save_file, metrics._append
 
     def save_file(tensors: Any, path: Path, metadata: Any) -> None:
         save(tensors, path, metadata=metadata)
@@ -176,7 +175,7 @@ def _touch_halfway(touch: Callable[..., None], chance: random.Random) -> None:
         append(file, value)
         touch()
 
-    checkpoint.save_file = save_file  # type: ignore[assignment]
+    vars(checkpoint)["save_file"] = save_file
     metrics._append = append_line
 
 

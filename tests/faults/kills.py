@@ -91,8 +91,8 @@ def kill_averaging(warm: Warm, task: Task, kills: int, seed: int, count: Count) 
     chance = random.Random(seed)
     striker = Striker(warm, task)
     run, out = task.folder / "averaged", task.folder / "exported"
-    average = ["average", run, "--last", "2"]
-    export = ["export", run, out, "--to", "ctranslate2"]
+    average: list[str | Path] = ["average", run, "--last", "2"]
+    export: list[str | Path] = ["export", run, out, "--to", "ctranslate2"]
     shutil.copytree(task.whole, run)
     old = load_arrays(run / "model.safetensors")
     touches = {

@@ -89,8 +89,8 @@ class Warm:
         self.process.stdin.flush()
         meanwhile(int(self.process.stdout.readline()))
         status = int(self.process.stdout.readline())
-        texts = [path.read_text(encoding="utf-8", errors="replace") for path in said]
-        return Ended(status, *texts, time.monotonic() - began)
+        out, err = (path.read_text(encoding="utf-8", errors="replace") for path in said)
+        return Ended(status, out, err, time.monotonic() - began)
 
 
 @contextlib.contextmanager
@@ -131,8 +131,8 @@ def _become(request: dict[str, Any], *ours: IO[str]) -> NoReturn:
         for number, path in enumerate(request["said"], start=1):
             with Path(path).open("wb") as file:
                 os.dup2(file.fileno(), number)
-        for file in ours:
-            os.close(file.fileno())
+        for pipe in ours:
+            os.close(pipe.fileno())
         if request["first"]:
             module, _, function = request["first"].partition(":")
             getattr(importlib.import_module(module), function)(**request["given"])

@@ -4,7 +4,7 @@ import errno
 import io
 import os
 import sys
-from typing import IO, Any
+from typing import Any, TextIO
 
 
 def secure() -> None:
@@ -28,7 +28,7 @@ def secure() -> None:
         sys.stderr = _until_it_goes(sys.stderr)
 
 
-def _until_it_goes(terminal: IO[str]) -> io.TextIOWrapper:
+def _until_it_goes(terminal: TextIO) -> io.TextIOWrapper:
     """Write to a terminal as long as it is there: work need not end because nobody sees it."""
     return io.TextIOWrapper(
         io.BufferedWriter(_Terminal(terminal.fileno(), "w", closefd=False)),
