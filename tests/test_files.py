@@ -16,6 +16,7 @@ from transduce.files import (
     checksum,
     read_json,
     read_sealed,
+    remove_folder,
     remove_leftovers,
     replacing,
     replacing_folder,
@@ -365,3 +366,25 @@ def test_a_folder_that_was_moved_aside_goes_back_to_its_place(tmp_path: Path) ->
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert names == ["step-0000005", "step-0000009"]
     assert not (tmp_path / ".corpus.spool-x").exists()
+
+
+def test_a_folder_that_is_deleted_leaves_its_place_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "step-1"
+    folder.mkdir()
+    (folder / "state.json").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr("transduce.files.shutil.rmtree", lambda *_, **__: None)  # killed before it
+        remove_folder(folder)
+    assert not folder.exists()
+    assert len(list(tmp_path.iterdir())) == 1
+    remove_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_safetensors_left_half_written_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".tmpdvCMvZ").touch()
+    (tmp_path / ".tmp").touch()
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".tmp"]

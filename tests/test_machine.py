@@ -136,7 +136,7 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
         assert (tmp_path / "runs" / "run").is_dir()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_asks_and_the_second_ends(number: signal.Signals) -> None:
     with interruptions() as interrupted:
         assert not interrupted()
@@ -147,7 +147,7 @@ def test_the_first_signal_asks_and_the_second_ends(number: signal.Signals) -> No
 
 
 def test_the_handlers_of_before_come_back() -> None:
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     with interruptions():
         assert [signal.getsignal(number) for number in numbers] != before
@@ -159,12 +159,41 @@ def test_the_handlers_of_before_come_back() -> None:
     assert [signal.getsignal(number) for number in numbers] == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_between_steps_ends_at_once_and_says_how_to_go_on(number: signal.Signals) -> None:
     with pytest.raises(Interrupted, match="the same command goes on"), terminated_as_interrupted():
         os.kill(os.getpid(), number)
     with pytest.raises(ValueError, match="bad"), terminated_as_interrupted():
         raise ValueError("bad")
+
+
+def test_what_may_be_given_up_ends_at_the_first_signal() -> None:
+    def hang_up() -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return 2
+
+    with interruptions() as interrupted:
+        assert interrupted.unless(lambda: 1) == 1
+        assert interrupted.unless(hang_up) is None
+        assert interrupted()
+        assert interrupted.unless(lambda: 1) is None
+
+
+def test_a_hang_up_that_nohup_has_had_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with terminated_as_interrupted(), interruptions() as interrupted:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interrupted()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_lock_that_holds_rubbish_names_no_process(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        (tmp_path / ".lock").write_bytes(b"\xff rubbish")
+        with pytest.raises(BadRun, match=r"is in use by another process$"), locked(tmp_path):
+            pass
 
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:

@@ -141,6 +141,21 @@ def test_killed_while_choosing_the_weights_it_ends_with_the_same_bits(
     assert load_all(tmp_path / "run") == load_all(whole)
 
 
+def test_killed_before_old_checkpoints_were_deleted_they_are_when_it_goes_on(
+    files: tuple[Path, Path], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("transduce.training.prune", lambda *_: None)
+        patch.setattr(Trainer, "finish", killing(24, where="finish"))
+        with pytest.raises(Killed):
+            run(files, tmp_path / "run")
+    assert len(checkpoints(tmp_path / "run")) > len(checkpoints(whole))
+    run(files, tmp_path / "run")
+    assert [one.step for one in checkpoints(tmp_path / "run")] == [
+        one.step for one in checkpoints(whole)
+    ]
+
+
 def without_speed(run: Path) -> list[dict[str, float]]:
     timed = ("seconds", "target_tokens_per_second")
     lines = (run / "metrics.jsonl").read_text().splitlines()
@@ -155,7 +170,7 @@ def load_all(run: Path) -> dict[str, list[float]]:
     return {k: v.flatten().tolist() for k, v in load_tensors(run / "model.safetensors").items()}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_saves_and_the_same_command_goes_on(
     number: signal.Signals,
     files: tuple[Path, Path],

@@ -1,12 +1,12 @@
 """What lies in a run folder: save, load, average its weights and checkpoints."""
 
+import contextlib
 import dataclasses
 import errno
 import itertools
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from transduce.architecture import build
 from transduce.errors import BadRun
-from transduce.files import replacing, replacing_folder, write_sealed
+from transduce.files import remove_folder, replacing, replacing_folder, write_sealed
 from transduce.folder import (
     FORMAT,
     KEY,
@@ -153,7 +153,8 @@ def prune(run: Path, keep: int) -> None:
     # What was written on interruption has served once a scheduled checkpoint follows it.
     old |= {one for one in found if not one.scheduled and one != found[-1]}
     for one in old:
-        shutil.rmtree(one.path, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it takes room, and does no other harm
+            remove_folder(one.path)
 
 
 def average(tensors: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -67,6 +67,13 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def remove_folder(path: Path) -> None:
+    """Delete a folder, from its place at once: what a kill leaves of it must not seem whole."""
+    beside = path.with_name(f".{path.name}.removing-{os.getpid()}")
+    path.replace(beside)
+    shutil.rmtree(beside, ignore_errors=True)
+
+
 def remove_leftovers(folder: Path) -> None:
     """Delete what writers left half-done when they were killed; nobody else may be writing.
 
@@ -76,7 +83,10 @@ def remove_leftovers(folder: Path) -> None:
         home = old.with_name(old.name[1:].rpartition(".old-")[0])
         if not home.exists():
             old.replace(home)
-    kinds = (".*.writing-*", ".*.old-*", ".*.spool-*")
+    kinds = (
+        *(".*.writing-*", ".*.old-*", ".*.removing-*", ".*.spool-*"),
+        ".tmp" + 6 * "[0-9A-Za-z]",  # safetensors writes one of these, and renames it
+    )
     patterns = [*kinds, *(f"*/{kind}" for kind in kinds)]
     for path in [path for pattern in patterns for path in folder.glob(pattern)]:
         if path.is_dir():

@@ -7,17 +7,20 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from transduce.errors import BadRun, BadSetting, Interrupted
 
 if TYPE_CHECKING:
     import torch
 
+Value = TypeVar("Value")
 
 A_LOOK = 0.05  # seconds; `in_use` holds a lock for far less
+MAY_BE_IGNORED = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()  # Windows has none
+ENDING = {signal.SIGINT, signal.SIGTERM} | MAY_BE_IGNORED  # what asks a process to end
 GOES_ON = "stopped at once; what was saved before is whole: the same command goes on from there"
 
 
@@ -116,54 +119,85 @@ def keep_memory() -> None:
         library.mallopt(mmap_max, 0)
 
 
-@contextlib.contextmanager
-def interruptions(*, several: bool = False) -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C or SIGTERM into a question for between steps; a second ends at once.
+class Interruption:
+    """Whether somebody has asked this process to end: `interrupted()` tells."""
 
-    Not if there are several processes, for those get a scheduler's signal from torchrun once more.
-    """
-    asked = False
+    def __init__(self, *, several: bool) -> None:
+        self.several = several
+        self.asked = self.at_once = False
 
-    def ask(number: int, frame: Any) -> None:
-        nonlocal asked
-        if asked and not several:
+    def __call__(self) -> bool:
+        """Tell whether somebody has asked."""
+        return self.asked
+
+    def unless(self, make: Callable[[], Value]) -> Value | None:
+        """Return what is made, or nothing where that was given up because somebody has asked."""
+        if self.asked:
+            return None
+        try:
+            self.at_once = True
+            try:
+                return make()
+            finally:
+                self.at_once = False
+        except KeyboardInterrupt:
+            return None
+
+    def ask(self, number: int, frame: Any) -> None:
+        """Handle a signal."""
+        ends = self.at_once if not self.asked else not self.several
+        self.asked = True
+        if ends:
             raise KeyboardInterrupt
-        asked = True
 
-    before = {}
-    with contextlib.suppress(ValueError):  # only the main thread may handle signals
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in before.items():
-            if signal.getsignal(number) is ask:
-                signal.signal(number, handler)
+
+@contextlib.contextmanager
+def interruptions(*, several: bool = False) -> Iterator[Interruption]:
+    """Turn the first Ctrl-C, SIGTERM or SIGHUP into a question for between steps.
+
+    A second ends at once; not if there are several processes, for those get a scheduler's signal
+    from torchrun once more.
+    """
+    interrupted = Interruption(several=several)
+    with _handled(interrupted.ask, ENDING):
+        yield interrupted
 
 
 @contextlib.contextmanager
 def terminated_as_interrupted(words: str = GOES_ON) -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C while no step is being made, and say what became of the work."""
+    """Treat the other signals like Ctrl-C while no step is being made; say what became of all."""
 
     def raise_it(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    before = None
-    with contextlib.suppress(ValueError):
-        before = signal.signal(signal.SIGTERM, raise_it)
     try:
-        yield
+        with _handled(raise_it, ENDING - {signal.SIGINT}):
+            yield
     except KeyboardInterrupt:
         raise Interrupted(words) from None
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[[int, Any], None], numbers: Collection[int]) -> Iterator[None]:
+    """Handle signals, but for a hang-up that nohup has had ignored."""
+    before = {}
+    with contextlib.suppress(ValueError):  # only the main thread may handle signals
+        for number in numbers:
+            if number in MAY_BE_IGNORED and signal.getsignal(number) is signal.SIG_IGN:
+                continue
+            before[number] = signal.signal(number, handler)
+    try:
+        yield
     finally:
-        if before is not None and signal.getsignal(signal.SIGTERM) is raise_it:
-            signal.signal(signal.SIGTERM, before)
+        for number, one in before.items():
+            if signal.getsignal(number) == handler:
+                signal.signal(number, one)
 
 
 def undisturbed() -> None:
     """Let no signal disturb the end: torchrun sends SIGTERM to all as soon as one has ended."""
     with contextlib.suppress(ValueError):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
 
 
@@ -186,12 +220,14 @@ def locked(run: Path) -> Iterator[None]:
         if foreign:
             raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")
     run.mkdir(parents=True, exist_ok=True)
-    with (run / ".lock").open("a+", encoding="utf-8") as file:
+    with (run / ".lock").open("a+", encoding="utf-8", errors="replace") as file:
         if not _lock(file, fcntl.LOCK_EX):
             time.sleep(A_LOOK)  # it may have been only looked at
             if not _lock(file, fcntl.LOCK_EX):
                 file.seek(0)
-                raise BadRun(f"{run} is in use by process {file.read().strip()}")
+                holder = file.read(20).strip()
+                other = f"process {holder}" if holder.isdecimal() else "another process"
+                raise BadRun(f"{run} is in use by {other}")
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()

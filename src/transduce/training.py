@@ -4,8 +4,9 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from torch.nn.utils import clip_grad_norm_, get_total_norm
@@ -35,6 +36,7 @@ from transduce.files import remove_leftovers
 from transduce.folder import START, RunConfig, Task, checkpoints, last_checkpoint
 from transduce.log import Log
 from transduce.machine import (
+    Interruption,
     choose_device,
     cores,
     interruptions,
@@ -106,6 +108,7 @@ def train(
         goes_on = (run / "config.json").exists()
         if goes_on:
             config = continued(run, preset, settings, on, told, basis, task)
+            prune(run, config.train.keep)  # which a kill may have kept from being done
             known_codec = Codec.load(run / "subwords.json") if config.origin else codec
             known = config.languages if config.origin and config.origin.weights else None
         else:
@@ -203,12 +206,14 @@ class Trainer:
         if self.processes.first:
             self.finish()
 
-    def steps(self, interrupted: Callable[[], bool]) -> None:
+    def steps(self, interrupted: Interruption) -> None:
         """Make all steps that are left, with what is due after each of them."""
         state, recipe = self.state, self.recipe
         began = time.monotonic() - state.seconds
         before = state.seconds
         with self.progress.watch("training") as show:
+            if state.step and self.to_validate():  # given up when it was stopped
+                self.do_what_is_due(interrupted, asked=False)
             while self.part_done() < 1 and not self.out_of_patience():
                 self.update()
                 aside = self.due(recipe.validate_every) or self.due(recipe.save_every)
@@ -221,33 +226,40 @@ class Trainer:
                 self.saver.poll()
                 if self.due(recipe.log_every):
                     self.log.add(state, self.rate, self.part_done(), show)
-                if self.due(recipe.validate_every):
-                    self.validate()
-                if self.due(recipe.save_every):
-                    self.save(scheduled=True)
-                if asked:
-                    if self.processes.world > 1:
-                        undisturbed()
-                    if not self.due(recipe.save_every):
-                        self.save(scheduled=False)
-                    self.saver.wait()
-                    raise Interrupted(
-                        f"stopped after step {state.step:,}; everything is saved in {self.run}: "
-                        "the same command goes on from here"
-                    )
+                self.do_what_is_due(interrupted, asked=asked)
                 if aside and recipe.timed == "steps":
                     began = time.monotonic() - now
                 before = time.monotonic() - began
-            self.conclude(show)
+            self.conclude(show, interrupted)
 
-    def conclude(self, show: Show) -> None:
+    def do_what_is_due(self, interrupted: Interruption, *, asked: bool) -> None:
+        """Validate and save, as is due after this step; save and stop if asked to."""
+        if self.to_validate() and not asked:
+            asked = not self.validate(interrupted)
+        if asked:
+            self.stop()
+        if self.is_scheduled():
+            self.save(scheduled=True)
+
+    def stop(self) -> NoReturn:
+        """Save where we are, and say how to go on."""
+        if self.processes.world > 1:
+            undisturbed()
+        self.save(scheduled=self.is_scheduled())
+        self.saver.wait()
+        raise Interrupted(
+            f"stopped after step {self.state.step:,}; everything is saved in {self.run}: "
+            "the same command goes on from here"
+        )
+
+    def conclude(self, show: Show, interrupted: Interruption) -> None:
         """Do what is due after the last step."""
         state, unlogged = self.state, self.state.window.tokens > 0
         if unlogged:
             self.log.add(state, self.rate, self.part_done(), show)
         self.log.wait(show)
-        if state.validated != state.step:
-            self.validate()
+        if state.validated != state.step and not self.validate(interrupted):
+            self.stop()
         # A checkpoint of this very step may not know what was just logged, or say that a little
         # time is left; one that was written on interruption takes no part in the mean.
         if unlogged or self.recipe.seconds or not self.processes.from_first(self.saved):
@@ -262,18 +274,23 @@ class Trainer:
         """Tell whether something that is done every so many steps is to be done now."""
         return self.state.step % every == 0
 
+    def to_validate(self) -> bool:
+        """Tell whether a validation that is due has not been made."""
+        return self.due(self.recipe.validate_every) and self.state.validated != self.state.step
+
+    def is_scheduled(self) -> bool:
+        """Tell whether a checkpoint of this step, with its validation, is due."""
+        return self.due(self.recipe.save_every) and not self.to_validate()
+
     def keep_what_there_is(self, error: RuntimeError) -> None:
         """Save where we are if another process has died; a GPU may then wait for it for ever."""
         if not lost(error):
             return
         undisturbed()
         there = {0, *(one.step for one in checkpoints(self.run))}
-        state = self.state
-        if self.due(self.recipe.validate_every) and state.validated != state.step:
-            return  # a validation is part of the step
         if self.processes.first and self.device.type == "cpu" and self.state.step not in there:
             self.state.window = Window()  # what the dead one has counted died with it
-            self._save(scheduled=self.due(self.recipe.save_every))
+            self._save(scheduled=self.is_scheduled())
 
     def finished(self) -> bool:
         """Tell whether nothing is left to do: trained to the end, and the weights chosen."""
@@ -332,16 +349,27 @@ class Trainer:
         """Tell whether the validation loss has stopped falling."""
         return 0 < self.recipe.patience <= self.state.worse
 
-    def validate(self) -> None:
-        """Measure loss, perplexity and BLEU (greedy) on the validation set."""
-        state = self.state
-        state.best_loss, state.best_step, state.worse = self.processes.from_first(self._validate)
-        state.validated = state.step
+    def validate(self, interrupted: Interruption) -> bool:
+        """Measure loss, perplexity and BLEU (greedy) on the validation set.
 
-    def _validate(self) -> tuple[float, int, int]:
+        Tell whether that was done: it is given up at once when somebody asks to stop.
+        """
+        state = self.state
+        found = self.processes.from_first(lambda: self._validate(interrupted))
+        if found is None:
+            return False
+        state.best_loss, state.best_step, state.worse = found
+        state.validated = state.step
+        return True
+
+    def _validate(self, interrupted: Interruption) -> tuple[float, int, int] | None:
         """Return the best loss so far, its step, and how many validations ago that was."""
         state = self.state
-        found = validate(self.engine, self.corpus, self.recipe.validate_bleu)
+        found = interrupted.unless(
+            lambda: validate(self.engine, self.corpus, self.recipe.validate_bleu)
+        )
+        if found is None:
+            return None
         in_a_row = int(self.engine.counts[-1].item())
         self.log.require_finite(found.loss, "the validation loss", state.step, in_a_row)
         better = found.loss < state.best_loss

@@ -28,6 +28,7 @@ from transduce.cli import (
     plot,
     score,
     serve,
+    streams,
     train,
     translate,
     watch,
@@ -77,6 +78,7 @@ def options(
 
 def main() -> None:
     """Run the command line, and turn errors into one sentence and an exit status."""
+    streams.secure()
     if os.environ.get("LOCAL_RANK", "0") == "0":
         _run()
     else:
@@ -106,15 +108,19 @@ def _run() -> None:
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # wherever it stands
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # what cannot be written is to be said here, not by Python's end
     except Interrupted as error:
         _end(str(error), 130, debug=debug)
     except TransduceError as error:
         _end(f"error: {error}", 1, debug=debug)
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(1)
     except OSError as error:
+        _forget_output()
         _end(f"error: {_in_words(error)}", 1, debug=debug)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not re.search(OUT_OF_MEMORY, str(error)):
@@ -124,6 +130,14 @@ def _run() -> None:
             1,
             debug=debug,
         )
+
+
+def _forget_output() -> None:
+    """Drop what cannot be written to stdout, or Python would try it once more as it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end(message: str, status: int, *, debug: bool) -> None:
@@ -142,6 +156,8 @@ def _in_words(error: OSError) -> str:
             return f"no space is left to write{where}: free some and run the same command again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return f"no permission to use{where}: change its permissions or choose another place"
+        case errno.EBADF:
+            return "standard input or output is closed: give it a file, or /dev/null"
         case errno.ENOENT:
             return f"there is no{where}"
         case errno.ENOTDIR | errno.EEXIST:

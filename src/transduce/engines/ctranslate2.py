@@ -13,6 +13,7 @@ out that may not are searched again with their own limit, and if need be without
 import collections
 import copy
 import math
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -76,7 +77,7 @@ class CTranslate2Engine:
         self.forbidden = frozenset(codec.target.forbidden())
         self.suppressed = [[codec.target.names[number]] for number in self.forbidden]
         self.translator = library().Translator(
-            str(folder),
+            os.fsencode(folder),  # a name need not be text
             device="cpu",
             compute_type="float32" if quantize == "none" else quantize,
             inter_threads=self.workers,
