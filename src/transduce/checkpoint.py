@@ -1,5 +1,6 @@
 """What lies in a run folder: save, load, average its weights and checkpoints."""
 
+import contextlib
 import dataclasses
 import errno
 import itertools
@@ -35,10 +36,14 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors, with a digest of all of them in the file's metadata."""
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     checksum = digest({name: tensor.numpy() for name, tensor in on_cpu.items()})
-    note = json.dumps({"format": FORMAT, "sha256": checksum})
+    write_tensors(path, on_cpu, {KEY: json.dumps({"format": FORMAT, "sha256": checksum})})
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, str]) -> None:
+    """Write a file of safetensors, for those who may read its folder."""
     with replacing(path) as beside:
         try:
-            save_file(on_cpu, beside, metadata={KEY: note})
+            save_file(tensors, beside, metadata=note)
         except SafetensorError as error:  # it tells the system's error in words only
             found = re.search(r"os error (\d+)", str(error))
             number = int(found[1]) if found else errno.EIO
@@ -153,7 +158,10 @@ def prune(run: Path, keep: int) -> None:
     # What was written on interruption has served once a scheduled checkpoint follows it.
     old |= {one for one in found if not one.scheduled and one != found[-1]}
     for one in old:
-        shutil.rmtree(one.path, ignore_errors=True)
+        going = one.path.with_name(f".{one.path.name}.writing-{os.getpid()}")
+        with contextlib.suppress(OSError):  # what cannot be deleted now is tried again
+            one.path.replace(going)  # at once: a checkpoint is whole or absent
+        shutil.rmtree(going, ignore_errors=True)
 
 
 def average(tensors: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

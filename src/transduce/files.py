@@ -23,17 +23,32 @@ def sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
+def naming(path: Path, beside: Path | None = None) -> Iterator[None]:
+    """Have an error of the system name `path`, where it names no file or one `beside` it."""
+    try:
+        yield
+    except OSError as error:
+        name = None if error.filename is None else Path(os.fsdecode(error.filename))
+        if error.errno is None or not (name is None or beside and name.is_relative_to(beside)):
+            raise
+        meant = path / name.relative_to(beside) if name and beside else path
+        raise OSError(error.errno, error.strerror, str(meant)) from error
+
+
+@contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a path to write to; it takes the place of `path` only if all went well."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
-    try:
-        yield beside
-        sync(beside)
-        beside.replace(path)
-        sync(path.parent)
-    finally:
-        beside.unlink(missing_ok=True)
+    with naming(path, beside):
+        try:
+            yield beside
+            sync(beside)
+            beside.replace(path)
+            sync(path.parent)
+        finally:
+            with contextlib.suppress(OSError):  # `remove_leftovers` tries once more
+                beside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -42,29 +57,27 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
     shutil.rmtree(beside, ignore_errors=True)
-    try:
-        beside.mkdir()
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    try:
-        yield beside
-        for file in beside.iterdir():
-            sync(file)
-        sync(beside)
-        if path.exists():  # a rename cannot replace a folder that holds files
-            old = path.with_name(f".{path.name}.old-{os.getpid()}")
-            path.replace(old)
-            try:
+    with naming(path, beside):
+        try:
+            beside.mkdir()
+            yield beside
+            for file in beside.iterdir():
+                sync(file)
+            sync(beside)
+            if path.exists():  # a rename cannot replace a folder that holds files
+                old = path.with_name(f".{path.name}.old-{os.getpid()}")
+                path.replace(old)
+                try:
+                    beside.replace(path)
+                except BaseException:
+                    old.replace(path)
+                    raise
+                shutil.rmtree(old, ignore_errors=True)
+            else:
                 beside.replace(path)
-            except BaseException:
-                old.replace(path)
-                raise
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            beside.replace(path)
-        sync(path.parent)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+            sync(path.parent)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
 
 
 def remove_leftovers(folder: Path) -> None:

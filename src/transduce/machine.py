@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from transduce.errors import BadRun, BadSetting, Interrupted
+from transduce.files import naming
 
 if TYPE_CHECKING:
     import torch
@@ -154,16 +155,21 @@ def locked(run: Path) -> Iterator[None]:
         if foreign:
             raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")
     run.mkdir(parents=True, exist_ok=True)
-    with (run / ".lock").open("a+", encoding="utf-8") as file:
+    file = (run / ".lock").open("a+", encoding="utf-8")
+    try:
         if not _lock(file, fcntl.LOCK_EX):
             time.sleep(A_LOOK)  # it may have been only looked at
             if not _lock(file, fcntl.LOCK_EX):
                 file.seek(0)
                 raise BadRun(f"{run} is in use by process {file.read().strip()}")
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        with naming(run / ".lock"):
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
         yield
+    finally:
+        with contextlib.suppress(OSError):  # the lock is let go whatever becomes of its text
+            file.close()
 
 
 def in_use(run: Path) -> bool:

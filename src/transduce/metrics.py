@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from transduce.errors import MissingExtra
-from transduce.files import replacing
+from transduce.files import naming, replacing
 
 
 class Metrics:
@@ -37,7 +37,7 @@ class Metrics:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.file.close()
+        _close(self.file)
         if self.board is not None:
             self.board.close()
 
@@ -80,7 +80,7 @@ class Samples:
 
     def __exit__(self, *_: object) -> None:
         if self.file is not None:
-            self.file.close()
+            _close(self.file)
 
 
 def forget_after(path: Path, step: int) -> list[dict[str, Any]]:
@@ -105,13 +105,20 @@ def forget_after(path: Path, step: int) -> list[dict[str, Any]]:
 
 
 def _append(file: IO[str], value: dict[str, Any]) -> None:
-    file.write(json.dumps(value, ensure_ascii=False) + "\n")
-    file.flush()
+    with naming(Path(file.name)):
+        file.write(json.dumps(value, ensure_ascii=False) + "\n")
+        file.flush()
 
 
 def _flush(file: IO[str]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+    with naming(Path(file.name)):
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _close(file: IO[str]) -> None:
+    with naming(Path(file.name)):
+        file.close()
 
 
 def require_tensorboard() -> None:

@@ -142,6 +142,15 @@ def _in_words(error: OSError) -> str:
             return f"no space is left to write{where}: free some and run the same command again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return f"no permission to use{where}: change its permissions or choose another place"
+        case errno.EIO:
+            return f"the disk failed at{where}: see to it and run the same command again"
+        case errno.EFBIG:
+            return (
+                f"{where.strip()} may not grow further: raise the limit (ulimit -f) and run the "
+                "same command again"
+            )
+        case errno.ENAMETOOLONG:
+            return f"the name{where} is too long for this disk: choose a shorter one"
         case errno.ENOENT:
             return f"there is no{where}"
         case errno.ENOTDIR | errno.EEXIST:

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
-from transduce.checkpoint import load_model, weights_of
+from transduce.checkpoint import load_model, weights_of, write_tensors
 from transduce.config import ModelConfig
 from transduce.errors import BadInput
 from transduce.files import replacing_folder, sync, write_json
@@ -42,8 +41,7 @@ def export(run: Path, folder: Path) -> None:
     with replacing_folder(folder) as beside:
         write_json(beside / "config.json", _config(config.model))
         write_json(beside / "generation_config.json", _generation(config, codec))
-        save_file(tensors, beside / "model.safetensors", metadata={"format": "pt"})
-        (beside / "model.safetensors").chmod(beside.stat().st_mode & 0o666)
+        write_tensors(beside / "model.safetensors", tensors, {"format": "pt"})
         if isinstance(codec.source, SentencePiece):
             assert isinstance(codec.target, SentencePiece)
             _write_sentencepiece(beside, codec.source, codec.target, config)
