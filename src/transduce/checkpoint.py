@@ -23,6 +23,10 @@ from transduce.files import replacing, replacing_folder, write_sealed
 from transduce.folder import (
     FORMAT,
     KEY,
+    OPTIMIZER,
+    PARTS,
+    STATE,
+    WEIGHTS,
     RunConfig,
     checkpoints,
     digest,
@@ -130,6 +134,7 @@ def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Tran
 def save_model(run: Path, config: RunConfig, tensors: Mapping[str, Tensor], words: str) -> None:
     """Make these the weights that translate, and say in `words` what they are."""
     save_tensors(run / "model.safetensors", tensors)
+    (run / "model.safetensors").stat()  # the folder may have been removed meanwhile
     dataclasses.replace(config, weights=words).save(run)
 
 
@@ -144,10 +149,10 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint, whole or not at all."""
     name = f"step-{step:07}" + ("" if scheduled else "-interrupted")
-    with replacing_folder(run / "checkpoints" / name) as folder:
-        save_tensors(folder / "weights.safetensors", weights)
-        save_tensors(folder / "optimizer.safetensors", optimizer)
-        write_sealed(folder / "state.json", {"format": FORMAT, **state})
+    with replacing_folder(run / "checkpoints" / name, PARTS) as folder:
+        save_tensors(folder / WEIGHTS, weights)
+        save_tensors(folder / OPTIMIZER, optimizer)
+        write_sealed(folder / STATE, {"format": FORMAT, **state})
 
 
 def prune(run: Path, keep: int) -> None:
@@ -187,7 +192,7 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
     chosen = [one for one in checkpoints(run) if one.scheduled][-last:]
     if not chosen:
         raise BadRun(f"{run} has no checkpoints to average")
-    tensors = [load_tensors(one.path / "weights.safetensors") for one in chosen]
+    tensors = [load_tensors(one.path / WEIGHTS) for one in chosen]
     names = {frozenset((n, t.shape) for n, t in one.items()) for one in tensors}
     if len(names) > 1:
         raise BadRun(f"the checkpoints of {run} are of different models: they have no mean")

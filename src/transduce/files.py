@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder to fill; it becomes `path` only if all went well."""
+def replacing_folder(path: Path, holding: Iterable[str] = ()) -> Iterator[Path]:
+    """Yield a folder to fill; it becomes `path` only if all went well, `holding` these files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
     shutil.rmtree(beside, ignore_errors=True)
@@ -64,13 +64,16 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             for file in beside.iterdir():
                 sync(file)
             sync(beside)
+            for name in holding:
+                (beside / name).stat()  # it may have been removed underneath
             if path.exists():  # a rename cannot replace a folder that holds files
                 old = path.with_name(f".{path.name}.old-{os.getpid()}")
                 path.replace(old)
                 try:
                     beside.replace(path)
                 except BaseException:
-                    old.replace(path)
+                    with contextlib.suppress(OSError):  # `remove_leftovers` puts it back
+                        old.replace(path)
                     raise
                 shutil.rmtree(old, ignore_errors=True)
             else:

@@ -37,6 +37,7 @@ from transduce.files import read_sealed, write_sealed
 
 FORMAT = 1
 START = "start.safetensors"
+PARTS = WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -144,7 +145,7 @@ class Checkpoint:
 
     def state(self) -> dict[str, Any]:
         """Read what is neither weight nor optimizer."""
-        return read_sealed(self.path / "state.json", FORMAT, "training state")
+        return read_sealed(self.path / STATE, FORMAT, "training state")
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:
@@ -179,7 +180,7 @@ def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
             )
         raise BadRun(f"{run} has no weights yet: train it further with `transduce train`")
     words = f"step {newest.step:,} of a run that has not ended"
-    return newest.path / "weights.safetensors", words
+    return newest.path / WEIGHTS, words
 
 
 def load_arrays(path: Path) -> Arrays:

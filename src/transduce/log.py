@@ -33,14 +33,26 @@ class Log:
     """Writes the means of the losses since the last logged step, once they have arrived."""
 
     def __init__(
-        self, run: Path, state: State, sums: Tensor, processes: Processes, *, tensorboard: bool
+        self,
+        run: Path,
+        state: State,
+        sums: Tensor,
+        processes: Processes,
+        *,
+        validated: int,
+        tensorboard: bool,
     ) -> None:
-        """Count on in `sums`, which the engine adds to, where the run was stopped."""
+        """Count on in `sums`, which the engine adds to, where the run was stopped.
+
+        `validated` is the step of the last validation that will not be made once more.
+        """
         self.sums, self.processes = sums, processes
         self.metrics = (
-            Metrics(run, state.step, tensorboard=tensorboard) if processes.first else None
+            Metrics(run, state.step, validated, tensorboard=tensorboard)
+            if processes.first
+            else None
         )
-        self.samples = Samples(run, state.step) if processes.first else None
+        self.samples = Samples(run, validated) if processes.first else None
         self.waiting: Entry | None = None
         if processes.first:
             counted = torch.tensor([state.window.smoothed, state.window.nll], dtype=torch.float64)

@@ -150,7 +150,7 @@ def locked(run: Path) -> Iterator[None]:
         foreign = [
             path.name
             for path in run.iterdir()
-            if path.name not in ours and not path.name.startswith(".")
+            if path.name not in ours and not path.name.startswith(".") and not _is_empty(path)
         ]
         if foreign:
             raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")
@@ -179,6 +179,10 @@ def in_use(run: Path) -> bool:
             return not _lock(file, fcntl.LOCK_SH)  # given back at once, as the file is closed
     except OSError:
         return False
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
 
 
 def _lock(file: IO[str], kind: int) -> bool:

@@ -16,9 +16,9 @@ from transduce.files import naming, replacing
 class Metrics:
     """metrics.jsonl: one object a logged step, and TensorBoard's files if asked."""
 
-    def __init__(self, run: Path, step: int, *, tensorboard: bool) -> None:
+    def __init__(self, run: Path, step: int, validated: int, *, tensorboard: bool) -> None:
         path = run / "metrics.jsonl"
-        forget_after(path, step)
+        forget_after(path, step, validated)
         self.file = path.open("a", encoding="utf-8")
         self.board = _board(run, step) if tensorboard else None
 
@@ -54,9 +54,9 @@ class Translated:
 class Samples:
     """samples.jsonl: a few sentences once, then what was made of them at each validation."""
 
-    def __init__(self, run: Path, step: int) -> None:
+    def __init__(self, run: Path, validated: int) -> None:
         self.path = run / "samples.jsonl"
-        kept = forget_after(self.path, step)
+        kept = forget_after(self.path, validated, validated)
         self.begun = any("source" in one for one in kept)
         self.file: IO[str] | None = None  # a run that translates nothing shall have none
 
@@ -83,10 +83,10 @@ class Samples:
             _close(self.file)
 
 
-def forget_after(path: Path, step: int) -> list[dict[str, Any]]:
+def forget_after(path: Path, step: int, validated: int) -> list[dict[str, Any]]:
     """Drop what a killed run recorded after the checkpoint that it goes on from; return the rest.
 
-    What has no step holds for all of them.
+    Of its validations the last was after the step `validated`. What has no step holds for all.
     """
     if not path.exists():
         return []
@@ -95,7 +95,7 @@ def forget_after(path: Path, step: int) -> list[dict[str, Any]]:
     for line in text.split("\n"):
         with contextlib.suppress(ValueError, TypeError, AttributeError):
             one = json.loads(line)
-            if one.get("step", 0) <= step:
+            if one.get("step", 0) <= (validated if "valid_loss" in one else step):
                 lines.append(line + "\n")
                 objects.append(one)
     if "".join(lines) != text:

@@ -30,7 +30,7 @@ from transduce.engine import Engine
 from transduce.errors import BadRun, Interrupted
 from transduce.feed import Feed, Update
 from transduce.files import remove_leftovers
-from transduce.folder import START, RunConfig, Task, checkpoints, last_checkpoint
+from transduce.folder import OPTIMIZER, START, WEIGHTS, RunConfig, Task, checkpoints, last_checkpoint
 from transduce.log import Log, require_finite
 from transduce.machine import (
     choose_device,
@@ -175,7 +175,12 @@ class Trainer:
         self.engine = Engine(self.model, self.recipe, corpus.train, processes, progress.say)
         updates = Updates(self.engine.layout, seed=self.recipe.seed, place=self.state.place)
         self.feed = Feed(updates, self.engine.prepare, ahead=device.type == "cuda")
-        self.log = Log(run, self.state, self.engine.sums, processes, tensorboard=tensorboard)
+        ended_here = config.chosen.endswith(f" at step {self.state.step}")
+        self.log = Log(
+            *(run, self.state, self.engine.sums, processes),
+            validated=self.state.step if ended_here else self.state.validated,
+            tensorboard=tensorboard,
+        )
 
     def run_to_end(self) -> None:
         """Train until the steps, epochs or seconds are used up, then choose the weights."""
@@ -239,11 +244,12 @@ class Trainer:
         if unlogged:
             self.log.add(state, self.rate, self.part_done(), show)
         self.log.wait(show)
+        unknown = unlogged or state.validated != state.step
         if state.validated != state.step:
             self.validate()
-        # A checkpoint of this very step may not know what was just logged, or say that a little
-        # time is left; one that was written on interruption takes no part in the mean.
-        if unlogged or self.recipe.seconds or not self.processes.from_first(self.saved):
+        # A checkpoint of this very step may not know what was just logged or found, or say that a
+        # little time is left; one that was written on interruption takes no part in the mean.
+        if unknown or self.recipe.seconds or not self.processes.from_first(self.saved):
             self.save(scheduled=True)
 
     def saved(self) -> bool:
@@ -324,6 +330,7 @@ class Trainer:
         found = validate(self.engine, self.corpus, self.recipe.validate_bleu)
         require_finite(found.loss, state.step)
         better = found.loss < state.best_loss
+        self.require_folder()
         if better:
             save_tensors(self.run / "best.safetensors", weights_of(self.model))
         self.log.validated(state.step, found.samples, **found.to_json())
@@ -342,7 +349,15 @@ class Trainer:
         if self.processes.first:
             self._save(scheduled=scheduled)
 
+    def require_folder(self) -> None:
+        """Refuse to make anew what somebody has removed: it would be no run."""
+        if not (self.run / "config.json").exists():
+            raise BadRun(
+                f"{self.run} was removed while it was being trained: the same command begins anew"
+            )
+
     def _save(self, *, scheduled: bool) -> None:
+        self.require_folder()
         weights = weights_of(self.model)
         save_checkpoint(
             self.run,
@@ -362,9 +377,9 @@ class Trainer:
             return
         try:
             self.state = State.from_json(newest.state())
-            path = newest.path / "weights.safetensors"
+            path = newest.path / WEIGHTS
             load_weights(self.model, load_tensors(path), path)
-            path = newest.path / "optimizer.safetensors"
+            path = newest.path / OPTIMIZER
             moments = set_random_states(load_tensors(path), self.device)
             load_moments(self.optimizer, weights_of(self.model), moments, path)
         except BadRun as error:
@@ -384,6 +399,7 @@ class Trainer:
     def finish(self) -> None:
         """Write the weights that translate: the mean of the last checkpoints, or the best."""
         recipe = self.recipe
+        self.require_folder()
         if recipe.select == "best":
             tensors = load_tensors(self.run / "best.safetensors")
             words = f"best validation loss, at step {self.state.best_step:,}"

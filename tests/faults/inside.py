@@ -23,7 +23,8 @@ SMALLEST = TINY | {
     "steps": "6",
     "save_every": "2",
     "validate_every": "3",
-    "validate_bleu": "3",
+    "validate_bleu": "1",
+    "cooldown": "0",
     "log_every": "2",
 }
 CRASHED = 99  # the status of a command that ended in a traceback

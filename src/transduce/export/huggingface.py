@@ -38,7 +38,7 @@ def export(run: Path, folder: Path) -> None:
     codec = Codec.load(run / "subwords.json")
     model, _ = load_model(run, config, torch.device("cpu"))
     tensors = to_marian(config.model, {k: v.detach() for k, v in weights_of(model).items()})
-    with replacing_folder(folder) as beside:
+    with replacing_folder(folder, ("config.json", "model.safetensors")) as beside:
         write_json(beside / "config.json", _config(config.model))
         write_json(beside / "generation_config.json", _generation(config, codec))
         write_tensors(beside / "model.safetensors", tensors, {"format": "pt"})

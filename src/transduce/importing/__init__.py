@@ -55,7 +55,7 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
             "python": platform.python_version(),
         },
     )
-    with replacing_folder(run) as beside:
+    with replacing_folder(run, ("config.json", "subwords.json", "model.safetensors")) as beside:
         codec.save(beside / "subwords.json")
         save_tensors(beside / "model.safetensors", weights)
         config.save(beside)
