@@ -23,6 +23,7 @@ from transduce.files import replacing, replacing_folder, write_sealed
 from transduce.folder import (
     FORMAT,
     KEY,
+    MODEL,
     OPTIMIZER,
     PARTS,
     STATE,
@@ -30,6 +31,7 @@ from transduce.folder import (
     RunConfig,
     checkpoints,
     digest,
+    hash_of,
     load_arrays,
     weights_file,
 )
@@ -38,9 +40,18 @@ from transduce.transducer import Transducer
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors, with a digest of all of them in the file's metadata."""
-    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    checksum = digest({name: tensor.numpy() for name, tensor in on_cpu.items()})
+    on_cpu = _on_cpu(tensors)
+    checksum = tensors_digest(on_cpu)
     write_tensors(path, on_cpu, {KEY: json.dumps({"format": FORMAT, "sha256": checksum})})
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Return a hash of the names, types, shapes and numbers of tensors."""
+    return digest({name: tensor.numpy() for name, tensor in _on_cpu(tensors).items()})
+
+
+def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, str]) -> None:
@@ -133,9 +144,13 @@ def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Tran
 
 def save_model(run: Path, config: RunConfig, tensors: Mapping[str, Tensor], words: str) -> None:
     """Make these the weights that translate, and say in `words` what they are."""
-    save_tensors(run / "model.safetensors", tensors)
-    (run / "model.safetensors").stat()  # the folder may have been removed meanwhile
-    dataclasses.replace(config, weights=words).save(run)
+    if (run / "config.json").exists() and MODEL in (before := RunConfig.load(run)).owns:
+        # Between the two writes the old weights and the new are both the run's own.
+        both = (*before.owns[MODEL], tensors_digest(tensors))
+        dataclasses.replace(before, owns={**before.owns, MODEL: both}).save(run)
+    save_tensors(run / MODEL, tensors)
+    (run / MODEL).stat()  # the folder may have been removed meanwhile
+    dataclasses.replace(config, weights=words).owning(run, MODEL).save(run)
 
 
 def save_checkpoint(
@@ -152,7 +167,8 @@ def save_checkpoint(
     with replacing_folder(run / "checkpoints" / name, PARTS) as folder:
         save_tensors(folder / WEIGHTS, weights)
         save_tensors(folder / OPTIMIZER, optimizer)
-        write_sealed(folder / STATE, {"format": FORMAT, **state})
+        owns = {name: hash_of(folder / name) for name in (WEIGHTS, OPTIMIZER)}
+        write_sealed(folder / STATE, {"format": FORMAT, "owns": owns, **state})
 
 
 def prune(run: Path, keep: int) -> None:
@@ -192,7 +208,7 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
     chosen = [one for one in checkpoints(run) if one.scheduled][-last:]
     if not chosen:
         raise BadRun(f"{run} has no checkpoints to average")
-    tensors = [load_tensors(one.path / WEIGHTS) for one in chosen]
+    tensors = [load_tensors(one.own(WEIGHTS)) for one in chosen]
     names = {frozenset((n, t.shape) for n, t in one.items()) for one in tensors}
     if len(names) > 1:
         raise BadRun(f"the checkpoints of {run} are of different models: they have no mean")

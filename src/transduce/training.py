@@ -30,7 +30,20 @@ from transduce.engine import Engine
 from transduce.errors import BadRun, Interrupted
 from transduce.feed import Feed, Update
 from transduce.files import remove_leftovers
-from transduce.folder import OPTIMIZER, START, WEIGHTS, RunConfig, Task, checkpoints, last_checkpoint
+from transduce.folder import (
+    BEST,
+    LEXICON,
+    OPTIMIZER,
+    START,
+    STATE,
+    SUBWORDS,
+    WEIGHTS,
+    RunConfig,
+    Task,
+    checkpoints,
+    hash_of,
+    last_checkpoint,
+)
 from transduce.log import Log, require_finite
 from transduce.machine import (
     choose_device,
@@ -42,7 +55,7 @@ from transduce.machine import (
     undisturbed,
 )
 from transduce.metrics import require_tensorboard
-from transduce.plan import basis_of, begun, continued, languages_of, settled
+from transduce.plan import basis_of, begun, continued, identified, languages_of, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.processes import Processes, lost, together
@@ -103,7 +116,7 @@ def train(
         goes_on = (run / "config.json").exists()
         if goes_on:
             config = continued(run, preset, settings, on, told, basis, task)
-            known_codec = Codec.load(run / "subwords.json") if config.origin else codec
+            known_codec = Codec.load(config.own(run, SUBWORDS)) if config.origin else codec
             known = config.languages if config.origin and config.origin.weights else None
         else:
             model, recipe = settled(chosen, settings, basis)
@@ -125,9 +138,11 @@ def train(
         if not goes_on:
             config = begun(tokens, preset, settings, on, told, basis)
             config = dataclasses.replace(config, task=task, search=search or config.search)
-            tokens.codec.save(run / "subwords.json")
+            tokens.codec.save(run / SUBWORDS)
             if basis and basis.weights:
                 save_tensors(run / START, load_tensors(basis.path))
+            config = identified(config, tokens).owning(run, SUBWORDS, START, LEXICON)
+        config.own(run, SUBWORDS)
         config.save(run)  # last, for it makes the folder a run
         return config
 
@@ -332,7 +347,8 @@ class Trainer:
         better = found.loss < state.best_loss
         self.require_folder()
         if better:
-            save_tensors(self.run / "best.safetensors", weights_of(self.model))
+            save_tensors(self.run / BEST, weights_of(self.model))
+            state.best_hash = hash_of(self.run / BEST)
         self.log.validated(state.step, found.samples, **found.to_json())
         best = ", the best so far" if better else ""
         self.progress.say(f"step {state.step:,}: {found}{best}")
@@ -365,7 +381,7 @@ class Trainer:
             scheduled=scheduled,
             weights=weights,
             optimizer=random_states(self.device) | moments_of(self.optimizer, weights),
-            state=self.state.to_json(),
+            state={"run": self.config.identity, **self.state.to_json()},
         )
         prune(self.run, self.recipe.keep)
 
@@ -376,10 +392,15 @@ class Trainer:
             self.begin()
             return
         try:
-            self.state = State.from_json(newest.state())
-            path = newest.path / WEIGHTS
+            known = newest.state()
+            if known.get("run", self.config.identity) != self.config.identity:
+                raise BadRun(
+                    f"{newest.path / STATE} and {self.run / 'config.json'} are of different runs"
+                )
+            self.state = State.from_json(known)
+            path = newest.own(WEIGHTS)
             load_weights(self.model, load_tensors(path), path)
-            path = newest.path / OPTIMIZER
+            path = newest.own(OPTIMIZER)
             moments = set_random_states(load_tensors(path), self.device)
             load_moments(self.optimizer, weights_of(self.model), moments, path)
         except BadRun as error:
@@ -388,11 +409,21 @@ class Trainer:
             ) from None
         self.progress.say(f"going on from step {self.state.step:,} of {self.run}")
 
+    def best(self) -> Path:
+        """Return the file of the weights with the lowest validation loss."""
+        path = self.run / BEST
+        if self.state.best_hash and path.is_file() and hash_of(path) != self.state.best_hash:
+            raise BadRun(
+                f"{path} does not hold the weights of step {self.state.best_step:,}, which were "
+                "the best: train further, or take the mean (--set select=average)"
+            )
+        return path
+
     def begin(self) -> None:
         """Take the weights of the run that this one begins with, if it does with any."""
         origin = self.config.origin
         if origin and origin.weights:
-            path = self.run / START
+            path = self.config.own(self.run, START)
             load_weights(self.model, load_tensors(path), path)
             self.progress.say(f"beginning with the weights of {origin.run}: {origin.weights}")
 
@@ -401,7 +432,7 @@ class Trainer:
         recipe = self.recipe
         self.require_folder()
         if recipe.select == "best":
-            tensors = load_tensors(self.run / "best.safetensors")
+            tensors = load_tensors(self.best())
             words = f"best validation loss, at step {self.state.best_step:,}"
         else:
             tensors, words = average_checkpoints(self.run, recipe.average)

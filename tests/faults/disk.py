@@ -328,7 +328,9 @@ def inject(count: int, seed: int, folder: Path) -> list[Count]:
     """Try every command; see the head of this file."""
     counts = [
         Count("a call that fails harms nothing that is whole, is told, and is gone on from", seed),
-        Count("a disk that fills up harms nothing that is whole, is told, and is gone on from", seed),
+        Count(
+            "a disk that fills up harms nothing that is whole, is told, and is gone on from", seed
+        ),
     ]
     with threads_kept():
         made = works(folder / "called")
@@ -338,4 +340,3 @@ def inject(count: int, seed: int, folder: Path) -> list[Count]:
             called(work, max(1, share), seed, counts[0])
         fill(max(1, count // 10), folder, counts[1])
     return counts
-

@@ -80,8 +80,6 @@ def complaint(result: Result) -> str:
     return ""
 
 
-
-
 def _stream(errors: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(), "utf-8", errors, newline="", write_through=True)
 

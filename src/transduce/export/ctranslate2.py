@@ -29,7 +29,14 @@ from transduce.files import (
     write_json,
     write_sealed,
 )
-from transduce.folder import Arrays, RunConfig, load_arrays, stored_digest, weights_file
+from transduce.folder import (
+    SUBWORDS,
+    Arrays,
+    RunConfig,
+    load_arrays,
+    stored_digest,
+    weights_file,
+)
 from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec, Subwords
 
 FORMAT = 2
@@ -86,7 +93,7 @@ def export(run: Path, folder: Path, quantize: str = "auto") -> str:
     chosen = choose_quantization(quantize)
     config = RunConfig.load(run)
     config.require("translation", run)
-    write(run, config, Codec.load(run / "subwords.json"), folder, chosen)
+    write(run, config, Codec.load(config.own(run, SUBWORDS)), folder, chosen)
     return chosen
 
 

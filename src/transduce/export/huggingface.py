@@ -9,7 +9,7 @@ from transduce.checkpoint import load_model, weights_of, write_tensors
 from transduce.config import ModelConfig
 from transduce.errors import BadInput
 from transduce.files import replacing_folder, sync, write_json
-from transduce.folder import KEY, RunConfig
+from transduce.folder import KEY, SUBWORDS, RunConfig
 from transduce.marian import to_marian
 from transduce.subwords import BOS, EOS, PAD, SPECIAL, UNK, Codec, Coder, SentencePiece
 
@@ -35,7 +35,7 @@ def export(run: Path, folder: Path) -> None:
     config = RunConfig.load(run)
     config.require("translation", run)
     _require_marian(config.model)
-    codec = Codec.load(run / "subwords.json")
+    codec = Codec.load(config.own(run, SUBWORDS))
     model, _ = load_model(run, config, torch.device("cpu"))
     tensors = to_marian(config.model, {k: v.detach() for k, v in weights_of(model).items()})
     with replacing_folder(folder, ("config.json", "model.safetensors")) as beside:
