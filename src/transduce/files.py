@@ -29,7 +29,7 @@ def naming(path: Path, beside: Path | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         name = None if error.filename is None else Path(os.fsdecode(error.filename))
-        if error.errno is None or not (name is None or beside and name.is_relative_to(beside)):
+        if error.errno is None or not (name is None or (beside and name.is_relative_to(beside))):
             raise
         meant = path / name.relative_to(beside) if name and beside else path
         raise OSError(error.errno, error.strerror, str(meant)) from error
@@ -143,6 +143,8 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadRun(f"{path} is missing") from None
+    except OSError as error:
+        raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise BadRun(f"{path} is damaged: it is not valid JSON ({error})") from None
     if not isinstance(value, dict):

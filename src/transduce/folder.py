@@ -140,7 +140,9 @@ class RunConfig:
         Each file is sealed by itself; this tells whether they belong together.
         """
         path, known = run / name, self.owns.get(name)
-        if known and path.is_file() and hash_of(path) not in known:
+        if known and not path.is_file():
+            raise BadRun(f"{path} is missing")
+        if known and hash_of(path) not in known:
             raise BadRun(
                 f"{path} is not the one that {run / 'config.json'} was written with: "
                 "one of the two is damaged or of another run; put back the right one"
@@ -201,9 +203,8 @@ def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
 
     A run that has never ended has no model.safetensors yet: its newest checkpoint is taken.
     """
-    path = config.own(run, MODEL)
-    if path.exists():
-        return path, config.weights
+    if (run / MODEL).exists():
+        return config.own(run, MODEL), config.weights
     newest = last_checkpoint(run)
     if newest is None:
         if (run / "result.json").exists():

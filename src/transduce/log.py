@@ -1,5 +1,6 @@
 """What a run records of its steps: fetched from the device late, so that nobody waits for it."""
 
+import contextlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,9 +63,9 @@ class Log:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in (self.metrics, self.samples):
-            if file is not None:
-                file.__exit__()
+        with contextlib.ExitStack() as stack:  # where one cannot be closed, the other is
+            for file in filter(None, (self.metrics, self.samples)):
+                stack.callback(file.__exit__)
 
     def add(self, state: State, rate: float, part: float, show: Show) -> None:
         """Close the window at this step."""

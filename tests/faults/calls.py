@@ -93,7 +93,7 @@ class Disk:
         ]
         self._real_open = io.open
         self._real_fsync = os.fsync
-        replaced.append((checkpoint, "save_file", self._saving(checkpoint.save_file)))
+        replaced.append((checkpoint, "save_file", self._saving(vars(checkpoint)["save_file"])))
         for owner, name, stand_in in replaced:
             self._stack.enter_context(mock.patch.object(owner, name, stand_in))
         return self
@@ -130,7 +130,7 @@ class Disk:
         raise OSError(fault.number, os.strerror(fault.number), *names)
 
     def _holds(self, path: str) -> bool:
-        return Path(os.path.abspath(path)).is_relative_to(self.folder)
+        return Path(os.path.abspath(path)).is_relative_to(self.folder)  # noqa: PTH100
 
     def _remove(self, path: str, what: str) -> None:
         self._aside = True
@@ -139,7 +139,7 @@ class Disk:
                 for one in self.folder.iterdir():
                     if one.is_dir():
                         shutil.rmtree(one, ignore_errors=True)
-            elif os.path.isdir(path):
+            elif Path(path).is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 Path(path).unlink(missing_ok=True)
@@ -154,7 +154,7 @@ class Disk:
         encoding: str | None = None,
         errors: str | None = None,
         newline: str | None = None,
-        closefd: bool = True,  # noqa: FBT001, FBT002
+        closefd: bool = True,
         opener: Any = None,
     ) -> Any:
         plain = isinstance(file, int) or not set(mode) & set("wax+") or opener is not None
@@ -170,7 +170,7 @@ class Disk:
         return io.TextIOWrapper(buffer, encoding, errors, newline)
 
     def _fsync(self, descriptor: int) -> None:
-        self.meet(SYNC, os.readlink(f"/proc/self/fd/{descriptor}").removesuffix(" (deleted)"))
+        self.meet(SYNC, _path_of(descriptor).removesuffix(" (deleted)"))
         self._real_fsync(descriptor)
 
     def _renaming(self, name: str) -> Callable[..., None]:
@@ -188,7 +188,7 @@ class Disk:
         def stand_in(path: Any, *args: Any, dir_fd: int | None = None, **named: Any) -> None:
             where = os.fspath(path)
             if dir_fd is not None:
-                where = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), where)
+                where = str(Path(_path_of(dir_fd), where))
             if os.path.lexists(where) == there:  # else it changes nothing
                 self.meet(kind, where)
             if dir_fd is not None:
@@ -203,7 +203,7 @@ class Disk:
             try:
                 self.meet(SAVE, os.fspath(path))
             except OSError as error:
-                os.truncate(path, os.path.getsize(path) // 2)
+                os.truncate(path, Path(path).stat().st_size // 2)
                 raise SafetensorError(
                     f"Error while serializing: I/O error: {error.strerror} (os error {error.errno})"
                 ) from None
@@ -230,6 +230,10 @@ class _Raw(io.FileIO):
         if not self.closed:
             super().close()
             self.disk.meet(CLOSE, self.path)
+
+
+def _path_of(descriptor: int) -> str:
+    return str(Path(f"/proc/self/fd/{descriptor}").readlink())
 
 
 def whole_checkpoints(folder: Path) -> list[str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conftest import Result, threads_kept
+
 from faults.calls import FAULTS, OPEN, Call, Disk, Fault
 from faults.count import Count
 from faults.inside import command, complaint, texts, train_command
