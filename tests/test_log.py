@@ -34,7 +34,11 @@ class Late:
 def opened(run: Path, state: State, said: list[str] | None = None) -> Log:
     said = [] if said is None else said
     counts = torch.zeros(5, dtype=torch.float64)
-    return Log(run, state, counts, Processes(), said.append, tensorboard=False)
+    return Log(
+        *(run, state, counts, Processes(), said.append),
+        validated=state.validated,
+        tensorboard=False,
+    )
 
 
 def count(log: Log, state: State, smoothed: float, nll: float, tokens: int) -> None:
@@ -230,7 +234,8 @@ def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: P
     assert recorded(tmp_path) == [{"step": 7, "valid_loss": 1.5}]
     other = tmp_path / "other"
     state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(5, dtype=torch.float64)
-    with Log(other, state, sums, Processes(1, 2), print, tensorboard=False) as log:
+    none = (Processes(1, 2), print)
+    with Log(other, state, sums, *none, validated=0, tensorboard=False) as log:
         log.validated(7, None, valid_loss=1.5)
     assert not other.exists()
     assert sums.tolist() == [0.0] * 5  # what was counted is counted on by the first alone

@@ -22,9 +22,15 @@ from transduce.files import remove_folder, replacing, replacing_folder, write_se
 from transduce.folder import (
     FORMAT,
     KEY,
+    MODEL,
+    OPTIMIZER,
+    PARTS,
+    STATE,
+    WEIGHTS,
     RunConfig,
     checkpoints,
     digest,
+    hash_of,
     load_arrays,
     weights_file,
 )
@@ -33,12 +39,25 @@ from transduce.transducer import Transducer
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors, with a digest of all of them in the file's metadata."""
-    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    checksum = digest({name: tensor.numpy() for name, tensor in on_cpu.items()})
-    note = json.dumps({"format": FORMAT, "sha256": checksum})
+    on_cpu = _on_cpu(tensors)
+    checksum = tensors_digest(on_cpu)
+    write_tensors(path, on_cpu, {KEY: json.dumps({"format": FORMAT, "sha256": checksum})})
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Return a hash of the names, types, shapes and numbers of tensors."""
+    return digest({name: tensor.numpy() for name, tensor in _on_cpu(tensors).items()})
+
+
+def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, str]) -> None:
+    """Write a file of safetensors, for those who may read its folder."""
     with replacing(path) as beside:
         try:
-            save_file(on_cpu, beside, metadata={KEY: note})
+            save_file(tensors, beside, metadata=note)
         except SafetensorError as error:  # it tells the system's error in words only
             found = re.search(r"os error (\d+)", str(error))
             number = int(found[1]) if found else errno.EIO
@@ -124,8 +143,13 @@ def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Tran
 
 def save_model(run: Path, config: RunConfig, tensors: Mapping[str, Tensor], words: str) -> None:
     """Make these the weights that translate, and say in `words` what they are."""
-    save_tensors(run / "model.safetensors", tensors)
-    dataclasses.replace(config, weights=words).save(run)
+    if (run / "config.json").exists() and MODEL in (before := RunConfig.load(run)).owns:
+        # Between the two writes the old weights and the new are both the run's own.
+        both = (*before.owns[MODEL], tensors_digest(tensors))
+        dataclasses.replace(before, owns={**before.owns, MODEL: both}).save(run)
+    save_tensors(run / MODEL, tensors)
+    (run / MODEL).stat()  # the folder may have been removed meanwhile
+    dataclasses.replace(config, weights=words).owning(run, MODEL).save(run)
 
 
 def save_checkpoint(
@@ -139,10 +163,11 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint, whole or not at all."""
     name = f"step-{step:07}" + ("" if scheduled else "-interrupted")
-    with replacing_folder(run / "checkpoints" / name) as folder:
-        save_tensors(folder / "weights.safetensors", weights)
-        save_tensors(folder / "optimizer.safetensors", optimizer)
-        write_sealed(folder / "state.json", {"format": FORMAT, **state})
+    with replacing_folder(run / "checkpoints" / name, PARTS) as folder:
+        save_tensors(folder / WEIGHTS, weights)
+        save_tensors(folder / OPTIMIZER, optimizer)
+        owns = {name: hash_of(folder / name) for name in (WEIGHTS, OPTIMIZER)}
+        write_sealed(folder / STATE, {"format": FORMAT, "owns": owns, **state})
 
 
 def prune(run: Path, keep: int) -> None:
@@ -180,7 +205,7 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
     chosen = [one for one in checkpoints(run) if one.scheduled][-last:]
     if not chosen:
         raise BadRun(f"{run} has no checkpoints to average")
-    tensors = [load_tensors(one.path / "weights.safetensors") for one in chosen]
+    tensors = [load_tensors(one.own(WEIGHTS)) for one in chosen]
     names = {frozenset((n, t.shape) for n, t in one.items()) for one in tensors}
     if len(names) > 1:
         raise BadRun(f"the checkpoints of {run} are of different models: they have no mean")

@@ -139,7 +139,10 @@ class _Work:
                 "out of them would be learned in the teacher's words"
             )
         if (self.run / "config.json").exists() and not (self.folder / MANIFEST).exists():
-            raise BadRun(f"{self.run} is a run that had no teacher: choose another folder")
+            raise BadRun(
+                f"{self.run} is a run that had no teacher, for it has no {FOLDER}/{MANIFEST}: "
+                "choose another folder"
+            )
 
     def done(self) -> bool:
         """Tell whether all is translated; refuse what was begun with something else."""

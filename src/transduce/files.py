@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,48 +23,64 @@ def sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
+def naming(path: Path, beside: Path | None = None) -> Iterator[None]:
+    """Have an error of the system name `path`, where it names no file or one `beside` it."""
+    try:
+        yield
+    except OSError as error:
+        name = None if error.filename is None else Path(os.fsdecode(error.filename))
+        if error.errno is None or not (name is None or (beside and name.is_relative_to(beside))):
+            raise
+        meant = path / name.relative_to(beside) if name and beside else path
+        raise OSError(error.errno, error.strerror, str(meant)) from error
+
+
+@contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a path to write to; it takes the place of `path` only if all went well."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
-    try:
-        yield beside
-        sync(beside)
-        beside.replace(path)
-        sync(path.parent)
-    finally:
-        beside.unlink(missing_ok=True)
+    with naming(path, beside):
+        try:
+            yield beside
+            sync(beside)
+            beside.replace(path)
+            sync(path.parent)
+        finally:
+            with contextlib.suppress(OSError):  # `remove_leftovers` tries once more
+                beside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder to fill; it becomes `path` only if all went well."""
+def replacing_folder(path: Path, holding: Iterable[str] = ()) -> Iterator[Path]:
+    """Yield a folder to fill; it becomes `path` only if all went well, `holding` these files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
     shutil.rmtree(beside, ignore_errors=True)
-    try:
-        beside.mkdir()
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    try:
-        yield beside
-        for file in beside.iterdir():
-            sync(file)
-        sync(beside)
-        if path.exists():  # a rename cannot replace a folder that holds files
-            old = path.with_name(f".{path.name}.old-{os.getpid()}")
-            path.replace(old)
-            try:
+    with naming(path, beside):
+        try:
+            beside.mkdir()
+            yield beside
+            for file in beside.iterdir():
+                sync(file)
+            sync(beside)
+            for name in holding:
+                (beside / name).stat()  # it may have been removed underneath
+            if path.exists():  # a rename cannot replace a folder that holds files
+                old = path.with_name(f".{path.name}.old-{os.getpid()}")
+                path.replace(old)
+                try:
+                    beside.replace(path)
+                except BaseException:
+                    with contextlib.suppress(OSError):  # `remove_leftovers` puts it back
+                        old.replace(path)
+                    raise
+                shutil.rmtree(old, ignore_errors=True)
+            else:
                 beside.replace(path)
-            except BaseException:
-                old.replace(path)
-                raise
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            beside.replace(path)
-        sync(path.parent)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+            sync(path.parent)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
 
 
 def remove_folder(path: Path) -> None:
@@ -137,6 +153,8 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadRun(f"{path} is missing") from None
+    except OSError as error:
+        raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise BadRun(f"{path} is damaged: it is not valid JSON ({error})") from None
     if not isinstance(value, dict):

@@ -33,10 +33,12 @@ from safetensors import SafetensorError, safe_open
 
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.errors import BadRun, BadSetting
-from transduce.files import read_sealed, write_sealed
+from transduce.files import read_sealed, sha256, write_sealed
 
 FORMAT = 1
-START = "start.safetensors"
+MODEL, BEST, START = "model.safetensors", "best.safetensors", "start.safetensors"
+SUBWORDS, LEXICON = "subwords.json", "lexicon.json"
+PARTS = WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -70,6 +72,9 @@ class RunConfig:
     versions: Mapping[str, str] = field(default_factory=dict)
     origin: Origin | None = None
     task: Task = "translation"
+    identity: str = ""  # what the run was begun with, in a hash: its checkpoints have the same
+    # The hashes of the files that belong to it; of one that is being replaced, both.
+    owns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def save(self, run: Path) -> None:
         """Write config.json."""
@@ -88,6 +93,8 @@ class RunConfig:
                 "versions": dict(self.versions),
                 "task": self.task,
                 "origin": dataclasses.asdict(self.origin) if self.origin else None,
+                "identity": self.identity,
+                "owns": {name: list(hashes) for name, hashes in self.owns.items()},
             },
         )
 
@@ -102,7 +109,7 @@ class RunConfig:
             hint = f"; one of those in it is {within[0].parent}" if within else ""
             raise BadRun(f"{run} is not a run folder: it has no config.json{hint}")
         value = read_sealed(path, FORMAT, "settings")
-        origin = value.get("origin")  # older runs say nothing of it
+        origin = value.get("origin")  # older runs say nothing of it, nor of the last two
         try:
             return cls(
                 model=ModelConfig.from_json(value["model"]),
@@ -116,9 +123,31 @@ class RunConfig:
                 versions=value["versions"],
                 origin=Origin(**origin) if origin else None,
                 task=_task(value.get("task", "translation")),
+                identity=value.get("identity", ""),
+                owns={name: tuple(hashes) for name, hashes in value.get("owns", {}).items()},
             )
-        except (KeyError, IndexError, TypeError, BadSetting) as error:
+        except (AttributeError, KeyError, IndexError, TypeError, BadSetting) as error:
             raise BadRun(f"{path} is damaged: {error}") from None
+
+    def owning(self, run: Path, *names: str) -> Self:
+        """Return the settings that know these files of the run as its own, where they are there."""
+        found = {name: (hash_of(run / name),) for name in names if (run / name).exists()}
+        return dataclasses.replace(self, owns={**self.owns, **found})
+
+    def own(self, run: Path, name: str) -> Path:
+        """Return the path of a file of the run; refuse one that another run's was exchanged with.
+
+        Each file is sealed by itself; this tells whether they belong together.
+        """
+        path, known = run / name, self.owns.get(name)
+        if known and not path.is_file():
+            raise BadRun(f"{path} is missing")
+        if known and hash_of(path) not in known:
+            raise BadRun(
+                f"{path} is not the one that {run / 'config.json'} was written with: "
+                "one of the two is damaged or of another run; put back the right one"
+            )
+        return path
 
     def require(self, task: Task, run: Path) -> None:
         """Refuse a model that was trained for something else."""
@@ -144,7 +173,14 @@ class Checkpoint:
 
     def state(self) -> dict[str, Any]:
         """Read what is neither weight nor optimizer."""
-        return read_sealed(self.path / "state.json", FORMAT, "training state")
+        return read_sealed(self.path / STATE, FORMAT, "training state")
+
+    def own(self, name: str) -> Path:
+        """Return the path of a file of tensors; refuse one that is of another checkpoint."""
+        path, known = self.path / name, self.state().get("owns", {}).get(name)
+        if known and path.is_file() and hash_of(path) != known:
+            raise BadRun(f"{path} is damaged, or of another checkpoint than {self.path / STATE}")
+        return path
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:
@@ -167,9 +203,8 @@ def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
 
     A run that has never ended has no model.safetensors yet: its newest checkpoint is taken.
     """
-    path = run / "model.safetensors"
-    if path.exists():
-        return path, config.weights
+    if (run / MODEL).exists():
+        return config.own(run, MODEL), config.weights
     newest = last_checkpoint(run)
     if newest is None:
         if (run / "result.json").exists():
@@ -179,7 +214,7 @@ def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
             )
         raise BadRun(f"{run} has no weights yet: train it further with `transduce train`")
     words = f"step {newest.step:,} of a run that has not ended"
-    return newest.path / "weights.safetensors", words
+    return newest.own(WEIGHTS), words
 
 
 def load_arrays(path: Path) -> Arrays:
@@ -196,6 +231,11 @@ def stored_digest(path: Path) -> str:
     with _opened(path) as file:
         note = json.loads((file.metadata() or {}).get(KEY, "{}"))
     return str(note.get("sha256")) if isinstance(note, dict) else ""
+
+
+def hash_of(path: Path) -> str:
+    """Return a hash of what a file holds; one of arrays knows its own."""
+    return stored_digest(path) if path.suffix == ".safetensors" else sha256(path)
 
 
 def count_numbers(path: Path) -> int:

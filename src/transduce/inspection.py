@@ -21,7 +21,7 @@ from transduce.alignment import NO_WORD, of_pieces
 from transduce.batches import make_batch
 from transduce.engines.pytorch import TorchEngine, transformer
 from transduce.errors import BadInput
-from transduce.folder import RunConfig
+from transduce.folder import SUBWORDS, RunConfig
 from transduce.hypotheses import Ints, Job
 from transduce.model import Transformer
 from transduce.subwords import EOS, UNK, Codec, Coder
@@ -94,7 +94,7 @@ class Inspector:
         run = Path(run)
         config = RunConfig.load(run)
         config.require("translation", run)
-        codec = Codec.load(run / "subwords.json")
+        codec = Codec.load(config.own(run, SUBWORDS))
         engine = TorchEngine.load([run], [config], codec.target.forbidden(), device)
         return cls(engine, codec, config, run.resolve().name)
 

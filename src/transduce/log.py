@@ -1,5 +1,6 @@
 """What a run records of its steps: fetched from the device late, so that nobody waits for it."""
 
+import contextlib
 import math
 import shutil
 from collections.abc import Callable
@@ -55,14 +56,20 @@ class Log:
         processes: Processes,
         say: Callable[[str], None],
         *,
+        validated: int,
         tensorboard: bool,
     ) -> None:
-        """Count on in `counts`, which the engine adds to, where the run was stopped."""
+        """Count on in `counts`, which the engine adds to, where the run was stopped.
+
+        `validated` is the step of the last validation that will not be made once more.
+        """
         self.run, self.counts, self.processes, self.say = run, counts, processes, say
         self.metrics = (
-            Metrics(run, state.step, tensorboard=tensorboard) if processes.first else None
+            Metrics(run, state.step, validated, tensorboard=tensorboard)
+            if processes.first
+            else None
         )
-        self.samples = Samples(run, state.step) if processes.first else None
+        self.samples = Samples(run, validated) if processes.first else None
         self.waiting: Entry | None = None
         if processes.first:
             values = [getattr(state.window, name) for name in Counts._fields]
@@ -72,9 +79,10 @@ class Log:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in (self.metrics, self.samples):
-            if file is not None:
-                file.__exit__()
+        with contextlib.ExitStack() as stack:  # where one cannot be closed, the other is
+            for file in (self.metrics, self.samples):
+                if file is not None:
+                    stack.push(file)
 
     def add(self, state: State, rate: float, part: float, show: Show) -> None:
         """Close the window at this step."""

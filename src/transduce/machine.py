@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from transduce.errors import BadRun, BadSetting, Interrupted
+from transduce.files import naming
 
 if TYPE_CHECKING:
     import torch
@@ -39,8 +40,8 @@ def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "to
         # cuDNN's attention plans every new shape anew, 10 ms each: decoding has nothing but those.
         torch.backends.cuda.enable_cudnn_sdp(False)  # noqa: FBT003
         # float32 is float32: torch has it so for its products, but not for cuDNN's.
-        torch.backends.cudnn.rnn.fp32_precision = "ieee"
-        torch.backends.cudnn.conv.fp32_precision = "ieee"
+        cudnn: Any = torch.backends.cudnn  # its names are made at run time
+        cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = "ieee"
         return torch.device("cuda")
     reason = str(said[0].message).partition(" (")[0].strip() if said else ""
     if name == "cuda":
@@ -215,12 +216,13 @@ def locked(run: Path) -> Iterator[None]:
         foreign = [
             path.name
             for path in run.iterdir()
-            if path.name not in ours and not path.name.startswith(".")
+            if path.name not in ours and not path.name.startswith(".") and not _is_empty(path)
         ]
         if foreign:
             raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")
     run.mkdir(parents=True, exist_ok=True)
-    with (run / ".lock").open("a+", encoding="utf-8", errors="replace") as file:
+    file = (run / ".lock").open("a+", encoding="utf-8", errors="replace")
+    try:
         if not _lock(file, fcntl.LOCK_EX):
             time.sleep(A_LOOK)  # it may have been only looked at
             if not _lock(file, fcntl.LOCK_EX):
@@ -228,10 +230,14 @@ def locked(run: Path) -> Iterator[None]:
                 holder = file.read(20).strip()
                 other = f"process {holder}" if holder.isdecimal() else "another process"
                 raise BadRun(f"{run} is in use by {other}")
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        with naming(run / ".lock"):
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
         yield
+    finally:
+        with contextlib.suppress(OSError):  # the lock is let go whatever becomes of its text
+            file.close()
 
 
 def in_use(run: Path) -> bool:
@@ -241,6 +247,10 @@ def in_use(run: Path) -> bool:
             return not _lock(file, fcntl.LOCK_SH)  # given back at once, as the file is closed
     except OSError:
         return False
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
 
 
 def _lock(file: IO[str], kind: int) -> bool:

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from transduce.errors import MissingExtra
-from transduce.files import replacing
+from transduce.files import naming, replacing
 
 
 class Metrics:
     """metrics.jsonl: one object a logged step, and TensorBoard's files if asked."""
 
-    def __init__(self, run: Path, step: int, *, tensorboard: bool) -> None:
+    def __init__(self, run: Path, step: int, validated: int, *, tensorboard: bool) -> None:
         path = run / "metrics.jsonl"
-        forget_after(path, step)
+        forget_after(path, step, validated)
         self.file = path.open("a", encoding="utf-8")
         self.board = _board(run, step) if tensorboard else None
 
@@ -37,7 +37,7 @@ class Metrics:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.file.close()
+        _close(self.file)
         if self.board is not None:
             self.board.close()
 
@@ -54,9 +54,9 @@ class Translated:
 class Samples:
     """samples.jsonl: a few sentences once, then what was made of them at each validation."""
 
-    def __init__(self, run: Path, step: int) -> None:
+    def __init__(self, run: Path, validated: int) -> None:
         self.path = run / "samples.jsonl"
-        kept = forget_after(self.path, step)
+        kept = forget_after(self.path, validated, validated)
         self.begun = any("source" in one for one in kept)
         self.file: IO[str] | None = None  # a run that translates nothing shall have none
 
@@ -80,13 +80,13 @@ class Samples:
 
     def __exit__(self, *_: object) -> None:
         if self.file is not None:
-            self.file.close()
+            _close(self.file)
 
 
-def forget_after(path: Path, step: int) -> list[dict[str, Any]]:
+def forget_after(path: Path, step: int, validated: int) -> list[dict[str, Any]]:
     """Drop what a killed run recorded after the checkpoint that it goes on from; return the rest.
 
-    What has no step holds for all of them.
+    Of its validations the last was after the step `validated`. What has no step holds for all.
     """
     if not path.exists():
         return []
@@ -95,7 +95,7 @@ def forget_after(path: Path, step: int) -> list[dict[str, Any]]:
     for line in text.split("\n"):
         with contextlib.suppress(ValueError, TypeError, AttributeError):
             one = json.loads(line)
-            if one.get("step", 0) <= step:
+            if one.get("step", 0) <= (validated if "valid_loss" in one else step):
                 lines.append(line + "\n")
                 objects.append(one)
     if "".join(lines) != text:
@@ -105,13 +105,20 @@ def forget_after(path: Path, step: int) -> list[dict[str, Any]]:
 
 
 def _append(file: IO[str], value: dict[str, Any]) -> None:
-    file.write(json.dumps(value, ensure_ascii=False) + "\n")
-    file.flush()
+    with naming(Path(file.name)):
+        file.write(json.dumps(value, ensure_ascii=False) + "\n")
+        file.flush()
 
 
 def _flush(file: IO[str]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+    with naming(Path(file.name)):
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _close(file: IO[str]) -> None:
+    with naming(Path(file.name)):
+        file.close()
 
 
 def require_tensorboard() -> None:

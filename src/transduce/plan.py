@@ -15,8 +15,8 @@ from transduce.architecture import count_parameters
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.corpus import Corpus
 from transduce.errors import BadSetting
-from transduce.files import sha256
-from transduce.folder import Origin, RunConfig, Task, weights_file
+from transduce.files import checksum, sha256
+from transduce.folder import SUBWORDS, Origin, RunConfig, Task, weights_file
 from transduce.machine import cores
 from transduce.presets import Preset
 from transduce.presets import preset as find_preset
@@ -58,7 +58,7 @@ class Start:
     @functools.cached_property
     def codec(self) -> Codec:
         """Its subwords."""
-        return Codec.load(self.run / "subwords.json")
+        return Codec.load(self.config.own(self.run, SUBWORDS))
 
     @property
     def path(self) -> Path:
@@ -166,6 +166,14 @@ def begun(
         search=start.config.search if start and start.weights else SearchConfig(),
         origin=start.origin if start else None,
     )
+
+
+def identified(config: RunConfig, corpus: Corpus) -> RunConfig:
+    """Tell a run that begins from others: by its corpus, and by what may not change of it."""
+    settings = config.model.to_json() | config.train.to_json()
+    kept = {name: value for name, value in settings.items() if name not in MAY_CHANGE}
+    identity = checksum({"settings": kept, "corpus": corpus.manifest.files})
+    return dataclasses.replace(config, identity=identity)
 
 
 def continued(

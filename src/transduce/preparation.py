@@ -110,7 +110,7 @@ def prepare(
                 "go on with the same, or choose another folder for a new run"
             )
         before = [file.facts() for file in files]
-        with replacing_folder(folder) as beside:
+        with replacing_folder(folder, (MANIFEST, SUBWORDS, *TOKEN_FILES)) as beside:
             codec, counts, counts_valid = _build(
                 text, given, beside, codec=codec, train=train, max_len=max_len, progress=progress
             )

@@ -32,6 +32,7 @@ class State:
     window: Window = field(default_factory=Window)
     best_loss: float = math.inf
     best_step: int = 0
+    best_hash: str = ""  # of the weights that it left
     worse: int = 0  # validations since the best
     validated: int = 0  # the step of the last validation
 
@@ -55,6 +56,7 @@ class State:
                 window=Window(**value["window"]),
                 best_loss=math.inf if best is None else best,
                 best_step=value["best_step"],
+                best_hash=value.get("best_hash", ""),  # older runs do not know it
                 worse=value["worse"],
                 validated=value["validated"],
             )

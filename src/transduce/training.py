@@ -33,7 +33,20 @@ from transduce.engine import Engine
 from transduce.errors import BadRun, Interrupted
 from transduce.feed import Feed, Update
 from transduce.files import remove_leftovers
-from transduce.folder import START, RunConfig, Task, checkpoints, last_checkpoint
+from transduce.folder import (
+    BEST,
+    LEXICON,
+    OPTIMIZER,
+    START,
+    STATE,
+    SUBWORDS,
+    WEIGHTS,
+    RunConfig,
+    Task,
+    checkpoints,
+    hash_of,
+    last_checkpoint,
+)
 from transduce.log import Log
 from transduce.machine import (
     Interruption,
@@ -46,7 +59,7 @@ from transduce.machine import (
     undisturbed,
 )
 from transduce.metrics import require_tensorboard
-from transduce.plan import basis_of, begun, continued, languages_of, settled
+from transduce.plan import basis_of, begun, continued, identified, languages_of, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.processes import Processes, lost, together
@@ -109,7 +122,7 @@ def train(
         if goes_on:
             config = continued(run, preset, settings, on, told, basis, task)
             prune(run, config.train.keep)  # which a kill may have kept from being done
-            known_codec = Codec.load(run / "subwords.json") if config.origin else codec
+            known_codec = Codec.load(config.own(run, SUBWORDS)) if config.origin else codec
             known = config.languages if config.origin and config.origin.weights else None
         else:
             model, recipe = settled(chosen, settings, basis)
@@ -131,9 +144,11 @@ def train(
         if not goes_on:
             config = begun(tokens, preset, settings, on, told, basis)
             config = dataclasses.replace(config, task=task, search=search or config.search)
-            tokens.codec.save(run / "subwords.json")
+            tokens.codec.save(run / SUBWORDS)
             if basis and basis.weights:
                 save_tensors(run / START, load_tensors(basis.path))
+            config = identified(config, tokens).owning(run, SUBWORDS, START, LEXICON)
+        config.own(run, SUBWORDS)
         config.save(run)  # last, for it makes the folder a run
         return config
 
@@ -181,8 +196,11 @@ class Trainer:
         self.feed = Feed(updates, self.engine.prepare, ahead=device.type == "cuda")
         self.optimizer.found_inf = self.engine.refused
         self.saver = Saver(aside=device.type == "cuda" and processes.first)
+        ended_here = config.chosen.endswith(f" at step {self.state.step}")
         self.log = Log(
-            *(run, self.state, self.engine.counts, processes, progress.say), tensorboard=tensorboard
+            *(run, self.state, self.engine.counts, processes, progress.say),
+            validated=self.state.step if ended_here else self.state.validated,
+            tensorboard=tensorboard,
         )
 
     def run_to_end(self) -> None:
@@ -258,11 +276,12 @@ class Trainer:
         if unlogged:
             self.log.add(state, self.rate, self.part_done(), show)
         self.log.wait(show)
+        unknown = unlogged or state.validated != state.step
         if state.validated != state.step and not self.validate(interrupted):
             self.stop()
-        # A checkpoint of this very step may not know what was just logged, or say that a little
-        # time is left; one that was written on interruption takes no part in the mean.
-        if unlogged or self.recipe.seconds or not self.processes.from_first(self.saved):
+        # A checkpoint of this very step may not know what was just logged or found, or say that a
+        # little time is left; one that was written on interruption takes no part in the mean.
+        if unknown or self.recipe.seconds or not self.processes.from_first(self.saved):
             self.save(scheduled=True)
 
     def saved(self) -> bool:
@@ -373,11 +392,9 @@ class Trainer:
         in_a_row = int(self.engine.counts[-1].item())
         self.log.require_finite(found.loss, "the validation loss", state.step, in_a_row)
         better = found.loss < state.best_loss
+        self.require_folder()
         if better:
-            weights = weights_of(self.model)
-            self.require_numbers(weights)
-            kept = self.saver.kept(weights)
-            self.saver.do(lambda: save_tensors(self.run / "best.safetensors", kept))
+            self.save_best()
         self.log.validated(state.step, found.samples, **found.to_json())
         best = ", the best so far" if better else ""
         self.progress.say(f"step {state.step:,}: {found}{best}")
@@ -394,19 +411,41 @@ class Trainer:
         if self.processes.first:
             self._save(scheduled=scheduled)
 
+    def require_folder(self) -> None:
+        """Refuse to make anew what somebody has removed: it would be no run."""
+        if not (self.run / "config.json").exists():
+            raise BadRun(
+                f"{self.run} was removed while it was being trained: the same command begins anew"
+            )
+
     def _save(self, *, scheduled: bool) -> None:
+        self.require_folder()
         weights = weights_of(self.model)
         moments = moments_of(self.optimizer, weights)
         self.require_numbers(weights | moments)
         kept, others = self.saver.kept(weights), self.saver.kept(moments)
         others = random_states(self.device) | others
-        step, state = self.state.step, self.state.to_json()
+        step, state = self.state.step, {"run": self.config.identity, **self.state.to_json()}
 
         def write() -> None:
+            # The best weights are written by now, if it was they that were waiting.
+            known = {**state, "best_hash": self.state.best_hash}
             save_checkpoint(
-                *(self.run, step), scheduled=scheduled, weights=kept, optimizer=others, state=state
+                *(self.run, step), scheduled=scheduled, weights=kept, optimizer=others, state=known
             )
             prune(self.run, self.recipe.keep)
+
+        self.saver.do(write)
+
+    def save_best(self) -> None:
+        """Write the weights of the best validation so far."""
+        weights = weights_of(self.model)
+        self.require_numbers(weights)
+        kept = self.saver.kept(weights)
+
+        def write() -> None:
+            save_tensors(self.run / BEST, kept)
+            self.state.best_hash = hash_of(self.run / BEST)
 
         self.saver.do(write)
 
@@ -422,10 +461,15 @@ class Trainer:
             self.begin()
             return
         try:
-            self.state = State.from_json(newest.state())
-            path = newest.path / "weights.safetensors"
+            known = newest.state()
+            if known.get("run", self.config.identity) != self.config.identity:
+                raise BadRun(
+                    f"{newest.path / STATE} and {self.run / 'config.json'} are of different runs"
+                )
+            self.state = State.from_json(known)
+            path = newest.own(WEIGHTS)
             load_weights(self.model, load_tensors(path), path)
-            path = newest.path / "optimizer.safetensors"
+            path = newest.own(OPTIMIZER)
             moments = set_random_states(load_tensors(path), self.device)
             load_moments(self.optimizer, weights_of(self.model), moments, path)
         except BadRun as error:
@@ -434,19 +478,30 @@ class Trainer:
             ) from None
         self.progress.say(f"going on from step {self.state.step:,} of {self.run}")
 
+    def best(self) -> Path:
+        """Return the file of the weights with the lowest validation loss."""
+        path = self.run / BEST
+        if self.state.best_hash and path.is_file() and hash_of(path) != self.state.best_hash:
+            raise BadRun(
+                f"{path} does not hold the weights of step {self.state.best_step:,}, which were "
+                "the best: train further, or take the mean (--set select=average)"
+            )
+        return path
+
     def begin(self) -> None:
         """Take the weights of the run that this one begins with, if it does with any."""
         origin = self.config.origin
         if origin and origin.weights:
-            path = self.run / START
+            path = self.config.own(self.run, START)
             load_weights(self.model, load_tensors(path), path)
             self.progress.say(f"beginning with the weights of {origin.run}: {origin.weights}")
 
     def finish(self) -> None:
         """Write the weights that translate: the mean of the last checkpoints, or the best."""
         recipe = self.recipe
+        self.require_folder()
         if recipe.select == "best":
-            tensors = load_tensors(self.run / "best.safetensors")
+            tensors = load_tensors(self.best())
             words = f"best validation loss, at step {self.state.best_step:,}"
         else:
             tensors, words = average_checkpoints(self.run, recipe.average)

@@ -12,7 +12,7 @@ from transduce.alignment import Links, links, words_of
 from transduce.config import SearchConfig
 from transduce.engines.choice import choose_engine
 from transduce.errors import BadInput, BadRun
-from transduce.folder import RunConfig, weights_file
+from transduce.folder import SUBWORDS, RunConfig, weights_file
 from transduce.hypotheses import Engine, Hypothesis, Ints, Job
 from transduce.parts import Part, cut, gaps, source_words
 from transduce.sentences import sentences
@@ -66,9 +66,11 @@ class Translator:
         configs = [RunConfig.load(one) for one in runs]
         for one, config in zip(runs, configs, strict=True):
             config.require("translation", one)
-        codec = Codec.load(first / "subwords.json")
-        for other in others:
-            if Codec.load(other / "subwords.json").sha256 != codec.sha256:
+        codec, *theirs = (
+            Codec.load(config.own(one, SUBWORDS)) for one, config in zip(runs, configs, strict=True)
+        )
+        for other, its in zip(others, theirs, strict=True):
+            if its.sha256 != codec.sha256:
                 raise BadRun(
                     f"{other} and {first} have different subwords: to translate together, models "
                     "must be trained on the same text, with the same --valid and vocabulary"

@@ -27,7 +27,7 @@ from transduce.bench.translators import (
 from transduce.config import SearchConfig
 from transduce.engines.choice import ENGINES
 from transduce.errors import BadInput
-from transduce.folder import RunConfig
+from transduce.folder import SUBWORDS, RunConfig
 from transduce.machine import choose_device, cores, terminated_as_interrupted
 from transduce.progress import Progress, Silent
 from transduce.subwords import Codec
@@ -184,7 +184,7 @@ def compare(
     search = config.search.replace(**(settings or {}))
     chosen, names = _engines(engines, device), named_peers(peers, PEERS, progress)
     texts, references = read(source, reference, lines)
-    codec = Codec.load(run / "subwords.json")
+    codec = Codec.load(config.own(run, SUBWORDS))
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminated_as_interrupted("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))

@@ -56,6 +56,21 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
 
 SECONDS_TO_SPEAK = 10  # for the first of several processes
+FULL = "no space is left to write{where}: free some and run the same command again"
+FORBIDDEN = "no permission to use{where}: change its permissions or choose another place"
+IN_THE_WAY = "{where} is in the way: it is a file where a folder is needed"
+IN_WORDS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), FORBIDDEN),
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), IN_THE_WAY),
+    errno.EISDIR: "{where} is in the way: it is a folder where a file is needed",
+    errno.ENOENT: "there is no{where}",
+    errno.EBADF: "standard input or output is closed: give it a file, or /dev/null",
+    errno.EIO: "the disk failed at{where}: see to it and run the same command again",
+    errno.EFBIG: "{where} may not grow further: raise the limit (ulimit -f) and run the same "
+    "command again",
+    errno.ENAMETOOLONG: "the name{where} is too long for this disk: choose a shorter one",
+}
 OUT_OF_MEMORY = "can't allocate memory|out of memory"  # what torch says
 
 
@@ -151,16 +166,7 @@ def _end(message: str, status: int, *, debug: bool) -> None:
 
 def _in_words(error: OSError) -> str:
     where = f" {error.filename}" if error.filename else ""
-    match error.errno:
-        case errno.ENOSPC | errno.EDQUOT:
-            return f"no space is left to write{where}: free some and run the same command again"
-        case errno.EACCES | errno.EPERM | errno.EROFS:
-            return f"no permission to use{where}: change its permissions or choose another place"
-        case errno.EBADF:
-            return "standard input or output is closed: give it a file, or /dev/null"
-        case errno.ENOENT:
-            return f"there is no{where}"
-        case errno.ENOTDIR | errno.EEXIST:
-            return f"{where.strip()} is in the way: it is a file where a folder is needed"
-        case _:
-            return f"{error.strerror or error}{where and ':' + where}"
+    words = IN_WORDS.get(error.errno or 0)
+    if words is None:
+        return f"{error.strerror or error}{where and ':' + where}"
+    return words.format(where=where).strip()

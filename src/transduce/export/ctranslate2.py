@@ -29,11 +29,19 @@ from transduce.files import (
     write_json,
     write_sealed,
 )
-from transduce.folder import Arrays, RunConfig, load_arrays, stored_digest, weights_file
+from transduce.folder import (
+    SUBWORDS,
+    Arrays,
+    RunConfig,
+    load_arrays,
+    stored_digest,
+    weights_file,
+)
 from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec, Subwords
 
 FORMAT = 2
 STAMP = "transduce.json"
+SIDES = ("source", "target")
 CPUINFO = Path("/proc/cpuinfo")
 QUANTIZATIONS = ("none", "int8", "int8_float32", "int8_float16", "int16", "float16")
 
@@ -85,7 +93,7 @@ def export(run: Path, folder: Path, quantize: str = "auto") -> str:
     chosen = choose_quantization(quantize)
     config = RunConfig.load(run)
     config.require("translation", run)
-    write(run, config, Codec.load(run / "subwords.json"), folder, chosen)
+    write(run, config, Codec.load(config.own(run, SUBWORDS)), folder, chosen)
     return chosen
 
 
@@ -96,7 +104,9 @@ def write(run: Path, config: RunConfig, codec: Codec, folder: Path, quantize: st
     stamp = stamp_of(run, config, quantize)
     spec = specification(config.model, load_arrays(path), codec)
     spec.optimize(quantization="float32" if quantize == "none" else quantize)
-    with replacing_folder(folder) as beside:
+    shared = codec.source.names == codec.target.names
+    vocabularies = [f"{side}_vocabulary.json" for side in (["shared"] if shared else SIDES)]
+    with replacing_folder(folder, ("config.json", "model.bin", STAMP, *vocabularies)) as beside:
         spec.save(str(beside))
         sides = {"source_": codec.source, "target_": codec.target}
         for side, subwords in {"": codec.source}.items() if codec.joint else sides.items():

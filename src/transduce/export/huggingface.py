@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
-from transduce.checkpoint import load_model, weights_of
+from transduce.checkpoint import load_model, weights_of, write_tensors
 from transduce.config import ModelConfig
 from transduce.errors import BadInput
 from transduce.files import replacing_folder, sync, write_json
-from transduce.folder import KEY, RunConfig
+from transduce.folder import KEY, SUBWORDS, RunConfig
 from transduce.marian import to_marian
 from transduce.subwords import BOS, EOS, PAD, SPECIAL, UNK, Codec, Coder, SentencePiece
 
@@ -36,14 +35,13 @@ def export(run: Path, folder: Path) -> None:
     config = RunConfig.load(run)
     config.require("translation", run)
     _require_marian(config.model)
-    codec = Codec.load(run / "subwords.json")
+    codec = Codec.load(config.own(run, SUBWORDS))
     model, _ = load_model(run, config, torch.device("cpu"))
     tensors = to_marian(config.model, {k: v.detach() for k, v in weights_of(model).items()})
-    with replacing_folder(folder) as beside:
+    with replacing_folder(folder, ("config.json", "model.safetensors")) as beside:
         write_json(beside / "config.json", _config(config.model))
         write_json(beside / "generation_config.json", _generation(config, codec))
-        save_file(tensors, beside / "model.safetensors", metadata={"format": "pt"})
-        (beside / "model.safetensors").chmod(beside.stat().st_mode & 0o666)
+        write_tensors(beside / "model.safetensors", tensors, {"format": "pt"})
         if isinstance(codec.source, SentencePiece):
             assert isinstance(codec.target, SentencePiece)
             _write_sentencepiece(beside, codec.source, codec.target, config)

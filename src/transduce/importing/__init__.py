@@ -14,7 +14,7 @@ from transduce.checkpoint import save_tensors
 from transduce.config import TrainConfig
 from transduce.errors import BadInput
 from transduce.files import replacing_folder
-from transduce.folder import RunConfig
+from transduce.folder import MODEL, SUBWORDS, RunConfig
 from transduce.importing.settings import Theirs
 from transduce.importing.vocabulary import read_sides
 from transduce.importing.weights import read_weights
@@ -55,8 +55,8 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
             "python": platform.python_version(),
         },
     )
-    with replacing_folder(run) as beside:
-        codec.save(beside / "subwords.json")
-        save_tensors(beside / "model.safetensors", weights)
-        config.save(beside)
+    with replacing_folder(run, ("config.json", SUBWORDS, MODEL)) as beside:
+        codec.save(beside / SUBWORDS)
+        save_tensors(beside / MODEL, weights)
+        config.owning(beside, SUBWORDS, MODEL).save(beside)
     return config

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from transduce.errors import BadInput
-from transduce.files import replacing
+from transduce.files import checksum, replacing
 
 FORMAT = 1
 NUMBER = re.compile(r"[-+±<>~]?\d")
@@ -52,7 +52,8 @@ class Finding:
         """Write NAME.json, and the pictures beside it; return what was written."""
         folder.mkdir(parents=True, exist_ok=True)
         written = [folder / f"{self.name}.json"]
-        content = {"format": FORMAT, **dataclasses.asdict(self)}
+        content = json.loads(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}))
+        content = {"sha256": checksum(content), **content}
         texts = [json.dumps(content, ensure_ascii=False, indent=1)]
         for number, picture in enumerate(self.pictures, start=1):
             more = "" if len(self.pictures) == 1 else f"-{number}"
@@ -68,6 +69,9 @@ class Finding:
         """Read what `save` wrote, or say why it is not that."""
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
+            seal = content.pop("sha256", None)  # older ones have none
+            if seal is not None and seal != checksum(content):
+                raise ValueError("its content does not agree with its checksum")
             if content.pop("format") != FORMAT:
                 raise KeyError("format")
             tables = [
@@ -77,7 +81,7 @@ class Finding:
             pictures = [Picture(**one) for one in content.pop("pictures")]
             notes = tuple(content.pop("notes"))
             return cls(tables=tuple(tables), pictures=tuple(pictures), notes=notes, **content)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadInput(
                 f"{path} holds no finding of `transduce paper`, or one of another version: {error}"
             ) from None

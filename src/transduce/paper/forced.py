@@ -14,7 +14,7 @@ import torch
 
 from transduce.batches import make_batch
 from transduce.checkpoint import load_model
-from transduce.folder import RunConfig
+from transduce.folder import SUBWORDS, RunConfig
 from transduce.machine import choose_device
 from transduce.progress import Progress
 from transduce.score import middle, resampled
@@ -38,7 +38,8 @@ class Forced:
 @torch.inference_mode()
 def forced(run: Path, pairs: Pairs, device: str, progress: Progress) -> list[Forced]:
     """Let a trained model judge given translations."""
-    config, codec = RunConfig.load(run), Codec.load(run / "subwords.json")
+    config = RunConfig.load(run)
+    codec = Codec.load(config.own(run, SUBWORDS))
     model, _ = load_model(run, config, choose_device(device))
     longest = config.model.max_len - 1
     tokens = [

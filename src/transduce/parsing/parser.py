@@ -8,7 +8,7 @@ import numpy as np
 
 from transduce.engines.pytorch import TorchEngine
 from transduce.errors import BadInput, BadRun
-from transduce.folder import RunConfig, weights_file
+from transduce.folder import LEXICON, SUBWORDS, RunConfig, weights_file
 from transduce.hypotheses import Engine, Ints, Job
 from transduce.parsing.constraint import well_formed
 from transduce.parsing.lexicon import Lexicon
@@ -50,7 +50,8 @@ class Parser:
             raise BadRun(f"there is no parser {run}: `transduce paper table4` trains one")
         config = RunConfig.load(run)
         config.require("parsing", run)
-        codec, lexicon = Codec.load(run / "subwords.json"), Lexicon.load(run / "lexicon.json")
+        codec = Codec.load(config.own(run, SUBWORDS))
+        lexicon = Lexicon.load(config.own(run, LEXICON))
         engine = TorchEngine.load(
             [run],
             [config],

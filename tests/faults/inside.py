@@ -1,0 +1,90 @@
+"""The command line within this process, and the small texts and settings that faults are tried on.
+
+Starting Python and torch takes seconds, a command on these texts a quarter of one.
+"""
+
+import io
+import sys
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import IO
+from unittest import mock
+
+from conftest import TINY, Result, options, tiny_pairs, write_pairs
+
+# Three checkpoints, two validations and a mean, in a tenth of a second.
+SMALLEST = TINY | {
+    "d_model": "16",
+    "d_ff": "16",
+    "h": "1",
+    "vocabulary": "270",
+    "batch_tokens": "200",
+    "steps": "6",
+    "save_every": "2",
+    "validate_every": "3",
+    "validate_bleu": "1",
+    "cooldown": "0",
+    "log_every": "2",
+}
+CRASHED = 99  # the status of a command that ended in a traceback
+
+
+def texts(folder: Path, pairs: int = 60, seed: int = 1) -> tuple[Path, Path]:
+    """Write a source and a target text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_pairs(folder, "tiny", tiny_pairs(pairs, seed))
+
+
+def train_command(files: tuple[Path, Path], run: Path, **settings: str) -> list[str]:
+    """Return the arguments that train the smallest model."""
+    return [
+        *("train", *map(str, files), "--out", str(run), "--preset", "tiny", "--device", "cpu"),
+        *options(SMALLEST | settings),
+    ]
+
+
+def command(*arguments: str | Path, out: IO[str] | None = None) -> Result:
+    """Run one command to its end; what it prints goes to `out` where that is given."""
+    from transduce.cli import main
+
+    said, shown = _stream("backslashreplace"), _stream("strict")
+    status: int | str | None = 0
+    with (
+        redirect_stdout(out or shown),
+        redirect_stderr(said),
+        mock.patch.object(sys, "argv", ["transduce", *map(str, arguments)]),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(), "utf-8")),
+        mock.patch.dict("os.environ", {"COLUMNS": "200", "OMP_NUM_THREADS": "1"}),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+        except BaseException:  # what a user would see as a traceback
+            traceback.print_exc()
+            status = CRASHED
+    return Result(int(status or 0), _written(shown), _written(said))
+
+
+def complaint(result: Result) -> str:
+    """Return what is wrong with how a command ended that failed: nothing where it is well told."""
+    lines = result.stderr.splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    if "Traceback" in result.stderr or result.status == CRASHED:
+        return f"a traceback: {lines[-1] if lines else ''}"
+    if result.status != 1:
+        return f"status {result.status}: {lines[-1:]}"
+    if len(errors) != 1 or lines[-1] != errors[0]:
+        return f"expected one sentence: {lines[-3:]}"
+    return ""
+
+
+def _stream(errors: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), "utf-8", errors, newline="", write_through=True)
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode()
