@@ -40,16 +40,18 @@ class Log:
         sums: Tensor,
         processes: Processes,
         *,
-        validated: int,
         tensorboard: bool,
+        validated: int | None = None,
     ) -> None:
         """Count on in `sums`, which the engine adds to, where the run was stopped.
 
-        `validated` is the step of the last validation that will not be made once more.
+        `validated` is the step of the last validation that will not be made once more, by default
+        where the run stands.
         """
+        validated = state.step if validated is None else validated
         self.sums, self.processes = sums, processes
         self.metrics = (
-            Metrics(run, state.step, validated, tensorboard=tensorboard)
+            Metrics(run, state.step, tensorboard=tensorboard, validated=validated)
             if processes.first
             else None
         )
