@@ -1,5 +1,6 @@
 """What is saved is loaded bit for bit, or refused; averages are the paper's."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -21,6 +22,7 @@ from transduce.checkpoint import (
     load_weights,
     prune,
     save_checkpoint,
+    save_model,
     save_tensors,
     weights_of,
 )
@@ -364,7 +366,7 @@ def test_a_checkpoint_remembers_its_state(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 5, scheduled=True, weights={}, optimizer=TENSORS, state=state)
     newest = last_checkpoint(tmp_path)
     assert newest is not None
-    assert newest.state() == {"format": 1, **state}
+    assert newest.state().items() >= {"format": 1, **state}.items()
     assert same(load_tensors(newest.path / "optimizer.safetensors"), TENSORS)
     path = newest.path / "state.json"
     path.write_text(path.read_text().replace("1.25", "1.26"))
@@ -469,3 +471,66 @@ def test_changed_settings_are_noticed(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"N": 6', '"N": 5'))
     with pytest.raises(BadRun, match=f"^{path} is damaged: its content does not agree"):
         RunConfig.load(tmp_path)
+
+
+def test_a_checkpoint_is_absent_before_the_first_of_its_files_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (5, 10):
+        write_checkpoint(tmp_path, step)
+    monkeypatch.setattr("shutil.rmtree", lambda path, ignore_errors: None)  # killed right here
+    prune(tmp_path, 1)
+    assert written(tmp_path) == ["step-0000010"]
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_file_of_another_checkpoint_is_refused(name: str, tmp_path: Path) -> None:
+    for step in (5, 10):
+        tensors = {"w": torch.tensor(step)}
+        save_checkpoint(
+            *(tmp_path, step), scheduled=True, weights=tensors, optimizer=tensors, state={}
+        )
+    one, other = checkpoints(tmp_path)
+    for part in ("weights.safetensors", "optimizer.safetensors"):
+        other.own(part)
+    shutil.copy(one.path / name, other.path / name)
+    part = "weights.safetensors" if name == "state.json" else name
+    with pytest.raises(BadRun, match="is damaged or of another checkpoint than"):
+        other.own(part)
+
+
+def test_weights_of_another_run_are_refused_and_older_runs_know_nothing_of_it(
+    unfinished: tuple[Path, RunConfig, Transformer],
+) -> None:
+    run, config, model = unfinished
+    save_model(run, config, weights_of(model), "these")
+    load_model(run, RunConfig.load(run), CPU)
+    save_tensors(run / "model.safetensors", weights_of(small_model(seed=5)))
+    with pytest.raises(BadRun, match=r"model\.safetensors is damaged or of another run"):
+        load_model(run, RunConfig.load(run), CPU)
+    content = json.loads((run / "config.json").read_bytes())
+    older = {k: v for k, v in content.items() if k not in ("sha256", "identity", "owns")}
+    write_sealed(run / "config.json", older)
+    load_model(run, RunConfig.load(run), CPU)
+
+
+def test_a_run_translates_whenever_the_replacing_of_its_weights_is_killed(
+    unfinished: tuple[Path, RunConfig, Transformer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, config, model = unfinished
+    save_model(run, config, weights_of(model), "these")
+    saved = RunConfig.save
+    for at in (1, 2):
+        calls = itertools.count(1)
+
+        def save(self: RunConfig, run: Path, at: int = at, calls: Any = calls) -> None:
+            if next(calls) == at:
+                raise KeyboardInterrupt
+            saved(self, run)
+
+        others = weights_of(small_model(seed=at))
+        with monkeypatch.context() as patch:
+            patch.setattr(RunConfig, "save", save)
+            with pytest.raises(KeyboardInterrupt):
+                save_model(run, RunConfig.load(run), others, "others")
+        load_model(run, RunConfig.load(run), CPU)

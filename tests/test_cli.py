@@ -163,14 +163,15 @@ def test_a_line_of_100_000_words_is_cut_and_reported_in_translation(
 
 def end_at_once(run: Path) -> None:
     """Make the model of a run end every sentence at once, which is quick."""
-    from transduce.checkpoint import save_tensors
+    from transduce.checkpoint import save_model
+    from transduce.folder import RunConfig
     from transduce.subwords import EOS
 
     tensors = load_tensors(run / "model.safetensors")
     norm = "decoder.0.after_feed.norm"
     tensors[f"{norm}.weight"] = torch.zeros_like(tensors[f"{norm}.weight"])
     tensors[f"{norm}.bias"] = 1000 * tensors["output"][EOS]
-    save_tensors(run / "model.safetensors", tensors)
+    save_model(run, RunConfig.load(run), tensors, "of a model that ends at once")
 
 
 @pytest.mark.parametrize("command", ["translate", "info", "average"])

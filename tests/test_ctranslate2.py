@@ -17,7 +17,7 @@ from conftest import TINY, CommandLine, snapshot, threads_kept, tiny_pairs
 from test_layers import modules_after
 
 from models import sentence
-from transduce.checkpoint import save_model, save_tensors, weights_of
+from transduce.checkpoint import save_model, weights_of
 from transduce.config import SearchConfig
 from transduce.engines.choice import Fastest
 from transduce.engines.ctranslate2 import CTranslate2Engine
@@ -54,7 +54,8 @@ def run_of(folder: Path, like: Path, *, joint: bool = True, **changes: Any) -> P
     }
     folder.mkdir()
     codec.save(folder / "subwords.json")
-    save_model(folder, dataclasses.replace(config, model=model), weights, "random weights")
+    own = dataclasses.replace(config, model=model, owns={})
+    save_model(folder, own.owning(folder, "subwords.json"), weights, "random weights")
     return folder
 
 
@@ -252,9 +253,8 @@ def test_a_forbidden_word_never_comes_out(alpha: float, tiny_run: Path, tmp_path
     arrays = load_arrays(run / "model.safetensors")
     forbidden = Codec.load(run / "subwords.json").target.forbidden()
     arrays["output"][forbidden] *= 30  # the model wants nothing more
-    save_tensors(
-        run / "model.safetensors", {name: torch.from_numpy(one) for name, one in arrays.items()}
-    )
+    tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
+    save_model(run, RunConfig.load(run), tensors, "changed")
     ours, theirs = both(run)
     jobs = jobs_of(run)[:5]
     assert any(set(forbidden) & set(np.argsort(one)[-3:]) for one in _first_words(ours, jobs))
@@ -284,9 +284,8 @@ def test_an_empty_output_is_possible(tiny_run: Path, tmp_path: Path) -> None:
     last = f"decoder.{RunConfig.load(run).model.depth_of_decoder - 1}.after_feed.norm"
     arrays[f"{last}.bias"][:] = 1
     arrays["output"][EOS] = 1  # whatever was read
-    save_tensors(
-        run / "model.safetensors", {name: torch.from_numpy(one) for name, one in arrays.items()}
-    )
+    tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
+    save_model(run, RunConfig.load(run), tensors, "changed")
     ours, theirs = both(run)
     jobs = [*jobs_of(run)[:4], Job(np.array([EOS]))]
     for alpha, beam in itertools.product((0.0, 0.6), (1, 4)):
@@ -467,7 +466,7 @@ def test_an_export_is_kept_and_used_again_while_the_weights_are_the_same(
 
     arrays = load_arrays(own_run / "model.safetensors")
     tensors = {name: torch.from_numpy(one) * 1.5 for name, one in arrays.items()}
-    save_tensors(own_run / "model.safetensors", tensors)
+    save_model(own_run, RunConfig.load(own_run), tensors, "changed")
     changed = load()
     assert (folder / "model.bin").stat().st_ino != kept
     expected = Translator.load(own_run, engine="torch").score(tiny_pairs(3))

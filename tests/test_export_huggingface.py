@@ -233,7 +233,7 @@ def test_an_interrupted_export_leaves_nothing(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("transduce.export.huggingface.save_file", interrupt)
+    monkeypatch.setattr("transduce.checkpoint.save_file", interrupt)
     with pytest.raises(KeyboardInterrupt):
         export(tiny_run, tmp_path / "hf")
     assert list(tmp_path.iterdir()) == []

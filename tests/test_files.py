@@ -1,5 +1,6 @@
 """A file is whole or absent, and a sealed one tells if it was changed."""
 
+import errno
 import hashlib
 import json
 import os
@@ -388,3 +389,36 @@ def test_what_safetensors_left_half_written_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".tmp").touch()
     remove_leftovers(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".tmp"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_an_error_names_the_file_that_is_meant(number: int, tmp_path: Path) -> None:
+    def fail(*named: str) -> None:
+        raise OSError(number, os.strerror(number), *named)
+
+    with pytest.raises(OSError, match="of") as error, replacing(tmp_path / "of") as beside:
+        fail()
+    assert error.value.filename == str(tmp_path / "of")
+    with pytest.raises(OSError, match="of") as error, replacing(tmp_path / "of") as beside:
+        fail(str(beside))
+    assert error.value.filename == str(tmp_path / "of")
+    with pytest.raises(OSError, match="of") as error, replacing_folder(tmp_path / "of") as beside:
+        fail(str(beside / "part"))
+    assert error.value.filename == str(tmp_path / "of" / "part")
+    with pytest.raises(OSError, match="other") as error, replacing(tmp_path / "of"):
+        fail("/other")
+    assert (error.value.errno, error.value.filename) == (number, "/other")
+
+
+def test_a_folder_that_has_lost_a_file_does_not_take_its_place(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FileNotFoundError, match=f"'{tmp_path / 'it' / 'two'}'"),
+        replacing_folder(tmp_path / "it", ("one", "two")) as beside,
+    ):
+        (beside / "one").write_text("whole")
+    assert names(tmp_path) == set()
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match=f"^{tmp_path} cannot be read: Is a directory$"):
+        read_json(tmp_path)

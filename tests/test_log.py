@@ -235,7 +235,7 @@ def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: P
     other = tmp_path / "other"
     state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(5, dtype=torch.float64)
     none = (Processes(1, 2), print)
-    with Log(other, state, sums, *none, validated=0, tensorboard=False) as log:
+    with Log(other, state, sums, *none, tensorboard=False) as log:
         log.validated(7, None, valid_loss=1.5)
     assert not other.exists()
     assert sums.tolist() == [0.0] * 5  # what was counted is counted on by the first alone

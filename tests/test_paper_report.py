@@ -1,6 +1,7 @@
 """The report: all findings on one page, which needs nothing else."""
 
 import dataclasses
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from conftest import CommandLine
 
+from transduce.errors import BadInput
 from transduce.paper.finding import Finding, Picture, Table
 from transduce.paper.report import page, papers_columns
 
@@ -157,3 +159,14 @@ def test_the_page_opens_in_a_browser_and_fits(
     assert not errors
     assert {one for one in requests if not one.startswith("data:")} == {path.as_uri()}
     opened.close()
+
+
+def test_a_finding_that_was_changed_is_refused_and_older_ones_have_no_seal(tmp_path: Path) -> None:
+    (path, *_) = finding("table1").save(tmp_path)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(content | {"title": "Another"}), encoding="utf-8")
+    with pytest.raises(BadInput, match="does not agree with its checksum"):
+        Finding.load(path)
+    del content["sha256"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert Finding.load(path).title == content["title"]

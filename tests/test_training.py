@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from transduce.corpus import open_corpus
 from transduce.engine import Objective
 from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
 from transduce.feed import Update
+from transduce.files import write_sealed
 from transduce.folder import RunConfig, checkpoints
 from transduce.log import Log
 from transduce.metrics import Translated
@@ -405,3 +407,51 @@ def test_presets_are_chosen_by_data_and_machine() -> None:
     assert plan.choose_preset(500_000, cpu) == "small"
     assert plan.choose_preset(29_000, cuda) == "small"
     assert plan.choose_preset(4_500_000, cuda) == "base"
+
+
+def test_a_run_that_is_removed_while_it_is_trained_is_told_and_begun_anew(
+    files: tuple[Path, Path], tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validate = Trainer.validate
+
+    def removed(self: Trainer, interrupted: Interruption) -> bool:
+        shutil.rmtree(self.run)
+        return validate(self, interrupted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "validate", removed)
+        with pytest.raises(BadRun, match=f"^{tmp_path / 'run'} was removed while it was being"):
+            run(files, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    again = run(files, tmp_path / "run")
+    for name in ("model.safetensors", "config.json"):
+        assert (again / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_last_validation_that_is_made_again_is_logged_once(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"steps": "8", "validate_every": "5", "save_every": "4"}
+    expected = run(files, tmp_path / "expected", **few)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "finish", killing(1, where="finish"))
+        with pytest.raises(Killed):
+            run(files, tmp_path / "run", **few)
+    # As one that was killed before the checkpoint knew of the validation.
+    (newest,) = [one for one in checkpoints(tmp_path / "run") if one.step == 8]
+    state = newest.state()
+    write_sealed(newest.path / "state.json", state | {"validated": 5})
+    for path in (run(files, tmp_path / "run", **few), run(files, tmp_path / "run", **few)):
+        assert samples(path) == samples(expected)
+        assert without_speed(path) == without_speed(expected)
+
+
+@pytest.mark.parametrize("name", ["config.json", "subwords.json", "best.safetensors"])
+def test_a_file_of_another_run_is_refused_when_training_goes_on(
+    name: str, files: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
+    other = run(files, tmp_path / "other", seed="7", vocabulary="270")
+    own = Path(shutil.copytree(whole, tmp_path / "own"))
+    shutil.copy(other / name, own / name)
+    with pytest.raises((BadRun, BadSetting), match="own"):
+        train(*files, out=own, settings={"select": "best"}, device="cpu")

@@ -144,8 +144,8 @@ class RunConfig:
             raise BadRun(f"{path} is missing")
         if known and hash_of(path) not in known:
             raise BadRun(
-                f"{path} is not the one that {run / 'config.json'} was written with: "
-                "one of the two is damaged or of another run; put back the right one"
+                f"{path} is damaged or of another run: it is not the one that "
+                f"{run / 'config.json'} was written with; put back the right one"
             )
         return path
 
@@ -179,7 +179,7 @@ class Checkpoint:
         """Return the path of a file of tensors; refuse one that is of another checkpoint."""
         path, known = self.path / name, self.state().get("owns", {}).get(name)
         if known and path.is_file() and hash_of(path) != known:
-            raise BadRun(f"{path} is damaged, or of another checkpoint than {self.path / STATE}")
+            raise BadRun(f"{path} is damaged or of another checkpoint than {self.path / STATE}")
         return path
 
 

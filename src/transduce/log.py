@@ -56,16 +56,18 @@ class Log:
         processes: Processes,
         say: Callable[[str], None],
         *,
-        validated: int,
         tensorboard: bool,
+        validated: int | None = None,
     ) -> None:
         """Count on in `counts`, which the engine adds to, where the run was stopped.
 
-        `validated` is the step of the last validation that will not be made once more.
+        `validated` is the step of the last validation that will not be made once more, by default
+        where the run stands.
         """
+        validated = state.step if validated is None else validated
         self.run, self.counts, self.processes, self.say = run, counts, processes, say
         self.metrics = (
-            Metrics(run, state.step, validated, tensorboard=tensorboard)
+            Metrics(run, state.step, tensorboard=tensorboard, validated=validated)
             if processes.first
             else None
         )

@@ -16,7 +16,9 @@ from transduce.files import naming, replacing
 class Metrics:
     """metrics.jsonl: one object a logged step, and TensorBoard's files if asked."""
 
-    def __init__(self, run: Path, step: int, validated: int, *, tensorboard: bool) -> None:
+    def __init__(
+        self, run: Path, step: int, *, tensorboard: bool, validated: int | None = None
+    ) -> None:
         path = run / "metrics.jsonl"
         forget_after(path, step, validated)
         self.file = path.open("a", encoding="utf-8")
@@ -54,9 +56,9 @@ class Translated:
 class Samples:
     """samples.jsonl: a few sentences once, then what was made of them at each validation."""
 
-    def __init__(self, run: Path, validated: int) -> None:
+    def __init__(self, run: Path, step: int) -> None:
         self.path = run / "samples.jsonl"
-        kept = forget_after(self.path, validated, validated)
+        kept = forget_after(self.path, step)
         self.begun = any("source" in one for one in kept)
         self.file: IO[str] | None = None  # a run that translates nothing shall have none
 
@@ -83,11 +85,13 @@ class Samples:
             _close(self.file)
 
 
-def forget_after(path: Path, step: int, validated: int) -> list[dict[str, Any]]:
+def forget_after(path: Path, step: int, validated: int | None = None) -> list[dict[str, Any]]:
     """Drop what a killed run recorded after the checkpoint that it goes on from; return the rest.
 
-    Of its validations the last was after the step `validated`. What has no step holds for all.
+    Of its validations the last was after the step `validated`, if that is another. What has no step
+    holds for all.
     """
+    validated = step if validated is None else validated
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8", errors="replace")
