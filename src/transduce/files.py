@@ -12,6 +12,8 @@ from typing import Any
 
 from transduce.errors import BadRun
 
+LARGEST_JSON = 1 << 25  # bytes; what is read whole takes many times its size
+
 
 def sync(path: Path) -> None:
     """Make sure that a file's bytes, or a folder's names, are on the disk."""
@@ -123,10 +125,12 @@ def read_sealed(path: Path, version: int, what: str) -> dict[str, Any]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object that we wrote, or say what is wrong with the file."""
+    if not path.is_file():  # a device or a pipe might never end
+        raise BadRun(f"{path} is {'no file' if path.exists() else 'missing'}")
+    if path.stat().st_size > LARGEST_JSON:
+        raise BadRun(f"{path} is larger than {LARGEST_JSON >> 20} MiB: it is no file of ours")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadRun(f"{path} is missing") from None
     except (ValueError, RecursionError) as error:
         raise BadRun(f"{path} is damaged: it is not valid JSON ({error})") from None
     if not isinstance(value, dict):

@@ -93,7 +93,7 @@ def forget_after(path: Path, step: int) -> list[dict[str, Any]]:
     text = path.read_text(encoding="utf-8", errors="replace")
     lines, objects = [], []
     for line in text.split("\n"):
-        with contextlib.suppress(ValueError, TypeError, AttributeError):
+        with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
             one = json.loads(line)
             if one.get("step", 0) <= step:
                 lines.append(line + "\n")

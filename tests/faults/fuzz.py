@@ -155,8 +155,8 @@ def _where(error: BaseException) -> str:
 def make_material(folder: Path) -> None:
     """Make the real files that inputs begin with."""
     from conftest import TINY, tiny_pairs, write_pairs
-    from opus import write_opus
 
+    from opus import write_opus
     from transduce.training import train
 
     folder.mkdir(parents=True)

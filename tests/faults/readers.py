@@ -5,6 +5,7 @@ Checksums are made to fit what was changed: whoever means harm can do that too.
 """
 
 import asyncio
+import copy
 import gzip
 import hashlib
 import json
@@ -72,14 +73,18 @@ class Reader:
             return None
         for _ in range(draw.choice((1, 1, 1, 2, 4))):
             value = changed(value, draw)
-        return json.dumps(value).encode()
+        try:
+            return json.dumps(value).encode()
+        except (ValueError, RecursionError):  # a number of 5,000 digits, or too deep
+            return None
 
 
 def changed(value: Any, draw: random.Random) -> Any:
     """Return a JSON value with one place of it changed."""
     places = list(_places(value))
+    odd = copy.deepcopy(draw.choice(ODD))
     if not places:
-        return draw.choice(ODD)
+        return odd
     inside, key = draw.choice(places)
     match draw.randrange(6):
         case 0:
@@ -89,11 +94,11 @@ def changed(value: Any, draw: random.Random) -> Any:
             if key in inside if isinstance(inside, dict) else key < len(inside):
                 inside[key] = json.loads(json.dumps(other[of]))
         case 2 if isinstance(inside, dict):
-            inside[draw.choice(["", "x", "format", "model", "../x", "N"])] = draw.choice(ODD)
+            inside[draw.choice(["", "x", "format", "model", "../x", "N"])] = odd
         case 3 if isinstance(inside[key], int | float) and abs(inside[key]) < 1e300:
             inside[key] = draw.choice([inside[key] + 1, -inside[key], inside[key] * 10**9, 0])
         case _:
-            inside[key] = draw.choice(ODD)
+            inside[key] = odd
     return value
 
 
@@ -225,7 +230,9 @@ def tokens(material: Material, folder: Path) -> Reader:
         (folder / name).write_bytes(data[1:])
         facts = {"size": len(data[1:]), "sha256": hashlib.sha256(data[1:]).hexdigest()}
         files = known["files"] | {name: facts}
-        (folder / "manifest.json").write_bytes(sealed(json.dumps(known | {"files": files}).encode()))
+        (folder / "manifest.json").write_bytes(
+            sealed(json.dumps(known | {"files": files}).encode())
+        )
         try:
             corpus = open_corpus(folder)
             for part in (corpus.train, corpus.valid):
@@ -287,13 +294,10 @@ def weights(material: Material, folder: Path) -> Reader:
     from safetensors.numpy import save
 
     from transduce.checkpoint import load_model
-    from transduce.folder import KEY, RunConfig, digest, load_arrays
+    from transduce.export.ctranslate2 import shapes
+    from transduce.folder import KEY, RunConfig, digest, require_alike, shapes_of
 
     stored = json.loads((material.run / "config.json").read_bytes())
-    shapes = {
-        name: list(array.shape)
-        for name, array in load_arrays(material.run / "model.safetensors").items()
-    }
     cpu = torch.device("cpu")
 
     def read(data: bytes) -> None:
@@ -313,8 +317,11 @@ def weights(material: Material, folder: Path) -> Reader:
         except UnicodeEncodeError:
             return
         load_model(folder, config, cpu)
+        require_alike(shapes(config.model), shapes_of(folder / "model.safetensors"), folder)
 
-    seed = json.dumps({"model": stored["model"], "shapes": shapes}).encode()
+    seed = json.dumps(
+        {"model": stored["model"], "shapes": shapes_of(material.run / "model.safetensors")}
+    ).encode()
     return Reader(read, [seed, b"{}"], is_json=True)
 
 
@@ -549,7 +556,6 @@ def settings(_: Material, folder: Path) -> Reader:
 def http(material: Material, folder: Path) -> Reader:
     """Requests to every path of the service, whose engine answers at once."""
     from serving import scripted
-
     from transduce.web.app import create_app
 
     served, engine = scripted(material.run)

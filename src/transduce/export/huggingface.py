@@ -37,6 +37,7 @@ def export(run: Path, folder: Path) -> None:
     config.require("translation", run)
     _require_marian(config.model)
     codec = Codec.load(run / "subwords.json")
+    config.require_subwords(len(codec.source), len(codec.target), run)
     model, _ = load_model(run, config, torch.device("cpu"))
     tensors = to_marian(config.model, {k: v.detach() for k, v in weights_of(model).items()})
     with replacing_folder(folder) as beside:

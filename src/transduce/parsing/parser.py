@@ -51,6 +51,7 @@ class Parser:
         config = RunConfig.load(run)
         config.require("parsing", run)
         codec, lexicon = Codec.load(run / "subwords.json"), Lexicon.load(run / "lexicon.json")
+        config.require_subwords(len(codec.source), len(codec.target), run)
         engine = TorchEngine.load(
             [run],
             [config],

@@ -167,9 +167,11 @@ class Subwords:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Make the subwords of what `to_json` returned; ValueError if it is something else."""
         try:
-            tokenizer = Tokenizer.from_str(json.dumps(value))
             kind = KINDS[value["model"]["type"]]
-            tokenizer.model = _model(kind, value["model"])
+            tokenizer = _tokenizer(kind, _model(kind, value["model"]))
+            tokenizer.add_special_tokens(list(SPECIAL))
+            if _steps(value) != _steps(json.loads(tokenizer.to_str())):
+                raise ValueError("what it does to text before and after is not what we do")
             return cls(tokenizer, kind)
         except Exception as error:  # `tokenizers` raises bare Exceptions
             raise ValueError(f"it holds no subwords of ours ({error})") from None
@@ -194,6 +196,18 @@ def _tokenizer(kind: Kind, model: models.Model) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(before)
     tokenizer.decoder = decoders.Sequence(after)
     return tokenizer
+
+
+def _steps(value: dict[str, Any]) -> dict[str, Any]:
+    """Return all but the model of what `tokenizers` stores, as it writes it today.
+
+    A file may ask for any: a pattern that never ends, or lines padded to a million pieces.
+    """
+    empty = json.loads(Tokenizer(models.WordLevel({}, SPECIAL[UNK])).to_str())["model"]
+    steps: dict[str, Any] = json.loads(
+        Tokenizer.from_str(json.dumps(value | {"model": empty})).to_str()
+    )
+    return {name: step for name, step in steps.items() if name != "model"}
 
 
 def _slices(lines: Iterable[str]) -> Iterator[str]:
