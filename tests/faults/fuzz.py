@@ -27,6 +27,7 @@ LONGEST = 16_384  # bytes of an input
 ROOM = 3_000  # MB that a process may take; torch alone takes 500
 LEAK = 64  # MB that it may grow by in the second half of its inputs, what the fuzzer keeps included
 STRUCTURED = 0.7  # of the inputs that are JSON, the part that is changed as JSON
+ANEW = 0.3  # of the inputs, the part that is made of one that is whole, not of what it found
 STATS = "stats.json"
 
 
@@ -197,6 +198,8 @@ def main() -> None:
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:
         draw = random.Random(seed)
+        if draw.random() < ANEW:
+            data = draw.choice(reader.seeds)
         if reader.is_json and draw.random() < STRUCTURED:
             found = reader.mutated(data, draw)
             if found is not None and len(found) <= most:

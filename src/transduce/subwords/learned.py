@@ -55,8 +55,6 @@ class Subwords:
         self.kind: Kind = kind
         self._tokenizer = tokenizer
         names = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-        if [number for _, number in names] != list(range(len(names))):
-            raise ValueError("its ids are not 0, 1, 2 and so on")
         if tuple(name for name, _ in names[: len(SPECIAL)]) != SPECIAL:
             raise ValueError(f"its first pieces are not {' '.join(SPECIAL)}")
         self.names = [name for name, _ in names]  # as the library writes them, by their ids
@@ -168,6 +166,7 @@ class Subwords:
         """Make the subwords of what `to_json` returned; ValueError if it is something else."""
         try:
             kind = KINDS[value["model"]["type"]]
+            _require_ids(value["model"]["vocab"])
             tokenizer = _tokenizer(kind, _model(kind, value["model"]))
             tokenizer.add_special_tokens(list(SPECIAL))
             if _steps(value) != _steps(json.loads(tokenizer.to_str())):
@@ -196,6 +195,13 @@ def _tokenizer(kind: Kind, model: models.Model) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(before)
     tokenizer.decoder = decoders.Sequence(after)
     return tokenizer
+
+
+def _require_ids(vocabulary: dict[str, int]) -> None:
+    """Refuse ids with gaps: `tokenizers` goes through all up to the highest, and notes each."""
+    numbers = [number for number in vocabulary.values() if type(number) is int]
+    if sorted(numbers) != list(range(len(vocabulary))):
+        raise ValueError("its ids are not 0, 1, 2 and so on")
 
 
 def _steps(value: dict[str, Any]) -> dict[str, Any]:
