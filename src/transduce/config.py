@@ -28,7 +28,7 @@ UNUSED: dict[str, tuple[str, ...]] = {
 # Far beyond what can be trained or searched: more is a mistake, or meant to take all memory.
 MOST = {
     **dict.fromkeys(("N", "N_decoder", "h", "kernel", "beam"), 1_000),
-    **dict.fromkeys(("threads", "nbest", "keep", "average"), 10_000),
+    **dict.fromkeys(("threads", "nbest"), 10_000),
     **dict.fromkeys(("d_model", "d_k", "d_v", "max_len"), 1 << 15),
     **dict.fromkeys(("d_ff", "extra"), 1 << 20),
     **dict.fromkeys(("vocabulary", "source_vocabulary", "target_vocabulary"), 1 << 24),

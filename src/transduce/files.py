@@ -1,6 +1,7 @@
 """Files that are whole or absent: written beside, flushed to the disk, then renamed."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -8,7 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from transduce.errors import BadRun
 
@@ -22,6 +23,20 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def open_own(path: Path, mode: str) -> IO[str]:
+    """Open a text file of a run folder to add to; a link there might lead out of the folder."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+
+    try:
+        return open(path, mode, encoding="utf-8", opener=opener)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise BadRun(f"{path} is a link: expected a file of the run itself") from None
+        raise
 
 
 @contextlib.contextmanager

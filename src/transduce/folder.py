@@ -37,6 +37,7 @@ from transduce.files import read_sealed, write_sealed
 
 FORMAT = 1
 START = "start.safetensors"
+LARGEST_HEADER = 1 << 23  # bytes; a thousand layers take 3 MB
 KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -246,15 +247,27 @@ def count_numbers(path: Path) -> int:
     return sum(map(math.prod, shapes_of(path).values()))
 
 
+def require_small_header(path: Path) -> None:
+    """Refuse what is no safetensors file by its length, before more of it is read."""
+    if not path.is_file():  # a device or a pipe might never end
+        raise FileNotFoundError(path)
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+    if length > min(LARGEST_HEADER, path.stat().st_size):
+        raise ValueError(f"its header would have {length:,} bytes")
+
+
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open a file of arrays, or say what is wrong with it."""
     try:
+        require_small_header(path)
         with safe_open(path, framework="numpy") as file:
             yield file
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         # The library takes what it may not open for what is not there.
-        reason = "may not be read: change its permissions" if path.exists() else "is missing"
+        may = "may not be read: change its permissions" if path.is_file() else "is no file"
+        reason = may if path.exists() else "is missing"
         raise BadRun(f"{path} {reason}") from None
     except OSError as error:
         raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from transduce.errors import BadRun, BadSetting, Interrupted
+from transduce.files import open_own
 
 if TYPE_CHECKING:
     import torch
@@ -154,7 +155,7 @@ def locked(run: Path) -> Iterator[None]:
         if foreign:
             raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")
     run.mkdir(parents=True, exist_ok=True)
-    with (run / ".lock").open("a+", encoding="utf-8") as file:
+    with open_own(run / ".lock", "a+") as file:
         if not _lock(file, fcntl.LOCK_EX):
             time.sleep(A_LOOK)  # it may have been only looked at
             if not _lock(file, fcntl.LOCK_EX):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from transduce.errors import MissingExtra
-from transduce.files import replacing
+from transduce.files import open_own, replacing
 
 
 class Metrics:
@@ -19,7 +19,7 @@ class Metrics:
     def __init__(self, run: Path, step: int, *, tensorboard: bool) -> None:
         path = run / "metrics.jsonl"
         forget_after(path, step)
-        self.file = path.open("a", encoding="utf-8")
+        self.file = open_own(path, "a")
         self.board = _board(run, step) if tensorboard else None
 
     def add(self, step: int, **values: float) -> None:
@@ -63,7 +63,7 @@ class Samples:
     def add(self, step: int, translated: Translated) -> None:
         """Record the translations of a validation."""
         if self.file is None:
-            self.file = self.path.open("a", encoding="utf-8")
+            self.file = open_own(self.path, "a")
         if not self.begun:
             sentences = {"source": [*translated.source], "reference": [*translated.reference]}
             _append(self.file, sentences)

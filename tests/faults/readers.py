@@ -261,12 +261,20 @@ def tensors(material: Material, folder: Path) -> Reader:
 
 def header(material: Material, folder: Path) -> Reader:
     """The header of a file of weights, with the length that fits, before 4 KB of numbers."""
-    from transduce.folder import count_numbers, load_arrays
+    from safetensors.numpy import load_file
+
+    from transduce.folder import KEY, count_numbers, digest, load_arrays
 
     path = folder / "model.safetensors"
 
     def read(data: bytes) -> None:
-        path.write_bytes(struct.pack("<Q", len(data)) + data + bytes(4096))
+        path.write_bytes(_with_numbers(data))
+        try:
+            note = json.dumps({"format": 1, "sha256": digest(load_file(path))})
+            noted = json.loads(data) | {"__metadata__": {KEY: note}}
+            path.write_bytes(_with_numbers(json.dumps(noted).encode()))
+        except Exception:
+            path.write_bytes(_with_numbers(data))
         count_numbers(path)
         load_arrays(path)
 
@@ -565,7 +573,7 @@ def http(material: Material, folder: Path) -> Reader:
     def read(data: bytes) -> None:
         engine.batches.clear()
         engine.settings.clear()
-        status = loop.run_until_complete(_asked(app, data))
+        status = loop.run_until_complete(status_of(app, data))
         if status >= 500:
             raise Wrong(f"status {status}")
         if status >= 400:
@@ -598,7 +606,7 @@ def http(material: Material, folder: Path) -> Reader:
     return Reader(read, seeds)
 
 
-async def _asked(app: Any, data: bytes) -> int:
+async def status_of(app: Any, data: bytes) -> int:
     """Send an app what a server would make of these bytes; return the status of its answer."""
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.split(b"\r\n")
@@ -654,6 +662,10 @@ def _object(value: Any) -> dict[str, Any]:
         except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}
+
+
+def _with_numbers(header: bytes) -> bytes:
+    return struct.pack("<Q", len(header)) + header + bytes(4096)
 
 
 def _small_tensors() -> list[bytes]:

@@ -119,12 +119,11 @@ class Theirs:
         """Return the settings of the search."""
         stated = self.config | self.generation
         words = stated.get("bad_words_ids") or []
-        if not isinstance(words, list) or any(
-            word != [self.config.get("pad_token_id")] for word in words
-        ):
+        pad = [self.config.get("pad_token_id")]
+        if not isinstance(words, list) or any(word != pad for word in words):
             raise BadInput(
-                f"{self.folder} has bad_words_ids = {words!r:.60}: expected none but <pad>, for what may "
-                "not come out here follows from the subwords"
+                f"{self.folder} has bad_words_ids = {words!r:.60}: expected none but <pad>, for "
+                "what may not come out here follows from the subwords"
             )
         try:
             if KEY in self.generation:  # an export of ours
