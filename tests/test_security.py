@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import hostile
 import pytest
 from conftest import CommandLine, environment, snapshot
 
+import hostile
 import transduce
 from faults.readers import status_of
 from serving import ask, error, post, scripted

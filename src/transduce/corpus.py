@@ -96,11 +96,6 @@ class Counts:
     target_longest: int
     dropped: dict[str, int]  # how many, by reason
 
-    def __post_init__(self) -> None:
-        counts = [self.read, self.pairs, self.source_tokens, self.target_tokens]
-        for one in [*counts, self.source_longest, self.target_longest, *self.dropped.values()]:
-            _checked(one, int)
-
     def __str__(self) -> str:
         lost = sum(self.dropped.values())
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.dropped.items() if n)
@@ -118,12 +113,6 @@ class Input:
     size: int
     mtime_ns: int
     sha256: str
-
-    def __post_init__(self) -> None:
-        for one, kind in ((self.path, str), (self.size, int), (self.sha256, str)):
-            _checked(one, kind)
-        if type(self.mtime_ns) is not int:  # which is below 0 before 1970
-            raise TypeError(f"mtime_ns = {self.mtime_ns!r:.60}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +141,11 @@ class Manifest:
             source, target = fields[name]
             fields[name] = _checked(source, kind), _checked(target, kind)
         for name in PARTS:
+            counts = dict(fields[name])
+            for count in (*counts.pop("dropped").values(), *counts.values()):
+                _checked(count, int)
             fields[name] = Counts(**fields[name])
-        fields["inputs"] = [Input(**one) for one in fields["inputs"]]
+        fields["inputs"] = [_input(one) for one in fields["inputs"]]
         for name in (SUBWORDS, *TOKEN_FILES):
             _checked(fields["files"][name]["size"], int)
             _checked(fields["files"][name]["sha256"], str)
@@ -212,6 +204,14 @@ def _opened(folder: Path) -> Corpus:
     train = _part(folder / "train", manifest, manifest.train.pairs)
     valid = _part(folder / "valid", manifest, manifest.valid.pairs)
     return Corpus(train, valid, codec, manifest)
+
+
+def _input(value: dict[str, Any]) -> Input:
+    for name, kind in (("path", str), ("size", int), ("sha256", str)):
+        _checked(value[name], kind)
+    if type(value["mtime_ns"]) is not int:  # which is below 0 before 1970
+        raise TypeError(f"mtime_ns = {value['mtime_ns']!r:.60}")
+    return Input(**value)
 
 
 def _checked(value: Any, kind: type) -> Any:

@@ -99,10 +99,11 @@ class Theirs:
             raise BadInput(f"{self.folder} cannot be imported: {error}") from None
 
     def require_sizes(self, source: int, target: int) -> None:
-        """Refuse vocabularies of other sizes than the files of their words have."""
+        """Refuse vocabularies that are larger than the files of their words."""
         for name, words in (("vocab_size", source), ("decoder_vocab_size", target)):
             given = self.config.get(name)
-            self.require(name, given is None or given == words, f"{words}, the words there are")
+            fits = given is None or (type(given) is int and given <= words)
+            self.require(name, fits, f"at most {words}, the words there are")
 
     def _tie(self, *, joint: bool) -> Literal["all", "decoder", "none"]:
         if not self.config.get("tie_word_embeddings", True):

@@ -169,9 +169,10 @@ class Subwords:
             _require_ids(value["model"]["vocab"])
             tokenizer = _tokenizer(kind, _model(kind, value["model"]))
             tokenizer.add_special_tokens(list(SPECIAL))
+            found = cls(tokenizer, kind)
             if _steps(value) != _steps(json.loads(tokenizer.to_str())):
                 raise ValueError("what it does to text before and after is not what we do")
-            return cls(tokenizer, kind)
+            return found
         except Exception as error:  # `tokenizers` raises bare Exceptions
             raise ValueError(f"it holds no subwords of ours ({error})") from None
 
