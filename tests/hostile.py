@@ -195,7 +195,11 @@ def subwords_that_pad_every_text(run: Path, folder: Path) -> None:
     from transduce.subwords import Codec
 
     path = run / "subwords.json"
-    padding = {"strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None}
+    padding: dict[str, Any] = {
+        "strategy": {"Fixed": 10**9},
+        "direction": "Right",
+        "pad_to_multiple_of": None,
+    }
     padding |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}
     sealed(path, source__padding=padding)
     Codec.load(path).source.encode("a")

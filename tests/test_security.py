@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import CommandLine, environment, snapshot
@@ -72,7 +73,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 def called(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
     """Yield each call with the name of what is called, as it would be without `import … as`."""
-    names = {}
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {one.asname: one.name for one in node.names if one.asname}
@@ -226,19 +227,21 @@ def test_a_query_that_is_no_text_is_answered(tiny_run: Path) -> None:
 def test_the_shapes_of_a_model_are_known_without_making_it() -> None:
     from models import small_model
 
-    for changes in (
+    several: list[dict[str, Any]] = [
         {},
         {"tie": "decoder", "target_vocabulary": 40},
         {"tie": "none", "d_v": 6, "d_k": 4, "N_decoder": 1, "logits_bias": True},
         {"positions": "learned", "attention_bias": True},
-    ):
+    ]
+    for changes in several:
         model = small_model(**changes)
         own = {name: tuple(one.shape) for name, one in model.named_parameters()}
         assert shapes(model.config) == own
 
 
 def test_a_config_of_other_types_is_refused(own_run: Path, cli: CommandLine) -> None:
-    for changes in ({"languages": "en"}, {"chosen": 1}, {"versions": []}, {"weights": None}):
+    several: list[dict[str, Any]] = [{"languages": "en"}, {"chosen": 1}, {"versions": []}]
+    for changes in [*several, {"weights": None}]:
         before = (own_run / "config.json").read_bytes()
         hostile.sealed(own_run / "config.json", **changes)
         assert "config.json is damaged" in cli("info", own_run).error

@@ -207,14 +207,15 @@ def _opened(folder: Path) -> Corpus:
 
 
 def _input(value: dict[str, Any]) -> Input:
-    for name, kind in (("path", str), ("size", int), ("sha256", str)):
-        _checked(value[name], kind)
+    _checked(value["path"], str)
+    _checked(value["size"], int)
+    _checked(value["sha256"], str)
     if type(value["mtime_ns"]) is not int:  # which is below 0 before 1970
         raise TypeError(f"mtime_ns = {value['mtime_ns']!r:.60}")
     return Input(**value)
 
 
-def _checked(value: Any, kind: type) -> Any:
+def _checked(value: Any, kind: type[Any]) -> Any:
     """Return a value of a manifest that is of this type; no number there is below 0."""
     if type(value) is not kind or (kind is int and value < 0):
         raise TypeError(f"{value!r:.60} where {kind.__name__} is expected")
