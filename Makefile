@@ -28,6 +28,11 @@ $(VENV)/dev: $(VENV)/user
 	@$(BIN)/pip install -qq --constraint constraints.txt --editable ".[dev]"
 	@touch $@
 
+$(VENV)/fuzz: $(VENV)/dev
+	@echo "== installing what the fuzzer needs"
+	@$(BIN)/pip install -qq --constraint constraints.txt --editable ".[dev,fuzz]"
+	@touch $@
+
 demo: $(VENV)/user
 	@echo "== training on the corpus that comes along"
 	@$(BIN)/transduce demo
@@ -67,7 +72,7 @@ test-gpu:
 	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m pytest -m gpu tests/test_gpu*.py
 
 # The long form of tests/faults: an hour or more, with its counts.
-faults: $(VENV)/dev
+faults: $(VENV)/fuzz
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m faults $(KIND) $(if $(COUNT),--count $(COUNT))
 
 format: $(VENV)/dev

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce import config as module
-from transduce.config import ModelConfig, SearchConfig, Settings, TrainConfig, apply, parse
+from transduce.config import MOST, ModelConfig, SearchConfig, Settings, TrainConfig, apply, parse
 from transduce.errors import BadSetting
 
 CONFIGURATIONS: list[type[Settings]] = [ModelConfig, TrainConfig, SearchConfig]
@@ -349,18 +349,18 @@ MODELS = st.builds(
         source_vocabulary=vocabulary, target_vocabulary=vocabulary, **rest
     ),
     vocabulary=positive(),
-    N=positive(),
-    N_decoder=st.none() | positive(),
-    d_model=positive().map(lambda half: 2 * half),
+    N=positive(MOST["N"]),
+    N_decoder=st.none() | positive(MOST["N"]),
+    d_model=positive(MOST["d_model"] // 2).map(lambda half: 2 * half),
     d_ff=positive(),
-    h=positive(),
-    d_k=positive(),
-    d_v=positive(),
+    h=positive(MOST["h"]),
+    d_k=positive(MOST["d_k"]),
+    d_v=positive(MOST["d_v"]),
     P_drop=PARTS,
     attention_bias=st.booleans(),
     positions=st.sampled_from(["sinusoidal", "learned"]),
     tie=st.sampled_from(["all", "decoder", "none"]),
-    max_len=st.integers(2, 10**6),
+    max_len=st.integers(2, MOST["max_len"]),
 )
 TRAININGS = st.builds(
     TrainConfig,
@@ -378,12 +378,12 @@ TRAININGS = st.builds(
     keep=st.integers(5, 10**6),
     average=st.integers(1, 5),
     select=st.sampled_from(["average", "best"]),
-    threads=st.none() | positive(),
+    threads=st.none() | positive(MOST["threads"]),
     seed=st.integers(0, 2**63 - 1),
 )
 SEARCHES = st.builds(
     SearchConfig,
-    beam=positive(),
+    beam=positive(MOST["beam"]),
     alpha=st.floats(0, 1e300),
     penalty=st.sampled_from(["paper", "power"]),
     extra=positive(),
@@ -392,6 +392,14 @@ SEARCHES = st.builds(
     top_p=st.floats(0, 1, exclude_min=True),
     draw=st.integers(0, 2**63 - 1),
 )
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_number_that_would_take_all_memory_is_refused(name: str) -> None:
+    kinds: list[type[Settings]] = [ModelConfig, TrainConfig, SearchConfig]
+    (kind,) = [one for one in kinds if name in one().to_json()]
+    with pytest.raises(BadSetting, match=rf"{name} = .*expected at most"):
+        kind().replace(**{name: MOST[name] + 1})
 
 
 @given(st.one_of(MODELS, TRAININGS, SEARCHES))

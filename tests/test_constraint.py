@@ -196,7 +196,7 @@ def test_a_lexicon_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert Lexicon.load(tmp_path / "lexicon.json") == LEXICON
 
 
-@pytest.mark.parametrize("words", [{"a": 9}, {"a": "x"}, ["a"]])
+@pytest.mark.parametrize("words", [{"a": 9}, {"a": "x"}, ["a"], {"a": float("inf")}])
 def test_a_lexicon_with_classes_that_are_not_there_is_refused(words: Any, tmp_path: Path) -> None:
     path = tmp_path / "lexicon.json"
     write_sealed(path, {"format": 1, "classes": [["NN"]], "words": words})

@@ -505,6 +505,15 @@ def test_contents_that_make_no_sense_are_refused(
     assert str(own / name.replace("offsets", "")) in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["train.source.tokens", "valid.target.offsets"])
+@pytest.mark.parametrize("size", [0, 1, 8])
+def test_tokens_and_offsets_that_are_none_are_refused(own: Path, name: str, size: int) -> None:
+    (own / name).write_bytes(bytes(size))
+    reseal(own)
+    with pytest.raises(BadRun, match=r"is damaged"):
+        open_corpus(own)
+
+
 def reseal(folder: Path, **changes: Any) -> None:
     """Make a manifest agree with files that were changed."""
     manifest = read_sealed(folder / MANIFEST, 1, "corpora")
@@ -523,6 +532,12 @@ def test_a_manifest_that_does_not_fit_its_files_is_refused(
         ({"train": {**counts, "pairs": counts["pairs"] - 1}}, "do not all have 296 sentences"),
         ({"vocabulary": [399, 400]}, "has other subwords than the manifest says"),
         ({"train": {}}, "manifest.json is damaged"),
+        ({"train": {**counts, "pairs": "296"}}, "manifest.json is damaged"),
+        ({"train": {**counts, "dropped": 0.5}}, "manifest.json is damaged"),
+        ({"vocabulary": [400]}, "manifest.json is damaged"),
+        ({"token_type": "O"}, "manifest.json is damaged"),
+        ({"files": {}}, "manifest.json is damaged"),
+        ({"files": {**manifest.files, "subwords.json": 1}}, "manifest.json is damaged"),
         ({"format": 2}, "has format 2: expected 1"),
     ):
         reseal(own, **changes)

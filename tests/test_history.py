@@ -146,3 +146,10 @@ def test_thinned_rows_keep_the_extremes_the_ends_and_the_order() -> None:
 def test_reading_what_was_logged_needs_no_torch() -> None:
     found = modules_after("import transduce.history")
     assert "torch" not in found
+
+
+def test_a_line_that_is_too_deep_is_dropped_when_a_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n' + "[" * 100_000 + "\n")
+    with Metrics(tmp_path, 5, tensorboard=False):
+        pass
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'

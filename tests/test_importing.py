@@ -282,6 +282,11 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
     (settings(encoder_layers=3), r"lack model.encoder.layers.2"),
     (settings(encoder_layers=1), r"config.json says nothing: model.encoder.layers.1"),
     (settings(dropout=2.0), r"P_drop = 2.0"),
+    (settings(activation_function=["relu"]), r"activation_function = \['relu'\]: expected relu"),
+    (written("generation_config.json", '{"bad_words_ids": 7}'), r"bad_words_ids = 7: expected"),
+    (settings(vocab_size=10**12), r"vocab_size = 1000000000000: expected at most"),
+    (settings(encoder_layers=10**9, decoder_layers=10**9), r"N = 1000000000: expected at most"),
+    (settings(max_position_embeddings=10**9), r"max_position_embeddings = .*at most 32,768"),
     (settings(eos_token_id=5), r"eos_token_id = 5: expected 0, which is </s>"),
     (settings(pad_token_id=5), r"pad_token_id = 5"),
     (settings(decoder_start_token_id=10**6), r"decoder_start_token_id = 1000000"),
@@ -307,6 +312,7 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
     (without("vocab.json"), r"vocab.json is missing"),
     (written("vocab.json", '{"</s>": 0, "<unk>": 2}'), r"its ids are not 0, 1, 2"),
     (written("vocab.json", '{"</s>": 0, "<unk>": 1}'), r"vocab.json has no <pad>"),
+    (written("vocab.json", '{"</s>": 0, "<unk>": [1]}'), r"its ids are not 0, 1, 2"),
 ]
 
 

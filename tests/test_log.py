@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from transduce.batches import Place
-from transduce.errors import Diverged
+from transduce.errors import BadRun, Diverged
 from transduce.folder import checkpoints
 from transduce.log import Log
 from transduce.processes import Processes
@@ -239,3 +239,19 @@ def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: P
         log.validated(7, None, valid_loss=1.5)
     assert not other.exists()
     assert sums.tolist() == [0.0] * 5  # what was counted is counted on by the first alone
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "1"},
+        {"step": -1},
+        {"best_loss": [1]},
+        {"seconds": None},
+        {"window": {"tokens": 1}},
+        {"window": 3},
+    ],
+)
+def test_a_state_of_other_types_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(BadRun, match="damaged"):
+        State.from_json(State().to_json() | change)

@@ -205,3 +205,28 @@ def test_what_is_no_such_file_is_refused(
 
 def test_without_rules_a_text_stays_as_it_is() -> None:
     assert Rules(b"").apply("e\u0301 ①") == "e\u0301 ①"
+
+
+@pytest.mark.parametrize(
+    ("rule", "results"),
+    [
+        (0x80000000, b"b"),  # no end
+        (0x80000000 + 2**20, b"b\0"),  # begins beyond them
+        (0x80000000, b"b" * 2**20 + b"\0"),  # makes a megabyte of a letter
+        (0x80000000, b"\xff\0"),  # no text
+    ],
+)
+def test_rules_that_lead_out_of_their_results_are_refused(rule: int, results: bytes) -> None:
+    """A trie of one rule, for the letter a: unit 0 has its children at 0x60, and it is 0x60 ^ a."""
+    units = [0] * 256
+    units[0], units[0x60 ^ 0x61] = 0x60 << 10, 0x61 | 1 << 8 | 3 << 10
+    units[0x60 ^ 0x61 ^ 3] = rule
+    trie = b"".join(unit.to_bytes(4, "little") for unit in units)
+    with pytest.raises((BadInput, ValueError)):
+        Rules(len(trie).to_bytes(4, "little") + trie + results)
+
+
+def test_a_file_of_pieces_that_are_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "source.spm").write_bytes(spm(0).replace("▁the".encode(), b"\xff\xff\xffthe", 1))
+    with pytest.raises(BadInput, match="no SentencePiece model"):
+        SentencePiece.read(tmp_path / "source.spm", SPECIAL)

@@ -20,6 +20,7 @@ from transduce.feed import Update
 from transduce.files import write_sealed
 from transduce.folder import RunConfig, checkpoints
 from transduce.log import Log
+from transduce.machine import Interruption
 from transduce.metrics import Translated
 from transduce.model import Transformer
 from transduce.training import Trainer, train

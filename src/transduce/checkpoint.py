@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from transduce.architecture import build
+from transduce.config import ModelConfig
 from transduce.errors import BadRun
 from transduce.files import remove_folder, replacing, replacing_folder, write_sealed
 from transduce.folder import (
@@ -28,10 +29,13 @@ from transduce.folder import (
     STATE,
     WEIGHTS,
     RunConfig,
+    Shapes,
     checkpoints,
     digest,
     hash_of,
     load_arrays,
+    require_alike,
+    shapes_of,
     weights_file,
 )
 from transduce.transducer import Transducer
@@ -78,17 +82,28 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Copy weights into a model that must have exactly these."""
     own = weights_of(model)
-    for name in sorted(own.keys() ^ tensors.keys()):
-        found = "lacks" if name in own else "has an unknown tensor"
-        raise BadRun(f"{path} does not fit the model of config.json: it {found} {name}")
+    require_alike(_shapes(own), _shapes(tensors), path)
     with torch.no_grad():
         for name, parameter in own.items():
-            if parameter.shape != tensors[name].shape:
-                raise BadRun(
-                    f"{path} does not fit the model of config.json: {name} is "
-                    f"{tuple(tensors[name].shape)}, expected {tuple(parameter.shape)}"
-                )
             parameter.copy_(tensors[name])
+
+
+def require_fit(config: ModelConfig, path: Path) -> None:
+    """Refuse weights that are not those of a model, before anything is made as large as it says."""
+    shapes = shapes_of(path)
+    layers = config.N + config.depth_of_decoder
+    if layers > len(shapes):
+        raise BadRun(
+            f"{path} does not fit the model of config.json: it has {len(shapes):,} tensors for "
+            f"{layers:,} layers"
+        )
+    with torch.device("meta"):
+        own = weights_of(build(config))
+    require_alike(_shapes(own), shapes, path)
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> Shapes:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
@@ -135,6 +150,7 @@ def load_moments(
 def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transducer, str]:
     """Return the model that translates, and in words which weights it has."""
     path, which = weights_file(run, config)
+    require_fit(config.model, path)
     tensors = load_tensors(path)
     model = build(config.model)
     load_weights(model, tensors, path)

@@ -25,6 +25,18 @@ UNUSED: dict[str, tuple[str, ...]] = {
 }
 
 
+# Far beyond what can be trained or searched: more is a mistake, or meant to take all memory.
+MOST = {
+    **dict.fromkeys(("N", "N_decoder", "h", "kernel", "beam"), 1_000),
+    **dict.fromkeys(("threads", "nbest"), 10_000),
+    **dict.fromkeys(("d_model", "d_k", "d_v", "max_len"), 1 << 15),
+    **dict.fromkeys(("d_ff", "extra"), 1 << 20),
+    **dict.fromkeys(("vocabulary", "source_vocabulary", "target_vocabulary"), 1 << 24),
+    **dict.fromkeys(("batch_tokens", "accumulate"), 1 << 31),
+    **dict.fromkeys(("draw", "seed"), (1 << 63) - 1),
+}
+
+
 class Settings:
     """What the three configurations share: checks, JSON, and changes by name."""
 
@@ -39,6 +51,8 @@ class Settings:
                 raise BadSetting(f"{name} = {value!r}: expected {_words(hint)}")
             if hint is float:
                 object.__setattr__(self, name, float(value))
+            if value is not None and value > MOST.get(name, value):
+                raise BadSetting(f"{name} = {value!r}: expected at most {MOST[name]:,}")
         self.check()
 
     def check(self) -> None:
@@ -219,7 +233,7 @@ class TrainConfig(Settings):
         self._require(0 <= self.cooldown <= 1, "cooldown", "a part of the run, 0 to 1")
         for name in ("clip", "validate_bleu", "patience"):
             self._require(getattr(self, name) >= 0, name, "0 or more")
-        self._require(0 <= self.seed < 2**63, "seed", "a whole number from 0 up to but not 2^63")
+        self._require(self.seed >= 0, "seed", "a whole number from 0 up to but not 2^63")
         self._require(self.max_skew >= 1, "max_skew", "1 or more")
         self._require(self.average <= self.keep, "average", f"at most keep, which is {self.keep}")
 

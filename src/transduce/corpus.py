@@ -28,6 +28,7 @@ from transduce.subwords import EOS, Codec
 FORMAT = 1
 MANIFEST, SUBWORDS = "manifest.json", "subwords.json"
 PARTS, SIDES = ("train", "valid"), ("source", "target")
+TOKEN_TYPES = ("<u2", "<u4")  # as numpy writes them
 TOKEN_FILES = [
     f"{part}.{side}.{what}"
     for part, side, what in itertools.product(PARTS, SIDES, ("tokens", "offsets"))
@@ -136,11 +137,22 @@ class Manifest:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Make the manifest of what `to_json` returned."""
         fields = {name: field for name, field in value.items() if name != "format"}
-        for name in ("languages", "vocabulary"):
-            fields[name] = tuple(fields[name])
+        for name, kind in (("languages", str), ("vocabulary", int)):
+            source, target = fields[name]
+            fields[name] = _checked(source, kind), _checked(target, kind)
         for name in PARTS:
+            counts = dict(fields[name])
+            for count in (*counts.pop("dropped").values(), *counts.values()):
+                _checked(count, int)
             fields[name] = Counts(**fields[name])
-        fields["inputs"] = [Input(**one) for one in fields["inputs"]]
+        fields["inputs"] = [_input(one) for one in fields["inputs"]]
+        for name in (SUBWORDS, *TOKEN_FILES):
+            _checked(fields["files"][name]["size"], int)
+            _checked(fields["files"][name]["sha256"], str)
+        if fields["token_type"] not in TOKEN_TYPES:
+            raise ValueError(f"token_type = {fields['token_type']!r:.60}")
+        _checked(fields["settings"], dict)
+        _checked(fields["versions"], dict)
         return cls(**fields)
 
 
@@ -173,7 +185,7 @@ def _opened(folder: Path) -> Corpus:
     content = read_sealed(folder / MANIFEST, FORMAT, "corpora")
     try:
         manifest = Manifest.from_json(content)
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadRun(f"{folder / MANIFEST} is damaged: {error!r}") from None
     for name in (SUBWORDS, *TOKEN_FILES):
         path, expected = folder / name, manifest.files[name]
@@ -194,6 +206,22 @@ def _opened(folder: Path) -> Corpus:
     return Corpus(train, valid, codec, manifest)
 
 
+def _input(value: dict[str, Any]) -> Input:
+    _checked(value["path"], str)
+    _checked(value["size"], int)
+    _checked(value["sha256"], str)
+    if type(value["mtime_ns"]) is not int:  # which is below 0 before 1970
+        raise TypeError(f"mtime_ns = {value['mtime_ns']!r:.60}")
+    return Input(**value)
+
+
+def _checked(value: Any, kind: type[Any]) -> Any:
+    """Return a value of a manifest that is of this type; no number there is below 0."""
+    if type(value) is not kind or (kind is int and value < 0):
+        raise TypeError(f"{value!r:.60} where {kind.__name__} is expected")
+    return value
+
+
 def _part(stem: Path, manifest: Manifest, pairs: int) -> Part:
     source, target = (
         _side(stem.with_name(f"{stem.name}.{side}"), manifest.token_type, vocabulary)
@@ -208,10 +236,13 @@ def _side(stem: Path, token_type: str, vocabulary: int) -> Side:
     """Map one side into memory; no sentence may reach outside of what there is."""
     names = [stem.with_name(f"{stem.name}.{what}") for what in ("tokens", "offsets")]
     # As plain arrays: every slice of numpy's memmap class costs a microsecond more.
-    tokens = np.asarray(np.memmap(names[0], token_type, mode="r"))
-    offsets = np.asarray(np.memmap(names[1], "<i8", mode="r"))
+    try:
+        tokens = np.asarray(np.memmap(names[0], token_type, mode="r"))
+        offsets = np.asarray(np.memmap(names[1], "<i8", mode="r"))
+    except ValueError as error:
+        raise BadRun(f"{stem}.* is damaged: its tokens or offsets are none ({error})") from None
     ends = offsets[1:]
-    if offsets[0] != 0 or ends[-1] != len(tokens) or np.any(np.diff(offsets) < 1):
+    if not len(ends) or offsets[0] != 0 or ends[-1] != len(tokens) or np.any(np.diff(offsets) < 1):
         raise BadRun(f"{names[1]} is damaged: its offsets do not ascend from 0 to the end")
     blocks = [tokens[begin : begin + (1 << 24)] for begin in range(0, len(tokens), 1 << 24)]
     if max(int(block.max()) for block in blocks) >= vocabulary:

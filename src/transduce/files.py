@@ -1,6 +1,7 @@
 """Files that are whole or absent: written beside, flushed to the disk, then renamed."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -8,9 +9,11 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from transduce.errors import BadRun
+
+LARGEST_JSON = 1 << 25  # bytes; what is read whole takes many times its size
 
 
 def sync(path: Path) -> None:
@@ -20,6 +23,20 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def open_own(path: Path, mode: str, errors: str = "strict") -> IO[str]:
+    """Open a text file of a run folder to add to; a link there might lead out of the folder."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+
+    try:
+        return open(path, mode, encoding="utf-8", errors=errors, opener=opener)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise BadRun(f"{path} is a link: expected a file of the run itself") from None
+        raise
 
 
 @contextlib.contextmanager
@@ -149,6 +166,10 @@ def read_sealed(path: Path, version: int, what: str) -> dict[str, Any]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object that we wrote, or say what is wrong with the file."""
+    if not path.is_file():  # a device or a pipe might never end
+        raise BadRun(f"{path} is {'no file' if path.exists() else 'missing'}")
+    if path.stat().st_size > LARGEST_JSON:
+        raise BadRun(f"{path} is larger than {LARGEST_JSON >> 20} MiB: it is no file of ours")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

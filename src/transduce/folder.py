@@ -39,9 +39,11 @@ FORMAT = 1
 MODEL, BEST, START = "model.safetensors", "best.safetensors", "start.safetensors"
 SUBWORDS, LEXICON = "subwords.json", "lexicon.json"
 PARTS = WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
+LARGEST_HEADER = 1 << 23  # bytes; a thousand layers take 3 MB
 KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
 
 Arrays = dict[str, npt.NDArray[Any]]
+Shapes = Mapping[str, tuple[int, ...]]  # of arrays, by name
 Task = Literal["translation", "parsing"]  # what a model was trained for
 HOLDS: dict[Task, str] = {"translation": "a translator", "parsing": "a parser"}
 DOES: dict[Task, str] = {"translation": "translate", "parsing": "parse"}
@@ -111,6 +113,7 @@ class RunConfig:
         value = read_sealed(path, FORMAT, "settings")
         origin = value.get("origin")  # older runs say nothing of it, nor of the last two
         try:
+            _require_texts(value)
             return cls(
                 model=ModelConfig.from_json(value["model"]),
                 train=TrainConfig.from_json(value["train"]),
@@ -149,10 +152,32 @@ class RunConfig:
             )
         return path
 
+    def require_subwords(self, source: int, target: int, run: Path) -> None:
+        """Refuse subwords of other numbers than the model has words."""
+        if (self.model.source_vocabulary, self.model.target_vocabulary) != (source, target):
+            raise BadRun(
+                f"{run / SUBWORDS} has {source:,} and {target:,} subwords, but the model of "
+                f"config.json {self.model.source_vocabulary:,} and "
+                f"{self.model.target_vocabulary:,}: they are not of one run"
+            )
+
     def require(self, task: Task, run: Path) -> None:
         """Refuse a model that was trained for something else."""
         if self.task != task:
             raise BadRun(f"{run} holds {HOLDS[self.task]}: `transduce {DOES[self.task]}` uses it")
+
+
+def _require_texts(value: dict[str, Any]) -> None:
+    """Refuse a config.json that has something else where a text is expected."""
+    texts = {name: value[name] for name in ("preset", "device", "weights", "chosen")}
+    match value["languages"], value["versions"]:
+        case [[source, target], dict(versions)]:
+            texts |= {"the source's language": source, "the target's": target, **versions}
+        case _:
+            raise TypeError("expected two languages, and the versions of libraries by their names")
+    for name, text in (texts | (value.get("origin") or {})).items():
+        if not isinstance(text, str):
+            raise TypeError(f"{name} = {text!r:.60}: expected text")
 
 
 def _task(value: Any) -> Task:
@@ -226,6 +251,25 @@ def load_arrays(path: Path) -> Arrays:
     return arrays
 
 
+def require_alike(expected: Shapes, found: Shapes, path: Path) -> None:
+    """Refuse arrays that are not just those of a model."""
+    for name in sorted(expected.keys() ^ found.keys()):
+        has = "lacks" if name in expected else "has an unknown tensor"
+        raise BadRun(f"{path} does not fit the model of config.json: it {has} {name}")
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise BadRun(
+                f"{path} does not fit the model of config.json: {name} is {found[name]}, "
+                f"expected {shape}"
+            )
+
+
+def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays of a file, reading none of them."""
+    with _opened(path) as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+
 def stored_digest(path: Path) -> str:
     """Return the hash that a file of arrays was given when it was written, reading no array."""
     with _opened(path) as file:
@@ -240,25 +284,37 @@ def hash_of(path: Path) -> str:
 
 def count_numbers(path: Path) -> int:
     """Return how many numbers the arrays of a file have, reading none of them."""
-    with _opened(path) as file:
-        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
-    return sum(math.prod(shape) for shape in shapes)
+    return sum(map(math.prod, shapes_of(path).values()))
+
+
+def require_small_header(path: Path) -> None:
+    """Refuse what is no safetensors file by its length, before more of it is read."""
+    if not path.is_file():  # a device or a pipe might never end
+        raise FileNotFoundError(path)
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+    if length > min(LARGEST_HEADER, path.stat().st_size):
+        raise ValueError(f"its header would have {length:,} bytes")
 
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open a file of arrays, or say what is wrong with it."""
     try:
+        require_small_header(path)
         with safe_open(path, framework="numpy") as file:
             yield file
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         # The library takes what it may not open for what is not there.
-        reason = "may not be read: change its permissions" if path.exists() else "is missing"
+        may = "may not be read: change its permissions" if path.is_file() else "is no file"
+        reason = may if path.exists() else "is missing"
         raise BadRun(f"{path} {reason}") from None
     except OSError as error:
         raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None
-    except (SafetensorError, ValueError, UnicodeDecodeError) as error:
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise BadRun(f"{path} is damaged or no safetensors file: {error}") from None
+    except (TypeError, AttributeError) as error:  # of a type that numpy has not
+        raise BadRun(f"{path} holds numbers that are not ours: {error}") from None
 
 
 def digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:

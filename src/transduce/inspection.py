@@ -95,6 +95,7 @@ class Inspector:
         config = RunConfig.load(run)
         config.require("translation", run)
         codec = Codec.load(config.own(run, SUBWORDS))
+        config.require_subwords(len(codec.source), len(codec.target), run)
         engine = TorchEngine.load([run], [config], codec.target.forbidden(), device)
         return cls(engine, codec, config, run.resolve().name)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from transduce.errors import BadRun, BadSetting, Interrupted
-from transduce.files import naming
+from transduce.files import naming, open_own
 
 if TYPE_CHECKING:
     import torch
@@ -221,7 +221,7 @@ def locked(run: Path) -> Iterator[None]:
         if foreign:
             raise BadRun(f"{run} holds something else ({foreign[0]}): choose another folder")
     run.mkdir(parents=True, exist_ok=True)
-    file = (run / ".lock").open("a+", encoding="utf-8", errors="replace")
+    file = open_own(run / ".lock", "a+", errors="replace")
     try:
         if not _lock(file, fcntl.LOCK_EX):
             time.sleep(A_LOOK)  # it may have been only looked at

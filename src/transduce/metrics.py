@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from transduce.errors import MissingExtra
-from transduce.files import naming, replacing
+from transduce.files import naming, open_own, replacing
 
 
 class Metrics:
@@ -21,7 +21,7 @@ class Metrics:
     ) -> None:
         path = run / "metrics.jsonl"
         forget_after(path, step, validated)
-        self.file = path.open("a", encoding="utf-8")
+        self.file = open_own(path, "a")
         self.board = _board(run, step) if tensorboard else None
 
     def add(self, step: int, **values: float) -> None:
@@ -65,7 +65,7 @@ class Samples:
     def add(self, step: int, translated: Translated) -> None:
         """Record the translations of a validation."""
         if self.file is None:
-            self.file = self.path.open("a", encoding="utf-8")
+            self.file = open_own(self.path, "a")
         if not self.begun:
             sentences = {"source": [*translated.source], "reference": [*translated.reference]}
             _append(self.file, sentences)
@@ -97,7 +97,7 @@ def forget_after(path: Path, step: int, validated: int | None = None) -> list[di
     text = path.read_text(encoding="utf-8", errors="replace")
     lines, objects = [], []
     for line in text.split("\n"):
-        with contextlib.suppress(ValueError, TypeError, AttributeError):
+        with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
             one = json.loads(line)
             if one.get("step", 0) <= (validated if "valid_loss" in one else step):
                 lines.append(line + "\n")

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from transduce.batches import Place
 from transduce.errors import BadRun
@@ -48,17 +48,39 @@ class State:
         """Read a state."""
         try:
             best = value["best_loss"]
+            window = value["window"]
             return cls(
-                step=value["step"],
-                seconds=value["seconds"],
+                step=_count(value["step"]),
+                seconds=_number(value["seconds"]),
                 place=Place.from_json(value["place"]),
-                epochs=value["epochs"],
-                window=Window(**value["window"]),
-                best_loss=math.inf if best is None else best,
-                best_step=value["best_step"],
-                best_hash=value.get("best_hash", ""),  # older runs do not know it
-                worse=value["worse"],
-                validated=value["validated"],
+                epochs=_number(value["epochs"]),
+                window=Window(
+                    tokens=_count(window["tokens"]),
+                    smoothed=_number(window["smoothed"]),
+                    nll=_number(window["nll"]),
+                    seconds=_number(window["seconds"]),
+                    # Older runs do not know these.
+                    skipped=_count(window.get("skipped", 0)),
+                    skipped_tokens=_count(window.get("skipped_tokens", 0)),
+                    in_a_row=_count(window.get("in_a_row", 0)),
+                ),
+                best_loss=math.inf if best is None else _number(best),
+                best_step=_count(value["best_step"]),
+                best_hash=str(value.get("best_hash", "")),  # nor this
+                worse=_count(value["worse"]),
+                validated=_count(value["validated"]),
             )
         except (KeyError, TypeError) as error:
             raise BadRun(f"the training state of a checkpoint is damaged: {error}") from None
+
+
+def _count(value: Any) -> int:
+    if type(value) is int and value >= 0:
+        return value
+    raise TypeError(f"{value!r:.60} is no count")
+
+
+def _number(value: Any) -> float:
+    if type(value) in (int, float):
+        return cast("float", value)
+    raise TypeError(f"{value!r:.60} is no number")

@@ -20,7 +20,9 @@ from typing import BinaryIO, Protocol, cast
 from transduce.errors import BadInput, MissingExtra
 
 STDIN = "-"
-BLOCK = 1 << 16  # bytes read at once; small, for a block of good xz may unfold a thousandfold
+BLOCK = 1 << 16  # bytes read at once, and handed on at once
+MORSEL = 1 << 10  # compressed bytes unfolded at once: a few of zst can be made to unfold to 128 KiB
+LARGEST_WINDOW = 1 << 28  # bytes that decompressing may take; `xz -9` takes 65 MB
 LONGEST_LINE = 1 << 24  # bytes; what is longer is no sentence, and memory must stay bounded
 MOMENT = 0.005  # seconds to wait for a line that may be on its way
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -249,21 +251,26 @@ def _decompressed(path: str | Path, kind: str, blocks: Iterable[bytes]) -> Itera
     begin = _decompressor(kind)
     current: Decompressor | None = None
     for block in blocks:
-        rest = block
-        while rest:
-            current = current or begin()
-            try:
-                text = current.decompress(rest)
-            except Exception as error:  # zlib's, lzma's and zstandard's share no other ancestor
-                raise BadInput(
-                    f"{name_of(path)} is damaged: its {kind} data cannot be read ({error})"
-                ) from None
-            rest = b""
-            if current.eof:
-                rest = current.unused_data.lstrip(b"\0")  # zeros may pad what follows
-                current = None
-            if text:
-                yield text
+        parts, length = [], 0  # what has been unfolded and not handed on
+        for at in range(0, len(block), MORSEL):
+            rest = block[at : at + MORSEL]
+            while rest := rest if current else rest.lstrip(b"\0"):  # zeros may pad what follows
+                current = current or begin()
+                try:
+                    parts.append(current.decompress(rest))
+                except Exception as error:  # zlib's, lzma's, zstandard's share no other ancestor
+                    raise BadInput(
+                        f"{name_of(path)} is damaged: its {kind} data cannot be read ({error})"
+                    ) from None
+                length += len(parts[-1])
+                rest = b""
+                if current.eof:
+                    rest, current = current.unused_data, None
+            if length >= BLOCK:
+                yield b"".join(parts)
+                parts, length = [], 0
+        if length:
+            yield b"".join(parts)
     if current is not None:
         raise BadInput(
             f"{name_of(path)} is cut short: its {kind} data ends in the middle; fetch it anew"
@@ -274,7 +281,7 @@ def _decompressor(kind: str) -> Callable[[], Decompressor]:
     if kind == "gz":
         return lambda: zlib.decompressobj(wbits=31)  # 31: with the header and checksum of gzip
     if kind == "xz":
-        return lzma.LZMADecompressor
+        return lambda: lzma.LZMADecompressor(memlimit=LARGEST_WINDOW)
     try:
         import zstandard
     except ImportError:

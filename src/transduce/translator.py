@@ -75,6 +75,8 @@ class Translator:
                     f"{other} and {first} have different subwords: to translate together, models "
                     "must be trained on the same text, with the same --valid and vocabulary"
                 )
+        for one, config in zip(runs, configs, strict=True):
+            config.require_subwords(len(codec.source), len(codec.target), one)
         words = [weights_file(*one)[1] for one in zip(runs, configs, strict=True)]
         loaded = choose_engine(
             runs, configs, codec, engine=engine, device=device, quantize=quantize

@@ -33,7 +33,10 @@ from transduce.folder import (
     SUBWORDS,
     Arrays,
     RunConfig,
+    Shapes,
     load_arrays,
+    require_alike,
+    shapes_of,
     stored_digest,
     weights_file,
 )
@@ -102,6 +105,8 @@ def write(run: Path, config: RunConfig, codec: Codec, folder: Path, quantize: st
     refuse_inexpressible(config.model)
     path, _ = weights_file(run, config)
     stamp = stamp_of(run, config, quantize)
+    config.require_subwords(len(codec.source), len(codec.target), run)
+    require_alike(shapes(config.model), shapes_of(path), path)
     spec = specification(config.model, load_arrays(path), codec)
     spec.optimize(quantization="float32" if quantize == "none" else quantize)
     shared = codec.source.names == codec.target.names
@@ -134,10 +139,15 @@ def is_export_of(folder: Path, stamp: dict[str, Any]) -> bool:
     try:
         found = read_sealed(folder / STAMP, FORMAT, "an export")
         files = found.pop("files")
-        whole = all(sha256(folder / name) == known for name, known in files.items())
-    except (BadRun, KeyError, OSError):
+    except (BadRun, KeyError):
         return False
-    return whole and found == stamp
+    try:
+        there = {file.name: file for file in folder.iterdir() if file.name != STAMP}
+        # What is a link might lead to something without an end.
+        plain = all(file.is_file() and not file.is_symlink() for file in there.values())
+        return found == stamp and plain and files == {n: sha256(f) for n, f in there.items()}
+    except OSError:
+        return False
 
 
 def choose_quantization(quantize: str) -> str:
@@ -224,6 +234,44 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
     spec.register_target_vocabulary(codec.target.names)
     spec.validate()
     return spec
+
+
+def shapes(model: ModelConfig) -> Shapes:
+    """Return the shape of each array of a Transformer, without torch and without making it."""
+    d, words = model.d_model, model.target_vocabulary
+    found: dict[str, tuple[int, ...]] = {"output": (words, d)}
+    if model.logits_bias:
+        found["logits_bias"] = (words,)
+    if model.tie != "all":
+        found["source_embedding.matrix"] = (model.source_vocabulary, d)
+    if model.tie == "none":
+        found["target_embedding.matrix"] = (words, d)
+    if model.positions == "learned":
+        places = (model.longest_output, d)
+        found |= {f"{side}_embedding.positions": places for side in ("source", "target")}
+
+    def linear(name: str, rows: int, columns: int, *, bias: bool = model.attention_bias) -> None:
+        found[f"{name}.weight"] = (rows, columns)
+        if bias:
+            found[f"{name}.bias"] = (rows,)
+
+    h, d_k, d_v = model.h, model.d_k, model.d_v
+    encoder = [f"encoder.{n}" for n in range(model.N)]
+    decoder = [f"decoder.{n}" for n in range(model.depth_of_decoder)]
+    for layer in [*encoder, *decoder]:
+        linear(f"{layer}.self_attention.W_QKV", h * (2 * d_k + d_v), d)
+        linear(f"{layer}.self_attention.W_O", d, h * d_v)
+        linear(f"{layer}.feed_forward.W_1", model.d_ff, d, bias=True)
+        linear(f"{layer}.feed_forward.W_2", d, model.d_ff, bias=True)
+        norms = ["after_self", "after_feed"]
+        if layer in decoder:
+            linear(f"{layer}.cross_attention.W_Q", h * d_k, d)
+            linear(f"{layer}.cross_attention.W_KV", h * (d_k + d_v), d)
+            linear(f"{layer}.cross_attention.W_O", d, h * d_v)
+            norms.append("after_cross")
+        for norm in norms:
+            found |= {f"{layer}.{norm}.norm.{part}": (d,) for part in ("weight", "bias")}
+    return found
 
 
 def sinusoids(length: int, d_model: int) -> Array:

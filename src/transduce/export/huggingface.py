@@ -36,6 +36,7 @@ def export(run: Path, folder: Path) -> None:
     config.require("translation", run)
     _require_marian(config.model)
     codec = Codec.load(config.own(run, SUBWORDS))
+    config.require_subwords(len(codec.source), len(codec.target), run)
     model, _ = load_model(run, config, torch.device("cpu"))
     tensors = to_marian(config.model, {k: v.detach() for k, v in weights_of(model).items()})
     with replacing_folder(folder, ("config.json", "model.safetensors")) as beside:

@@ -34,6 +34,7 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
         raise BadInput(f"{run} exists already: choose a new folder for the run")
     theirs = Theirs.read(folder)
     source, target = read_sides(theirs)
+    theirs.require_sizes(source.size, target.size)
     codec = Codec(source.subwords, target.subwords)
     model = theirs.model(len(source.rows), len(target.rows), joint=codec.joint)
     tensors = read_weights(folder, model, source, target)

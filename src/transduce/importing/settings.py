@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from transduce import text
-from transduce.config import ModelConfig, SearchConfig
+from transduce.config import MOST, ModelConfig, SearchConfig
 from transduce.errors import BadInput, BadSetting
 from transduce.files import read_json
 from transduce.folder import KEY
@@ -73,8 +73,9 @@ class Theirs:
         self.require("d_model", d_model % h == 0, f"a multiple of {h}, the number of heads")
         activation = config.get("activation_function", "gelu")
         names = " or ".join(ACTIVATIONS)
-        self.require("activation_function", activation in ACTIVATIONS, names)
-        longest = self._number("max_position_embeddings")
+        self.require("activation_function", activation in [*ACTIVATIONS], names)
+        longest, most = self._number("max_position_embeddings"), MOST["max_len"]
+        self.require("max_position_embeddings", longest <= most, f"at most {most:,}")
         N, N_decoder = self._number("encoder_layers"), self._number("decoder_layers")
         try:
             return ModelConfig(
@@ -97,6 +98,13 @@ class Theirs:
         except (BadSetting, TypeError) as error:
             raise BadInput(f"{self.folder} cannot be imported: {error}") from None
 
+    def require_sizes(self, source: int, target: int) -> None:
+        """Refuse vocabularies that are larger than the files of their words."""
+        for name, words in (("vocab_size", source), ("decoder_vocab_size", target)):
+            given = self.config.get(name)
+            fits = given is None or (type(given) is int and given <= words)
+            self.require(name, fits, f"at most {words}, the words there are")
+
     def _tie(self, *, joint: bool) -> Literal["all", "decoder", "none"]:
         if not self.config.get("tie_word_embeddings", True):
             return "none"
@@ -112,10 +120,11 @@ class Theirs:
         """Return the settings of the search."""
         stated = self.config | self.generation
         words = stated.get("bad_words_ids") or []
-        if any(word != [self.config.get("pad_token_id")] for word in words):
+        pad = [self.config.get("pad_token_id")]
+        if not isinstance(words, list) or any(word != pad for word in words):
             raise BadInput(
-                f"{self.folder} has bad_words_ids = {words}: expected none but <pad>, for what may "
-                "not come out here follows from the subwords"
+                f"{self.folder} has bad_words_ids = {words!r:.60}: expected none but <pad>, for "
+                "what may not come out here follows from the subwords"
             )
         try:
             if KEY in self.generation:  # an export of ours

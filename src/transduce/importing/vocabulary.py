@@ -82,7 +82,8 @@ def _side(spm: Path, names: dict[str, int], begin: int | None) -> Side:
 def _names(path: Path) -> dict[str, int]:
     """Read a vocabulary: a name to each number from 0 on."""
     names = read_json(path)
-    if set(names.values()) != set(range(len(names))):
+    numbers = [number for number in names.values() if type(number) is int]
+    if len(numbers) < len(names) or set(numbers) != set(range(len(names))):
         raise BadInput(f"{path} is no vocabulary: its ids are not 0, 1, 2 and so on")
     for name in (SPECIAL[PAD], SPECIAL[EOS], SPECIAL[UNK]):
         if name not in names:

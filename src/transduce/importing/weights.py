@@ -13,6 +13,7 @@ from torch import Tensor
 
 from transduce.config import ModelConfig
 from transduce.errors import BadInput, MissingExtra
+from transduce.folder import require_small_header
 from transduce.importing.vocabulary import Side
 from transduce.marian import EMBEDDINGS, LOGITS_BIAS, shapes
 from transduce.subwords import BOS
@@ -101,6 +102,7 @@ def _read(folder: Path) -> dict[str, Tensor]:
     path = folder / "model.safetensors"
     if path.exists():
         try:
+            require_small_header(path)
             return load_file(path)
         except (SafetensorError, OSError, ValueError) as error:
             raise BadInput(f"{path} is damaged or no safetensors file: {error}") from None

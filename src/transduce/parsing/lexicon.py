@@ -64,6 +64,6 @@ class Lexicon:
             words = {str(word): int(number) for word, number in content["words"].items()}
             if not classes or not all(0 <= number < len(classes) for number in words.values()):
                 raise ValueError("a word has a class that there is not")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise BadRun(f"{path} is damaged: {error}") from None
         return cls(classes, words)

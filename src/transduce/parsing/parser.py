@@ -51,6 +51,7 @@ class Parser:
         config = RunConfig.load(run)
         config.require("parsing", run)
         codec = Codec.load(config.own(run, SUBWORDS))
+        config.require_subwords(len(codec.source), len(codec.target), run)
         lexicon = Lexicon.load(config.own(run, LEXICON))
         engine = TorchEngine.load(
             [run],

@@ -55,8 +55,6 @@ class Subwords:
         self.kind: Kind = kind
         self._tokenizer = tokenizer
         names = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-        if [number for _, number in names] != list(range(len(names))):
-            raise ValueError("its ids are not 0, 1, 2 and so on")
         if tuple(name for name, _ in names[: len(SPECIAL)]) != SPECIAL:
             raise ValueError(f"its first pieces are not {' '.join(SPECIAL)}")
         self.names = [name for name, _ in names]  # as the library writes them, by their ids
@@ -167,10 +165,14 @@ class Subwords:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Make the subwords of what `to_json` returned; ValueError if it is something else."""
         try:
-            tokenizer = Tokenizer.from_str(json.dumps(value))
             kind = KINDS[value["model"]["type"]]
-            tokenizer.model = _model(kind, value["model"])
-            return cls(tokenizer, kind)
+            _require_ids(value["model"]["vocab"])
+            tokenizer = _tokenizer(kind, _model(kind, value["model"]))
+            tokenizer.add_special_tokens(list(SPECIAL))
+            found = cls(tokenizer, kind)
+            if _steps(value) != _steps(json.loads(tokenizer.to_str())):
+                raise ValueError("what it does to text before and after is not what we do")
+            return found
         except Exception as error:  # `tokenizers` raises bare Exceptions
             raise ValueError(f"it holds no subwords of ours ({error})") from None
 
@@ -194,6 +196,25 @@ def _tokenizer(kind: Kind, model: models.Model) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(before)
     tokenizer.decoder = decoders.Sequence(after)
     return tokenizer
+
+
+def _require_ids(vocabulary: dict[str, int]) -> None:
+    """Refuse ids with gaps: `tokenizers` goes through all up to the highest, and notes each."""
+    numbers = [number for number in vocabulary.values() if type(number) is int]
+    if sorted(numbers) != list(range(len(vocabulary))):
+        raise ValueError("its ids are not 0, 1, 2 and so on")
+
+
+def _steps(value: dict[str, Any]) -> dict[str, Any]:
+    """Return all but the model of what `tokenizers` stores, as it writes it today.
+
+    A file may ask for any: a pattern that never ends, or lines padded to a million pieces.
+    """
+    empty = json.loads(Tokenizer(models.WordLevel({}, SPECIAL[UNK])).to_str())["model"]
+    steps: dict[str, Any] = json.loads(
+        Tokenizer.from_str(json.dumps(value | {"model": empty})).to_str()
+    )
+    return {name: step for name, step in steps.items() if name != "model"}
 
 
 def _slices(lines: Iterable[str]) -> Iterator[str]:

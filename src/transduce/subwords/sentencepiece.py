@@ -28,6 +28,7 @@ from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, AnyKind, Coder, enco
 SPACE = "▁"  # how SentencePiece writes a space
 UNKNOWN = " "  # the cutter's name for what is no piece: after normalising no text has a space
 NORMAL, OF_UNKNOWN, CONTROL, UNUSED = 1, 2, 3, 5  # SentencePiece's numbers for types of pieces
+LONGEST_RESULT = 1_024  # bytes of what a rule makes of a few; the longest of NFKC has 33
 LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 
 Piece = tuple[str, float, int]  # its text, its log-probability, its type
@@ -94,13 +95,16 @@ class SentencePiece:
         for what, found in refused.items():
             if found:
                 raise BadInput(f"{path} has {what}: expected a unigram model without")
-        return cls(
-            names,
-            [(piece.piece, piece.score, piece.type) for piece in proto.pieces],
-            charsmap=normalizer.precompiled_charsmap,
-            prefix=normalizer.add_dummy_prefix,
-            squeeze=normalizer.remove_extra_whitespaces,
-        )
+        try:
+            return cls(
+                names,
+                [(piece.piece, piece.score, piece.type) for piece in proto.pieces],
+                charsmap=normalizer.precompiled_charsmap,
+                prefix=normalizer.add_dummy_prefix,
+                squeeze=normalizer.remove_extra_whitespaces,
+            )
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"{path} is no SentencePiece model that can be used: {error}") from None
 
     def write(self, path: Path) -> None:
         """Write a SentencePiece file that reads as this one does."""
@@ -192,6 +196,8 @@ class SentencePiece:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Make the subwords of what `to_json` returned; ValueError if it is something else."""
         try:
+            if not all(type(value[name]) is bool for name in ("prefix", "squeeze")):
+                raise TypeError("prefix or squeeze is neither true nor false")
             return cls(
                 value["names"],
                 [(text, score, kind) for text, score, kind in value["pieces"]],
@@ -250,7 +256,10 @@ class Rules:
                 replacement = data[at : at + length]
             parts.append(replacement)
             at += length
-        return b"".join(parts).decode("utf-8", errors="surrogatepass")
+        try:
+            return b"".join(parts).decode("utf-8", errors="surrogatepass")
+        except UnicodeDecodeError:
+            raise BadInput("the rules by which the subwords normalise text are damaged") from None
 
     def _longest(self, data: bytes, at: int = 0) -> tuple[int, bytes]:
         """Return the length of the longest rule that begins here (0: none), and its result."""
@@ -265,9 +274,16 @@ class Rules:
             unit = units[node]
             node ^= _children(unit)
             if unit >> 8 & 1:
-                begin = units[node] & 0x7FFFFFFF
-                found = place + 1 - at, self._texts[begin : self._texts.index(b"\0", begin)]
+                found = place + 1 - at, self._result(node)
         return found
+
+    def _result(self, node: int) -> bytes:
+        """Return the text that a unit of the trie points to."""
+        begin = self._units[node] & 0x7FFFFFFF if node < len(self._units) else len(self._texts)
+        end = self._texts.find(b"\0", begin, begin + LONGEST_RESULT)
+        if end < 0:
+            raise BadInput("the rules by which the subwords normalise text are damaged")
+        return self._texts[begin:end]
 
 
 def _children(unit: int) -> int:

@@ -1,0 +1,250 @@
+"""What comes from strangers: nothing that is read runs, takes all memory, or writes elsewhere."""
+
+import ast
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CommandLine, environment, snapshot
+
+import hostile
+import transduce
+from faults.readers import status_of
+from serving import ask, error, post, scripted
+from transduce.errors import BadRun
+from transduce.export.ctranslate2 import shapes
+from transduce.folder import RunConfig
+from transduce.machine import locked
+from transduce.metrics import Metrics
+from transduce.translator import Translator
+from transduce.web.app import create_app
+
+SOURCES = sorted(Path(transduce.__file__).parent.rglob("*.py"))
+
+# Modules and functions by which a file could run code, by the names that they are imported under.
+MODULES = {
+    *("pickle", "cPickle", "dill", "cloudpickle", "joblib", "jsonpickle"),
+    *("marshal", "shelve", "yaml", "runpy", "code", "codeop"),
+}
+FUNCTIONS = {
+    *("eval", "exec", "compile", "__import__"),
+    *("os.system", "os.popen", "torch.load", "torch.jit.load", "torch.package.PackageImporter"),
+    *("torch.hub.load", "numpy.load", "numpy.fromfile", "importlib.reload"),
+}
+# What reaches out of the process: by sockets, by other programs, over the network.
+REACHING = {
+    *("subprocess", "socket", "ssl", "pty", "webbrowser", "multiprocessing", "socketserver"),
+    *("urllib.request", "http.client", "ftplib", "smtplib", "httpx", "requests", "aiohttp"),
+    *("asyncio.open_connection", "asyncio.create_subprocess_exec", "huggingface_hub"),
+    *("asyncio.create_subprocess_shell", "os.fork", "os.execv", "os.execvp", "os.spawnv"),
+    *("torch.distributed", "uvicorn"),
+}
+ALLOWED = {
+    ("bench/client.py", "asyncio.open_connection"),  # to the service that is measured, on 127.0.0.1
+    ("bench/service.py", "subprocess"),  # which is started for it
+    ("bench/sides.py", "multiprocessing"),  # each side that is measured in a process of its own
+    ("cli/serve.py", "webbrowser"),  # where --open asks for it
+    ("processes.py", "torch.distributed"),  # between the processes that torchrun starts
+    ("web/server.py", "socket"),  # the service itself
+    ("web/server.py", "uvicorn"),
+}
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in SOURCES:
+        yield path.relative_to(SOURCES[0].parent), ast.parse(path.read_bytes())
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the full names of what a module imports, modules and what is taken from them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def called(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
+    """Yield each call with the name of what is called, as it would be without `import … as`."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {one.asname: one.name for one in node.names if one.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            first, dot, rest = ast.unparse(node.func).partition(".")
+            yield names.get(first, first) + dot + rest, node
+
+
+def test_nothing_in_the_sources_can_run_code_from_a_file() -> None:
+    found = []
+    for path, tree in trees():
+        found += [f"{path}: import {n}" for n in imported(tree) if n.partition(".")[0] in MODULES]
+        for name, call in called(tree):
+            if name in FUNCTIONS:
+                found.append(f"{path}:{call.lineno}: {name}")
+            for option in call.keywords:
+                if option.arg in {"shell", "allow_pickle", "trust_remote_code", "weights_only"}:
+                    found.append(f"{path}:{call.lineno}: {option.arg}=")
+    assert not found
+
+
+def test_the_scan_finds_what_it_looks_for() -> None:
+    tree = ast.parse(
+        "import numpy as np\nfrom torch import load as fetch\nnp.load(f)\nfetch(f)\neval(x)\n"
+        "model.eval()\nre.compile(x)\n'eval(x)'"
+    )
+    assert [name for name, _ in called(tree) if name in FUNCTIONS] == [
+        *("numpy.load", "torch.load", "eval")
+    ]
+
+
+def test_only_a_few_places_reach_out_of_the_process() -> None:
+    found = set()
+    for path, tree in trees():
+        names = {*imported(tree), *(name for name, _ in called(tree))}
+        for one in REACHING:
+            if any(f"{name}.".startswith(f"{one}.") for name in names):
+                found.add((path.as_posix(), one))
+    assert found == ALLOWED
+
+
+def test_programs_are_started_by_a_list_of_words() -> None:
+    starts = [
+        (path, call)
+        for path, tree in trees()
+        for name, call in called(tree)
+        if name.startswith("subprocess.") and name.rpartition(".")[2] in {"run", "Popen", "call"}
+    ]
+    assert [path.as_posix() for path, _ in starts] == ["bench/service.py"]
+    for _, call in starts:
+        assert isinstance(call.args[0], ast.Name)  # typed as a list: mypy holds that
+
+
+@pytest.fixture(scope="module")
+def read(
+    tiny_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[str, str, float]]:
+    """What came of reading each hostile file in little memory."""
+    folder = tmp_path_factory.mktemp("hostile")
+    done = subprocess.run(
+        [sys.executable, hostile.__file__, str(tiny_run), str(folder)],
+        capture_output=True,
+        env=environment({"PYTHONPATH": os.pathsep.join(sys.path)}),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    found: dict[str, tuple[str, str, float]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited as Linux does")
+@pytest.mark.parametrize("name", hostile.CASES)
+def test_a_hostile_file_is_refused_in_little_memory_and_time(
+    name: str, read: dict[str, tuple[str, str, float]]
+) -> None:
+    kind, sentence, seconds = read[name]
+    assert kind == "refused", sentence
+    assert "/" in sentence  # which file it is
+    assert seconds < 5
+
+
+def test_loading_a_model_runs_no_module_that_lies_beside_it(
+    own_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("model", "sitecustomize", "tokenizer", "modeling_marian"):
+        (own_run / f"{name}.py").write_text("raise SystemExit('it has run')")
+    monkeypatch.chdir(own_run)
+    for engine in ("torch", "ctranslate2"):
+        Translator.load(own_run, engine=engine)("a dog")
+
+
+def test_loading_writes_nothing_outside_of_the_run(own_run: Path, tmp_path: Path) -> None:
+    """Its export is made anew where the folder of one is a link that leads elsewhere."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("mine")
+    for export in own_run.glob("ctranslate2-*"):
+        export.rename(tmp_path / export.name)
+    (own_run / "ctranslate2-none").symlink_to(outside)
+    before = snapshot(outside)
+    Translator.load(own_run, engine="ctranslate2", quantize="none")("a dog")
+    assert snapshot(outside) == before
+
+
+@pytest.mark.parametrize("name", [".lock", "metrics.jsonl"])
+def test_a_link_in_a_run_does_not_lead_what_is_written_elsewhere(
+    name: str, own_run: Path, tmp_path: Path
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text('{"step": 1}\n')
+    (own_run / name).unlink(missing_ok=True)
+    (own_run / name).symlink_to(precious)
+    with (
+        pytest.raises(BadRun, match="is a link"),
+        locked(own_run),
+        Metrics(own_run, 10, tensorboard=False),
+    ):
+        pass
+    assert precious.read_text() == '{"step": 1}\n'
+
+
+def test_names_in_a_stamp_lead_to_no_other_file(own_run: Path, tmp_path: Path) -> None:
+    """Those of files elsewhere would be read, and that of a device for ever."""
+    Translator.load(own_run, engine="ctranslate2", quantize="none")
+    stamp = own_run / "ctranslate2-none" / "transduce.json"
+    for name in ("../../../x", "/dev/zero", "/etc/passwd"):
+        hostile.sealed(stamp, files={name: "0" * 64})
+        Translator.load(own_run, engine="ctranslate2", quantize="none")("a dog")
+        assert name not in json.loads(stamp.read_bytes())["files"]
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "tiny/../tiny", "..", "\0"])
+def test_a_name_that_a_client_sends_is_never_a_path(name: str, tiny_run: Path) -> None:
+    app = create_app([scripted(tiny_run)[0]], [tiny_run])
+    assert "there is no model" in error(
+        post(app, "/api/translate", {"text": "a", "model": name}), 404
+    )
+    told = ask(app, "GET", "/api/runs/data", params={"run": name})
+    assert "there is no run" in error(told, 404)
+
+
+def test_a_query_that_is_no_text_is_answered(tiny_run: Path) -> None:
+    app = create_app([scripted(tiny_run)[0]])
+    request = b"GET /nowhere?a=\xf4 HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    assert asyncio.run(status_of(app, request)) == 404
+
+
+def test_the_shapes_of_a_model_are_known_without_making_it() -> None:
+    from models import small_model
+
+    several: list[dict[str, Any]] = [
+        {},
+        {"tie": "decoder", "target_vocabulary": 40},
+        {"tie": "none", "d_v": 6, "d_k": 4, "N_decoder": 1, "logits_bias": True},
+        {"positions": "learned", "attention_bias": True},
+    ]
+    for changes in several:
+        model = small_model(**changes)
+        own = {name: tuple(one.shape) for name, one in model.named_parameters()}
+        assert shapes(model.config) == own
+
+
+def test_a_config_of_other_types_is_refused(own_run: Path, cli: CommandLine) -> None:
+    several: list[dict[str, Any]] = [{"languages": "en"}, {"chosen": 1}, {"versions": []}]
+    for changes in [*several, {"weights": None}]:
+        before = (own_run / "config.json").read_bytes()
+        hostile.sealed(own_run / "config.json", **changes)
+        assert "config.json is damaged" in cli("info", own_run).error
+        with pytest.raises(BadRun, match="damaged"):
+            RunConfig.load(own_run)
+        (own_run / "config.json").write_bytes(before)
