@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu faults lint types unit browser format clean
+.PHONY: help demo test test-gpu faults lock audit lint types unit browser format clean
 
 help:
 	@echo "make demo      install into $(VENV), train on the corpus that comes along, translate, show"
@@ -14,24 +14,49 @@ help:
 	@echo "make test-gpu  test what needs a GPU, with what is installed"
 	@echo "make faults    inject faults by the hundred and count; KIND=kills for one kind, COUNT=50 for fewer"
 	@echo "make format    format the code, and lead the links of docs/paper.md to their lines"
+	@echo "make lock      write requirements.lock, from which CI installs; make audit asks for its weaknesses"
 	@echo "make clean     remove what these commands made in this folder"
 
 # Installed anew when what is to be installed has changed.
 $(VENV)/user: pyproject.toml constraints.txt
 	@echo "== installing transduce into $(VENV) (torch is large: this takes a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifdef LOCKED
+	@$(BIN)/pip install -qq --no-deps --constraint constraints.txt torch
+	@$(BIN)/pip install -qq --no-deps --require-hashes --requirement requirements.lock
+	@$(BIN)/pip install -qq --no-deps --no-build-isolation --editable .
+	@$(BIN)/pip check > /dev/null
+	@touch $(VENV)/dev
+else
 	@$(BIN)/pip install -qq --constraint constraints.txt --editable .
+endif
 	@touch $@
 
 $(VENV)/dev: $(VENV)/user
+ifndef LOCKED
 	@echo "== installing what the tests need"
 	@$(BIN)/pip install -qq --constraint constraints.txt --editable ".[dev]"
+endif
 	@touch $@
 
 $(VENV)/fuzz: $(VENV)/dev
 	@echo "== installing what the fuzzer needs"
 	@$(BIN)/pip install -qq --constraint constraints.txt --editable ".[dev,fuzz]"
 	@touch $@
+
+# What CI installs: every file by its hash. All but torch, whose build depends on the machine.
+lock:
+	@rm -rf $(VENV)-lock
+	@$(PYTHON) -m venv $(VENV)-lock
+	@$(VENV)-lock/bin/pip install -qq --constraint constraints.txt ".[dev]" hatchling editables uv
+	@$(VENV)-lock/bin/pip freeze --all | grep -v '^pip==\|^torch==\|^transduce\|^uv==' | $(VENV)-lock/bin/uv pip compile \
+		--quiet --no-deps --no-header --no-annotate --generate-hashes --python-version 3.11 \
+		--python-platform x86_64-manylinux_2_28 --output-file requirements.lock -
+	@rm -rf $(VENV)-lock
+
+audit: $(VENV)/dev
+	@$(BIN)/pip install -qq pip-audit
+	@$(BIN)/pip-audit --disable-pip --require-hashes --requirement requirements.lock
 
 demo: $(VENV)/user
 	@echo "== training on the corpus that comes along"
@@ -78,7 +103,7 @@ faults: $(VENV)/fuzz
 format: $(VENV)/dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
-	@$(BIN)/python tests/test_paper_docs.py
+	@$(BIN)/python tests/test_docs_links.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* runs dist

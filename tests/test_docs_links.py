@@ -1,6 +1,6 @@
-"""docs/paper.md: every section of the paper is there, and every link leads to its symbol.
+"""Pages that name lines of the code: every link leads to its symbol; the paper is there whole.
 
-`python tests/test_paper_docs.py`, part of `make format`, moves line numbers along with the code.
+`python tests/test_docs_links.py`, part of `make format`, moves line numbers along with the code.
 """
 
 import ast
@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "paper.md"
+PAGES = (PAGE, DOCS / "reliability.md")
 LINK = re.compile(r"\[`([^`]+)`\]\(([^)#]+\.py)#L(\d+)\)")
 ANY_LINK = re.compile(r"\]\(([^)]+)\)")
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
@@ -42,7 +44,7 @@ def definitions(path: Path) -> dict[str, int]:
     return found
 
 
-def refreshed(text: str, folder: Path = PAGE.parent) -> str:
+def refreshed(text: str, folder: Path = DOCS) -> str:
     """Return a page whose links lead to the lines of their symbols; what is unknown stays."""
 
     def renew(match: re.Match[str]) -> str:
@@ -54,31 +56,45 @@ def refreshed(text: str, folder: Path = PAGE.parent) -> str:
     return LINK.sub(renew, text)
 
 
-def links() -> list[tuple[str, str, int]]:
-    found = LINK.findall(PAGE.read_text(encoding="utf-8"))
+def links(page: Path) -> list[tuple[str, str, int]]:
+    found = LINK.findall(page.read_text(encoding="utf-8"))
     return [(symbol, path, int(line)) for symbol, path, line in found]
 
 
-@pytest.mark.parametrize(("symbol", "path", "line"), links())
+@pytest.mark.parametrize(
+    ("symbol", "path", "line"), [link for page in PAGES for link in links(page)]
+)
 def test_a_link_leads_to_the_line_of_its_symbol(symbol: str, path: str, line: int) -> None:
-    file = (PAGE.parent / path).resolve()
+    file = (DOCS / path).resolve()
     assert file.exists(), f"{path} does not exist"
     assert definitions(file).get(symbol) == line, "run: make format"
 
 
-def test_every_link_is_checked_or_leads_to_a_page_or_a_heading_that_exists() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_is_checked_or_leads_to_a_page_or_a_heading_that_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     headings = {
         re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
         for _, title in HEADING.findall(text)
     }
-    checked = {f"{path}#L{line}" for _, path, line in links()}
+    checked = {f"{path}#L{line}" for _, path, line in links(page)}
     for link in ANY_LINK.findall(text):
         if link.startswith("#"):
             assert link[1:] in headings, link
         elif link not in checked:
-            assert link.endswith(".md"), link
-            assert (PAGE.parent / link).exists(), link
+            assert link.partition("#")[0].endswith(".md"), link
+            assert (DOCS / link.partition("#")[0]).exists(), link
+
+
+def test_every_promise_names_the_tests_that_hold_it() -> None:
+    promises = re.split(r"^- ", (DOCS / "reliability.md").read_text(encoding="utf-8"), flags=re.M)[
+        1:
+    ]
+    assert len(promises) > 10
+    for promise in promises:
+        held = LINK.findall(promise.partition("Held by")[2])
+        assert held, promise
+        assert all(symbol.startswith("test_") for symbol, _, _ in held), promise
 
 
 def test_every_section_of_the_paper_has_its_heading_in_its_place() -> None:
@@ -106,4 +122,5 @@ def test_line_numbers_move_along_with_the_code(tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for one in PAGES:
+        one.write_text(refreshed(one.read_text(encoding="utf-8")), encoding="utf-8")
