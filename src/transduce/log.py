@@ -66,8 +66,9 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.ExitStack() as stack:  # where one cannot be closed, the other is
-            for file in filter(None, (self.metrics, self.samples)):
-                stack.callback(file.__exit__)
+            for file in (self.metrics, self.samples):
+                if file is not None:
+                    stack.push(file)
 
     def add(self, state: State, rate: float, part: float, show: Show) -> None:
         """Close the window at this step."""
