@@ -347,8 +347,7 @@ class Trainer:
         better = found.loss < state.best_loss
         self.require_folder()
         if better:
-            save_tensors(self.run / BEST, weights_of(self.model))
-            state.best_hash = hash_of(self.run / BEST)
+            state.best_hash = save_tensors(self.run / BEST, weights_of(self.model))
         self.log.validated(state.step, found.samples, **found.to_json())
         best = ", the best so far" if better else ""
         self.progress.say(f"step {state.step:,}: {found}{best}")
