@@ -32,7 +32,6 @@ from transduce.folder import (
     Shapes,
     checkpoints,
     digest,
-    hash_of,
     load_arrays,
     require_alike,
     shapes_of,
@@ -41,11 +40,12 @@ from transduce.folder import (
 from transduce.transducer import Transducer
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors, with a digest of all of them in the file's metadata."""
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write tensors, with a digest of all of them in the file's metadata; return the digest."""
     on_cpu = _on_cpu(tensors)
     checksum = tensors_digest(on_cpu)
     write_tensors(path, on_cpu, {KEY: json.dumps({"format": FORMAT, "sha256": checksum})})
+    return checksum
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
@@ -180,9 +180,8 @@ def save_checkpoint(
     """Write a checkpoint, whole or not at all."""
     name = f"step-{step:07}" + ("" if scheduled else "-interrupted")
     with replacing_folder(run / "checkpoints" / name, PARTS) as folder:
-        save_tensors(folder / WEIGHTS, weights)
-        save_tensors(folder / OPTIMIZER, optimizer)
-        owns = {name: hash_of(folder / name) for name in (WEIGHTS, OPTIMIZER)}
+        given = {WEIGHTS: weights, OPTIMIZER: optimizer}
+        owns = {name: save_tensors(folder / name, tensors) for name, tensors in given.items()}
         write_sealed(folder / STATE, {"format": FORMAT, "owns": owns, **state})
 
 

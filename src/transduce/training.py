@@ -444,8 +444,7 @@ class Trainer:
         kept = self.saver.kept(weights)
 
         def write() -> None:
-            save_tensors(self.run / BEST, kept)
-            self.state.best_hash = hash_of(self.run / BEST)
+            self.state.best_hash = save_tensors(self.run / BEST, kept)
 
         self.saver.do(write)
 

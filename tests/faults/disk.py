@@ -18,14 +18,14 @@ from pathlib import Path
 
 from conftest import Result, threads_kept
 
-from faults.calls import FAULTS, OPEN, Call, Disk, Fault
+from faults.calls import CLOSE, FAULTS, OPEN, Call, Disk, Fault
 from faults.count import Count
 from faults.inside import command, complaint, texts, train_command
 from transduce.errors import BadRun
 from transduce.files import read_json
 from transduce.folder import load_arrays
 
-COUNT = 1_500
+COUNT = 800
 PAGE = 4096
 ADVICE = {
     errno.ENOSPC: "free some and run the same command again",
@@ -198,8 +198,8 @@ def fitting(work: Work, calls: Sequence[Call], seed: int) -> list[tuple[int, Fau
     """Return all the faults that calls can meet, one of every call first, then another of each."""
     found = []
     for at, call in enumerate(calls):
-        if call.kind == OPEN and work.to and call.path == work.to.name:
-            continue  # that is the shell's
+        if call.kind in (OPEN, CLOSE) and work.to and call.path == work.to.name:
+            continue  # those are the shell's
         own = [one for one in FAULTS if call.kind in one.kinds]
         random.Random(f"{seed} {at}").shuffle(own)
         found += [(turn, at, fault) for turn, fault in enumerate(own)]
