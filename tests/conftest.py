@@ -40,6 +40,7 @@ else:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # What a shell runs in the background ignores Ctrl-C, and hands that on; tests of it need it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, and hands on too
 torch.set_num_threads(1)  # what is tiny is slower on many threads, and bits follow their number
 
 # The smallest model that is still a Transformer, trained for a fraction of a second.

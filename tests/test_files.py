@@ -420,5 +420,5 @@ def test_a_folder_that_has_lost_a_file_does_not_take_its_place(tmp_path: Path) -
 
 
 def test_a_folder_in_the_place_of_a_file_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match=f"^{tmp_path} cannot be read: Is a directory$"):
+    with pytest.raises(BadRun, match=f"^{tmp_path} is no file$"):
         read_json(tmp_path)

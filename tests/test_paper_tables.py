@@ -316,7 +316,7 @@ def test_time_may_count_steps_alone(
     """A validation that takes long takes nothing from a budget that counts steps."""
     clock = 0.0
 
-    def slow(self: training.Trainer) -> tuple[float, int, int]:
+    def slow(self: training.Trainer, interrupted: object) -> tuple[float, int, int]:
         nonlocal clock
         clock += 100
         return 1.0, 1, 0

@@ -50,9 +50,12 @@ ALLOWED = {
     ("bench/service.py", "subprocess"),  # which is started for it
     ("bench/sides.py", "multiprocessing"),  # each side that is measured in a process of its own
     ("cli/serve.py", "webbrowser"),  # where --open asks for it
+    ("heartbeat.py", "socket"),  # the name of this machine
     ("processes.py", "torch.distributed"),  # between the processes that torchrun starts
+    ("web/access.py", "socket"),  # that of the service
     ("web/server.py", "socket"),  # the service itself
     ("web/server.py", "uvicorn"),
+    ("web/sites.py", "socket"),  # the name of this machine
 }
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import signal
 import sys
 from pathlib import Path
 
@@ -29,6 +30,9 @@ def main() -> int:
     given = parser.parse_args()
     if unknown := [kind for kind in given.kinds if kind not in KINDS]:
         parser.error(f"no kind of fault is called {unknown[0]}: expected {', '.join(KINDS)}")
+    # Whoever started this in the background had them ignored, and hands that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     broken = 0
     for kind in given.kinds or KINDS:
         print(f"== {kind}: {KINDS[kind]}", flush=True)

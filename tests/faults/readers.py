@@ -310,7 +310,7 @@ def weights(material: Material, folder: Path) -> Reader:
 
     def read(data: bytes) -> None:
         asked = _object(data)
-        content = stored | {"model": asked.get("model")}
+        content = stored | {"model": asked.get("model"), "owns": {}}  # so that others are read
         (folder / "config.json").write_bytes(sealed(json.dumps(content).encode()))
         config = RunConfig.load(folder)
         arrays = {}
