@@ -64,13 +64,16 @@ def fuzz(name: str, runs: int, seed: int, folder: Path) -> dict[str, Any]:
     own.mkdir()
     options = {"runs": runs, "seed": seed, "material": folder / "material", "folder": own}
     words = [word for option, value in options.items() for word in (f"--{option}", str(value))]
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
     with (own / "log").open("wb") as log:
         done = subprocess.run(
             [sys.executable, "-m", "faults.fuzz", name, *words],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+            env={**os.environ, **environment},
             check=False,
         )
     stats: dict[str, Any] = {"done": 0, "outcomes": {}, "broken": [], "slowest": 0.0}
