@@ -35,7 +35,7 @@ from transduce.errors import BadInput
 from transduce.folder import RunConfig, checkpoints
 from transduce.machine import locked
 from transduce.model import Transformer
-from transduce.training import Trainer
+from transduce.trainer import Trainer
 from transduce.translator import Translator
 
 SHORT = TINY | {"steps": "2", "validate_bleu": "0"}
@@ -477,7 +477,7 @@ def test_too_little_memory_is_said_in_one_sentence(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("transduce.training.build", fail)
+    monkeypatch.setattr("transduce.trainer.build", fail)
     assert cli(*train_command(tiny_files, tmp_path / "run")).error.startswith("out of memory")
 
 

@@ -32,7 +32,8 @@ from transduce.files import sha256
 from transduce.folder import RunConfig
 from transduce.presets import preset
 from transduce.subwords import Codec
-from transduce.training import Trainer, train
+from transduce.trainer import Trainer
+from transduce.training import train
 from transduce.translator import Translator
 
 LINES = 40

@@ -28,7 +28,8 @@ from transduce.model import Transformer
 from transduce.packing import Packed
 from transduce.processes import Processes
 from transduce.progress import Silent
-from transduce.training import Trainer, train
+from transduce.trainer import Trainer
+from transduce.training import train
 
 LENGTHS = [(2 + i % 17, 3 + (5 * i) % 15) for i in range(40)]
 PAIRS = pairs_of(LENGTHS)

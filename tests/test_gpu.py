@@ -36,7 +36,8 @@ from transduce.presets import TABLE_3
 from transduce.processes import Processes
 from transduce.progress import Silent
 from transduce.subwords import EOS, PAD
-from transduce.training import Trainer, train
+from transduce.trainer import Trainer
+from transduce.training import train
 
 # Warnings of a torch that we have not chosen are not ours to fail by.
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]

@@ -14,7 +14,8 @@ from transduce.engine import Engine
 from transduce.errors import Diverged
 from transduce.folder import RunConfig, checkpoints
 from transduce.progress import Silent
-from transduce.training import Trainer, train
+from transduce.trainer import Trainer
+from transduce.training import train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 

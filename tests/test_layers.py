@@ -62,6 +62,7 @@ ORDER = [
     "engine",
     "validation",
     "saving",
+    "trainer",
     "training",
     "export",
     "engines",

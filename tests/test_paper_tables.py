@@ -30,6 +30,7 @@ from transduce.paper.rows import Data, Result
 from transduce.paper.table2 import table2
 from transduce.presets import TABLE_3
 from transduce.progress import Silent
+from transduce.trainer import Trainer
 
 Files = tuple[Path, Path]
 
@@ -146,16 +147,16 @@ def test_gathering_trains_nothing(cli: CommandLine, tiny_files: Files, own: Path
 def test_a_row_that_was_stopped_goes_on(
     cli: CommandLine, tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update = training.Trainer.update
+    update = Trainer.update
 
-    def stop(self: training.Trainer) -> object:
+    def stop(self: Trainer) -> object:
         if self.state.step == 3:
             raise KeyboardInterrupt
         return update(self)
 
     command = arguments(tiny_files, tmp_path / "t3", rows="base")
     with monkeypatch.context() as patch:
-        patch.setattr(training.Trainer, "update", stop)
+        patch.setattr(Trainer, "update", stop)
         stopped = cli(*command)
     assert stopped.status == 130, stopped.stderr
     done = cli(*command)
@@ -316,20 +317,20 @@ def test_time_may_count_steps_alone(
     """A validation that takes long takes nothing from a budget that counts steps."""
     clock = 0.0
 
-    def slow(self: training.Trainer, interrupted: object) -> tuple[float, int, int]:
+    def slow(self: Trainer, interrupted: object) -> tuple[float, int, int]:
         nonlocal clock
         clock += 100
         return 1.0, 1, 0
 
-    def quick(self: training.Trainer) -> object:
+    def quick(self: Trainer) -> object:
         nonlocal clock
         clock += 1
         return update(self)
 
-    update = training.Trainer.update
-    monkeypatch.setattr(training.Trainer, "_validate", slow)
-    monkeypatch.setattr(training.Trainer, "update", quick)
-    monkeypatch.setattr("transduce.training.time.monotonic", lambda: clock)
+    update = Trainer.update
+    monkeypatch.setattr(Trainer, "_validate", slow)
+    monkeypatch.setattr(Trainer, "update", quick)
+    monkeypatch.setattr("transduce.trainer.time.monotonic", lambda: clock)
     settings = SMALLEST | {"seconds": "10", "validate_every": "2", "save_every": "50"}
     steps = {}
     with threads_kept():

@@ -53,7 +53,7 @@ PATIENCE = 180  # seconds, for a machine that does much else
 SIGNALLED = """
 import os, signal, sys, time
 from transduce.cli import main
-from transduce.training import Trainer
+from transduce.trainer import Trainer
 
 rank, at, number, to = sys.argv.pop(1).split()
 update = Trainer.update

@@ -66,7 +66,7 @@ def test_what_else_went_wrong_comes_first() -> None:
 def test_a_run_saved_aside_is_the_run_saved_at_once(
     tiny_files: tuple[Path, Path], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transduce.training.Saver", lambda aside: Saver(aside=not aside))
+    monkeypatch.setattr("transduce.trainer.Saver", lambda aside: Saver(aside=not aside))
     with threads_kept():
         out = train(*tiny_files, out=tmp_path / "run", settings=TINY, preset="tiny", device="cpu")
     expected = {k: v for k, v in snapshot(tiny_run).items() if "export" not in k}

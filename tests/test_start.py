@@ -18,7 +18,8 @@ from transduce.folder import RunConfig, checkpoints
 from transduce.plan import OF_SUBWORDS
 from transduce.presets import preset
 from transduce.subwords import Codec
-from transduce.training import Trainer, train
+from transduce.trainer import Trainer
+from transduce.training import train
 
 Files = tuple[Path, Path]
 

@@ -23,7 +23,8 @@ from transduce.log import Log
 from transduce.machine import Interruption
 from transduce.metrics import Translated
 from transduce.model import Transformer
-from transduce.training import Trainer, train
+from transduce.trainer import Trainer
+from transduce.training import train
 from transduce.validation import SHOWN, some, translations
 
 SETTINGS = {
@@ -148,7 +149,7 @@ def test_killed_before_old_checkpoints_were_deleted_they_are_when_it_goes_on(
     files: tuple[Path, Path], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("transduce.training.prune", lambda *_: None)
+        patch.setattr("transduce.trainer.prune", lambda *_: None)
         patch.setattr(Trainer, "finish", killing(24, where="finish"))
         with pytest.raises(Killed):
             run(files, tmp_path / "run")

@@ -200,7 +200,7 @@ def _touch_around(module: Any, name: str, touch: Callable[[], None]) -> None:
 
 
 def _note_phases(shared: mmap.mmap) -> None:
-    from transduce import training
+    from transduce import trainer, training
 
     def noting(owner: Any, name: str, phase: str, after: str = "") -> None:
         original = getattr(owner, name)
@@ -214,13 +214,12 @@ def _note_phases(shared: mmap.mmap) -> None:
 
         setattr(owner, name, wrapped)
 
-    trainer = training.Trainer
     noting(training, "prepare", "preparation", "beginning")
-    noting(trainer, "steps", "steps")
-    noting(trainer, "_validate", "validation")
-    noting(trainer, "_save", "saving")
-    noting(trainer, "finish", "averaging", "ended")
-    noting(training, "save_model", "writing the model")
+    noting(trainer.Trainer, "steps", "steps")
+    noting(trainer.Trainer, "_validate", "validation")
+    noting(trainer.Trainer, "_save", "saving")
+    noting(trainer.Trainer, "finish", "averaging", "ended")
+    noting(trainer, "save_model", "writing the model")
 
 
 def _enter(shared: mmap.mmap, phase: int) -> None:

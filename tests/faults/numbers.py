@@ -25,7 +25,8 @@ from transduce.checkpoint import load_tensors
 from transduce.engine import Engine, Objective
 from transduce.errors import Diverged
 from transduce.schedule import Adam
-from transduce.training import Trainer, train
+from transduce.trainer import Trainer
+from transduce.training import train
 from transduce.validation import Validation
 
 COUNT = 100
@@ -128,7 +129,7 @@ def bad_validation(draw: random.Random, steps: set[int]) -> contextlib.AbstractC
 
     @contextlib.contextmanager
     def patched() -> Iterator[None]:
-        with mock.patch("transduce.training.validate", return_value=found):
+        with mock.patch("transduce.trainer.validate", return_value=found):
             yield
 
     return patched()

@@ -40,7 +40,7 @@ from transduce.plan import begun
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent
-from transduce.training import Trainer
+from transduce.trainer import Trainer
 
 OURS = "transduce"
 REPEATABLE = "deterministic"  # our own side once more, with the setting of that name

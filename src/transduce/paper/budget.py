@@ -15,7 +15,7 @@ from transduce.config import TrainConfig
 from transduce.corpus import Corpus
 from transduce.folder import RunConfig
 from transduce.progress import Silent, duration
-from transduce.training import Trainer
+from transduce.trainer import Trainer
 
 PAPERS_STEPS = 100_000
 COOLDOWN = 0.4
