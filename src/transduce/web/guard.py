@@ -73,6 +73,10 @@ class Guard:
                     f"this service does not answer to {host[:60]}: ask for "
                     f"{' or '.join(sorted(self.hosts))}, or start it with --host",
                 )
+            if not scope["query_string"].isascii():  # the layers below take it for text
+                raise Problem(
+                    400, "the query holds bytes that are not ASCII: expected %C3%A9 for é"
+                )
             if scope["method"] == "POST" and (post := self.posts.get(scope["path"])):
                 response = await post(Request(scope, receive))
                 await response(scope, receive, sent)
