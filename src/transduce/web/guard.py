@@ -67,16 +67,7 @@ class Guard:
             await send(message)
 
         try:
-            if self.hosts and (host := _host(scope)) not in self.hosts:
-                raise Problem(
-                    400,
-                    f"this service does not answer to {host[:60]}: ask for "
-                    f"{' or '.join(sorted(self.hosts))}, or start it with --host",
-                )
-            if not scope["query_string"].isascii():  # the layers below take it for text
-                raise Problem(
-                    400, "the query holds bytes that are not ASCII: expected %C3%A9 for é"
-                )
+            self._refuse(scope)
             if scope["method"] == "POST" and (post := self.posts.get(scope["path"])):
                 response = await post(Request(scope, receive))
                 await response(scope, receive, sent)
@@ -91,6 +82,17 @@ class Guard:
             await error.response()(scope, receive, sent)
         finally:
             self.measures.answered(self._name(scope), status, time.perf_counter() - begin)
+
+    def _refuse(self, scope: Scope) -> None:
+        """Refuse what asks for another host, and a query that the layers below take for text."""
+        if self.hosts and (host := _host(scope)) not in self.hosts:
+            raise Problem(
+                400,
+                f"this service does not answer to {host[:60]}: ask for "
+                f"{' or '.join(sorted(self.hosts))}, or start it with --host",
+            )
+        if not scope["query_string"].isascii():
+            raise Problem(400, "the query holds bytes that are not ASCII: write é as %C3%A9")
 
     def _name(self, scope: Scope) -> str:
         return scope["path"] if scope["path"] in self.known else "other"
