@@ -258,6 +258,8 @@ def _decompressed(path: str | Path, kind: str, blocks: Iterable[bytes]) -> Itera
                 current = current or begin()
                 try:
                     parts.append(current.decompress(rest))
+                except MemoryError:
+                    raise
                 except Exception as error:  # zlib's, lzma's, zstandard's share no other ancestor
                     raise BadInput(
                         f"{name_of(path)} is damaged: its {kind} data cannot be read ({error})"

@@ -31,7 +31,10 @@ WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|
 INSIDE = "‿"  # marks WordPiece's pieces inside a word; no symbol of a byte looks like it
 LONGEST_WORD = 128  # bytes; WordPiece takes time with the square of a word's length
 LEARNED_LINE = 1_000  # characters; the trainers take time with the square of a word's length too
-CACHE = 100_000  # words whose pieces are remembered; a fifth faster than the library's 10,000
+# Words whose pieces are remembered. Of a text of our own, which is learned from and then prepared:
+# a fifth faster than the library's 10,000. Strangers may send words that are long and never the
+# same, which take 18 KB each.
+CACHE, CACHE_OF_LOADED = 100_000, 10_000
 
 
 def default_vocabulary(characters: int) -> int:
@@ -101,7 +104,7 @@ class Subwords:
             )
         tokenizer.train_from_iterator(_slices(lines), trainer)
         learned = json.loads(tokenizer.to_str())["model"]
-        tokenizer = _tokenizer(kind, _model(kind, learned))
+        tokenizer = _tokenizer(kind, _model(kind, learned, CACHE))
         tokenizer.add_special_tokens(list(SPECIAL))
         return cls(tokenizer, kind)
 
@@ -167,7 +170,7 @@ class Subwords:
         try:
             kind = KINDS[value["model"]["type"]]
             _require_ids(value["model"]["vocab"])
-            tokenizer = _tokenizer(kind, _model(kind, value["model"]))
+            tokenizer = _tokenizer(kind, _model(kind, value["model"], CACHE_OF_LOADED))
             tokenizer.add_special_tokens(list(SPECIAL))
             found = cls(tokenizer, kind)
             if _steps(value) != _steps(json.loads(tokenizer.to_str())):
@@ -224,11 +227,11 @@ def _slices(lines: Iterable[str]) -> Iterator[str]:
             yield line[begin : begin + LEARNED_LINE]
 
 
-def _model(kind: Kind, stored: dict[str, Any]) -> models.Model:
+def _model(kind: Kind, stored: dict[str, Any], cache: int) -> models.Model:
     """Make the model anew of what was learned, with settings that the library does not store."""
     if kind == "bpe":
         merges = [(left, right) for left, right in stored["merges"]]
-        return models.BPE(vocab=stored["vocab"], merges=merges, cache_capacity=CACHE)
+        return models.BPE(vocab=stored["vocab"], merges=merges, cache_capacity=cache)
     return models.WordPiece(
         vocab=stored["vocab"],
         unk_token=SPECIAL[UNK],

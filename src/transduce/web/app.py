@@ -281,7 +281,7 @@ async def _bad_query(_: Request, error: Exception) -> Response:
 async def _no_answer(known: Collection[str], request: Request, error: Exception) -> Response:
     """Answer where there is no such path, or no such method."""
     assert isinstance(error, HTTPException)
-    path = request.scope["path"][:60]  # the query may be no text, and has no part in this
+    path = request.url.path[:60]
     if error.status_code == 404:
         hint = did_you_mean(path, known) or " /docs shows what there is."
         return Problem(404, f"there is no {path}.{hint}").response()
