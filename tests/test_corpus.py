@@ -485,6 +485,7 @@ def test_a_damaged_file_is_named_and_refused(own: Path, name: str, damage: str) 
     [
         ("train.source.offsets", 0, 1, "do not ascend"),
         ("train.source.offsets", 3, 0, "do not ascend"),
+        ("train.source.offsets", 3, 2**63 - 1, "do not ascend"),
         ("train.target.offsets", -1, 5, "do not ascend"),
         ("valid.target.offsets", 1, 2, "not every sentence ends"),
         ("train.target.tokens", 7, 65_000, "ids beyond the"),

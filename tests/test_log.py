@@ -248,6 +248,8 @@ def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: P
         {"step": -1},
         {"best_loss": [1]},
         {"seconds": None},
+        {"seconds": 10**400},
+        {"best_loss": math.nan},
         {"window": {"tokens": 1}},
         {"window": 3},
     ],

@@ -242,7 +242,8 @@ def _side(stem: Path, token_type: str, vocabulary: int) -> Side:
     except ValueError as error:
         raise BadRun(f"{stem}.* is damaged: its tokens or offsets are none ({error})") from None
     ends = offsets[1:]
-    if not len(ends) or offsets[0] != 0 or ends[-1] != len(tokens) or np.any(np.diff(offsets) < 1):
+    ascend = np.all(offsets[:-1] < ends)  # a difference of hostile ones would wrap around
+    if not len(ends) or offsets[0] != 0 or ends[-1] != len(tokens) or not ascend:
         raise BadRun(f"{names[1]} is damaged: its offsets do not ascend from 0 to the end")
     blocks = [tokens[begin : begin + (1 << 24)] for begin in range(0, len(tokens), 1 << 24)]
     if max(int(block.max()) for block in blocks) >= vocabulary:

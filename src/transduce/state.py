@@ -7,6 +7,8 @@ from typing import Any, cast
 from transduce.batches import Place
 from transduce.errors import BadRun
 
+LARGEST = 1e300  # what is beyond it, JSON's integers and NaN among it, is no number of ours
+
 
 @dataclass(slots=True)
 class Window:
@@ -81,6 +83,6 @@ def _count(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
-    if type(value) in (int, float):
+    if type(value) in (int, float) and abs(value) < LARGEST:
         return cast("float", value)
     raise TypeError(f"{value!r:.60} is no number")

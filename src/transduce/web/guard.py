@@ -92,8 +92,6 @@ class Guard:
                 await Response(status_code=204, headers=PREFLIGHT)(scope, receive, sent)
                 return
             self._let_in(scope, visitor)
-            if not scope["query_string"].isascii():  # which the layers below take for text
-                raise Problem(400, "the query holds bytes that are not ASCII: write é as %C3%A9")
             if scope["method"] == "POST" and (post := self.posts.get(scope["path"])):
                 response = await post(Request(scope, receive))
                 await response(scope, receive, sent)
@@ -113,6 +111,8 @@ class Guard:
 
     def _let_in(self, scope: Scope, visitor: Visitor) -> None:
         """Refuse whoever has no key that is needed, or takes too much."""
+        if not scope["query_string"].isascii():  # which the layers below take for text
+            raise Problem(400, "the query holds bytes that are not ASCII: write é as %C3%A9")
         path = scope["path"]
         if path == HEALTH:
             return
