@@ -18,7 +18,7 @@ help:
 	@echo "make clean     remove what these commands made in this folder"
 
 # Installed anew when what is to be installed has changed.
-$(VENV)/user: pyproject.toml constraints.txt
+$(VENV)/user: pyproject.toml constraints.txt $(if $(LOCKED),requirements.lock)
 	@echo "== installing transduce into $(VENV) (torch is large: this takes a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifdef LOCKED
@@ -54,9 +54,12 @@ lock:
 		--python-platform x86_64-manylinux_2_28 --output-file requirements.lock -
 	@rm -rf $(VENV)-lock
 
-audit: $(VENV)/dev
-	@$(BIN)/pip install -qq pip-audit
-	@$(BIN)/pip-audit --disable-pip --require-hashes --requirement requirements.lock
+audit:
+	@$(PYTHON) -m venv $(VENV)-audit
+	@$(VENV)-audit/bin/pip install -qq pip-audit
+	@$(VENV)-audit/bin/pip-audit --disable-pip --require-hashes --requirement requirements.lock
+	@$(VENV)-audit/bin/pip-audit --disable-pip --no-deps --requirement constraints.txt
+	@rm -rf $(VENV)-audit
 
 demo: $(VENV)/user
 	@echo "== training on the corpus that comes along"
@@ -106,4 +109,4 @@ format: $(VENV)/dev
 	@$(BIN)/python tests/test_docs_links.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* runs dist
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-audit .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* runs dist

@@ -32,6 +32,7 @@ from transduce.bench.sides import (
 from transduce.bench.training import Ours
 from transduce.corpus import open_corpus
 from transduce.errors import BadRun, TransduceError
+from transduce.folder import checkpoints
 from transduce.presets import preset
 
 TINY = {
@@ -189,6 +190,8 @@ def test_our_side_makes_the_steps_of_the_trainer(measurement: Measurement, tmp_p
         ours = Ours(config, measurement.corpus, "cpu", tmp_path / "run")
         with ours.trainer.log:
             seen = ours.step()
+            ours.save()
+    assert [one.step for one in checkpoints(tmp_path / "run")] == [1]
     assert ours.trainer.state.step == 1
     assert ours.trainer.state.window.tokens == seen.target_tokens > 0
     assert seen.places_target >= seen.target_tokens

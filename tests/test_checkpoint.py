@@ -13,17 +13,20 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import Tensor
 
+import hostile
 from models import small_model
 from transduce.checkpoint import (
     average,
     average_checkpoints,
     load_model,
+    load_moments,
     load_tensors,
     load_weights,
     prune,
     save_checkpoint,
     save_model,
     save_tensors,
+    set_random_states,
     weights_of,
 )
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
@@ -31,6 +34,7 @@ from transduce.errors import BadRun
 from transduce.files import write_json, write_sealed
 from transduce.folder import KEY, RunConfig, checkpoints, last_checkpoint
 from transduce.model import Transformer
+from transduce.schedule import adam
 
 CPU = torch.device("cpu")
 TENSORS = {
@@ -497,6 +501,23 @@ def test_a_file_of_another_checkpoint_is_refused(name: str, tmp_path: Path) -> N
     part = "weights.safetensors" if name == "state.json" else name
     with pytest.raises(BadRun, match="is damaged or of another checkpoint than"):
         other.own(part)
+
+
+def test_a_checkpoint_of_a_stranger_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    tensors = {"w": torch.ones(2)}
+    save_checkpoint(tmp_path, 5, scheduled=True, weights=tensors, optimizer=tensors, state={})
+    (one,) = checkpoints(tmp_path)
+    hostile.sealed(one.path / "state.json", owns=[])
+    with pytest.raises(BadRun, match=r"state\.json is damaged: expected hashes"):
+        one.own("weights.safetensors")
+    path = one.path / "optimizer.safetensors"
+    with pytest.raises(BadRun, match="it holds no random state"):
+        set_random_states(tensors, CPU, path)
+    model = torch.nn.Linear(2, 3)
+    weights = weights_of(model)
+    optimizer = adam(model, TrainConfig())
+    with pytest.raises(BadRun, match=r"exp_avg.weight is \(2,\), expected \(3, 2\)"):
+        load_moments(optimizer, weights, {"exp_avg.weight": torch.ones(2)}, path)
 
 
 def test_weights_of_another_run_are_refused_and_older_runs_know_nothing_of_it(

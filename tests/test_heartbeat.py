@@ -43,6 +43,18 @@ def test_one_that_beats_no_more_is_killed_and_named(other: subprocess.Popen[byte
     )
 
 
+def test_one_that_has_ended_by_itself_is_not_taken_for_hung(
+    other: subprocess.Popen[bytes],
+) -> None:
+    heartbeat, store = beating(other.pid, 0.1)
+    Heartbeat(store, 1, 2, 0.1, lambda: True).stop()
+    store.set("who 1", f"{other.pid} {socket.gethostname()}")
+    time.sleep(0.5)
+    assert not heartbeat.hung
+    assert other.poll() is None
+    heartbeat.stop()
+
+
 def test_one_that_beats_is_left_alone_and_one_that_has_ended_is_named(
     other: subprocess.Popen[bytes],
 ) -> None:

@@ -57,6 +57,24 @@ def test_what_goes_wrong_is_raised_where_it_is_next_looked_at() -> None:
         saver.poll()
 
 
+def test_after_what_went_wrong_nothing_more_is_written() -> None:
+    """A checkpoint must not speak of best weights that are not there."""
+    gate, written = threading.Event(), list[float]()
+
+    def fail_late() -> None:
+        gate.wait()
+        fail()
+
+    saver = Saver(aside=True)
+    saver.do(fail_late)
+    saver.do(lambda: written.append(1.0))
+    gate.set()
+    with pytest.raises(OSError, match="No space left"):
+        saver.wait()
+    saver.wait()
+    assert written == []
+
+
 def test_what_else_went_wrong_comes_first() -> None:
     with pytest.raises(ValueError, match="another"), Saver(aside=True) as saver:  # noqa: PT012
         saver.do(fail)

@@ -14,6 +14,7 @@ import pytest
 from conftest import COMMAND, CommandLine, environment
 
 from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
+from transduce.errors import BadInput
 from transduce.web import server
 from transduce.web.app import create_app
 from transduce.web.doors import Doors
@@ -202,8 +203,10 @@ def test_a_service_of_this_machine_answers_to_the_name_it_was_given(
 
 def test_a_service_of_a_network_answers_to_addresses_and_to_names_that_are_allowed() -> None:
     with bound("0.0.0.0", 0) as listening:
-        found = names_of(listening, "0.0.0.0", ["https://Translate.example.org/", "inner"])
+        found = names_of(listening, "0.0.0.0", ["https://Translate.example.org:8443/", "inner"])
         every = names_of(listening, "0.0.0.0", ["*"])
+        with pytest.raises(BadInput, match="--allow-host a/b: expected a name such as"):
+            names_of(listening, "0.0.0.0", ["a/b"])
     for name in ("10.0.0.1", "[2001:db8::1]", "localhost", socket.gethostname().lower()):
         assert name in found
     assert {"translate.example.org", "inner"} <= found.names

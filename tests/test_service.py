@@ -26,6 +26,7 @@ from transduce.web.access import Access
 from transduce.web.app import create_app
 from transduce.web.limits import Limits
 from transduce.web.paragraphs import lines_of
+from transduce.web.problems import json_response
 from transduce.web.served import Served
 
 TEXT = "a dog sees the tree. the man likes one bird!\n\nevery fish finds a dog today."
@@ -420,7 +421,7 @@ def test_a_served_model_outlives_its_folder(own_run: Path) -> None:
     shutil.rmtree(own_run)
     assert translated(app, text="a dog.")["text"]
     sentence = error(post(app, "/api/inspect", {"source": "a dog."}), 503)
-    assert sentence.startswith("own cannot be looked into: there is no run folder")
+    assert sentence == "own cannot be looked into: torch could not load it"  # no paths of ours
 
 
 def test_inspections_are_what_the_model_attends_to(app: FastAPI, tiny_run: Path) -> None:
@@ -524,3 +525,7 @@ def test_the_description_names_every_path_and_its_errors(app: FastAPI) -> None:
         "application/x-www-form-urlencoded",
     }
     assert "422" not in json.dumps(list(translate["responses"]))
+
+
+def test_half_of_a_character_does_not_break_an_answer() -> None:
+    assert json_response({"error": "a \ud800"}).body == b'{"error":"a ?"}'

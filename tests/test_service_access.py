@@ -21,7 +21,7 @@ from transduce.errors import BadInput
 from transduce.web import clients as clients_module
 from transduce.web.access import Access
 from transduce.web.app import create_app
-from transduce.web.clients import ATTEMPTS, Bucket, Clients, group, is_local, trusted
+from transduce.web.clients import ATTEMPTS, UNKNOWN, Bucket, Clients, group, is_local, trusted
 from transduce.web.keys import Keys, read_keys, shown_in
 from transduce.web.limits import PER_CLIENT, RATE, Limits
 from transduce.web.problems import Problem
@@ -335,9 +335,9 @@ def test_addresses_of_one_network_are_one_client() -> None:
         ("127.0.0.1", ["6.6.6.6, 1.2.3.4"], "1.2.3.4"),  # the last is what the proxy saw
         ("127.0.0.1", ["6.6.6.6", "1.2.3.4, 10.0.0.1"], "1.2.3.4"),  # behind two proxies
         ("::ffff:127.0.0.1", ["2001:db8::5"], "2001:db8::/64"),
-        ("127.0.0.1", ["1.2.3.4, no address"], "127.0.0.1"),
-        ("127.0.0.1", [], "127.0.0.1"),
-        ("127.0.0.1", ["10.0.0.1"], "10.0.0.1"),
+        ("127.0.0.1", ["1.2.3.4, no address"], UNKNOWN),  # never as one of this machine
+        ("127.0.0.1", [], UNKNOWN),
+        ("127.0.0.1", ["10.0.0.1"], UNKNOWN),
     ],
 )
 def test_a_trusted_proxy_tells_whose_a_request_is(

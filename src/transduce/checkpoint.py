@@ -112,11 +112,16 @@ def random_states(device: torch.device) -> dict[str, Tensor]:
     return {"random": torch.get_rng_state()} | on_gpu
 
 
-def set_random_states(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+def set_random_states(
+    tensors: Mapping[str, Tensor], device: torch.device, path: Path
+) -> dict[str, Tensor]:
     """Draw from now on as `random_states` says; return the other tensors."""
-    torch.set_rng_state(tensors["random"])
-    if device.type == "cuda" and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"])
+    try:
+        torch.set_rng_state(tensors["random"])
+        if device.type == "cuda" and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"])
+    except (KeyError, RuntimeError, TypeError) as error:
+        raise BadRun(f"{path} is damaged: it holds no random state ({error})") from None
     return {name: one for name, one in tensors.items() if name not in ("random", "random.cuda")}
 
 
@@ -144,6 +149,12 @@ def load_moments(
         if name not in weights:
             raise BadRun(f"{path} does not fit the model: it has an unknown tensor {key}")
         weight = weights[name]
+        own = optimizer.state[weight].get(kind)
+        if own is not None and own.shape != value.shape:
+            raise BadRun(
+                f"{path} does not fit the model: {key} is {tuple(value.shape)}, expected "
+                f"{tuple(own.shape)}"
+            )
         optimizer.state[weight][kind] = value.to(weight.device, copy=True)
 
 

@@ -202,7 +202,10 @@ class Checkpoint:
 
     def own(self, name: str) -> Path:
         """Return the path of a file of tensors; refuse one that is of another checkpoint."""
-        path, known = self.path / name, self.state().get("owns", {}).get(name)
+        owns = self.state().get("owns", {})  # older ones do not know it
+        if not isinstance(owns, dict):
+            raise BadRun(f"{self.path / STATE} is damaged: expected hashes by the files' names")
+        path, known = self.path / name, owns.get(name)
         if known and path.is_file() and hash_of(path) != known:
             raise BadRun(f"{path} is damaged or of another checkpoint than {self.path / STATE}")
         return path

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "TRANSDUCE_PATIENCE"  # seconds
 PATIENCE = 600.0
+ENDED = "ended"  # the last beat of a process that ends by itself
 SILENT = 3  # beats that fail to come where one is known to be gone
 GOES_ON = (
     "what was saved is whole, and the same command goes on from there, with as many processes as "
@@ -67,16 +68,20 @@ class Heartbeat:
         self.thread.start()
 
     def stop(self) -> None:
-        """Beat no more."""
+        """Beat no more, and say so: whoever has ended has not hung."""
         self.ended.set()
         if self.thread.is_alive():
             self.thread.join()
+        with contextlib.suppress(RuntimeError):  # the store is gone
+            self.store.set(_key("beat", self.rank), ENDED)
 
     def lost(self) -> str:
         """Say in words which processes are gone: those that have hung, or that beat no more."""
         gone = self.hung
         for _ in range(2 * SILENT):
-            gone = gone or {one for one in self.others if self.missed[one] >= SILENT}
+            gone = gone or {
+                one for one in self.others if self.missed[one] >= SILENT or self.last[one] == ENDED
+            }
             if gone:
                 break
             time.sleep(self.every)
@@ -98,16 +103,17 @@ class Heartbeat:
         for other, beat in zip(self.others, beats, strict=True):
             heard = beat.decode() != self.last[other]
             self.last[other] = beat.decode()
+            heard = heard or self.last[other] == ENDED
             self.missed[other] = 0 if heard else self.missed[other] + 1
             if self.missed[other] >= self.most:
                 self._give_up(other)
 
     def _give_up(self, other: int) -> None:
-        self.hung.add(other)
         number, host = self._who(other)
-        if host == socket.gethostname():
+        if host == socket.gethostname() and other not in self.hung:  # later it may be another's
             with contextlib.suppress(OSError):
                 os.kill(number, signal.SIGKILL)
+        self.hung.add(other)
         if self.missed[other] >= 2 * self.most:  # nobody there could end it, or nobody has noticed
             if self.speaks():
                 sys.__stderr__.write(f"error: {self.lost()}: {GOES_ON}\n")  # type: ignore[union-attr]

@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from transduce.errors import Diverged
+from transduce.files import remove_folder
 from transduce.folder import checkpoints
 from transduce.metrics import Metrics, Samples, Translated
 from transduce.processes import Processes
@@ -58,14 +58,16 @@ class Log:
         *,
         tensorboard: bool,
         validated: int | None = None,
+        settle: Callable[[], None] = lambda: None,
     ) -> None:
         """Count on in `counts`, which the engine adds to, where the run was stopped.
 
         `validated` is the step of the last validation that will not be made once more, by default
-        where the run stands.
+        where the run stands; `settle` waits until what is being saved is.
         """
         validated = state.step if validated is None else validated
         self.run, self.counts, self.processes, self.say = run, counts, processes, say
+        self.settle = settle
         self.metrics = (
             Metrics(run, state.step, tensorboard=tensorboard, validated=validated)
             if processes.first
@@ -193,12 +195,15 @@ class Log:
         """
         if math.isfinite(value):
             return
+        with contextlib.suppress(Exception):  # there is something else to say
+            self.settle()
         sound = None
         for one in checkpoints(self.run):
             if not in_a_row or one.step < step - in_a_row:
                 sound = one
             elif self.processes.first:
-                shutil.rmtree(one.path, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    remove_folder(one.path)
         where = f"goes on from {sound.path}, which is whole" if sound else "begins anew"
         raise Diverged(
             f"{what} after step {step:,} is no longer a number, and nothing of it was saved: the "

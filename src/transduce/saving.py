@@ -19,6 +19,9 @@ class Saver:
 
     def __init__(self, *, aside: bool) -> None:
         self.pool = ThreadPoolExecutor(1, "saving") if aside else None
+        self.failed = (
+            False  # then nothing that follows is written: it may speak of what is not there
+        )
         self.waiting: deque[Future[None]] = deque()
 
     def __enter__(self) -> Self:
@@ -40,6 +43,8 @@ class Saver:
         """Return tensors as they are now, however training changes them."""
         if self.pool is None:
             return dict(tensors)
+        while len(self.waiting) >= WAITING:
+            self.waiting.popleft().result()
         return {name: one.detach().to("cpu", copy=True) for name, one in tensors.items()}
 
     def do(self, write: Callable[[], None]) -> None:
@@ -47,9 +52,16 @@ class Saver:
         if self.pool is None:
             write()
             return
-        while len(self.waiting) >= WAITING:
-            self.waiting.popleft().result()
-        self.waiting.append(self.pool.submit(write))
+        self.waiting.append(self.pool.submit(self._write, write))
+
+    def _write(self, write: Callable[[], None]) -> None:
+        if self.failed:
+            return
+        try:
+            write()
+        except BaseException:
+            self.failed = True
+            raise
 
     def poll(self) -> None:
         """Raise what went wrong since, if anything did."""

@@ -93,6 +93,7 @@ class Trainer:
             *(run, self.state, self.engine.counts, processes, progress.say),
             validated=self.state.step if ended_here else self.state.validated,
             tensorboard=tensorboard,
+            settle=self.saver.wait,
         )
 
     def run_to_end(self) -> None:
@@ -124,6 +125,7 @@ class Trainer:
         with self.progress.watch("training") as show:
             if state.step and self.to_validate():  # given up when it was stopped
                 self.do_what_is_due(interrupted, asked=False)
+                began = time.monotonic() - state.seconds  # that was no time of a step
             while self.part_done() < 1 and not self.out_of_patience():
                 self.update()
                 aside = self.due(recipe.validate_every) or self.due(recipe.save_every)
@@ -320,6 +322,7 @@ class Trainer:
         step, state = self.state.step, {"run": self.config.identity, **self.state.to_json()}
 
         def write() -> None:
+            self.require_folder()
             # The best weights are written by now, if it was they that were waiting.
             known = {**state, "best_hash": self.state.best_hash}
             save_checkpoint(
@@ -336,6 +339,7 @@ class Trainer:
         kept = self.saver.kept(weights)
 
         def write() -> None:
+            self.require_folder()
             self.state.best_hash = save_tensors(self.run / BEST, kept)
 
         self.saver.do(write)
@@ -361,7 +365,7 @@ class Trainer:
             path = newest.own(WEIGHTS)
             load_weights(self.model, load_tensors(path), path)
             path = newest.own(OPTIMIZER)
-            moments = set_random_states(load_tensors(path), self.device)
+            moments = set_random_states(load_tensors(path), self.device, path)
             load_moments(self.optimizer, weights_of(self.model), moments, path)
         except BadRun as error:
             raise BadRun(

@@ -15,7 +15,7 @@ COUNT = 900  # seconds
 TRAINING = {"vocabulary": "1000", "batch_tokens": "1000", "P_drop": "0", "seconds": "60"}
 PAIRS, LINES = 20_000, 3_000
 GROWTH = 64 * 2**20  # bytes that the second half may take more than the first: caches that fill
-RECOVERED = 5.0  # seconds
+RECOVERED = 10.0  # seconds; the queue alone may hold four (`--wait`)
 KEPT = 0.8  # of what it can take
 
 

@@ -141,6 +141,7 @@ def _become(request: dict[str, Any], *ours: IO[str]) -> NoReturn:
         sys.argv = ["transduce", *request["arguments"]]
         main()
     except SystemExit as end:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a real command would have ended here
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()

@@ -54,6 +54,7 @@ class Ours:
     def __init__(self, config: RunConfig, corpus: Path, device: str, run: Path) -> None:
         self.device = device
         run.mkdir()
+        config.save(run)  # which makes the folder a run
         self.trainer = Trainer(run, config, open_corpus(corpus), torch.device(device), Silent())
         self.parameters = sum(p.numel() for p in weights_of(self.trainer.model).values())
         self.precision = self.trainer.engine.precision

@@ -12,6 +12,7 @@ out that may not are searched again with their own limit, and if need be without
 
 import collections
 import copy
+import errno
 import math
 import os
 import tempfile
@@ -76,14 +77,17 @@ class CTranslate2Engine:
         self.number = {name: number for number, name in enumerate(codec.target.names)}
         self.forbidden = frozenset(codec.target.forbidden())
         self.suppressed = [[codec.target.names[number]] for number in self.forbidden]
-        self.translator = library().Translator(
-            os.fsencode(folder),  # a name need not be text
-            device="cpu",
-            compute_type="float32" if quantize == "none" else quantize,
-            inter_threads=self.workers,
-            intra_threads=1,
-            max_queued_batches=-1,  # it is we who wait
-        )
+        try:
+            self.translator = library().Translator(
+                os.fsencode(folder),  # a name need not be text
+                device="cpu",
+                compute_type="float32" if quantize == "none" else quantize,
+                inter_threads=self.workers,
+                intra_threads=1,
+                max_queued_batches=-1,  # it is we who wait
+            )
+        except RuntimeError as error:  # so it tells that a file is gone
+            raise OSError(errno.EIO, str(error), str(folder)) from None
 
     @classmethod
     def load(cls, run: Path, config: RunConfig, codec: Codec, quantize: str = "none") -> Self:

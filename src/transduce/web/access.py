@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transduce.web.clients import trusted
 from transduce.web.keys import VARIABLE, Keys, read_keys
-from transduce.web.sites import Names, names_of, origins_of
+from transduce.web.sites import EVERY, Names, names_of, origins_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +45,8 @@ class Access:
                 "warning: whoever can reach this machine can use this: "
                 f"--key-file or {VARIABLE} sets a key"
             )
+        if EVERY in hosts:
+            say("warning: pages of other sites can reach this by a name that they lead here")
         if log_texts:
             say("warning: the texts of all clients are written to this log")
         return cls(

@@ -75,16 +75,19 @@ def create_app(
     _add_translation(app, service)
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service)
-    app.include_router(runs.router(watched))
+    of_runs = runs.router(watched)
+    app.include_router(of_runs)
     _add_state(app, measures)
     _add_pages(app, has_models=bool(served))
-    _guard(app, measures, limits, access)
+    known = {route.path for route in (*app.routes, *of_runs.routes) if hasattr(route, "path")}
+    _guard(app, known, measures, limits, access)
     return app
 
 
-def _guard(app: FastAPI, measures: Measures, limits: Limits, access: Access) -> None:
+def _guard(
+    app: FastAPI, known: Collection[str], measures: Measures, limits: Limits, access: Access
+) -> None:
     """Answer what goes wrong, and stand before everything."""
-    known = {route.path for route in app.routes if hasattr(route, "path")}
     answers = {route.path: route for route in app.routes if isinstance(route, APIRoute)}
     posts = {
         path: route.endpoint for path, route in answers.items() if "POST" in (route.methods or ())
@@ -96,7 +99,7 @@ def _guard(app: FastAPI, measures: Measures, limits: Limits, access: Access) -> 
         Guard,
         measures=measures,
         known=known,
-        free=known - answers.keys(),  # the pages, which ask for the key, and the description
+        free={"/", "/openapi.json", *dict(pages.files())},  # pages ask for the key themselves
         posts=posts,
         limits=limits,
         access=access,

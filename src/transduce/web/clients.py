@@ -118,8 +118,8 @@ class Clients:
                 break  # nobody vouches for what stands before it
             found = str(address)
             if found not in self.proxies:
-                break
-        return group(found)
+                return group(found)
+        return UNKNOWN  # a proxy that does not say for whom it asks
 
     def let_in(self, address: str, key: bytes | None, *, free: bool) -> Client:
         """Return the client of an address or of its key, with one request more; or refuse it."""

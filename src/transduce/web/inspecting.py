@@ -105,8 +105,6 @@ class Inspections:
         try:
             # Whoever leaves meanwhile must not stop the loading.
             return await asyncio.shield(asyncio.wrap_future(self._loaded[served.name]))
-        except TransduceError as error:
-            raise Problem(503, f"{served.name} cannot be looked into: {error}") from None
         except Exception as error:
             logger.error("torch could not load %s", served.name, exc_info=error)
             raise Problem(

@@ -44,7 +44,9 @@ def json_response(
 ) -> Response:
     """Return JSON, in UTF-8 and without spaces."""
     content = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(content, status, headers, media_type="application/json")
+    # Half of a character, as a settings file may hold, is no text that can be sent.
+    encoded = content.encode("utf-8", "replace")
+    return Response(encoded, status, headers, media_type="application/json")
 
 
 def in_words(error: ValidationError, model: type[BaseModel]) -> str:

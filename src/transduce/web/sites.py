@@ -44,7 +44,11 @@ def names_of(listening: socket.socket, host: str, allowed: Iterable[str] = ()) -
     local = ipaddress.ip_address(address).is_loopback
     if not local:
         known.add(socket.gethostname())
-    known |= {one.rpartition("//")[2].rstrip("/") for one in allowed}
+    for one in allowed:
+        name = _without_port(one.rpartition("//")[2].rstrip("/").lower())
+        if not name or "/" in name:
+            raise BadInput(f"--allow-host {one}: expected a name such as mt.example.org")
+        known.add(name)
     return Names(frozenset(one.lower() for one in known), addresses=not local)
 
 
