@@ -184,6 +184,7 @@ def test_half_a_surrogate_pair_is_refused(codec: Codec) -> None:
         {"names": ["a", "b"]},
         {"pieces": []},
         {"pieces": [["a"]]},
+        {"pieces": [["a", 10**400, 1]]},
         {"charsmap": "?"},
         {"charsmap": "AAD/AA=="},
         {"names": None},

@@ -205,7 +205,7 @@ class SentencePiece:
                 prefix=value["prefix"],
                 squeeze=value["squeeze"],
             )
-        except (KeyError, TypeError, ValueError, AttributeError, binascii.Error) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, binascii.Error, OverflowError) as error:
             raise ValueError(f"it holds no pieces of SentencePiece ({error})") from None
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
