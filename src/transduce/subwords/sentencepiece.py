@@ -13,7 +13,6 @@ cut a text are equally likely ("oo o" and "o oo"), they may choose differently.
 """
 
 import base64
-import binascii
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -205,7 +204,7 @@ class SentencePiece:
                 prefix=value["prefix"],
                 squeeze=value["squeeze"],
             )
-        except (KeyError, TypeError, ValueError, AttributeError, binascii.Error, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ValueError(f"it holds no pieces of SentencePiece ({error})") from None
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
