@@ -229,17 +229,22 @@ def last_checkpoint(run: Path) -> Checkpoint | None:
 def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
     """Return the file of the weights that translate, and in words which these are.
 
-    A run that has never ended has no model.safetensors yet: its newest checkpoint is taken.
+    A run that has never ended has no model.safetensors yet: its newest checkpoint is taken. For one
+    that has lost it that would be another model.
     """
     if (run / MODEL).exists():
         return config.own(run, MODEL), config.weights
+    if (run / "result.json").exists():
+        raise BadRun(
+            f"{run} has no weights: `transduce paper` deletes those of what is finished unless "
+            "--keep-weights is given"
+        )
+    if MODEL in config.owns:
+        raise BadRun(
+            f"{run / MODEL} is missing: put it back, or make it anew with `transduce average {run}`"
+        )
     newest = last_checkpoint(run)
     if newest is None:
-        if (run / "result.json").exists():
-            raise BadRun(
-                f"{run} has no weights: `transduce paper` deletes those of what is finished unless "
-                "--keep-weights is given"
-            )
         raise BadRun(f"{run} has no weights yet: train it further with `transduce train`")
     words = f"step {newest.step:,} of a run that has not ended"
     return newest.own(WEIGHTS), words

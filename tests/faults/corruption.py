@@ -249,6 +249,8 @@ def info(world: World) -> Record:
     told = command("info", run)
     if told.status == 1:
         raise BadRun(told.stderr)
+    if ": missing" in told.stdout:  # so it says of weights
+        raise BadRun(f"{run / 'model.safetensors'} is missing")
     if told.status:
         raise RuntimeError(told.stderr)
     return {"told": told.stdout}

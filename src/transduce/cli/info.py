@@ -66,13 +66,15 @@ def info(
 def gather(run: Path) -> dict[str, Any]:
     """Collect the facts of a run."""
     from transduce.errors import BadRun
-    from transduce.folder import RunConfig, checkpoints, count_numbers, weights_file
+    from transduce.folder import MODEL, RunConfig, checkpoints, count_numbers, weights_file
 
     config = RunConfig.load(run)
     try:
         path, weights = weights_file(run, config)
         parameters = count_numbers(path)
     except BadRun:
+        if (run / MODEL).exists():  # damaged, or of another run than its settings
+            raise
         from transduce.architecture import count_parameters
 
         weights = config.weights if config.weights == "none yet" else f"{config.weights}: missing"
