@@ -314,6 +314,22 @@ def test_after_a_damaged_checkpoint_is_deleted_training_goes_on_from_the_one_bef
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        '{"step": 3, "loss": 1.5, "qerplexity": 4.5, "target_tokens_per_second": 1}',
+        '{"step": 3, "loss": "1.5", "perplexity": 4.5, "target_tokens_per_second": 1}',
+        '{"step": 3, "valid_loss": null}',
+        '{"step": 3, "valid_loss": NaN}',
+    ],
+)
+def test_a_damaged_record_is_not_told(line: str, cli: CommandLine, own_run: Path) -> None:
+    before = cli("info", own_run)
+    with (own_run / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+    assert cli("info", own_run) == before
+
+
+@pytest.mark.parametrize(
     "name", ["subwords.json", "checkpoints/step-0000020/weights.safetensors", "model.safetensors"]
 )
 def test_a_missing_file_is_named(

@@ -16,6 +16,8 @@ transduce info runs/en-de
 transduce info runs/en-de --json
 """
 
+SHOWN = {"step", "loss", "perplexity", "target_tokens_per_second"}  # of a record of training
+
 
 def info(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
@@ -90,7 +92,7 @@ def gather(run: Path) -> dict[str, Any]:
         "origin": dataclasses.asdict(config.origin) if config.origin else None,
         "weights": weights,
         "checkpoints": [one.step for one in checkpoints(run)],
-        "last": next((one for one in reversed(metrics) if "loss" in one), None),
+        "last": next((one for one in reversed(metrics) if one.keys() >= SHOWN), None),
         "validation": next((one for one in reversed(metrics) if "valid_loss" in one), None),
         "versions": dict(config.versions),
         "model": config.model.to_json(),
@@ -104,8 +106,14 @@ def _metrics(path: Path) -> list[dict[str, Any]]:
         return []
     found = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with contextlib.suppress(ValueError):  # a line that a kill cut short
+        with contextlib.suppress(ValueError, RecursionError):  # a line that a kill cut short
             entry = json_module.loads(line)
-            if isinstance(entry, dict):
+            if isinstance(entry, dict) and all(map(_is_number, entry.values())):
                 found.append(entry)
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return (
+        type(value) in (int, float) and abs(value) < 1e300
+    )  # what a damaged line holds may not be
