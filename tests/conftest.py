@@ -43,6 +43,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, and hands on too
 torch.set_num_threads(1)  # what is tiny is slower on many threads, and bits follow their number
 
+
+@pytest.fixture(autouse=True)
+def signals_kept() -> Iterator[None]:
+    """Have each test find signals as the first did: training that ends lets none disturb it."""
+    kept = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for one, handler in kept.items():
+        signal.signal(one, handler)
+
+
 # The smallest model that is still a Transformer, trained for a fraction of a second.
 TINY = {
     "N": "1",

@@ -117,6 +117,6 @@ def test_each_promise_that_is_broken_is_counted_as_such() -> None:
     assert broken(measured(load={"answers": failed})) == ["overload-shed"]
     assert broken(measured(load={"late": 300})) == ["overload-limit"]
     assert broken(measured(recovery=None)) == ["overload-recovery"]
-    assert broken(measured(recovery=6.0)) == ["overload-recovery"]
+    assert broken(measured(recovery=trial.RECOVERED + 1)) == ["overload-recovery"]
     grown = Memory((0.0, 1.0, 2.0), (2**28, 2**28, 2**29))
     assert broken(measured(memory=grown)) == ["overload-memory"]
