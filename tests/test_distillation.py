@@ -339,7 +339,7 @@ def test_text_that_cannot_be_used_is_refused_before_anything_is_translated(
 def test_a_teacher_without_weights_is_refused(own_run: Path, text: Path, tmp_path: Path) -> None:
     (own_run / "model.safetensors").unlink()
     shutil.rmtree(own_run / "checkpoints")
-    with pytest.raises(BadRun, match="has no weights yet"):
+    with pytest.raises(BadRun, match=r"model\.safetensors is missing: put it back"):
         run(own_run, text, tmp_path / "run")
     with pytest.raises(BadRun, match="there is no run folder"):
         run(tmp_path / "nobody", text, tmp_path / "run")
