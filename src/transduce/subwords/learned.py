@@ -231,7 +231,12 @@ def _model(kind: Kind, stored: dict[str, Any], cache: int) -> models.Model:
     """Make the model anew of what was learned, with settings that the library does not store."""
     if kind == "bpe":
         merges = [(left, right) for left, right in stored["merges"]]
-        return models.BPE(vocab=stored["vocab"], merges=merges, cache_capacity=cache)
+        try:
+            return models.BPE(vocab=stored["vocab"], merges=merges, cache_capacity=cache)
+        except BaseException as error:  # so the library tells of hostile merges
+            if type(error).__name__ != "PanicException":
+                raise
+            raise ValueError(f"its merges cannot be used ({error})") from None
     return models.WordPiece(
         vocab=stored["vocab"],
         unk_token=SPECIAL[UNK],
