@@ -83,9 +83,11 @@ def test_a_step_waits_for_nothing_on_the_device(trainer: Trainer) -> None:
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        trainer.update()
+        trainer.update()  # waiting would raise
     finally:
         torch.cuda.set_sync_debug_mode(before)
+    assert trainer.state.step == 3
+    assert trainer.engine.refused.item() == 0
 
 
 def test_weights_that_are_no_numbers_end_the_run_and_are_not_saved(
