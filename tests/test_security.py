@@ -167,12 +167,13 @@ def test_a_hostile_file_is_refused_in_little_memory_and_time(
 def test_loading_a_model_runs_no_module_that_lies_beside_it(
     own_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Translator.load(own_run)("a dog")
+    engines = ("torch", "ctranslate2")
+    before = [Translator.load(own_run, engine=engine)("a dog") for engine in engines]
     for name in ("model", "sitecustomize", "tokenizer", "modeling_marian"):
         (own_run / f"{name}.py").write_text("raise SystemExit('it has run')")
     monkeypatch.chdir(own_run)
-    for engine in ("torch", "ctranslate2"):
-        assert Translator.load(own_run, engine=engine)("a dog") == before
+    after = [Translator.load(own_run, engine=engine)("a dog") for engine in engines]
+    assert after == before
 
 
 def test_loading_writes_nothing_outside_of_the_run(own_run: Path, tmp_path: Path) -> None:
