@@ -57,6 +57,7 @@ ORDER = [
     "heartbeat",
     "processes",
     "plan",
+    "extension",
     "state",
     "log",
     "feed",
@@ -69,6 +70,7 @@ ORDER = [
     "export",
     "engines",
     "translator",
+    "recipes",
     "parsing",
     "distillation",
     "importing",
@@ -228,7 +230,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     "command",
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
-        *("demo", "watch", "export", "import", "look"),
+        *("demo", "watch", "export", "import", "look", "recipes"),
         *("paper table1", "paper figures", "paper scaling", "paper positions", "paper smoothing"),
     ],
 )

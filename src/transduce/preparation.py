@@ -22,7 +22,7 @@ import contextlib
 import functools
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,14 @@ from transduce.errors import BadInput, BadRun
 from transduce.files import replacing_folder, sha256, write_sealed
 from transduce.inputs import InputFile, InputText, Pair
 from transduce.progress import Progress, Silent
-from transduce.subwords import Codec, Subwords, default_vocabulary
+from transduce.subwords import Codec, Subwords, default_vocabulary, extended
 
 HELD_OUT_MOST = 2_000
 # Subwords are learned on a random sample of about this size. Europarl's 180 million characters in
 # whole gave subwords that write held-out text with 0.01% fewer tokens.
 LEARN_CHARACTERS = 100_000_000
+
+Sample = Callable[[tuple[int, ...]], Iterator[str]]  # lines of one side, or of both
 
 
 def prepare(
@@ -73,6 +75,8 @@ def prepare(
     train: TrainConfig,
     max_len: int,
     codec: Codec | None = None,
+    more: int = 0,
+    base: str | None = None,
     anew: bool = True,
     progress: Progress | None = None,
 ) -> Corpus:
@@ -80,10 +84,13 @@ def prepare(
 
     A corpus that is there already is used if its inputs and settings are these. If not, it is made
     `anew`, or refused where a run has begun to learn from it. Subwords are learned unless a `codec`
-    is given.
+    is given; with `more`, so many are added to it, and `base` is the hash of what they are added to
+    if the codec has them already.
     """
     progress = progress or Silent()
     settings = _settings(codec, train, max_len, languages, drawn=valid is None)
+    if codec and more:
+        settings |= {"codec": base or codec.sha256, "more": more}
     _require_ours(folder)
     with contextlib.ExitStack() as stack:
         text = InputText.of(source, target, folder, stack)
@@ -100,21 +107,16 @@ def prepare(
         before = [file.facts() for file in files]
         with replacing_folder(folder, (MANIFEST, SUBWORDS, *TOKEN_FILES)) as beside:
             codec, counts, counts_valid = _build(
-                text, given, beside, codec=codec, train=train, max_len=max_len, progress=progress
+                *(text, given, beside),
+                codec=codec,
+                more=more,
+                train=train,
+                max_len=max_len,
+                progress=progress,
             )
             if [file.facts() for file in files] != before:
                 raise BadInput(f"{text.name} changed while it was being read: run this again")
-            manifest = Manifest(
-                languages=languages,
-                vocabulary=(len(codec.source), len(codec.target)),
-                token_type=token_type_of(codec),
-                train=counts,
-                valid=counts_valid,
-                settings=settings,
-                inputs=[file.describe() for file in files],
-                files=_hashes(beside),
-                versions={"tokenizers": tokenizers.__version__, "numpy": np.__version__},
-            )
+            manifest = _manifest(beside, codec, counts, counts_valid, languages, settings, files)
             write_sealed(beside / MANIFEST, manifest.to_json())
     progress.say(f"train: {counts}")
     progress.say(f"valid: {counts_valid}" + ("" if valid else ", held out of the same text"))
@@ -142,12 +144,30 @@ def _settings(
     }
 
 
-def _hashes(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the size and the hash of each file that a manifest tells of."""
-    return {
-        name: {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
-        for name in (SUBWORDS, *TOKEN_FILES)
-    }
+def _manifest(
+    folder: Path,
+    codec: Codec,
+    train: Counts,
+    valid: Counts,
+    languages: tuple[str, str],
+    settings: dict[str, Any],
+    files: list[InputFile],
+) -> Manifest:
+    """Tell what a folder that was filled holds, and what it was made of."""
+    return Manifest(
+        languages=languages,
+        vocabulary=(len(codec.source), len(codec.target)),
+        token_type=token_type_of(codec),
+        train=train,
+        valid=valid,
+        settings=settings,
+        inputs=[file.describe() for file in files],
+        files={
+            name: {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
+            for name in (SUBWORDS, *TOKEN_FILES)
+        },
+        versions={"tokenizers": tokenizers.__version__, "numpy": np.__version__},
+    )
 
 
 def _require_ours(folder: Path) -> None:
@@ -189,6 +209,7 @@ def _build(
     folder: Path,
     *,
     codec: Codec | None,
+    more: int,
     train: TrainConfig,
     max_len: int,
     progress: Progress,
@@ -203,9 +224,12 @@ def _build(
             f"{text.name} has {scan.usable:,} pairs that are not blank: expected at least "
             + ("1 to train on" if given else "2, for one is held out; or give validation text")
         )
-    if codec is None:
+    if codec is None or more:
         drawn = {key_of(*pair) for pair in scan.candidates[:wanted]}
-        codec = _learn(text, scan, drawn, train, progress)
+        sample = functools.partial(_sample, text, scan, drawn, progress)
+        codec = _extend(codec, more, sample) if codec else _learn(scan, sample, train)
+        sizes = f"{len(codec.source):,}" + ("" if codec.joint else f" and {len(codec.target):,}")
+        progress.say(f"{'extended to' if more else 'learned'} {sizes} subwords")
     codec.save(folder / SUBWORDS)
     write = functools.partial(write_part, codec=codec, rules=rules, folder=folder)
     if given:
@@ -258,30 +282,42 @@ def _scan(text: InputText, seed: int, progress: Progress) -> _Scan:
     return _Scan(read, usable, (left, right), list(different.values()))
 
 
-def _learn(
-    text: InputText, scan: _Scan, left_out: set[str], train: TrainConfig, progress: Progress
-) -> Codec:
-    """Learn the subwords of a text, of both sides together or of each."""
+def _sample(
+    text: InputText, scan: _Scan, left_out: set[str], progress: Progress, sides: tuple[int, ...]
+) -> Iterator[str]:
+    """Yield lines to learn subwords from, of one side or of both."""
+    chance = random.Random(0)  # not the run's seed: all runs on a text share their subwords
+    share = LEARN_CHARACTERS / sum(scan.characters[side] for side in sides)
+    with progress.track("learning subwords", scan.read, "pairs") as advance:
+        for pair in usable(text.pairs(advance), left_out, dict.fromkeys(REASONS, 0)):
+            if chance.random() < share:
+                yield from (pair[side] for side in sides)
 
-    def lines(sides: tuple[int, ...]) -> Iterator[str]:
-        chance = random.Random(0)  # not the run's seed: all runs on a text share their subwords
-        share = LEARN_CHARACTERS / sum(scan.characters[side] for side in sides)
-        with progress.track("learning subwords", scan.read, "pairs") as advance:
-            for pair in usable(text.pairs(advance), left_out, dict.fromkeys(REASONS, 0)):
-                if chance.random() < share:
-                    yield from (pair[side] for side in sides)
+
+def _learn(scan: _Scan, sample: Sample, train: TrainConfig) -> Codec:
+    """Learn the subwords of a text, of both sides together or of each."""
 
     def learned(*sides: int) -> Subwords:
         characters = sum(scan.characters[side] for side in sides)
         size = train.vocabulary or default_vocabulary(characters)
         assert train.subwords != "sentencepiece"  # which comes with imported models only
-        return Subwords.learn(lines(sides), size, train.subwords)
+        return Subwords.learn(sample(sides), size, train.subwords)
 
     source = learned(0, 1) if train.joint else learned(0)
-    codec = Codec(source, source if train.joint else learned(1))
-    sizes = f"{len(codec.source):,}" + ("" if codec.joint else f" and {len(codec.target):,}")
-    progress.say(f"learned {sizes} subwords")
-    return codec
+    return Codec(source, source if train.joint else learned(1))
+
+
+def _extend(codec: Codec, more: int, sample: Sample) -> Codec:
+    """Add the subwords of a text to those that there are, of both sides together or of each."""
+    old = codec.source, codec.target
+
+    def longer(side: int, *sides: int) -> Subwords:
+        own = old[side]
+        assert isinstance(own, Subwords)  # `require_extensible` has seen to it
+        return extended(own, sample(sides), more)
+
+    source = longer(0, 0, 1) if codec.joint else longer(0, 0)
+    return Codec(source, source if codec.joint else longer(1, 1))
 
 
 def _held_out(candidates: list[Pair], wanted: int, codec: Codec, rules: Rules) -> list[Pair]:

@@ -15,6 +15,7 @@ from transduce.checkpoint import (
 )
 from transduce.config import SearchConfig
 from transduce.corpus import Corpus, open_corpus
+from transduce.extension import added, grown
 from transduce.files import remove_leftovers
 from transduce.folder import (
     LEXICON,
@@ -77,7 +78,7 @@ class Wanted:
         if not self.goes_on:
             settled(chosen, self.settings, self.basis)
             if self.basis:
-                self.basis.origin  # noqa: B018  (a run without weights or subwords is refused)
+                self.basis.check()
 
 
 def train(
@@ -89,6 +90,7 @@ def train(
     start: str | Path | None = None,
     subwords_of: str | Path | None = None,
     codec: Codec | None = None,
+    extend_vocabulary: int = 0,
     search: SearchConfig | None = None,
     task: Task = "translation",
     valid: tuple[str | Path, str | Path | None] | None = None,
@@ -108,13 +110,14 @@ def train(
     and the machine.
 
     With `start`, a trained run, it begins with that run's weights, model, subwords and languages,
-    and a preset chooses the training alone; with `subwords_of`, it takes that run's subwords; with
-    `codec`, those. `search` is how it will be searched, `task` what it does.
+    and a preset chooses the training alone; `extend_vocabulary` adds so many subwords of the new
+    text. With `subwords_of`, it takes that run's subwords; with `codec`, those. `search` is how it
+    will be searched, `task` what it does.
     """
     wanted = Wanted(
         run=Path(out),
         corpus=None if corpus is None else Path(corpus),
-        basis=basis_of(start, subwords_of),
+        basis=basis_of(start, subwords_of, extend_vocabulary),
         codec=codec,
         search=search,
         task=task,
@@ -166,11 +169,13 @@ def begin_or_go_on(
         config = continued(run, wanted.preset, wanted.settings, on, told, basis, wanted.task)
         prune(run, config.train.keep)  # which a kill may have kept from being done
         codec = Codec.load(config.own(run, SUBWORDS)) if config.origin else wanted.codec
+        more = added(wanted.kept, run, basis)
         known = config.languages if config.origin and config.origin.weights else None
     else:
         model, recipe = settled(find_preset(wanted.preset or "base"), wanted.settings, basis)
         config = RunConfig(model=model, train=recipe)
         codec = basis.codec if basis else wanted.codec
+        more = basis.more if basis else 0
         known = basis.config.languages if basis and basis.weights else None
     given = texts()
     tokens = prepare(
@@ -182,6 +187,8 @@ def begin_or_go_on(
         train=config.train,
         max_len=config.model.max_len,
         codec=codec,
+        more=more,
+        base=config.origin.subwords if config.origin else None,
         anew=not goes_on and (wanted.corpus is None or not wanted.kept.exists()),
         progress=told,
     )
@@ -199,5 +206,8 @@ def _begun(wanted: Wanted, tokens: Corpus, on: torch.device, told: Progress) -> 
     config = dataclasses.replace(config, task=wanted.task, search=wanted.search or config.search)
     tokens.codec.save(run / SUBWORDS)
     if basis and basis.weights:
-        save_tensors(run / START, load_tensors(basis.path))
+        tensors = load_tensors(basis.path)
+        if basis.more:
+            tensors = grown(tensors, basis.codec, tokens.codec, told)
+        save_tensors(run / START, tensors)
     return identified(config, tokens).owning(run, SUBWORDS, START, LEXICON)
