@@ -12,16 +12,10 @@ from transduce.plan import Start
 from transduce.progress import Progress
 from transduce.subwords import Codec, Coder, Subwords, made_of
 
-# The weights that have a row for each subword, and of which side; where matrices are tied only the
-# first of their names is there.
-OF_SOURCE, OF_TARGET = (
-    ("source_embedding.matrix",),
-    (
-        "target_embedding.matrix",
-        "output",
-        "logits_bias",
-    ),
-)
+# The weights that have a row for each subword, and of which side; of matrices that are tied only
+# one name is there.
+OF_SOURCE = ("source_embedding.matrix",)
+OF_TARGET = ("target_embedding.matrix", "output", "logits_bias")
 
 
 def grown(

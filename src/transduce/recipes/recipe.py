@@ -104,8 +104,10 @@ def read(path: Path) -> Recipe:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        hint = did_you_mean(path.name.removesuffix(ENDING), names())
-        raise BadInput(f"there is no recipe {path}.{hint}") from None
+        raise BadInput(
+            f"there is no file {path}: expected a recipe; `transduce recipes` lists those that "
+            "come along, which have names without an ending"
+        ) from None
     except UnicodeDecodeError:
         raise BadInput(f"{path} is no recipe: expected text in UTF-8") from None
     return parse(text, str(path), path.parent)
