@@ -77,7 +77,7 @@ def test_a_merge_that_gives_a_piece_that_there_is_already_is_left_out() -> None:
         stored["model"]["vocab"][left + right] = len(stored["model"]["vocab"])
     old = Subwords.from_json(stored)
     assert old.pieces(old.encode("abcd")) == [" ", "ab", "c", "d"]
-    new = extended(old, ["abcd abcx"] * 9, 12)
+    new = extended(old, ["xabcd yabcd zabcx"] * 9, 12)
     merges = [(left, right) for left, right in new.to_json()["model"]["merges"]]
     assert ("ab", "c") not in merges
     assert len(merges) == len(new) - 4 - 256
