@@ -51,6 +51,7 @@ ExtendVocabulary = Annotated[
         rich_help_panel=BEGINNING,
         metavar="N",
         min=0,
+        show_default=False,
         help="With --from: learn N more subwords on the new text; those that there are stay.",
     ),
 ]
