@@ -321,3 +321,14 @@ def test_processes_but_for_the_first_neither_fetch_nor_evaluate(
     found = following.follow(recipe.read(file), file.parent / "run", Asked(), progress=progress)
     assert found is None
     assert not said
+
+
+def test_a_run_whose_data_could_not_be_fetched_begins_by_the_same_command(
+    file: Path, cli: CommandLine
+) -> None:
+    (file.parent / "train.en").rename(file.parent / "away.en")
+    command = ("train", "--recipe", file, "--out", file.parent / "run", "--device", "cpu")
+    assert "train.en" in cli(*command).error
+    assert not (file.parent / "run" / "config.json").exists()
+    (file.parent / "away.en").rename(file.parent / "train.en")
+    assert cli(*command).status == 0
