@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from transduce import encoding
 from transduce import preparation as module
 from transduce.config import TrainConfig
 from transduce.corpus import (
@@ -168,7 +169,7 @@ def test_where_batches_end_does_not_matter(
     pairs, folder = made
     text = write_tsv(tmp_path / "text.tsv", pairs)
     for name, value in (("BATCH_PAIRS", 7), ("BATCH_CHARACTERS", 100)):
-        monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(encoding, name, value)
         make(text, tmp_path / name)
         for file in (SUBWORDS, *TOKEN_FILES):
             assert (tmp_path / name / file).read_bytes() == (folder / file).read_bytes()
@@ -262,8 +263,8 @@ def test_twins_of_held_out_pairs_are_dropped_and_counted(tmp_path: Path) -> None
     }
     assert (len(corpus.valid), len(corpus.train), counts.read) == (1, 27, 29)
     (held_out,) = decoded(corpus.valid, corpus.codec)
-    key = module._key(*held_out)
-    assert all(module._key(*pair) != key for pair in decoded(corpus.train, corpus.codec))
+    key = encoding.key_of(*held_out)
+    assert all(encoding.key_of(*pair) != key for pair in decoded(corpus.train, corpus.codec))
 
 
 def test_subwords_are_not_learned_from_what_is_held_out(tmp_path: Path) -> None:
@@ -390,10 +391,11 @@ def test_tokens_are_as_wide_as_the_vocabulary_needs(
             return self.size
 
     few, many = Sized(1 << 16), Sized((1 << 16) + 1)
-    assert module._token_type(Codec(few, few)) == "<u2"  # type: ignore[arg-type]
-    assert module._token_type(Codec(few, many)) == "<u4"  # type: ignore[arg-type]
+    assert encoding.token_type_of(Codec(few, few)) == "<u2"  # type: ignore[arg-type]
+    assert encoding.token_type_of(Codec(few, many)) == "<u4"  # type: ignore[arg-type]
     token_type = "<u4" if wide else "<u2"
-    monkeypatch.setattr(module, "_token_type", lambda _: token_type)
+    for one in (encoding, module):
+        monkeypatch.setattr(one, "token_type_of", lambda _: token_type)
     pairs = some_pairs(20)
     corpus = make(write_tsv(tmp_path / "text.tsv", pairs), tmp_path / "corpus")
     assert corpus.train.source.tokens.dtype == np.dtype(token_type)
@@ -683,7 +685,7 @@ def test_pipes_can_be_prepared(tmp_path: Path) -> None:
 
 
 def test_progress_reaches_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BATCH_PAIRS", 7)
+    monkeypatch.setattr(encoding, "BATCH_PAIRS", 7)
     text = write_tsv(tmp_path / "text.tsv", some_pairs(30))
     listener = Listener()
     make(text, tmp_path / "corpus", progress=listener)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import COMMAND, TINY, CommandLine, environment, options, snapshot
 
-from transduce import preparation
+from transduce import encoding
 
 Files = tuple[Path, Path]
 SETTINGS = TINY | {"steps": "10", "validate_every": "5", "P_drop": "0.1"}
@@ -105,7 +105,7 @@ def test_a_corpus_is_the_same_bytes_in_whatever_portions_it_is_read(
     cli: CommandLine,
 ) -> None:
     """And with as many threads as tokenizers likes."""
-    monkeypatch.setattr(preparation, "BATCH_PAIRS", 7)
+    monkeypatch.setattr(encoding, "BATCH_PAIRS", 7)
     monkeypatch.setenv("RAYON_NUM_THREADS", "3")
     out = tmp_path / "run"
     result = cli(

@@ -211,7 +211,7 @@ def locked(run: Path) -> Iterator[None]:
         # What there is before a run has its config.json.
         ours = (
             *("corpus", "subwords.json", "start.safetensors", "distilled"),
-            *("trees", "lexicon.json"),
+            *("trees", "lexicon.json", "recipe.toml"),
         )
         foreign = [
             path.name

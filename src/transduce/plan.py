@@ -21,7 +21,7 @@ from transduce.machine import cores
 from transduce.presets import Preset
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, duration
-from transduce.subwords import Codec
+from transduce.subwords import Codec, require_extensible
 
 GENTLY = 0.3  # of the learning rate, where a run begins with a trained model
 # What may change when a run goes on; anything else would make another model of it.
@@ -42,11 +42,13 @@ OF_SUBWORDS = ("vocabulary", "joint", "subwords")
 class Start:
     """A trained run that another begins with: its subwords, and its model too if `weights`.
 
+    To its subwords `more` are added, learned from the new text.
     It is read when it is asked for: a run that goes on has all of it in its own folder.
     """
 
     run: Path
     weights: bool = True
+    more: int = 0
 
     @functools.cached_property
     def config(self) -> RunConfig:
@@ -73,6 +75,12 @@ class Start:
             return Origin(run=home, subwords=self.codec.sha256)
         path, words = weights_file(self.run, self.config)
         return Origin(run=home, subwords=self.codec.sha256, weights=words, sha256=sha256(path))
+
+    def check(self) -> None:
+        """Refuse a run without weights or subwords, or with some to which none can be added."""
+        self.origin  # noqa: B018  (reading it is the check)
+        if self.more:
+            require_extensible(self.codec, str(self.run))
 
     def require(self, run: Path, origin: Origin | None) -> None:
         """Refuse to go on with a run that was begun with something else."""
@@ -125,10 +133,11 @@ def begun(
     """Choose what was not set from the data and the machine, and say what was chosen."""
     name = preset or choose_preset(len(corpus.train), device)
     model, recipe = settled(find_preset(name), settings, start)
-    if not (start and start.weights):
-        tie = model.tie if corpus.codec.joint or "tie" in settings else "decoder"
+    taken = start is not None and start.weights
+    if not (taken or corpus.codec.joint or "tie" in settings):
+        model = model.replace(tie="decoder")
+    if not taken or (start and start.more):
         model = model.replace(
-            tie=tie,
             source_vocabulary=len(corpus.codec.source),
             target_vocabulary=len(corpus.codec.target),
         )
@@ -243,12 +252,21 @@ def languages_of(
     return known
 
 
-def basis_of(start: str | Path | None, subwords_of: str | Path | None) -> Start | None:
+def basis_of(
+    start: str | Path | None, subwords_of: str | Path | None, more: int = 0
+) -> Start | None:
     """Return the trained run that another begins with, if there is one."""
+    if more < 0:
+        raise BadSetting(f"extend_vocabulary = {more:,}: expected a number of subwords to add")
+    if more and start is None:
+        raise BadSetting(
+            f"extend_vocabulary = {more:,} adds subwords to those of a trained run: name it "
+            "(--from RUN), or set vocabulary for subwords of your own"
+        )
     if start is not None and subwords_of is not None:
         raise BadSetting(f"start has the subwords of {start}: leave subwords_of away")
     given = start if start is not None else subwords_of
-    return None if given is None else Start(Path(given), weights=start is not None)
+    return None if given is None else Start(Path(given), start is not None, more)
 
 
 def choose_preset(pairs: int, device: torch.device) -> str:

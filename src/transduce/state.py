@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from transduce.batches import Place
+from transduce.config import TrainConfig
 from transduce.errors import BadRun
 
 LARGEST = 1e300  # what is beyond it, JSON's integers and NaN among it, is no number of ours
@@ -37,6 +38,17 @@ class State:
     best_hash: str = ""  # of the weights that it left
     worse: int = 0  # validations since the best
     validated: int = 0  # the step of the last validation
+
+    def part_of(self, recipe: TrainConfig) -> float:
+        """Return how much of a run is behind us, 0 to 1."""
+        parts = [0.0]
+        if recipe.steps is not None:
+            parts.append(self.step / recipe.steps)
+        if recipe.seconds is not None:
+            parts.append(self.seconds / recipe.seconds)
+        if recipe.epochs is not None:
+            parts.append(self.epochs / recipe.epochs)
+        return min(1.0, max(parts))
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as a JSON object."""

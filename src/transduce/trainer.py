@@ -14,7 +14,6 @@ from torch.nn.utils import clip_grad_norm_, get_total_norm
 from transduce.architecture import build
 from transduce.batches import Updates
 from transduce.checkpoint import (
-    average_checkpoints,
     load_moments,
     load_tensors,
     load_weights,
@@ -27,6 +26,7 @@ from transduce.checkpoint import (
     set_random_states,
     weights_of,
 )
+from transduce.choice import chosen
 from transduce.corpus import Corpus
 from transduce.engine import Engine
 from transduce.errors import BadRun, Interrupted
@@ -39,7 +39,6 @@ from transduce.folder import (
     WEIGHTS,
     RunConfig,
     checkpoints,
-    hash_of,
     last_checkpoint,
 )
 from transduce.log import Log
@@ -248,15 +247,7 @@ class Trainer:
 
     def part_done(self) -> float:
         """Return how much of the run is behind us, 0 to 1."""
-        state, recipe = self.state, self.recipe
-        parts = [0.0]
-        if recipe.steps is not None:
-            parts.append(state.step / recipe.steps)
-        if recipe.seconds is not None:
-            parts.append(state.seconds / recipe.seconds)
-        if recipe.epochs is not None:
-            parts.append(state.epochs / recipe.epochs)
-        return min(1.0, max(parts))
+        return self.state.part_of(self.recipe)
 
     def out_of_patience(self) -> bool:
         """Tell whether the validation loss has stopped falling."""
@@ -373,16 +364,6 @@ class Trainer:
             ) from None
         self.progress.say(f"going on from step {self.state.step:,} of {self.run}")
 
-    def best(self) -> Path:
-        """Return the file of the weights with the lowest validation loss."""
-        path = self.run / BEST
-        if self.state.best_hash and path.is_file() and hash_of(path) != self.state.best_hash:
-            raise BadRun(
-                f"{path} does not hold the weights of step {self.state.best_step:,}, which were "
-                "the best: train further, or take the mean (--set select=average)"
-            )
-        return path
-
     def begin(self) -> None:
         """Take the weights of the run that this one begins with, if it does with any."""
         origin = self.config.origin
@@ -395,11 +376,7 @@ class Trainer:
         """Write the weights that translate: the mean of the last checkpoints, or the best."""
         recipe = self.recipe
         self.require_folder()
-        if recipe.select == "best":
-            tensors = load_tensors(self.best())
-            words = f"best validation loss, at step {self.state.best_step:,}"
-        else:
-            tensors, words = average_checkpoints(self.run, recipe.average)
+        tensors, words = chosen(self.run, recipe, self.state)
         save_model(self.run, dataclasses.replace(self.config, chosen=self.choice()), tensors, words)
         self.progress.say(
             f"trained {self.state.step:,} steps in {duration(self.state.seconds)}; "

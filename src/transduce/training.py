@@ -2,8 +2,11 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import torch
 
 from transduce.checkpoint import (
     load_tensors,
@@ -11,7 +14,8 @@ from transduce.checkpoint import (
     save_tensors,
 )
 from transduce.config import SearchConfig
-from transduce.corpus import open_corpus
+from transduce.corpus import Corpus, open_corpus
+from transduce.extension import added, grown
 from transduce.files import remove_leftovers
 from transduce.folder import (
     LEXICON,
@@ -26,13 +30,55 @@ from transduce.machine import (
     terminated_as_interrupted,
 )
 from transduce.metrics import require_tensorboard
-from transduce.plan import basis_of, begun, continued, identified, languages_of, settled
+from transduce.plan import Start, basis_of, begun, continued, identified, languages_of, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.processes import together
 from transduce.progress import Progress, Silent
 from transduce.subwords import Codec
 from transduce.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a run learns from and is validated on: two files line by line each, or one TSV."""
+
+    source: str | Path
+    target: str | Path | None = None
+    valid: tuple[str | Path, str | Path | None] | None = None
+    languages: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a run shall be; `train` tells what each means."""
+
+    run: Path
+    corpus: Path | None = None
+    basis: Start | None = None
+    codec: Codec | None = None
+    search: SearchConfig | None = None
+    task: Task = "translation"
+    preset: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> Path:
+        """The folder of the token files."""
+        return self.run / "corpus" if self.corpus is None else self.corpus
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run has begun already."""
+        return (self.run / "config.json").exists()
+
+    def check(self) -> None:
+        """Refuse what is mistyped before anything is written."""
+        chosen = find_preset(self.preset or "base")
+        if not self.goes_on:
+            settled(chosen, self.settings, self.basis)
+            if self.basis:
+                self.basis.check()
 
 
 def train(
@@ -44,6 +90,7 @@ def train(
     start: str | Path | None = None,
     subwords_of: str | Path | None = None,
     codec: Codec | None = None,
+    extend_vocabulary: int = 0,
     search: SearchConfig | None = None,
     task: Task = "translation",
     valid: tuple[str | Path, str | Path | None] | None = None,
@@ -63,68 +110,104 @@ def train(
     and the machine.
 
     With `start`, a trained run, it begins with that run's weights, model, subwords and languages,
-    and a preset chooses the training alone; with `subwords_of`, it takes that run's subwords; with
-    `codec`, those. `search` is how it will be searched, `task` what it does.
+    and a preset chooses the training alone; `extend_vocabulary` adds so many subwords of the new
+    text. With `subwords_of`, it takes that run's subwords; with `codec`, those. `search` is how it
+    will be searched, `task` what it does.
     """
+    wanted = Wanted(
+        run=Path(out),
+        corpus=None if corpus is None else Path(corpus),
+        basis=basis_of(start, subwords_of, extend_vocabulary),
+        codec=codec,
+        search=search,
+        task=task,
+        preset=preset,
+        settings=dict(settings or {}),
+    )
+    texts = Texts(source, target, valid, languages)
+    return train_on(
+        lambda: texts, wanted, device=device, tensorboard=tensorboard, progress=progress
+    )
+
+
+def train_on(
+    texts: Callable[[], Texts],
+    wanted: Wanted,
+    *,
+    device: str = "auto",
+    tensorboard: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Train on texts that the first process alone asks for, once: it may have to fetch them."""
     told = progress or Silent()
-    run, settings = Path(out), dict(settings or {})
-    kept = run / "corpus" if corpus is None else Path(corpus)
-    on = choose_device(device, told.say)
+    run, on = wanted.run, choose_device(device, told.say)
     if tensorboard:
         require_tensorboard()
-    basis = basis_of(start, subwords_of)
-    # What is mistyped is refused before anything is written.
-    chosen = find_preset(preset or "base")
-    if not (run / "config.json").exists():
-        settled(chosen, settings, basis)
-        if basis:
-            basis.origin  # noqa: B018  (a run without weights or subwords is refused)
-
-    def begin_or_go_on() -> RunConfig:
-        remove_leftovers(run)
-        goes_on = (run / "config.json").exists()
-        if goes_on:
-            config = continued(run, preset, settings, on, told, basis, task)
-            prune(run, config.train.keep)  # which a kill may have kept from being done
-            known_codec = Codec.load(config.own(run, SUBWORDS)) if config.origin else codec
-            known = config.languages if config.origin and config.origin.weights else None
-        else:
-            model, recipe = settled(chosen, settings, basis)
-            config = RunConfig(model=model, train=recipe)
-            known_codec = basis.codec if basis else codec
-            known = basis.config.languages if basis and basis.weights else None
-        tokens = prepare(
-            source,
-            target,
-            kept,
-            valid=valid,
-            languages=languages_of(source, target, languages, known, told),
-            train=config.train,
-            max_len=config.model.max_len,
-            codec=known_codec,
-            anew=not goes_on and (corpus is None or not kept.exists()),
-            progress=told,
-        )
-        if not goes_on:
-            config = begun(tokens, preset, settings, on, told, basis)
-            config = dataclasses.replace(config, task=task, search=search or config.search)
-            tokens.codec.save(run / SUBWORDS)
-            if basis and basis.weights:
-                save_tensors(run / START, load_tensors(basis.path))
-            config = identified(config, tokens).owning(run, SUBWORDS, START, LEXICON)
-        config.own(run, SUBWORDS)
-        config.save(run)  # last, for it makes the folder a run
-        return config
-
+    wanted.check()
     with contextlib.ExitStack() as stack:
         processes, on = stack.enter_context(together(on))
         stack.enter_context(terminated_as_interrupted())
         if processes.first:
             stack.enter_context(locked(run))
-        config = processes.from_first(begin_or_go_on)
+        config = processes.from_first(lambda: begin_or_go_on(texts, wanted, on, told))
         if not processes.first:
             told = Silent()
+        corpus = open_corpus(wanted.kept)
         Trainer(
-            run, config, open_corpus(kept), on, told, tensorboard=tensorboard, processes=processes
+            run, config, corpus, on, told, tensorboard=tensorboard, processes=processes
         ).run_to_end()
     return run
+
+
+def begin_or_go_on(
+    texts: Callable[[], Texts], wanted: Wanted, on: torch.device, told: Progress
+) -> RunConfig:
+    """Make the corpus and the folder of a run, or see that they are those that it began with."""
+    run, basis, goes_on = wanted.run, wanted.basis, wanted.goes_on
+    remove_leftovers(run)
+    if goes_on:
+        config = continued(run, wanted.preset, wanted.settings, on, told, basis, wanted.task)
+        prune(run, config.train.keep)  # which a kill may have kept from being done
+        codec = Codec.load(config.own(run, SUBWORDS)) if config.origin else wanted.codec
+        more = added(wanted.kept, run, basis)
+        known = config.languages if config.origin and config.origin.weights else None
+    else:
+        model, recipe = settled(find_preset(wanted.preset or "base"), wanted.settings, basis)
+        config = RunConfig(model=model, train=recipe)
+        codec = basis.codec if basis else wanted.codec
+        more = basis.more if basis else 0
+        known = basis.config.languages if basis and basis.weights else None
+    given = texts()
+    tokens = prepare(
+        given.source,
+        given.target,
+        wanted.kept,
+        valid=given.valid,
+        languages=languages_of(given.source, given.target, given.languages, known, told),
+        train=config.train,
+        max_len=config.model.max_len,
+        codec=codec,
+        more=more,
+        base=config.origin.subwords if config.origin else None,
+        anew=not goes_on and (wanted.corpus is None or not wanted.kept.exists()),
+        progress=told,
+    )
+    if not goes_on:
+        config = _begun(wanted, tokens, on, told)
+    config.own(run, SUBWORDS)
+    config.save(run)  # last, for it makes the folder a run
+    return config
+
+
+def _begun(wanted: Wanted, tokens: Corpus, on: torch.device, told: Progress) -> RunConfig:
+    """Settle what a new run is, and write into its folder what belongs to it."""
+    run, basis = wanted.run, wanted.basis
+    config = begun(tokens, wanted.preset, wanted.settings, on, told, basis)
+    config = dataclasses.replace(config, task=wanted.task, search=wanted.search or config.search)
+    tokens.codec.save(run / SUBWORDS)
+    if basis and basis.weights:
+        tensors = load_tensors(basis.path)
+        if basis.more:
+            tensors = grown(tensors, basis.codec, tokens.codec, told)
+        save_tensors(run / START, tensors)
+    return identified(config, tokens).owning(run, SUBWORDS, START, LEXICON)

@@ -26,6 +26,7 @@ from transduce.cli import (
     paper,
     parse,
     plot,
+    recipes,
     score,
     serve,
     streams,
@@ -52,6 +53,7 @@ COMMANDS = (
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
     app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
+app.add_typer(recipes.app, name="recipes")
 app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
 

@@ -1,12 +1,13 @@
 """`transduce train`."""
 
-import re
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from transduce.cli import training as options
+from transduce.cli.options import Device
 from transduce.errors import BadInput, BadSetting
+from transduce.recipes.recipe import Asked, find, seconds_of
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -17,7 +18,9 @@ transduce train pairs.tsv --out run --valid dev.en dev.de --time 30m
 
 transduce train train.en train.de --out run --preset small --set d_ff=2048 --set P_drop=0.2
 
-transduce train law.en law.de --out runs/law --from runs/en-de
+transduce train law.en law.de --out runs/law --from runs/en-de --extend-vocabulary 500
+
+transduce train --recipe multi30k-en-de --out runs/multi30k
 
 torchrun --nproc-per-node 4 -m transduce train train.en train.de --out run
 
@@ -26,102 +29,118 @@ The same command again goes on where it was stopped.
 
 
 def train(
-    source: Annotated[
-        str, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV; - is stdin.")
-    ],
-    target: Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")] = None,
+    source: options.Source = None,
+    target: options.Target = None,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder.")],
-    from_: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="RUN",
-            help="Begin with the weights, model and subwords of a trained run; a preset then "
-            "chooses the training alone.",
-        ),
-    ] = None,
-    valid: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            help="Validation text, both sides. Default: 1% held out, at most 2,000 pairs."
-        ),
-    ] = None,
-    valid_tsv: Annotated[str | None, typer.Option(help="Validation text, one TSV.")] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="tiny, small, base, big, a fast one (tiny-3-1, small-4-1, base-12-1), a row of "
-            "Table 3, or a baseline (recurrent, convs2s, bytenet; each with -small and -tiny). "
-            "Default: by data and machine."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set any field of the configuration."),
-    ] = None,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOKENS|auto",
-            help="Tokens of an update, a side; auto: the preset's, in as few pieces as fit into "
-            "the GPU's memory.",
-        ),
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Updates to make.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data to make.")] = None,
-    time: Annotated[str | None, typer.Option(help="Time to train: 90s, 30m, 1h30m.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random. Default: 1.")] = None,
-    languages: Annotated[
-        str | None, typer.Option(metavar="en-de", help="Default: from the files' endings.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    deterministic: Annotated[
-        bool,
-        typer.Option(
-            "--deterministic",
-            help="The same bits each time on one GPU, a little slower; a CPU gives them anyway.",
-        ),
-    ] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write TensorBoard's files too.")
-    ] = False,
+    out: options.Out,
+    recipe: options.RecipeName = None,
+    data: options.Data = None,
+    from_: options.From = None,
+    extend_vocabulary: options.ExtendVocabulary = 0,
+    valid: options.Valid = None,
+    valid_tsv: options.ValidTsv = None,
+    preset: options.PresetName = None,
+    set_: options.Set = None,
+    batch: options.Batch = None,
+    steps: options.Steps = None,
+    epochs: options.Epochs = None,
+    time: options.Time = None,
+    seed: options.Seed = None,
+    languages: options.Languages = None,
+    device: Device = "auto",
+    deterministic: options.Deterministic = False,
+    tensorboard: options.Tensorboard = False,
 ) -> None:
-    """Train a translator from two text files, line n translating line n.
+    """Train a translator from two text files, line n translating line n, or by a recipe.
 
     Subwords, model, schedule, averaging and search are the paper's; what is not set is chosen from
     the size of the data and the machine, and said. Ctrl-C saves.
     """
-    from transduce import training
-    from transduce.progress import for_people
-
     settings = parse_settings(set_ or [])
-    for name, value in (("steps", steps), ("epochs", epochs), ("seed", seed)):
-        if value is not None:
-            settings[name] = str(value)
-    if deterministic:
-        settings["deterministic"] = "true"
+    given = {"steps": steps, "epochs": epochs, "seed": seed}
+    settings |= {name: str(value) for name, value in given.items() if value is not None}
+    settings |= {"deterministic": "true"} if deterministic else {}
+    settings |= {"seconds": str(parse_time(time))} if time is not None else {}
     if batch is not None:
         settings |= {"accumulate": "none"} if batch == "auto" else {"batch_tokens": batch}
-    if time is not None:
-        settings["seconds"] = str(parse_time(time))
     if valid and valid_tsv:
         raise BadInput("--valid and --valid-tsv name two validation sets: give one")
-    progress = for_people()
-    run = training.train(
-        source,
-        target,
-        out=out,
+    asked = Asked(
         start=from_,
+        extend_vocabulary=extend_vocabulary,
         valid=(valid_tsv, None) if valid_tsv else valid,
         languages=languages,
         preset=preset,
         settings=settings,
+    )
+    if recipe is not None:
+        if source is not None:
+            raise BadInput(f"{source} and --recipe {recipe} name two texts: give one of them")
+        by_recipe(recipe, out, data, asked, device, tensorboard=tensorboard)
+    elif source is None:
+        raise typer.BadParameter("expected two texts to learn from, or --recipe NAME")
+    elif data is not None:
+        raise BadInput("--data is the folder of a recipe's data: give --recipe too")
+    else:
+        from_texts((source, target), out, asked, device, tensorboard=tensorboard)
+
+
+def from_texts(
+    texts: tuple[str, str | None],
+    out: Path,
+    asked: Asked,
+    device: str,
+    *,
+    tensorboard: bool,
+) -> None:
+    """Train on texts that are there."""
+    from transduce import training
+    from transduce.progress import for_people
+
+    progress = for_people()
+    run = training.train(
+        *texts,
+        out=out,
+        start=asked.start,
+        extend_vocabulary=asked.extend_vocabulary,
+        valid=asked.valid,
+        languages=asked.languages,
+        preset=asked.preset,
+        settings=asked.settings,
         device=device,
         tensorboard=tensorboard,
         progress=progress,
     )
     progress.say(f"translate with: transduce translate {run} FILE")
+
+
+def by_recipe(
+    name: str,
+    out: Path,
+    data: Path | None,
+    asked: Asked,
+    device: str,
+    *,
+    tensorboard: bool,
+) -> None:
+    """Follow a recipe, and write the scores to stdout."""
+    recipe = find(name)  # what is mistyped is said before torch is there
+    from transduce.progress import for_people
+    from transduce.recipes.evaluation import EVALUATION, TRANSLATIONS
+    from transduce.recipes.following import follow
+
+    progress = for_people()
+    found = follow(
+        recipe, out, asked, data=data, device=device, tensorboard=tensorboard, progress=progress
+    )
+    if found:
+        for line in found.lines():
+            typer.echo(line)
+        progress.say(
+            f"on {found.sentences:,} sentences of {' and '.join(found.test)}: "
+            f"{out / EVALUATION}, translations in {out / TRANSLATIONS}"
+        )
+    progress.say(f"translate with: transduce translate {out} FILE")
 
 
 def parse_settings(texts: list[str]) -> dict[str, str]:
@@ -137,12 +156,4 @@ def parse_settings(texts: list[str]) -> dict[str, str]:
 
 def parse_time(text: str) -> float:
     """Read a length of time such as 90s, 30m or 1h30m as seconds."""
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip())
-    seconds = (
-        sum(int(part) * unit for part, unit in zip(match.groups("0"), (3600, 60, 1), strict=True))
-        if match
-        else 0
-    )
-    if not seconds:
-        raise BadInput(f"--time {text}: expected a length of time such as 90s, 30m or 1h30m")
-    return float(seconds)
+    return seconds_of(text, "--time")

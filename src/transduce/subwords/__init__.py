@@ -2,6 +2,7 @@
 
 from transduce.subwords.base import BOS, EOS, PAD, SPECIAL, UNK, AnyKind, Coder
 from transduce.subwords.codec import FORMAT, Codec
+from transduce.subwords.extending import extended, made_of, require_extensible
 from transduce.subwords.learned import Kind, Subwords, default_vocabulary
 from transduce.subwords.sentencepiece import SentencePiece
 from transduce.subwords.symbols import Symbols
@@ -21,4 +22,7 @@ __all__ = [
     "Subwords",
     "Symbols",
     "default_vocabulary",
+    "extended",
+    "made_of",
+    "require_extensible",
 ]

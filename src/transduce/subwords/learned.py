@@ -12,6 +12,7 @@ and leaves out those it has not seen; it is given all of them here, so it is exa
 """
 
 import functools
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -102,7 +103,7 @@ class Subwords:
                 continuing_subword_prefix=INSIDE,
                 show_progress=False,
             )
-        tokenizer.train_from_iterator(_slices(lines), trainer)
+        tokenizer.train_from_iterator(slices(lines), trainer)
         learned = json.loads(tokenizer.to_str())["model"]
         tokenizer = _tokenizer(kind, _model(kind, learned, CACHE))
         tokenizer.add_special_tokens(list(SPECIAL))
@@ -119,6 +120,19 @@ class Subwords:
         """Return the ids of many texts, on all cores."""
         found = encodings(self._tokenizer.encode_batch_fast, texts)
         return [encoding.ids for encoding in found]
+
+    def encode_words(self, texts: list[str]) -> list[list[list[int]]]:
+        """Return the ids of each word of many texts: no piece reaches across two of them."""
+        found = encodings(self._tokenizer.encode_batch, texts)  # the fast one tells no words
+        return [
+            [
+                [piece for piece, _ in word]
+                for _, word in itertools.groupby(
+                    zip(encoding.ids, encoding.word_ids, strict=True), key=lambda both: both[1]
+                )
+            ]
+            for encoding in found
+        ]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; padding, begin and end are nothing."""
@@ -220,7 +234,7 @@ def _steps(value: dict[str, Any]) -> dict[str, Any]:
     return {name: step for name, step in steps.items() if name != "model"}
 
 
-def _slices(lines: Iterable[str]) -> Iterator[str]:
+def slices(lines: Iterable[str]) -> Iterator[str]:
     """Cut long lines to learn from: one of them may be one endless word."""
     for line in lines:
         for begin in range(0, len(line), LEARNED_LINE):

@@ -1,0 +1,271 @@
+"""A recipe: what its file says, read and checked before anything is done. Takes no torch.
+
+    about = "what this is, in a sentence"
+
+    [data]          name = "multi30k-en-de", or source and target (files), valid, test, languages
+    [train]         preset, steps, epochs, time, seed, batch
+    [settings]      anything that --set takes
+    [evaluate]      beam, alpha, paper, confidence: how the test text is translated and scored
+
+Files are relative to the recipe.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from transduce import config as configuration
+from transduce.config import SearchConfig
+from transduce.errors import BadInput, BadSetting, did_you_mean
+from transduce.presets import preset as find_preset
+
+Files = tuple[Path, Path | None]  # two texts, or a TSV
+ENDING = ".toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """What is learned from: a data set by its name, or files."""
+
+    name: str | None = None
+    train: Files | None = None
+    valid: Files | None = None
+    test: Files | None = None
+    languages: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """How the test text is translated and scored when the training has ended."""
+
+    search: SearchConfig = field(default_factory=SearchConfig)
+    paper: bool = False  # the paper's own BLEU too
+    confidence: int = 0  # samples for 95% intervals
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a file says; `settings` are those of [train] and of [settings], as --set takes them."""
+
+    name: str
+    text: str  # of the file
+    about: str = ""
+    data: Data
+    preset: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    evaluate: Measure = field(default_factory=Measure)
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """The file as it was read, name by name."""
+        return tomllib.loads(self.text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the command line asks for; beside a recipe, what wins over it."""
+
+    valid: tuple[str | Path, str | Path | None] | None = None
+    languages: str | None = None
+    preset: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    start: Path | None = None  # a run to begin with
+    extend_vocabulary: int = 0
+
+
+def names() -> list[str]:
+    """Return the names of the recipes that come along."""
+    return sorted(
+        path.name.removesuffix(ENDING)
+        for path in resources.files(__package__).iterdir()
+        if path.name.endswith(ENDING)
+    )
+
+
+def find(name: str) -> Recipe:
+    """Read one of the recipes that come along, or a file of the user's own."""
+    if name.endswith(ENDING) or "/" in name or "\\" in name:
+        return read(Path(name))
+    if name in names():
+        text = resources.files(__package__).joinpath(name + ENDING).read_text(encoding="utf-8")
+        return parse(text, name)
+    raise BadInput(
+        f"there is no recipe {name}.{did_you_mean(name, names())} The recipes are: "
+        f"{', '.join(names())}; the name of a file of your own ends with {ENDING}"
+    )
+
+
+def read(path: Path) -> Recipe:
+    """Read a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadInput(
+            f"there is no file {path}: expected a recipe; `transduce recipes` lists those that "
+            "come along, which have names without an ending"
+        ) from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} is no recipe: expected text in UTF-8") from None
+    return parse(text, str(path), path.parent)
+
+
+def parse(text: str, name: str, folder: Path = Path()) -> Recipe:
+    """Read the text of a recipe whose files are relative to `folder`, or say what is wrong."""
+    try:
+        whole = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{name} is no recipe: it is not valid TOML ({error})") from None
+    try:
+        return _recipe(whole, text, name, folder)
+    except (BadInput, BadSetting) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe:
+    """Check table by table, then all settings together."""
+    tables = ("data", "train", "settings", "evaluate")
+    _known(whole, ["about", *tables], "a recipe has no table or key")
+    for table in tables:
+        if not isinstance(whole.get(table, {}), dict):
+            raise BadSetting(f"{table} = {whole[table]!r}: expected a table, headed by [{table}]")
+    if "data" not in whole:
+        raise BadSetting(
+            "there is no table [data]: expected name = …, or source = … and target = …"
+        )
+    about = _text(whole.get("about", ""), "about")
+    preset, trained = _train(whole.get("train", {}))
+    settings = _settings(whole.get("settings", {}))
+    for twice in sorted(trained.keys() & settings.keys()):
+        raise BadSetting(f"{twice} stands in [train] and in [settings]: say it once")
+    settings = trained | settings
+    chosen = find_preset(preset or "base")
+    configuration.apply(settings, chosen.model, chosen.train)
+    return Recipe(
+        name=name,
+        text=text,
+        about=about,
+        data=_data(whole["data"], folder),
+        preset=preset,
+        settings=settings,
+        evaluate=_measure(whole.get("evaluate", {})),
+    )
+
+
+def _data(table: dict[str, Any], folder: Path) -> Data:
+    _known(table, ["name", "source", "target", "valid", "test", "languages"], "[data] has no key")
+    texts = {key: _text(table[key], f"data.{key}") for key in table if key not in ("valid", "test")}
+    if "name" in table:
+        for other in ("source", "target", "valid", "test", "languages"):
+            if other in table:
+                raise BadSetting(
+                    f"[data] has name and {other}: expected a data set by its name, or files"
+                )
+        return Data(name=texts["name"])
+    if "source" not in table:
+        raise BadSetting("[data] has neither name nor source: expected a data set, or files")
+    target = texts.get("target")
+    return Data(
+        train=(folder / texts["source"], folder / target if target else None),
+        valid=_files(table, "valid", folder),
+        test=_files(table, "test", folder),
+        languages=texts.get("languages"),
+    )
+
+
+def _files(table: dict[str, Any], key: str, folder: Path) -> Files | None:
+    """Read two files, or one TSV."""
+    match table.get(key):
+        case None:
+            return None
+        case str(tsv) | [str(tsv)]:
+            return folder / tsv, None
+        case [str(source), str(target)]:
+            return folder / source, folder / target
+        case other:
+            raise BadSetting(
+                f'data.{key} = {other!r:.60}: expected two files, ["{key}.en", "{key}.de"], or '
+                "one TSV"
+            )
+
+
+def _train(table: dict[str, Any]) -> tuple[str | None, dict[str, str]]:
+    """Return the preset, and the rest as --set takes it."""
+    _known(table, ["preset", "steps", "epochs", "time", "seed", "batch"], "[train] has no key")
+    preset = _text(table["preset"], "train.preset") if "preset" in table else None
+    if preset is not None:
+        find_preset(preset)
+    settings: dict[str, str] = {}
+    for name in ("steps", "epochs", "seed"):
+        if name in table:
+            settings[name] = str(_number(table[name], f"train.{name}"))
+    if "time" in table:
+        time = _text(table["time"], "train.time")
+        settings["seconds"] = str(seconds_of(time, "train.time ="))
+    match table.get("batch"):
+        case None:
+            pass
+        case "auto":
+            settings["accumulate"] = "none"
+        case batch:
+            settings["batch_tokens"] = str(_number(batch, "train.batch", ' or "auto"'))
+    return preset, settings
+
+
+def _settings(table: dict[str, Any]) -> dict[str, str]:
+    settings = {}
+    for name, value in table.items():
+        if not isinstance(value, str | int | float):
+            raise BadSetting(f"settings.{name} = {value!r:.60}: expected a number, text or true")
+        settings[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return settings
+
+
+def _measure(table: dict[str, Any]) -> Measure:
+    of_search = {"beam", "alpha"}
+    _known(table, [*sorted(of_search), "paper", "confidence"], "[evaluate] has no key")
+    paper = table.get("paper", False)
+    if not isinstance(paper, bool):
+        raise BadSetting(f"evaluate.paper = {paper!r}: expected true or false")
+    return Measure(
+        search=SearchConfig(**{key: table[key] for key in of_search & table.keys()}),
+        paper=paper,
+        confidence=_number(table.get("confidence", 0), "evaluate.confidence"),
+    )
+
+
+def _known(table: dict[str, Any], expected: list[str], what: str) -> None:
+    for name in table:
+        if name not in expected:
+            raise BadSetting(
+                f"{what} {name}.{did_you_mean(name, expected)} Expected some of: "
+                f"{', '.join(expected)}"
+            )
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise BadSetting(f'{name} = {value!r:.60}: expected text in quotes, "…"')
+    return value
+
+
+def _number(value: Any, name: str, otherwise: str = "") -> int:
+    if type(value) is not int:
+        raise BadSetting(f"{name} = {value!r:.60}: expected a whole number{otherwise}")
+    return value
+
+
+def seconds_of(text: str, name: str) -> float:
+    """Read a length of time such as 90s, 30m or 1h30m as seconds."""
+    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip())
+    seconds = (
+        sum(int(part) * unit for part, unit in zip(match.groups("0"), (3600, 60, 1), strict=True))
+        if match
+        else 0
+    )
+    if not seconds:
+        raise BadInput(f"{name} {text}: expected a length of time such as 90s, 30m or 1h30m")
+    return float(seconds)

@@ -1,0 +1,334 @@
+"""A recipe says which data, which model, how long and how to measure; one command does it all."""
+
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from conftest import TINY, CommandLine, snapshot, tiny_pairs, write_pairs
+
+import transduce
+from transduce.errors import BadInput, BadSetting
+from transduce.files import read_json
+from transduce.folder import RunConfig
+from transduce.presets import preset
+from transduce.recipes import evaluation, following, recipe
+from transduce.recipes.recipe import Asked, find, parse
+
+SETTINGS = "\n".join(
+    f"{name} = {value}" for name, value in TINY.items() if name not in ("steps", "log_every")
+)
+TEXT = f"""
+about = "tiny"
+[data]
+{{data}}
+[train]
+preset = "tiny"
+steps = {{steps}}
+[settings]
+{SETTINGS}
+[evaluate]
+beam = 2
+"""
+FILES = """source = "train.en"
+target = "train.de"
+valid = ["valid.en", "valid.de"]
+test = ["test.en", "test.de"]"""
+
+
+@dataclass(frozen=True)
+class Got:
+    """Stands for what `transduce.data` offers."""
+
+    folder: Path
+    languages: tuple[str, str]
+    train: tuple[Path, Path] | None
+    valid: tuple[Path, Path] | None
+    test: tuple[Path, Path] | None
+
+
+def write_texts(folder: Path) -> dict[str, tuple[Path, Path]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = {"train": (200, 1), "valid": (10, 2), "test": (12, 3)}
+    return {
+        part: write_pairs(folder, part, tiny_pairs(count, seed))
+        for part, (count, seed) in counts.items()
+    }
+
+
+@pytest.fixture
+def sets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
+    """Stands for `transduce.data`: notes what was asked for, and writes tiny texts."""
+    asked: list[tuple[str, Path]] = []
+
+    def get(name: str, out: Path, *, progress: Any) -> Got:
+        asked.append((name, out))
+        return Got(out, ("en", "de"), **write_texts(out))
+
+    module = ModuleType("transduce.data")
+    module.get = get  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "transduce.data", module)
+    monkeypatch.setattr(transduce, "data", module, raising=False)
+    return asked
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A recipe with texts beside it."""
+    write_texts(tmp_path)
+    path = tmp_path / "mine.toml"
+    path.write_text(TEXT.format(data=FILES, steps=6), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_every_recipe_that_comes_along_can_be_read_and_says_what_it_is(name: str) -> None:
+    found = find(name)
+    assert found.about
+    assert found.data.name
+    assert found.preset
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "steps", "average", "P_drop", "vocabulary", "subwords"),
+    [
+        ("wmt14-en-de-base", "base", 100_000, 5, 0.1, 37_000, "bpe"),
+        ("wmt14-en-de-big", "big", 300_000, 20, 0.3, 37_000, "bpe"),
+        ("wmt14-en-fr-base", "base", 100_000, 5, 0.1, 32_000, "wordpiece"),
+        ("wmt14-en-fr-big", "big", 300_000, 20, 0.1, 32_000, "wordpiece"),
+    ],
+)
+def test_the_papers_recipes_have_the_papers_numbers(
+    name: str,
+    size: str,
+    steps: int,
+    average: int,
+    P_drop: float,
+    vocabulary: int,
+    subwords: str,
+) -> None:
+    found = find(name)
+    assert found.data.name == name.rpartition("-")[0]
+    chosen = preset(size)
+    model, train = transduce.config.apply(found.settings, chosen.model, chosen.train)
+    assert model == chosen.model.replace(P_drop=P_drop)
+    assert (train.steps, train.average, train.vocabulary) == (steps, average, vocabulary)
+    assert (train.subwords, train.joint, train.warmup, train.eps_ls) == (subwords, True, 4000, 0.1)
+    assert (train.batch_tokens, train.beta2, train.epsilon) == (25_000, 0.98, 1e-9)
+    assert (found.evaluate.search.beam, found.evaluate.search.alpha) == (4, 0.6)
+    assert found.evaluate.paper
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nonsense", "mine is no recipe: it is not valid TOML"),
+        ("", "there is no table [data]"),
+        ("[dat]\nname = 'a'", "a recipe has no table or key dat. Did you mean data?"),
+        ("[data]\nnme = 'a'", "[data] has no key nme. Did you mean name?"),
+        ("[data]\nname = 'a'\nsource = 'b'", "[data] has name and source"),
+        ("[data]\nname = 'a'\nvalid = ['b', 'c']", "[data] has name and valid"),
+        ("[data]\ntarget = 'a'", "[data] has neither name nor source"),
+        ("[data]\nname = 7", "data.name = 7: expected text in quotes"),
+        ("[data]\nsource = 'a'\ntest = 3", "data.test = 3: expected two files"),
+        ("[data]\nsource = 'a'\ntest = ['a', 'b', 'c']", "expected two files"),
+        ("data = 'pocket'", "data = 'pocket': expected a table, headed by [data]"),
+        ("about = 3\n[data]\nname = 'a'", "about = 3: expected text in quotes"),
+        ("[data]\nname = 'a'\n[train]\nstep = 3", "[train] has no key step. Did you mean steps?"),
+        ("[data]\nname = 'a'\n[train]\nsteps = '3'", "train.steps = '3': expected a whole number"),
+        ("[data]\nname = 'a'\n[train]\nsteps = true", "train.steps = True: expected a whole"),
+        ("[data]\nname = 'a'\n[train]\nbatch = 'all'", 'expected a whole number or "auto"'),
+        (
+            "[data]\nname = 'a'\n[train]\ntime = 'soon'",
+            "mine: train.time = soon: expected a length",
+        ),
+        ("[data]\nname = 'a'\n[train]\npreset = 'bass'", "no preset bass. Did you mean base?"),
+        ("[data]\nname = 'a'\n[settings]\nd_fff = 3", "no setting d_fff. Did you mean d_ff?"),
+        ("[data]\nname = 'a'\n[settings]\nh = 'x'", "h = 'x': expected a whole number"),
+        ("[data]\nname = 'a'\n[settings]\nh = [1]", "settings.h = [1]: expected a number"),
+        ("[data]\nname = 'a'\n[settings]\nP_drop = 1.5", "P_drop = 1.5: expected a number from 0"),
+        (
+            "[data]\nname = 'a'\n[train]\nsteps = 1\n[settings]\nsteps = 2",
+            "steps stands in [train] and in [settings]: say it once",
+        ),
+        (
+            "[data]\nname = 'a'\n[evaluate]\nbeem = 3",
+            "[evaluate] has no key beem. Did you mean beam",
+        ),
+        ("[data]\nname = 'a'\n[evaluate]\nbeam = 0", "mine: beam = 0: expected at least 1"),
+        ("[data]\nname = 'a'\n[evaluate]\npaper = 1", "evaluate.paper = 1: expected true or false"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_is_said(text: str, words: str) -> None:
+    with pytest.raises((BadInput, BadSetting)) as error:
+        parse(text, "mine")
+    assert str(error.value).startswith("mine")
+    assert words in str(error.value)
+
+
+def test_values_are_what_set_takes() -> None:
+    text = "[data]\nsource='a.tsv'\ntest='t.tsv'\n[train]\ntime='1h30m'\nbatch='auto'\nseed=3\n"
+    text += "[settings]\njoint = false\nP_drop = 0.25\nd_ff = 1_024\ntie = 'decoder'\n"
+    found = parse(text, "mine", Path("there"))
+    assert found.settings == {
+        "seconds": "5400.0",
+        "accumulate": "none",
+        "seed": "3",
+        "joint": "false",
+        "P_drop": "0.25",
+        "d_ff": "1024",
+        "tie": "decoder",
+    }
+    assert found.data.train == (Path("there/a.tsv"), None)
+    assert found.data.test == (Path("there/t.tsv"), None)
+
+
+def test_a_name_that_is_mistyped_is_answered_with_the_right_one(cli: CommandLine) -> None:
+    for command in (["recipes", "show", "pockte"], ["train", "--recipe", "pockte", "--out", "no"]):
+        assert "there is no recipe pockte. Did you mean pocket?" in cli(*command).error
+    assert "there is no file no.toml" in cli("recipes", "show", "no.toml").error
+    assert not Path("no").exists()
+
+
+def test_the_recipes_are_listed_and_shown(cli: CommandLine) -> None:
+    listed = cli("recipes").stdout
+    assert [line.split()[0] for line in listed.splitlines()] == recipe.names()
+    shown = cli("recipes", "show", "pocket").stdout
+    assert tomllib.loads(shown)["data"] == {"name": "pocket"}
+
+
+def test_a_recipe_trains_and_evaluates_and_shows_it_when_it_is_asked_again(
+    file: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = file.parent / "run"
+    first = cli("train", "--recipe", file, "--out", out, "--device", "cpu")
+    assert first.status == 0, first.stderr
+    assert [line.split()[0] for line in first.stdout.splitlines()] == ["BLEU", "chrF2", "TER"]
+    kept = read_json(out / "evaluation.json")
+    assert (kept["sentences"], kept["search"]["beam"]) == (12, 2)
+    assert len((out / "test.hyp").read_text(encoding="utf-8").splitlines()) == 12
+    assert (out / "recipe.toml").read_text(encoding="utf-8") == file.read_text(encoding="utf-8")
+    assert RunConfig.load(out).train.steps == 6
+    scored = cli("score", out / "test.hyp", file.parent / "test.de")
+    assert scored.stdout == first.stdout
+    before = snapshot(out)
+    monkeypatch.setattr(evaluation, "_translated", None)  # it is not translated again
+    again = cli("train", "--recipe", file, "--out", out, "--device", "cpu")
+    assert again.stdout == first.stdout
+    assert "has finished" in again.stderr
+    assert snapshot(out) == before
+
+
+def test_another_search_or_further_training_is_measured_anew(file: Path, cli: CommandLine) -> None:
+    out = file.parent / "run"
+    command = ("train", "--recipe", file, "--out", out, "--device", "cpu")
+    cli(*command)
+    first = read_json(out / "evaluation.json")
+    (out / "test.hyp").write_text("somebody wrote into it\n", encoding="utf-8")
+    cli(*command)
+    assert read_json(out / "evaluation.json") == first
+    assert len((out / "test.hyp").read_text(encoding="utf-8").splitlines()) == 12
+    file.write_text(file.read_text(encoding="utf-8").replace("beam = 2", "beam = 1"))
+    assert cli(*command).status == 0
+    second = read_json(out / "evaluation.json")
+    assert second["search"]["beam"] == 1
+    further = cli(*command, "--steps", "8")
+    assert "the command line wins over the recipe: steps = 8 instead of 6" in further.stderr
+    third = read_json(out / "evaluation.json")
+    assert len({first["of"], second["of"], third["of"]}) == 3
+    assert "8" in third["weights"]
+
+
+def test_a_data_set_is_asked_for_by_its_name(
+    sets: list[tuple[str, Path]], tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = TEXT.format(data='name = "sacrebleu:x/y:en-de"', steps=2)
+    Path("mine.toml").write_text(text, encoding="utf-8")
+    done = cli("train", "--recipe", "mine.toml", "--out", "a", "--device", "cpu")
+    assert done.status == 0, done.stderr
+    cli("train", "--recipe", "mine.toml", "--out", "b", "--data", "there", "--device", "cpu")
+    name = "sacrebleu:x/y:en-de"
+    assert sets == [(name, Path("data/sacrebleu-x-y-en-de")), (name, Path("there"))]
+    assert RunConfig.load(Path("a")).languages == ("en", "de")
+
+
+def test_another_recipe_on_the_same_folder_is_refused(file: Path, cli: CommandLine) -> None:
+    out = file.parent / "run"
+    command = ("train", "--recipe", file, "--out", out, "--device", "cpu")
+    cli(*command)
+    before = snapshot(out)
+    text = file.read_text(encoding="utf-8")
+    for old, new, words in (
+        ("d_ff = 64", "d_ff = 32", "was begun with d_ff = 64, not 32"),
+        ('"train.en"', '"valid.en"', "has data.source = train.en, not valid.en"),
+    ):
+        file.write_text(text.replace(old, new), encoding="utf-8")
+        assert words in cli(*command).error
+    assert snapshot(out) == before
+
+
+def test_a_run_that_no_recipe_began_is_not_gone_on_with_by_one(
+    file: Path, own_run: Path, cli: CommandLine
+) -> None:
+    result = cli("train", "--recipe", file, "--out", own_run, "--set", "steps=20")
+    assert "was not begun with a recipe" in result.error
+
+
+def test_what_does_not_belong_together_is_refused(file: Path, cli: CommandLine) -> None:
+    out = file.parent / "run"
+    assert "name two texts" in cli("train", "a.en", "--recipe", file, "--out", out).error
+    assert "give --recipe too" in cli("train", "a.en", "--data", "d", "--out", out).error
+    assert cli("train", "--out", out).status == 2
+    assert "leave --data away" in cli("train", "--recipe", file, "--data", "d", "--out", out).error
+
+
+def test_an_end_that_the_command_line_sets_is_the_only_one() -> None:
+    found = parse("[data]\nname='a'\n[train]\nsteps=9\nepochs=2\n[settings]\nh=4", "mine")
+    asked = Asked(settings={"seconds": "60.0", "h": "4"})
+    assert following.joined(found.settings, asked.settings) == {"h": "4", "seconds": "60.0"}
+    (line,) = following.differences(found, asked)
+    assert line.endswith("seconds = 60.0, no steps, no epochs")
+
+
+def test_without_its_library_the_papers_bleu_is_asked_for(
+    file: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("beam = 2", "paper = true"), encoding="utf-8")
+    out = file.parent / "run"
+    command = ("train", "--recipe", file, "--out", out, "--device", "cpu")
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    lines = cli(*command).stdout.splitlines()
+    assert "pip install 'transduce[paper]'" in lines[-1]
+    assert lines[0].startswith("BLEU")
+    monkeypatch.undo()
+    pytest.importorskip("sacremoses")
+    assert cli(*command).stdout.splitlines()[-1].startswith("paper BLEU = ")
+
+
+def test_processes_but_for_the_first_neither_fetch_nor_evaluate(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(following, "train_on", lambda *_, **__: None)  # it asks for no texts
+    monkeypatch.setattr(following, "evaluate", None)
+    said: list[str] = []
+    progress = type("Progress", (), {"say": said.append})()
+    found = following.follow(recipe.read(file), file.parent / "run", Asked(), progress=progress)
+    assert found is None
+    assert not said
+
+
+def test_a_run_whose_data_could_not_be_fetched_begins_by_the_same_command(
+    file: Path, cli: CommandLine
+) -> None:
+    (file.parent / "train.en").rename(file.parent / "away.en")
+    command = ("train", "--recipe", file, "--out", file.parent / "run", "--device", "cpu")
+    assert "train.en" in cli(*command).error
+    assert not (file.parent / "run" / "config.json").exists()
+    (file.parent / "away.en").rename(file.parent / "train.en")
+    assert cli(*command).status == 0
