@@ -19,6 +19,7 @@ ORDER = [
     "presets",
     "folder",
     "text",
+    "converting",
     "pocket",
     "sentences",
     "alignment",
@@ -82,6 +83,7 @@ WITHOUT_TORCH = ORDER[: ORDER.index("batches")]
 OPTIONAL = {
     "sacremoses",
     "zstandard",
+    "yaml",
     "transformers",
     "tensorboard",
     "matplotlib",
@@ -226,7 +228,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     "command",
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
-        *("demo", "watch", "export", "import", "look"),
+        *("demo", "watch", "export", "import", "convert", "look"),
         *("paper table1", "paper figures", "paper scaling", "paper positions", "paper smoothing"),
     ],
 )
