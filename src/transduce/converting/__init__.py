@@ -52,14 +52,13 @@ def convert(
 ) -> Conversion:
     """Make a recipe that lies in a folder of a configuration in one file or several."""
     toolkit, given = _recognised(files)
-    asked = Asked(
-        folder=files[0].parent, gpus=gpus, text=text or {}, dictionaries=tuple(dictionaries)
-    )
-    draft = Draft(Ledger(toolkit.NAME, given), asked)
+    asked = Asked(folder=files[0].parent, gpus=gpus, dictionaries=tuple(dictionaries))
+    draft = Draft(Ledger(toolkit.NAME, given), asked, text=dict(text or {}))
     toolkit.convert(draft)
     draft.ledger.check()
     entries = draft.ledger.finish(*REASONS[toolkit.NAME])
-    if "train" not in draft.text and "train" not in asked.text:
+    told = any(note.startswith(("give the raw", "join")) for note in draft.to_do)
+    if "train" not in draft.text and not told:
         draft.to_do.insert(0, "name your raw text as source and target, or with --text")
     written = recipe.write(draft, entries, files, folder)
     return Conversion(toolkit.NAME, written, entries, draft.to_do)

@@ -30,7 +30,6 @@ class Asked:
 
     folder: Path  # of the configuration
     gpus: int | None = None
-    text: Mapping[str, Pair] = field(default_factory=dict)  # by train, valid, test
     dictionaries: Sequence[Path] = ()
 
 
@@ -41,19 +40,18 @@ class Draft:
     ledger: Ledger
     asked: Asked
     languages: tuple[str, str] = ("src", "tgt")
-    text: dict[str, Pair] = field(default_factory=dict)
+    text: dict[str, Pair] = field(default_factory=dict)  # by train, valid, test
     evaluate: dict[str, Any] = field(default_factory=dict)
     to_do: list[str] = field(default_factory=list)  # what the user has to see to
     departures: Sequence[str] = ()  # of the toolkit from the paper, unasked
 
     def find(self, name: str) -> Path:
-        """Return where a file of the configuration is: from here, or from its folder."""
-        beside = self.asked.folder / name
-        return beside if beside.exists() and not Path(name).exists() else Path(name)
+        """Return where a file of the configuration is: from here, else from its folder."""
+        return Path(name) if Path(name).exists() else self.asked.folder / name
 
     def take_text(self, part: str, names: Sequence[str], files: Sequence[str]) -> None:
         """Take the text of a part (train, valid, test) over, if it is raw."""
-        if part in self.asked.text:
+        if part in self.text:
             reason = OTHERS
         else:
             source, target = (self.find(file) for file in files)
@@ -163,7 +161,7 @@ class Draft:
         """Take over how the test set is translated, where there is one."""
         if name not in self.ledger.given:
             return
-        if "test" in self.text or "test" in self.asked.text:
+        if "test" in self.text:
             self.evaluate[setting] = value
             self.ledger.taken(name, f"{setting} = {value}")
         else:

@@ -97,23 +97,11 @@ PREFIXES = {
     "data ": "a second folder of data: join the texts instead",
 }
 DEPARTURES = (
-    (
-        "Sinusoids run from position 2, with wavelengths of another base than 3.5 has; here from 0, "
-        "by the paper's formula."
-    ),
-    (
-        "The projections of attention have biases; 3.2.2 has none: attention_bias = true gives them "
-        "back."
-    ),
-    (
-        "Label smoothing spreads eps_ls over all words but the right one, <pad> included; here over "
-        "all but <pad>, the right one included."
-    ),
+    "Sinusoids run from position 2, to other wavelengths; here from 0, by the formula of 3.5.",
+    "Projections of attention have biases; 3.2.2 has none: attention_bias = true brings them.",
+    "Label smoothing gives <pad> a share and the right word none; here it is the other way.",
     "Outputs begin with </s>; here with <s>.",
     "Update n has the rate of step n - 1, the first one 0; here that of step n.",
     "Matrices begin as Xavier drew them; here those before a residual sum begin smaller.",
-    (
-        "checkpoint_best.pt or the last one translates unless you average; here the mean of the last "
-        "five does (6.1)."
-    ),
+    "One checkpoint translates unless you average; here the mean of the last five (6.1).",
 )

@@ -21,6 +21,7 @@ USUAL |= {"h of the decoder": 8}
 RESUME = "the same command goes on where it was stopped; another model to begin with is --from"
 WEIGHTS = "first weights are drawn here as it suits post-norm stacks"
 MACHINE = "machines are found and used without settings here; several with torchrun"
+LOWER = "text stays as it is here: lower it before"
 SUBWORDS = "subwords are learned from raw text here, stored and applied for you"
 SEARCH = "an option of translating there: see transduce translate --help"
 VOCABULARY = "a dictionary of its own subwords: here they are learned anew, as many"
@@ -55,18 +56,9 @@ PREFIXES = {
     "data.dataset_cfg": "text comes from files here: transduce data gets published sets",
 }
 DEPARTURES = (
-    (
-        "Dropout is on attention weights and inside the feed-forward layers too; 5.4 has neither: the "
-        "recipe has both as you had them, attention_dropout and relu_dropout."
-    ),
-    (
-        "The projections of attention have biases; 3.2.2 has none: attention_bias = true gives them "
-        "back."
-    ),
-    (
-        "Label smoothing spreads eps_ls over all words but the right one and <pad>; here over all but "
-        "<pad>, the right one included."
-    ),
+    "Attention weights and feed-forward layers have dropout; 5.4 not. The recipe has what you had.",
+    "Projections of attention have biases; 3.2.2 has none: attention_bias = true brings them.",
+    "Label smoothing gives the right word no share; here it has one.",
     "The best checkpoint translates unless you average; here the mean of the last five (6.1).",
 )
 
@@ -258,16 +250,12 @@ def _take_text(draft: Draft) -> None:
     for side in ("src", "trg"):
         of = f"data.{side}."
         ledger.taken(f"{of}lang", "the ending of the text")
-        ledger.leave_unless(
-            f"{of}lowercase", usual=False, note="text stays as it is here: lower it before"
-        )
+        ledger.leave_unless(f"{of}lowercase", usual=False, note=LOWER)
         ledger.left(f"{of}min_length", "blank lines alone are dropped here")
         ledger.left(f"{of}normalize", "text stays as it is here but for Unicode's NFC")
         for name in [name for name in ledger.given if name.startswith((f"{of}tok", f"{of}level"))]:
             ledger.left(name, SUBWORDS)
-    ledger.leave_unless(
-        "data.lowercase", usual=False, note="text stays as it is here: lower it before"
-    )
+    ledger.leave_unless("data.lowercase", usual=False, note=LOWER)
     ledger.left("data.level", SUBWORDS)
 
 

@@ -72,12 +72,10 @@ PREFIXES = {
     "lm_prior_": "no language model helps to train here",
 }
 DEPARTURES = (
-    (
-        "Norms stand before each sub-layer and once more after the last layer (pre-norm), whatever is "
-        "set; here they stand after each, as in 3.1, and the warm-up matters more."
-    ),
-    "The logits have a bias for each word; 3.4 has none: logits_bias = true gives it back.",
-    "Label smoothing spreads eps_ls over all words, <pad> included; here over all but <pad>.",
+    "Norms stand before each sub-layer, whatever is set, and one at the end; here after (3.1).",
+    "Feed-forward layers have dropout inside; 5.4 not. The recipe has what you had.",
+    "The logits have a bias for each word; 3.4 has none: logits_bias = true brings it.",
+    "Label smoothing gives <pad> a share; here it has none.",
     "The last checkpoint translates unless you average; here the mean of the last five (6.1).",
 )
 

@@ -56,7 +56,7 @@ def write(draft: Draft, entries: Sequence[Entry], files: Sequence[Path], folder:
 
 
 def _data(draft: Draft, folder: Path) -> Iterator[str]:
-    text = dict(draft.text) | dict(draft.asked.text)
+    text = draft.text
     if "train" in text:
         source, target = _names(text["train"], folder)
         yield f"source = {toml(source)}"
@@ -71,8 +71,11 @@ def _data(draft: Draft, folder: Path) -> Iterator[str]:
 
 def _names(pair: Pair, folder: Path) -> list[str]:
     """Return two paths as a recipe in this folder names them."""
+    home = folder.absolute()
     return [
-        str(path) if path.is_absolute() else os.path.relpath(path.absolute(), folder.absolute())
+        str(path)
+        if path.is_absolute() and not path.is_relative_to(home)
+        else os.path.relpath(path.absolute(), home)
         for path in pair
     ]
 
