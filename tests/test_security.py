@@ -33,12 +33,14 @@ SOURCES = sorted(Path(transduce.__file__).parent.rglob("*.py"))
 # Modules and functions by which a file could run code, by the names that they are imported under.
 MODULES = {
     *("pickle", "cPickle", "dill", "cloudpickle", "joblib", "jsonpickle"),
-    *("marshal", "shelve", "yaml", "runpy", "code", "codeop"),
+    *("marshal", "shelve", "runpy", "code", "codeop"),
 }
+LOADS = ("load", "load_all")  # of YAML only the parser is used, which makes no objects
 FUNCTIONS = {
     *("eval", "exec", "compile", "__import__"),
     *("os.system", "os.popen", "torch.load", "torch.jit.load", "torch.package.PackageImporter"),
     *("torch.hub.load", "numpy.load", "numpy.fromfile", "importlib.reload"),
+    *(f"yaml.{kind}{load}" for kind in ("", "safe_", "full_", "unsafe_") for load in LOADS),
 }
 # What reaches out of the process: by sockets, by other programs, over the network.
 REACHING = {

@@ -6,12 +6,15 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from transduce.errors import BadInput, MissingExtra
 
 LARGEST = 1 << 18  # bytes; a configuration has a few thousand, and YAML is slow to read
 DEEPEST = 20
+BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+# With 5e-4, which YAML 1.1 takes for a word, as nobody means it.
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 ENDS = re.compile(r"[<>|;&]+")  # what ends a command of the shell
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
@@ -41,50 +44,79 @@ def read(path: Path) -> str:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML mapping of plain values; refuse what a configuration has no need of."""
+    """Read a YAML mapping of plain values; refuse what a configuration has no need of.
+
+    Of PyYAML only its parser is used, which makes nothing but events: no tag becomes an object.
+    """
     text = read(path)
     try:
         import yaml
     except ImportError:
         raise MissingExtra(f"the YAML of {path}", "PyYAML", "convert") from None
     try:
-        _require_plain(path, yaml.parse(text, Loader=yaml.SafeLoader))
-        _require_single(path, yaml.compose(text, Loader=yaml.SafeLoader))
-        value = yaml.safe_load(text)
+        events = yaml.parse(text, Loader=yaml.SafeLoader)
+        documents = list(_Values(path, events).documents())
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise BadInput(f"{path}{where} is no YAML of plain values: {problem}") from None
-    if not isinstance(value, dict):
+        raise BadInput(f"{path}{where} is no YAML: {problem}") from None
+    if len(documents) != 1 or not isinstance(documents[0], dict):
         raise BadInput(f"{path} is no configuration: expected keys and values")
-    return value
+    return documents[0]
 
 
-def _require_plain(path: Path, events: Iterator[Any]) -> None:
-    """Refuse what grows when it is read: aliases, and nesting without an end."""
-    depth = 0
-    for event in events:
-        kind, line = type(event).__name__, event.start_mark.line + 1
-        if kind == "AliasEvent":
-            raise BadInput(f"{path}, line {line} repeats *{event.anchor}: write the values out")
-        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+class _Values:
+    """The values that a stream of YAML's events tells of."""
+
+    def __init__(self, path: Path, events: Iterator[Any]) -> None:
+        self._path, self._events = path, events
+
+    def documents(self) -> Iterator[Any]:
+        """Pass over the values of all documents."""
+        for event in self._events:
+            if type(event).__name__ == "DocumentStartEvent":
+                yield self._value(next(self._events), 0)
+
+    def _value(self, event: Any, depth: int) -> Any:
+        kind = type(event).__name__
+        if kind == "AliasEvent":  # with many of them a small file can stand for a huge one
+            self._refuse(event, f"repeats *{event.anchor}: write the values out")
+        if event.tag is not None:
+            self._refuse(event, f"has the tag {event.tag!r:.60}: expected plain values")
         if depth > DEEPEST:
-            raise BadInput(f"{path}, line {line} is nested more than {DEEPEST} deep")
+            self._refuse(event, f"is nested more than {DEEPEST} deep")
+        if kind == "ScalarEvent":
+            return event.value if event.style else _plain(event.value)
+        if kind == "SequenceStartEvent":
+            return [self._value(part, depth + 1) for part in self._until("SequenceEndEvent")]
+        found: dict[str, Any] = {}
+        for key in self._until("MappingEndEvent"):
+            if type(key).__name__ != "ScalarEvent":
+                self._refuse(key, "has a key that is no word")
+            if key.value in found:  # YAML would drop the first without a word
+                self._refuse(key, f"has {key.value} again")
+            found[key.value] = self._value(next(self._events), depth + 1)
+        return found
+
+    def _until(self, end: str) -> Iterator[Any]:
+        while type(event := next(self._events)).__name__ != end:
+            yield event
+
+    def _refuse(self, event: Any, what: str) -> NoReturn:
+        raise BadInput(f"{self._path}, line {event.start_mark.line + 1} {what}")
 
 
-def _require_single(path: Path, node: Any) -> None:
-    """Refuse a key that stands twice: YAML would drop the first without a word."""
-    seen = set()
-    for part in getattr(node, "value", []) if not isinstance(node and node.value, str) else []:
-        key, value = part if isinstance(part, tuple) else (None, part)
-        if key is not None:
-            if key.value in seen:
-                raise BadInput(f"{path}, line {key.start_mark.line + 1} has {key.value} again")
-            if not isinstance(key.value, str):
-                raise BadInput(f"{path}, line {key.start_mark.line + 1} has a key that is no word")
-            seen.add(key.value)
-        _require_single(path, value)
+def _plain(text: str) -> str | float | bool | None:
+    """Return what a word without quotes stands for."""
+    lower = text.lower()
+    if lower in ("", "~", "null"):
+        return None
+    if lower in BOOLEANS:
+        return BOOLEANS[lower]
+    if NUMBER.fullmatch(text):
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    return text
 
 
 def flat(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
