@@ -4,6 +4,8 @@ The reference is written from fairseq's documented model, plainly, sentence by s
 anything of ours.
 """
 
+import argparse
+import importlib.util
 import json
 import math
 from pathlib import Path
@@ -184,18 +186,45 @@ def test_a_given_translation_has_the_probability_that_fairseq_gives_it(
         pairs = tokens_of(ours.codec, [(source, target)])
         (found,) = log_probabilities([model_of(ours)], pairs)
         expected = theirs.log_probabilities(source, target)
-        torch.testing.assert_close(torch.tensor(found).double(), expected, atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(torch.tensor(found).double(), expected, atol=2e-5, rtol=0)
 
 
 def test_what_is_imported_translates(cli: CommandLine, tmp_path: Path) -> None:
     folder, run = write(tmp_path / "theirs"), tmp_path / "run"
     assert cli("import", folder, "--out", run).status == 0
-    done = cli("translate", run, "-", "--beam", "2", input="Two dogs run.\n\nA cat.\n")
-    assert done.status == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 3
-    assert lines[1] == ""
+    texts = "".join(f"{source}\n\n" for source, _ in pocket.pairs(3, "test"))
+    engines = ["torch"]
+    if importlib.util.find_spec("ctranslate2"):
+        engines.append("ctranslate2")
+    found = [cli("translate", run, "-", "--engine", engine, input=texts) for engine in engines]
+    assert all(done.status == 0 for done in found), found[-1].stderr
+    assert len(found[0].stdout.splitlines()) == 6
+    assert found[0].stdout == found[-1].stdout
     assert cli("info", run).status == 0
+
+
+def test_the_script_of_the_page_writes_what_is_imported(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a checkpoint laid out as fairseq's: settings in a Namespace, tied matrices once."""
+    page = (Path(__file__).parents[1] / "docs" / "converting.md").read_text(encoding="utf-8")
+    (script,) = [block for block in page.split("```python\n") if '"""python weights.py' in block]
+    folder = write(tmp_path / "made", joint=True, share_all_embeddings=True)
+    state: dict[str, Tensor] = load_file(folder / "model.safetensors")
+    for name in ("encoder.embed_tokens.weight", "decoder.output_projection.weight"):
+        state[name] = state["decoder.embed_tokens.weight"]
+    settings = json.loads((folder / "fairseq.json").read_text(encoding="utf-8"))
+    task = {name: settings.pop(name) for name in ("source_lang", "target_lang")}
+    cfg = {"task": argparse.Namespace(**task), "model": argparse.Namespace(**settings)}
+    torch.save({"args": None, "cfg": cfg, "model": state}, tmp_path / "checkpoint.pt")
+    paths = (tmp_path / "checkpoint.pt", folder, folder / "source.spm", tmp_path / "theirs")
+    monkeypatch.setattr("sys.argv", ["weights.py", *map(str, paths)])
+    exec(script.partition("```")[0], {})
+    assert cli("import", tmp_path / "theirs", "--out", tmp_path / "run").status == 0
+    assert cli("import", folder, "--out", tmp_path / "other").status == 0
+    same = [load_file(tmp_path / run / "model.safetensors") for run in ("run", "other")]
+    assert same[0].keys() == same[1].keys()
+    assert all(torch.equal(same[0][name], same[1][name]) for name in same[0])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,10 @@ the two languages, the dictionaries dict.SOURCE.txt and dict.TARGET.txt, and the
 that cut the text: sentencepiece.model, or source.spm and target.spm.
 
 fairseq's sinusoids begin at position 2 and have wavelengths of their own, so they come along as a
-table: `positions` is "learned" here. Outputs begin with </s>, whose row <s> gets a copy of.
+table: `positions` is "learned" here. Outputs begin with </s>, whose row our <s> gets a copy of;
+fairseq's own <s> has a share of the softmax, and so stays in it as one more word.
+
+Differs: neither that nor <unk> ever comes out here.
 """
 
 import math
@@ -35,6 +38,8 @@ SETTINGS = "fairseq.json"
 FIRST = 2  # the number of the first position: theirs is that of <pad>, and one more
 # Their ids of <pad>, of what begins an output, of </s> and of <unk>, in our order.
 ROWS = (1, 2, 2, 3)
+# The name of fairseq's own <s>. No text has a line feed, and with one no search says it.
+BEGIN = "<s>\n"
 LONGEST_DICTIONARY = 1 << 26  # bytes
 NONE: tuple[Any, ...] = (False, None, 0, [], "")
 LONGEST = 4_096  # positions of a table; fairseq has 1,024 unless told otherwise
@@ -173,8 +178,9 @@ def _side(folder: Path, name: str, language: str) -> Side:
             f"{folder} has no {name}.spm and no sentencepiece.model: expected the SentencePiece "
             "model that cut the text; words of subword-nmt or fastBPE cannot be imported"
         )
-    rows = (*ROWS, *range(len(SPECIAL), len(SPECIAL) + len(words)))
-    return Side(SentencePiece.read(spm, [*SPECIAL, *words]), rows, len(rows))
+    size = len(SPECIAL) + len(words)
+    rows = (*ROWS, *range(len(SPECIAL), size), 0)
+    return Side(SentencePiece.read(spm, [*SPECIAL, *words, BEGIN]), rows, size)
 
 
 def _dictionary(path: Path) -> list[str]:
