@@ -2,9 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from transduce.converting import Conversion
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -55,7 +58,6 @@ def convert(
     from transduce.converting import convert as conversion_of
     from transduce.errors import BadInput
     from transduce.files import replacing
-    from transduce.progress import for_people
 
     if out is not None and out.exists():
         raise BadInput(f"{out} exists already: choose a new name for the recipe")
@@ -72,6 +74,13 @@ def convert(
     else:
         with replacing(out) as beside:
             beside.write_text(conversion.text, encoding="utf-8")
+    _report(conversion, out)
+
+
+def _report(conversion: "Conversion", out: Path | None) -> None:
+    """Say how many keys became what, and what is left to do."""
+    from transduce.progress import for_people
+
     counts = ", ".join(f"{conversion.count(fate)} {fate}" for fate in ("taken", "changed"))
     progress = for_people()
     progress.say(

@@ -214,12 +214,7 @@ def _take_rate(draft: Draft, d_model: int) -> None:
         ledger.taken("optimizer", "Adam (5.3)")
     else:
         ledger.changed("optimizer", "Adam (5.3): there is no other here")
-    betas = re.findall(r"[\d.eE-]+", str(ledger.value("adam_betas", "(0.9, 0.999)")))
-    if len(betas) != 2:
-        raise BadInput(f"{ledger.key('adam_betas')}: expected two numbers, such as (0.9, 0.98)")
-    for setting, beta in zip(("beta1", "beta2"), betas, strict=True):
-        ledger.set(setting, float(beta), ledger.key("adam_betas"))
-    ledger.taken("adam_betas", "beta1 and beta2")
+    ledger.take_betas("adam_betas")
     epsilon = ledger.number("adam_eps", 1e-8)
     ledger.set("epsilon", epsilon, ledger.key("adam_eps"))
     ledger.taken("adam_eps", f"epsilon = {epsilon}")

@@ -176,12 +176,7 @@ def _take_rate(draft: Draft, d_model: int) -> None:
         ledger.taken(f"{T}optimizer", "Adam (5.3)")
     else:
         ledger.changed(f"{T}optimizer", "Adam (5.3): there is no other here")
-    betas = ledger.value(f"{T}adam_betas", [0.9, 0.999])
-    if not isinstance(betas, list) or len(betas) != 2:
-        raise BadInput(f"{T}adam_betas: expected two numbers, such as [0.9, 0.98]")
-    for setting, beta in zip(("beta1", "beta2"), betas, strict=True):
-        ledger.set(setting, beta, ledger.key(f"{T}adam_betas"))
-    ledger.taken(f"{T}adam_betas", "beta1 and beta2")
+    ledger.take_betas(f"{T}adam_betas")
     ledger.set("epsilon", 1e-8)
     ledger.leave_unless(f"{T}weight_decay", 0.0, "no weights decay here, as in the paper")
 

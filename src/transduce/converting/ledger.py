@@ -82,6 +82,20 @@ class Ledger:
             raise BadInput(f"{self.key(name)} = {number!r}: expected a whole number")
         return int(number)
 
+    def take_betas(self, name: str) -> None:
+        """Take Adam's two numbers over, from a list or from a text such as (0.9, 0.98)."""
+        value = self.value(name, [0.9, 0.999])
+        parts = value.strip("()[] ").split(",") if isinstance(value, str) else value
+        try:
+            beta1, beta2 = map(float, parts)
+        except (TypeError, ValueError):
+            raise BadInput(
+                f"{self.key(name)} = {value!r:.60}: expected two numbers, such as 0.9, 0.98"
+            ) from None
+        self.set("beta1", beta1, self.key(name))
+        self.set("beta2", beta2, self.key(name))
+        self.taken(name, f"beta1 = {beta1}, beta2 = {beta2}")
+
     def flag(self, name: str, default: bool = False) -> bool:
         """Return whether something is on."""
         value = self.value(name, default)

@@ -22,7 +22,7 @@ from torch import Tensor
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput, BadSetting
 from transduce.files import read_json
-from transduce.importing.settings import ACTIVATIONS
+from transduce.importing.settings import ACTIVATIONS, sizes
 from transduce.importing.vocabulary import Side
 from transduce.importing.weights import (
     HEAD,
@@ -143,13 +143,7 @@ class _Settings:
         sides = ("max_source_positions", "max_target_positions")
         try:
             return ModelConfig(
-                N=N,
-                N_decoder=None if N_decoder == N else N_decoder,
-                d_model=d_model,
-                d_ff=self.number("encoder_ffn_embed_dim"),
-                h=h,
-                d_k=d_model // h,
-                d_v=d_model // h,
+                **sizes(N, N_decoder, d_model, self.number("encoder_ffn_embed_dim"), h),
                 P_drop=values.get("dropout", 0.1),
                 attention_dropout=values.get("attention_dropout", 0.0),
                 relu_dropout=values.get("activation_dropout", 0.0),
