@@ -19,6 +19,7 @@ ORDER = [
     "presets",
     "folder",
     "text",
+    "converting",
     "pocket",
     "sentences",
     "alignment",
@@ -86,6 +87,7 @@ WITHOUT_TORCH = ORDER[: ORDER.index("batches")]
 OPTIONAL = {
     "sacremoses",
     "zstandard",
+    "yaml",
     "transformers",
     "tensorboard",
     "matplotlib",
@@ -230,7 +232,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     "command",
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
-        *("demo", "watch", "export", "import", "look", "recipes"),
+        *("demo", "watch", "export", "import", "convert", "look", "recipes"),
         *("paper table1", "paper figures", "paper scaling", "paper positions", "paper smoothing"),
     ],
 )

@@ -33,12 +33,12 @@ SOURCES = sorted(Path(transduce.__file__).parent.rglob("*.py"))
 # Modules and functions by which a file could run code, by the names that they are imported under.
 MODULES = {
     *("pickle", "cPickle", "dill", "cloudpickle", "joblib", "jsonpickle"),
-    *("marshal", "shelve", "yaml", "runpy", "code", "codeop"),
+    *("marshal", "shelve", "runpy", "code", "codeop"),
 }
 FUNCTIONS = {
-    *("eval", "exec", "compile", "__import__"),
+    *("eval", "exec", "compile", "__import__", "yaml.load", "yaml.safe_load", "yaml.full_load"),
     *("os.system", "os.popen", "torch.load", "torch.jit.load", "torch.package.PackageImporter"),
-    *("torch.hub.load", "numpy.load", "numpy.fromfile", "importlib.reload"),
+    *("torch.hub.load", "numpy.load", "numpy.fromfile", "importlib.reload", "yaml.unsafe_load"),
 }
 # What reaches out of the process: by sockets, by other programs, over the network.
 REACHING = {

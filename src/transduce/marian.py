@@ -56,9 +56,15 @@ def to_marian(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, T
     return found | {LOGITS_BIAS: bias[None]}
 
 
-def from_marian(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return our tensors of Marian's, all of which must be there."""
-    back = _order(config.d_model).argsort()
+def from_marian(
+    config: ModelConfig, tensors: Mapping[str, Tensor], *, halves: bool = True
+) -> dict[str, Tensor]:
+    """Return our tensors of Marian's, all of which must be there.
+
+    `halves` tells whether the channels are to be brought into our order; they stay as they are
+    where a table of positions comes along that has them so.
+    """
+    back = _order(config.d_model).argsort() if halves else torch.arange(config.d_model)
     found = {}
     for entry in entries(config):
         tensor = torch.cat([tensors[name].float() for name in entry.theirs])

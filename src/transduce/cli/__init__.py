@@ -17,6 +17,7 @@ from transduce import __version__
 from transduce.cli import (
     average,
     bench,
+    convert,
     demo,
     distill,
     export,
@@ -48,7 +49,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, train, distill, translate, serve, parse, score, average),
-    *(info, look, plot, watch, export, import_),
+    *(info, look, plot, watch, export, import_, convert),
 )
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]

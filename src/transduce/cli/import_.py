@@ -16,7 +16,11 @@ transduce import opus-mt-tc-big-en-de --out runs/big --languages en-de
 
 def import_(
     folder: Annotated[
-        Path, typer.Argument(help="A Hugging Face folder of a MarianMTModel, such as OPUS-MT's.")
+        Path,
+        typer.Argument(
+            help="A Hugging Face folder of a MarianMTModel, such as OPUS-MT's, or one with "
+            "fairseq's weights as docs/converting.md makes it."
+        ),
     ],
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The run folder to make.")],
@@ -24,7 +28,7 @@ def import_(
         str | None, typer.Option(metavar="en-de", help="Default: as the folder says.")
     ] = None,
 ) -> None:
-    """Make a run folder of a Hugging Face model, for every command here to understand."""
+    """Make a run folder of a model of another library, for every command here to understand."""
     from transduce.importing import import_model
     from transduce.progress import for_people
 

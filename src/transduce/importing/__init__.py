@@ -1,4 +1,4 @@
-"""A Hugging Face folder of a MarianMTModel, such as OPUS-MT's, as a run folder.
+"""A Hugging Face folder of a MarianMTModel, such as OPUS-MT's, or weights of fairseq, as a run.
 
 Differs: no <unk> ever comes out here; and the probabilities of a search are those among all words,
 where `generate` with `renormalize_logits` leaves out what may not come out.
@@ -9,12 +9,13 @@ from pathlib import Path
 
 import torch
 
-from transduce import __version__
+from transduce import __version__, text
 from transduce.checkpoint import save_tensors
 from transduce.config import TrainConfig
 from transduce.errors import BadInput
 from transduce.files import replacing_folder
 from transduce.folder import MODEL, SUBWORDS, RunConfig
+from transduce.importing.fairseq import SETTINGS, Imported, of_fairseq
 from transduce.importing.settings import Theirs
 from transduce.importing.vocabulary import read_sides
 from transduce.importing.weights import read_weights
@@ -32,6 +33,28 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
     """
     if run.exists():
         raise BadInput(f"{run} exists already: choose a new folder for the run")
+    found = of_fairseq(folder) if (folder / SETTINGS).exists() else _of_marian(folder)
+    config = RunConfig(
+        model=found.model,
+        train=TrainConfig(joint=found.codec.joint, subwords=found.codec.kind),
+        search=found.search,
+        languages=text.languages("", "", languages) if languages else found.languages,
+        preset="imported",
+        weights=f"imported from {folder.resolve().name}",
+        versions={
+            "transduce": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+    )
+    with replacing_folder(run, ("config.json", SUBWORDS, MODEL)) as beside:
+        found.codec.save(beside / SUBWORDS)
+        save_tensors(beside / MODEL, found.weights)
+        config.owning(beside, SUBWORDS, MODEL).save(beside)
+    return config
+
+
+def _of_marian(folder: Path) -> Imported:
     theirs = Theirs.read(folder)
     source, target = read_sides(theirs)
     theirs.require_sizes(source.size, target.size)
@@ -43,21 +66,4 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
         logits_bias=bool(tensors[LOGITS_BIAS].any()),
     )
     weights = from_marian(model, tensors)
-    config = RunConfig(
-        model=model,
-        train=TrainConfig(joint=codec.joint, subwords=codec.kind),
-        search=theirs.search(),
-        languages=theirs.languages(languages),
-        preset="imported",
-        weights=f"imported from {folder.resolve().name}",
-        versions={
-            "transduce": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-    )
-    with replacing_folder(run, ("config.json", SUBWORDS, MODEL)) as beside:
-        codec.save(beside / SUBWORDS)
-        save_tensors(beside / MODEL, weights)
-        config.owning(beside, SUBWORDS, MODEL).save(beside)
-    return config
+    return Imported(model, theirs.search(), codec, weights, theirs.languages(None))

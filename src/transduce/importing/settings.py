@@ -79,13 +79,7 @@ class Theirs:
         N, N_decoder = self._number("encoder_layers"), self._number("decoder_layers")
         try:
             return ModelConfig(
-                N=N,
-                N_decoder=None if N_decoder == N else N_decoder,
-                d_model=d_model,
-                d_ff=self._number("encoder_ffn_dim"),
-                h=h,
-                d_k=d_model // h,
-                d_v=d_model // h,
+                **sizes(N, N_decoder, d_model, self._number("encoder_ffn_dim"), h),
                 P_drop=config.get("dropout", 0.1),
                 attention_dropout=config.get("attention_dropout", 0.0),
                 relu_dropout=config.get("activation_dropout", 0.0),
@@ -145,3 +139,10 @@ class Theirs:
         if given is None and isinstance(source, str) and isinstance(target, str):
             return source, target
         return text.languages("", "", given)
+
+
+def sizes(N: int, N_decoder: int, d_model: int, d_ff: int, h: int) -> dict[str, Any]:
+    """Return the sizes of a model whose heads share d_model evenly, by the names of settings."""
+    other = {} if N_decoder == N else {"N_decoder": N_decoder}
+    of_heads = dict.fromkeys(("d_k", "d_v"), d_model // h)
+    return {"N": N, "d_model": d_model, "d_ff": d_ff, "h": h} | other | of_heads

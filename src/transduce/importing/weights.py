@@ -43,21 +43,33 @@ def read_weights(folder: Path, model: ModelConfig, source: Side, target: Side) -
     a bias that keeps it out of the softmax.
     """
     tensors = _read(folder)
+    tensors |= embeddings_of(folder, tensors, model, source, target)
+    tensors[LOGITS_BIAS] = logits_bias(folder, tensors, target)
+    return as_expected(folder, tensors, model)
+
+
+def embeddings_of(
+    folder: Path, tensors: dict[str, Tensor], model: ModelConfig, source: Side, target: Side
+) -> dict[str, Tensor]:
+    """Return the matrices of embeddings, with a row for each of our ids."""
     embeddings = {}
     for name in EMBEDDINGS[model.tie].values():
         saved = _saved_as(folder, tensors, name, model)
         side = source if name == ENCODER else target
         embeddings[name] = _in_our_order(folder, tensors, saved, side)
-    tensors |= embeddings
+    return embeddings
+
+
+def logits_bias(folder: Path, tensors: dict[str, Tensor], target: Side) -> Tensor:
+    """Return a bias for each of our ids. (1, V)."""
     bias = tensors.get(LOGITS_BIAS, torch.zeros(1, target.size))  # (1, V)
     bias = _in_our_order(folder, {LOGITS_BIAS: bias.flatten()}, LOGITS_BIAS, target)
     if target.begins_with_copy:
         bias[BOS] = NEVER
-    tensors[LOGITS_BIAS] = bias.clamp(min=NEVER)[None]
-    return _as_expected(folder, tensors, model)
+    return bias.clamp(min=NEVER)[None]
 
 
-def _as_expected(folder: Path, tensors: dict[str, Tensor], model: ModelConfig) -> dict[str, Tensor]:
+def as_expected(folder: Path, tensors: dict[str, Tensor], model: ModelConfig) -> dict[str, Tensor]:
     """Return just what the model has; refuse what is missing, of another shape or unheard of."""
     expected = shapes(model)
     for name, shape in expected.items():
@@ -98,14 +110,19 @@ def _in_our_order(folder: Path, tensors: dict[str, Tensor], name: str, side: Sid
     return tensors[name].index_select(0, torch.tensor(side.rows)).float()
 
 
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """Read a file of tensors, or say what is wrong with it."""
+    try:
+        require_small_header(path)
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BadInput(f"{path} is damaged or no safetensors file: {error}") from None
+
+
 def _read(folder: Path) -> dict[str, Tensor]:
     path = folder / "model.safetensors"
     if path.exists():
-        try:
-            require_small_header(path)
-            return load_file(path)
-        except (SafetensorError, OSError, ValueError) as error:
-            raise BadInput(f"{path} is damaged or no safetensors file: {error}") from None
+        return read_safetensors(path)
     if any((folder / name).exists() for name in OLDER):
         return _read_by_transformers(folder)
     raise BadInput(f"{folder} has no weights: expected model.safetensors or pytorch_model.bin")

@@ -1,0 +1,93 @@
+"""`transduce convert`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from transduce.converting import Conversion
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+transduce convert train.sh --out recipe.toml
+
+transduce convert preprocess.sh train.sh --text train.de train.en --gpus 8 --out recipe.toml
+
+transduce convert transformer.yaml --dictionary vocab.txt --out recipe.toml
+
+transduce train --recipe recipe.toml --out runs/mine
+"""
+Two = tuple[Path, Path] | None
+
+
+def convert(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A script with a fairseq-train command (and fairseq-preprocess), or the YAML of "
+            "fairseq-hydra-train, of OpenNMT-py's onmt_train, or of JoeyNMT."
+        ),
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The recipe to write. Default: to standard output."),
+    ] = None,
+    text: Annotated[
+        Two, typer.Option(help="Raw training text, both sides, where the files name other.")
+    ] = None,
+    valid: Annotated[Two, typer.Option(help="Raw validation text, both sides.")] = None,
+    test: Annotated[Two, typer.Option(help="Raw test text, both sides.")] = None,
+    dictionary: Annotated[
+        list[Path] | None,
+        typer.Option(help="A dictionary (dict.de.txt, vocab.txt) whose size to take over."),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(min=1, help="GPUs that made an update together, where the files do not say."),
+    ] = None,
+) -> None:
+    """Make a recipe of a configuration of fairseq, OpenNMT-py or JoeyNMT.
+
+    Every key ends as taken over, as changed or as not taken, and the recipe says which and why.
+    Nothing of the files is run, and checkpoints are never opened.
+    """
+    from transduce.converting import convert as conversion_of
+    from transduce.errors import BadInput
+    from transduce.files import replacing
+
+    if out is not None and out.exists():
+        raise BadInput(f"{out} exists already: choose a new name for the recipe")
+    given = {"train": text, "valid": valid, "test": test}
+    conversion = conversion_of(
+        files,
+        out.parent if out else Path(),
+        text={part: pair for part, pair in given.items() if pair},
+        dictionaries=dictionary or (),
+        gpus=gpus,
+    )
+    if out is None:
+        sys.stdout.write(conversion.text)
+    else:
+        with replacing(out) as beside:
+            beside.write_text(conversion.text, encoding="utf-8")
+    _report(conversion, out)
+
+
+def _report(conversion: "Conversion", out: Path | None) -> None:
+    """Say how many keys became what, and what is left to do."""
+    from transduce.progress import for_people
+
+    counts = ", ".join(f"{conversion.count(fate)} {fate}" for fate in ("taken", "changed"))
+    progress = for_people()
+    progress.say(
+        f"{conversion.toolkit}: of {len(conversion.entries)} keys {counts}, "
+        f"{conversion.count('not taken')} not taken; the recipe says why"
+    )
+    for note in conversion.to_do:
+        progress.say(f"to do: {note}")
+    if out is not None:
+        progress.say(f"train with: transduce train --recipe {out} --out RUN")
