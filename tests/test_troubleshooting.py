@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import TypeGuard
@@ -187,6 +188,7 @@ def messages_of(module: Module) -> Iterator[Message]:
                     yield Message(text, where)
 
 
+@cache
 def messages() -> list[Message]:
     """Return what all errors of the source say, and what the system's errors are told as."""
     modules: dict[str, Module] = {}
