@@ -1,7 +1,9 @@
 """Checkpoints that are written while training goes on, where it is a GPU that trains.
 
 What is to be written is copied first, so that it stays as it is; a thread hashes it, writes it and
-puts it on the disk. A CPU would only lose to the thread what it gains: there it is done at once.
+puts it on the disk. The GPU makes the copies, into memory that does not move, between one step and
+the next, and nobody waits for it. A CPU would only lose to the thread what it gains: there it is
+done at once.
 """
 
 from collections import deque
@@ -9,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
+import torch
 from torch import Tensor
 
 WAITING = 2  # the best weights and a checkpoint: more copies than those are not held
@@ -45,19 +48,23 @@ class Saver:
             return dict(tensors)
         while len(self.waiting) >= WAITING:
             self.waiting.popleft().result()
-        return {name: one.detach().to("cpu", copy=True) for name, one in tensors.items()}
+        return {name: _copied(one.detach()) for name, one in tensors.items()}
 
     def do(self, write: Callable[[], None]) -> None:
         """Write now, or as soon as what was asked for before is written."""
         if self.pool is None:
             write()
             return
-        self.waiting.append(self.pool.submit(self._write, write))
+        # Elsewhere than on a GPU a copy is made when it is asked for.
+        copied = torch.cuda.current_stream().record_event() if torch.cuda.is_initialized() else None
+        self.waiting.append(self.pool.submit(self._write, write, copied))
 
-    def _write(self, write: Callable[[], None]) -> None:
+    def _write(self, write: Callable[[], None], copied: torch.cuda.Event | None) -> None:
         if self.failed:
             return
         try:
+            if copied is not None:
+                copied.synchronize()
             write()
         except BaseException:
             self.failed = True
@@ -72,3 +79,10 @@ class Saver:
         """Wait until all is on the disk; raise what went wrong."""
         while self.waiting:
             self.waiting.popleft().result()
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    """Return a copy that the GPU makes when it has done what it was asked for before."""
+    if not tensor.is_cuda:
+        return tensor.clone()
+    return torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor, non_blocking=True)

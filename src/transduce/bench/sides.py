@@ -156,12 +156,16 @@ def save(side: Saves, steps: int) -> Saving:
     step = measure(side, steps).seconds / steps
     began, made = time.perf_counter(), 0
     side.save()
+    took = time.perf_counter() - began
     while side.writes:
-        side.prepare(1)
-        side.step()
+        side.prepare(steps)
+        began = time.perf_counter()
+        for _ in range(steps):
+            side.step()
         synchronise(side.device)
-        made += 1
-    return Saving(time.perf_counter() - began - made * step, step)
+        took += time.perf_counter() - began
+        made += steps
+    return Saving(took - made * step, step)
 
 
 class Worker:
