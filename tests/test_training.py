@@ -309,6 +309,21 @@ def test_a_refused_command_leaves_the_settings_of_a_run_alone(
     assert (whole / "config.json").read_bytes() == before
 
 
+def test_a_corpus_that_was_deleted_is_made_anew_from_the_same_text_alone(
+    files: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
+    before = load_all(whole)
+    shutil.copytree(whole, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "corpus")
+    other = tmp_path / "other.de"
+    other.write_text(files[1].read_text(encoding="utf-8").upper(), encoding="utf-8")
+    with pytest.raises(BadRun, match="begun with other text than this"):
+        train(other, other, out=tmp_path / "run", preset="tiny", settings=SETTINGS, device="cpu")
+    assert not (tmp_path / "run" / "corpus").exists()
+    run(files, tmp_path / "run")
+    assert load_all(tmp_path / "run") == before
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [({"epochs": "2"}, "epoch"), ({"seconds": "1.5"}, "seconds")],

@@ -41,8 +41,9 @@ def grown(
 
 def added(corpus: Path, run: Path, start: Start | None) -> int:
     """Return how many subwords a run that goes on was to add; refuse another number."""
-    known = (corpus / MANIFEST).exists()
-    more: int = open_corpus(corpus).manifest.settings.get("more", 0) if known else 0
+    if not (corpus / MANIFEST).exists():  # it was deleted, to be made anew
+        return start.more if start else 0
+    more: int = open_corpus(corpus).manifest.settings.get("more", 0)
     if start and start.more != more:
         began = f"{more:,} more subwords" if more else "the subwords as they were"
         raise BadSetting(

@@ -16,7 +16,8 @@ from transduce.checkpoint import (
 from transduce.config import SearchConfig
 from transduce.corpus import Corpus, open_corpus
 from transduce.extension import added, grown
-from transduce.files import remove_leftovers
+from transduce.errors import BadRun
+from transduce.files import remove_folder, remove_leftovers
 from transduce.folder import (
     LEXICON,
     START,
@@ -189,14 +190,26 @@ def begin_or_go_on(
         codec=codec,
         more=more,
         base=config.origin.subwords if config.origin else None,
-        anew=not goes_on and (wanted.corpus is None or not wanted.kept.exists()),
+        anew=not wanted.kept.exists() or (not goes_on and wanted.corpus is None),
         progress=told,
     )
-    if not goes_on:
+    if goes_on:
+        _require_same(config, tokens, wanted)
+    else:
         config = _begun(wanted, tokens, on, told)
     config.own(run, SUBWORDS)
     config.save(run)  # last, for it makes the folder a run
     return config
+
+
+def _require_same(config: RunConfig, tokens: Corpus, wanted: Wanted) -> None:
+    """Refuse a corpus that was made anew, for it had been deleted, and is not what it was."""
+    if config.identity and identified(config, tokens).identity != config.identity:
+        remove_folder(wanted.kept)
+        raise BadRun(
+            f"{wanted.run} was begun with other text than this, and its corpus is gone: go on with "
+            "the same text, or choose another folder for a new run"
+        )
 
 
 def _begun(wanted: Wanted, tokens: Corpus, on: torch.device, told: Progress) -> RunConfig:
