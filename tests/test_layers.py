@@ -30,6 +30,7 @@ ORDER = [
     "inputs",
     "preparation",
     "machine",
+    "data",
     "batches",
     "packing",
     "kernels",
@@ -94,6 +95,7 @@ OPTIONAL = {
     "pydantic",
     "uvicorn",
     "prometheus_client",
+    "mtdata",
 }
 # Written in Triton, they are nothing without it; so they count as optional themselves.
 IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.decoding", "transduce.kernels.rows"}
@@ -226,7 +228,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     "command",
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
-        *("demo", "watch", "export", "import", "look"),
+        *("demo", "watch", "export", "import", "look", "data list", "data get"),
         *("paper table1", "paper figures", "paper scaling", "paper positions", "paper smoothing"),
     ],
 )

@@ -17,6 +17,7 @@ from transduce import __version__
 from transduce.cli import (
     average,
     bench,
+    data,
     demo,
     distill,
     export,
@@ -52,6 +53,7 @@ COMMANDS = (
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
     app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
+app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
 
