@@ -7,17 +7,17 @@ and checking are ours, so that they resume, are bounded, and never write outside
 import contextlib
 import difflib
 import importlib
+import itertools
 import logging
 import warnings
 from collections.abc import Iterable, Iterator
-from types import ModuleType
 from typing import Any
 
 from transduce.data.catalogue import Archive, DataSet, Place, Source
 from transduce.errors import BadInput, MissingExtra, did_you_mean
 
 SEGMENTS = ("sgm", "xml")
-# The modules of mtdata's index, by the part of the house that they fill; OPUS takes the longest.
+# The modules of mtdata's index; OPUS has most of its entries, and takes seconds to read.
 OPUS = ("opus.opus_index", "opus.opus100")
 OTHERS = (
     *("statmt", "paracrawl", "tilde", "joshua_indian", "unitednations", "wikimatrix", "other"),
@@ -47,19 +47,17 @@ def of_sacrebleu(name: str, pair: str) -> DataSet:
     urls, members = list(test.data or ()), test.langpairs[pair]
     members = list(members) if isinstance(members, list | tuple) else []
     endings = {member.rpartition(".")[2] for member in members}
-    if len(members) < 2 or not all(isinstance(one, str) for one in members):
-        raise BadInput(f"sacreBLEU's {name} of {pair} is in a form that cannot be read here")
-    if not endings <= {*SEGMENTS, *pair.split("-"), "txt"}:
-        raise BadInput(f"sacreBLEU's {name} of {pair} is in a form that cannot be read here")
+    if len(members) < 2 or not endings <= {*SEGMENTS, *pair.split("-"), "txt"}:
+        raise BadInput(
+            f"sacreBLEU's {name} of {pair} is in a form that is not read here: "
+            f"`sacrebleu -t {name} -l {pair} --echo src ref` writes it"
+        )
     stem = name.replace("/", "_")
     hashes: list[str | None] = list(test.md5 or ()) or [None] * len(urls)
-    # The names that sacreBLEU itself keeps them under.
-    archives = {
-        f"{stem}.{url.rpartition('/')[2]}": Archive(
-            f"{stem}.{url.rpartition('/')[2]}", (url,), md5=md5
-        )
-        for url, md5 in zip(urls, hashes, strict=True)
-    }
+    archives = {}
+    for url, md5 in zip(urls, hashes, strict=True):
+        file = _kept_as(stem, url)
+        archives[file] = Archive(file, (url,), md5=md5)
     places = tuple(Place(_holding(member, archives), member) for member in members[:2])
     kind = "segments" if endings <= set(SEGMENTS) else "plain"
     first, second = pair.split("-")
@@ -75,6 +73,11 @@ def of_sacrebleu(name: str, pair: str) -> DataSet:
     )
 
 
+def _kept_as(stem: str, url: str) -> str:
+    """Return the name that sacreBLEU itself keeps a file under."""
+    return f"{stem}.{url.rpartition('/')[2]}"
+
+
 def _holding(member: str, archives: Iterable[str]) -> str:
     """Return the archive that a member lies in: where there are several, its folder names it."""
     files = list(archives)
@@ -84,13 +87,7 @@ def _holding(member: str, archives: Iterable[str]) -> str:
 
 def of_mtdata(name: str) -> DataSet:
     """Return a data set by the name that mtdata has for it, such as OPUS-books-v1-deu-eng."""
-    entries = _entries(opus=name.lower().startswith("opus-"))
-    if name not in entries:
-        raise BadInput(
-            f"mtdata has no data set {name!r}.{_near(name, list(entries))} A name is of the form "
-            "GROUP-NAME-VERSION-LANGUAGE-LANGUAGE; `mtdata list` names them all"
-        )
-    entry = entries[name]
+    entry = _entry(name)
     if len(entry.did.langs) != 2:
         raise BadInput(f"mtdata's {name} has one language: expected sentences and translations")
     urls = [entry.url] if isinstance(entry.url, str) else list(entry.url)
@@ -148,19 +145,26 @@ def _near(name: str, known: list[str]) -> str:
     return f" Did you mean mtdata:{near[0]}?" if near else ""
 
 
-def _entries(*, opus: bool) -> dict[str, Any]:
-    """Read mtdata's index, without its cache: that is a pickle in the user's home."""
+def _entry(name: str) -> Any:
+    """Look a name up in mtdata's index, without its cache: that is a pickle in the user's home."""
     try:
         with _quiet():
             index = importlib.import_module("mtdata.index")
     except ImportError:
         raise MissingExtra("data sets of mtdata", "mtdata", "data") from None
-    with _quiet():
-        found: Any = index.Index()
-        for name in OPUS if opus else OTHERS:
-            module: ModuleType = importlib.import_module(f"mtdata.index.{name}")
-            module.load_all(found)
-    return {str(one.did): one for one in found.get_entries()}
+    found: Any = index.Index()
+    known: dict[str, Any] = {}
+    for module in OPUS if name.lower().startswith("opus-") else OTHERS:
+        with _quiet():
+            importlib.import_module(f"mtdata.index.{module}").load_all(found)
+        new = itertools.islice(found.get_entries(), len(known), None)
+        known |= {str(one.did): one for one in new}
+        if name in known:
+            return known[name]
+    raise BadInput(
+        f"mtdata has no data set {name!r}.{_near(name, list(known))} A name is of the form "
+        "GROUP-NAME-VERSION-LANGUAGE-LANGUAGE; `mtdata list` names them all"
+    )
 
 
 @contextlib.contextmanager

@@ -58,8 +58,11 @@ def resolve(name: str) -> DataSet:
         return elsewhere.of_mtdata(rest)
     known = catalogue.names()
     if name not in known:
+        stem, *pair = name.rsplit("-", 2)
+        turned = "-".join([stem, *reversed(pair)])  # a set serves both directions
+        hint = f" Did you mean {turned}?" if turned in known else did_you_mean(name, known)
         raise BadInput(
-            f"there is no data set {name!r}.{did_you_mean(name, known)} `transduce data list` "
+            f"there is no data set {name!r}.{hint} `transduce data list` "
             "names them; mtdata:NAME and sacrebleu:SET:PAIR reach many more"
         )
     return catalogue.named(name)
