@@ -1,6 +1,7 @@
 """`transduce data`."""
 
 import json as json_module
+import shlex
 import shutil
 import textwrap
 from pathlib import Path
@@ -116,8 +117,8 @@ def get(
         if paths:
             typer.echo(f"{paths[0]}\t{paths[1]}")
     if got.train:
-        valid = f" --valid {got.valid[0]} {got.valid[1]}" if got.valid else ""
-        progress.say(f"next: transduce train {got.train[0]} {got.train[1]}{valid} --out runs/first")
+        words = [*got.train, *(["--valid", *got.valid] if got.valid else []), "--out", "runs/first"]
+        progress.say(f"next: transduce train {shlex.join(map(str, words))}")
 
 
 def _download(one: "DataSet") -> str:

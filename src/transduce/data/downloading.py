@@ -304,7 +304,8 @@ def _receive(
 ) -> None:
     """Write what comes, never more than was announced; a trickle counts as a stall."""
     most = LARGEST if total is None else total
-    window, come = time.monotonic(), 0
+    began = window = time.monotonic()
+    come = 0
     with part.open(at) as file, progress.watch("downloading") as show:
         tell = _telling(archive.file, at, total, show)
         while block := answer.read1(BLOCK):
@@ -319,8 +320,9 @@ def _receive(
                 if come < patience.least:
                     raise Failed(f"only {come:,} bytes came in {duration(patience.stall)}")
                 window, come = now, 0
-    if total is not None and at < total:
-        raise Failed(f"it was cut short after {at:,} of {total:,} bytes")
+        if total is not None and at < total:
+            raise Failed(f"it was cut short after {at:,} of {total:,} bytes")
+        show(1.0, f"{archive.file} {volume(at)} in {duration(time.monotonic() - began)}")
 
 
 def _telling(

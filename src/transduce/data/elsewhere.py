@@ -94,11 +94,13 @@ def of_mtdata(name: str) -> DataSet:
     files = [entry.filename] if len(urls) == 1 else [url.rpartition("/")[2] for url in urls]
     files = [f"{name}.{file}" for file in files]
     places, kind = _places(name, entry, files)
-    first, second = (lang.lang if hasattr(lang, "lang") else str(lang) for lang in entry.did.langs)
+    first, second = (_short(language.lang) for language in entry.did.langs)
+    if first == second:  # two forms of one language
+        first, second = (str(language).lower() for language in entry.did.langs)
     return DataSet(
         name=f"mtdata:{name}",
         title=f"{name}, of mtdata's index",
-        languages=(_short(first), _short(second)),
+        languages=(first, second),
         terms="mtdata names none: ask its makers",
         about=f"to be cited: {', '.join(entry.cite)}" if entry.cite else "",
         archives={file: Archive(file, (url,)) for file, url in zip(files, urls, strict=True)},

@@ -58,8 +58,8 @@ def resolve(name: str) -> DataSet:
         return elsewhere.of_mtdata(rest)
     known = catalogue.names()
     if name not in known:
-        stem, *pair = name.rsplit("-", 2)
-        turned = "-".join([stem, *reversed(pair)])  # a set serves both directions
+        words = name.rsplit("-", 2)
+        turned = "-".join([words[0], *reversed(words[1:])])  # a set serves both directions
         hint = f" Did you mean {turned}?" if turned in known else did_you_mean(name, known)
         raise BadInput(
             f"there is no data set {name!r}.{hint} `transduce data list` "
@@ -267,7 +267,8 @@ def _origins(
     """Return where each archive came from, its size and its hash; one that was unknown is said."""
     origins = {}
     for file, path in files.items():
-        size, found = path.stat().st_size, sha256(path)
+        checked = archives[file].sha256 if path.suffix == Path(file).suffix else None
+        size, found = path.stat().st_size, checked or sha256(path)
         if archives[file].hash is None:
             progress.say(
                 f"{path.name}: no hash was known; it has {size:,} bytes and the sha256 {found}, "

@@ -23,6 +23,7 @@ from transduce.text import LONGEST_LINE
 RATIO = (
     60  # text shrinks to a fourth or so, tables of the same to a twentieth; bombs to a thousandth
 )
+BLOCK = 1 << 20  # bytes read at once
 SLACK = 1 << 22  # bytes, for small archives
 DAMAGED = (
     *(EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
@@ -42,7 +43,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        block = self._stream.read(min(len(buffer), 1 << 20))
+        block = self._stream.read(min(len(buffer), BLOCK))
         self._left -= len(block)
         if self._left < 0:
             raise BadData(
@@ -89,7 +90,7 @@ def _opened(path: Path, member: str, most: int) -> Iterator[IO[bytes]]:
         else:
             raise BadData(f"{path.name} is no archive that can be read: expected zip, tar or tgz")
         stream = _decompressed(stream, name, path, stack)
-        yield io.BufferedReader(_Bounded(stream, most, path.name), 1 << 20)
+        yield io.BufferedReader(_Bounded(stream, most, path.name), BLOCK)
 
 
 def _decompressed(
@@ -136,7 +137,7 @@ def _of_tar(path: Path, pattern: str, most: int) -> Iterator[tuple[IO[bytes], st
         suffix = path.suffix.replace(".tgz", ".gz")
         stream = _decompressed(cast("IO[bytes]", packed), suffix, path, stack)
         bounded = cast("IO[bytes]", _Bounded(stream, most, path.name))
-        archive = stack.enter_context(tarfile.open(fileobj=bounded, mode="r|"))
+        archive = stack.enter_context(tarfile.open(fileobj=bounded, mode="r|", bufsize=BLOCK))
         for one in archive:
             seen += [one.name] if len(seen) < NAMED else []
             if not _matches(one.name, pattern):

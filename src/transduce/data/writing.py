@@ -6,6 +6,7 @@ other tools take for the end of a line.
 
 import contextlib
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from transduce.progress import Progress
 
 Pair = tuple[str, str]
 Words = Callable[[str], int]
+BROKEN = re.compile("[\r\0]")
+UNDECODED = re.compile("[\ud800-\udfff]")
 EVERY = 1000  # pairs between two signs of life
 
 
@@ -27,10 +30,11 @@ def useless(left: str, right: str) -> str | None:
     if not left.strip() or not right.strip():
         return "empty on one side or both"
     for text in (left, right):
-        if not text.isprintable() and any(sign in text for sign in "\r\0"):
-            return "with a carriage return or a NUL inside"
-        if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
-            return "with bytes that are no UTF-8"
+        if not text.isprintable():  # nearly all are, and that is soon known
+            if BROKEN.search(text):
+                return "with a carriage return or a NUL inside"
+            if UNDECODED.search(text):
+                return "with bytes that are no UTF-8"
     return None
 
 
