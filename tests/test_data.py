@@ -27,7 +27,8 @@ from transduce import data as data_sets
 from transduce.data import catalogue, elsewhere, getting
 from transduce.data.catalogue import DataSet, Place, Source
 from transduce.data.downloading import Patience
-from transduce.errors import BadData, BadInput, MissingExtra
+from transduce.errors import BadData, BadInput, BadRun, MissingExtra
+from transduce.machine import locked
 from transduce.progress import Silent
 
 Pairs = list[tuple[str, str]]
@@ -285,6 +286,25 @@ def test_a_hash_that_was_found_the_first_time_is_asked_for_the_second(
     shelf.serve("iwslt14-de-en.tgz", other)
     with pytest.raises(BadData, match="expected"):
         quick("iwslt14-de-en", out)
+
+
+def test_what_no_hash_could_check_and_is_wrong_is_downloaded_anew(
+    shelf: Faulty, tmp_path: Path
+) -> None:
+    whole = shelf.files["iwslt14-de-en.tgz"]
+    shelf.serve("iwslt14-de-en.tgz", b"<html>come back later</html>")
+    with pytest.raises(
+        BadData, match=r"cannot be unpacked .*; no hash of it is known, so the same"
+    ):
+        quick("iwslt14-de-en", tmp_path / "got")
+    shelf.serve("iwslt14-de-en.tgz", whole)
+    assert quick("iwslt14-de-en", tmp_path / "got").train
+
+
+def test_two_at_once_do_not_share_a_folder(shelf: Faulty, tmp_path: Path) -> None:
+    with locked(tmp_path / "got" / ".getting"), pytest.raises(BadRun, match="in use by process"):
+        quick("multi30k-en-de", tmp_path / "got")
+    assert not shelf.asked
 
 
 def test_a_damaged_record_is_mended(shelf: Faulty, tmp_path: Path) -> None:

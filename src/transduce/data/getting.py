@@ -104,8 +104,11 @@ def get(
                 one, out / ARCHIVES, progress=progress, mirrors=mirrors, patience=patience
             )
         origins = {**record.get("archives", {}), **_origins(archives, files, out, progress)}
-        for part in _to_write(data, parts):
-            record = _make(data, part, out, files, {**record, "archives": origins}, progress)
+        try:
+            for part in _to_write(data, parts):
+                record = _make(data, part, out, files, {**record, "archives": origins}, progress)
+        except BadData as error:
+            raise _without_unchecked(error, archives, out) from None
         if not keep:
             shutil.rmtree(out / ARCHIVES, ignore_errors=True)
     return _got(record, out)
@@ -188,8 +191,8 @@ def _announce(
         here = sum(_come(out, file) for file in archives)
         size = sum(one.size or 0 for one in archives.values())
         unknown = sum(1 for one in archives.values() if one.size is None)
-        known = f"{volume(size)} in all" if size else "of sizes that are not known beforehand"
-        also = f", but for {unknown} whose size is not known" if size and unknown else ""
+        known = f"{volume(size)} in all" if size else "of unknown size"
+        also = f", but for {unknown} of unknown size" if size and unknown else ""
         begun = f", of which {volume(here)} are here already" if here else ""
         many = f"{len(archives)} file{'s' if len(archives) > 1 else ''}"
         progress.say(f"  to download: {many}, {known}{also}{begun}")
@@ -278,6 +281,18 @@ def _origins(
         urls = list(archives[file].urls) if own else [str(path)]
         origins[file] = {"file": path.name, "from": urls, "size": size, "sha256": found}
     return origins
+
+
+def _without_unchecked(error: BadData, archives: Mapping[str, Archive], out: Path) -> BadData:
+    """Delete what was downloaded and no hash could check, since it may be what is wrong."""
+    unchecked = [
+        out / ARCHIVES / file for file, archive in archives.items() if archive.hash is None
+    ]
+    if not any(path.is_file() for path in unchecked):
+        return error
+    for path in unchecked:
+        path.unlink(missing_ok=True)
+    return BadData(f"{error}; no hash of it is known, so the same command downloads it anew")
 
 
 def _to_write(data: DataSet, parts: Iterable[str]) -> list[str]:
