@@ -1,94 +1,37 @@
-"""Data sets by name, through the command line: small archives in the layout of the real ones."""
+"""Data sets by name, through the command line: every one of the catalogue, in miniature."""
 
 import gzip
 import hashlib
-import importlib
-import io
-import itertools
 import json
 import os
 import shutil
 import signal
 import subprocess
-import tarfile
+import sys
 import time
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from xml.sax.saxutils import escape
 
 import faulty_server as faults
 import pytest
 from conftest import COMMAND, CommandLine, environment, snapshot
 from faulty_server import Faulty
+from shelf import (
+    DOWNLOADED,
+    SENTENCES,
+    expected,
+    lines,
+    miniatures,
+    packed_as,
+    pairs_in,
+    quick,
+    stock,
+    written,
+)
 
-from transduce import data as data_sets
-from transduce.data import catalogue, elsewhere, getting
-from transduce.data.catalogue import DataSet, Place, Source
-from transduce.data.downloading import Patience
+from transduce.data import catalogue
 from transduce.errors import BadData, BadInput, BadRun, MissingExtra
 from transduce.machine import locked
-from transduce.progress import Silent
-
-Pairs = list[tuple[str, str]]
-DOWNLOADED = [name for name in catalogue.names() if name != catalogue.POCKET]
-SENTENCES = 50  # of each text; more than two that IWSLT14 holds out
-
-
-def text_of(place: Place, language: str) -> list[str]:
-    """Sentences that tell which text and which line they are of, and have as many words."""
-    stem = (
-        hashlib.md5(place.archive.encode()).hexdigest()[:4]
-        if not place.member
-        else "".join(sign for sign in place.member if sign.isdigit())
-    )
-    return [f'{language} {stem} "A & B" < {number}' for number in range(SENTENCES)]
-
-
-def written(source: Source, place: Place, language: str) -> str:
-    """Write sentences as the format has them."""
-    sentences = text_of(place, language)
-    if source.format == "plain":
-        return "".join(f"{one}\n" for one in sentences)
-    if source.format == "talks":
-        head = "<url>http://x</url>\n<keywords>talks</keywords>\n<talkid>1</talkid>\n"
-        return head + "<title>A title</title>\n" + "".join(f" {one} \n" for one in sentences)
-    segments = "".join(
-        f'<seg id="{n}"> {escape(one)} </seg>\n' for n, one in enumerate(sentences, start=1)
-    )
-    return f'<refset><doc docid="a">\n<p>\n{segments}</p>\n</doc></refset>\n'
-
-
-def miniatures(*sets: DataSet) -> dict[str, bytes]:
-    """Make the archives of data sets, small, in the layout of the real ones."""
-    members: dict[str, dict[str, bytes]] = {file: {} for data in sets for file in data.archives}
-    for data in sets:
-        for source in itertools.chain.from_iterable(data.parts.values()):
-            for place, language in zip(source.places, data.languages, strict=True):
-                content = written(source, place, language).encode()
-                packed = gzip.compress(content) if place.member.endswith(".gz") else content
-                members[place.archive][place.member] = packed
-    return {file: packed_as(file, inside) for file, inside in members.items()}
-
-
-def packed_as(file: str, members: Mapping[str, bytes]) -> bytes:
-    """Pack members as the name of an archive says."""
-    out = io.BytesIO()
-    if file.endswith(".zip"):
-        with zipfile.ZipFile(out, "w") as zipped:
-            zipped.writestr("README", "read me")
-            for name, content in members.items():
-                zipped.writestr(name, content)
-    elif file.endswith((".tgz", ".tar")):
-        with tarfile.open(fileobj=out, mode="w:gz" if file.endswith("tgz") else "w") as tar:
-            for name, content in {"README": b"read me", **members}.items():
-                info = tarfile.TarInfo(name)
-                info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
-    else:
-        return gzip.compress(members[""])
-    return out.getvalue()
 
 
 @pytest.fixture
@@ -99,55 +42,9 @@ def server() -> Iterator[Faulty]:
 
 @pytest.fixture
 def shelf(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> Faulty:
-    """The whole catalogue in miniature on a server, with the miniatures' hashes."""
-    tables = catalogue._tables()
-    changed: dict[str, Any] = {}
-    for file, content in miniatures(*map(catalogue.named, DOWNLOADED)).items():
-        server.serve(file, content)
-    for file, entry in tables["archives"].items():
-        content = server.files[file]
-        changed[file] = {"urls": [f"{server.address}/{file}"]}
-        if "sha256" in entry:
-            changed[file] |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        if "md5" in entry:
-            changed[file] |= {"md5": hashlib.md5(content).hexdigest()}
-    monkeypatch.setattr(catalogue, "_tables", lambda: {**tables, "archives": changed})
-    from sacrebleu.dataset import DATASETS
-
-    for name in ("wmt13", "wmt14/full", "iwslt17"):
-        test: Any = DATASETS[name]
-        files = [test._get_tarball_filename(url) for url in test.data]
-        hashes = [hashlib.md5(server.files.get(file, b"")).hexdigest() for file in files]
-        monkeypatch.setattr(test, "data", [f"{server.address}/{file}" for file in files])
-        monkeypatch.setattr(test, "md5", hashes)
-    # Their own names end as those that are served do.
-    monkeypatch.setattr(elsewhere, "_kept_as", lambda stem, url: url.rpartition("/")[2])
+    """The whole catalogue in miniature on a server."""
+    stock(server, monkeypatch)
     return server
-
-
-def expected(data: DataSet, part: str) -> Pairs:
-    """The pairs that a part should have, before any is cleaned away or held out."""
-    found: Pairs = []
-    for source in data.parts[part]:
-        sides = [
-            text_of(place, language)
-            for place, language in zip(source.places, data.languages, strict=True)
-        ]
-        titles = [("A title", "A title")] if source.keep else []
-        found += [*titles, *zip(*sides, strict=True)]
-    return found
-
-
-def lines(path: Path) -> list[str]:
-    content = path.read_bytes()
-    assert content.endswith(b"\n")
-    assert b"\r" not in content
-    return content.decode().removesuffix("\n").split("\n")
-
-
-def pairs_in(folder: Path, part: str, languages: tuple[str, str]) -> Pairs:
-    left, right = (lines(folder / f"{part}.{language}") for language in languages)
-    return list(zip(left, right, strict=True))
 
 
 @pytest.mark.parametrize("name", DOWNLOADED)
@@ -234,11 +131,6 @@ def test_a_real_process_gets_what_has_no_hash_and_says_it(
     assert hashlib.sha256(content).hexdigest() in done.stderr
     assert "others count 160,239" in done.stderr
     assert (out / "archives" / "iwslt14-de-en.tgz").read_bytes() == content
-
-
-def quick(name: str, out: Path, **options: Any) -> data_sets.Got:
-    patience = Patience(tries=2, wait=0.01, stall=1.0)
-    return data_sets.get(name, out, progress=Silent(), patience=patience, **options)
 
 
 def test_what_is_whole_is_left_alone_and_asks_nobody(shelf: Faulty, tmp_path: Path) -> None:
@@ -446,66 +338,7 @@ def test_pairs_are_cleaned_as_moses_does(shelf: Faulty, cli: CommandLine, tmp_pa
 def test_a_library_that_cleaning_needs_is_asked_for_before_the_download(
     shelf: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sacremoses", None)
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(MissingExtra, match="sacremoses"):
         quick("iwslt14-de-en", tmp_path / "got")
     assert not shelf.asked
-
-
-def test_a_test_set_of_sacrebleu_is_the_same_text(shelf: Faulty, tmp_path: Path) -> None:
-    got = quick("sacrebleu:iwslt17:de-en", tmp_path / "got")
-    assert got.train is None
-    assert got.valid is None
-    assert got.test == (tmp_path / "got" / "test.de", tmp_path / "got" / "test.en")
-    assert len(lines(got.test[0])) == SENTENCES
-
-
-def test_the_test_sets_of_wmt_until_2020_can_be_had_and_others_are_refused_in_a_sentence() -> None:
-    from sacrebleu.dataset import DATASETS
-
-    refused = set()
-    for name, pair in [(name, pair) for name, test in DATASETS.items() for pair in test.langpairs]:
-        try:
-            elsewhere.of_sacrebleu(name, pair)
-        except BadInput:
-            refused.add(name)
-    assert not {f"wmt{year:02}" for year in range(8, 21)} & refused
-    with pytest.raises(BadInput, match="`sacrebleu -t wmt24 -l en-de --echo src ref` writes it"):
-        elsewhere.of_sacrebleu("wmt24", "en-de")
-
-
-def test_mtdata_gives_the_address_and_we_the_download(
-    server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its index is in its package; of OPUS only a few lines are read here, for they are many."""
-    pytest.importorskip("mtdata")
-    index = tmp_path / "opus.tsv"
-    index.write_text("Books\tv1\tde\ten\nBooks\tv1\ten\tfr\nTatoeba\tv2023-04-12\tde\ten\n")
-    with elsewhere._quiet():
-        opus_index = importlib.import_module("mtdata.index.opus.opus_index")
-    monkeypatch.setattr(opus_index, "data_file", index)
-    monkeypatch.setattr(elsewhere, "OPUS", ("opus.opus_index",))
-    name = "mtdata:OPUS-books-v1-deu-eng"
-    content = packed_as("a.zip", {"Books.de-en.de": b"ein Buch\n", "Books.de-en.en": b"a book\n"})
-    server.serve("OPUS-books-v1-deu-eng.books.zip", content)
-    got = quick(name, tmp_path / "got", mirrors=[server.address])
-    assert got.languages == ("de", "en")
-    assert pairs_in(got.folder, "train", got.languages) == [("ein Buch", "a book")]
-    with pytest.raises(BadInput, match=r"Did you mean mtdata:OPUS-books-v1-deu-eng\?"):
-        getting.resolve("mtdata:OPUS-book-v1-deu-eng")
-
-
-def test_tables_and_forms_of_mtdata_are_read_or_refused() -> None:
-    pytest.importorskip("mtdata")
-    europarl = getting.resolve("mtdata:Statmt-europarl-9-deu-eng")
-    places = europarl.parts["train"][0].places
-    assert [(one.member, one.column) for one in places] == [("", 0), ("", 1)]
-    assert next(iter(europarl.archives.values())).urls[0].endswith("europarl-v9.de-en.tsv.gz")
-    with pytest.raises(BadInput, match=r"form that is not read here \(tgz, wmt21xml\)"):
-        getting.resolve("mtdata:Statmt-newsdev_isen-2021-isl-eng")
-
-
-def test_mtdata_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "mtdata.index", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'transduce\[data\]'"):
-        getting.resolve("mtdata:OPUS-books-v1-deu-eng")
