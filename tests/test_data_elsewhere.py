@@ -20,14 +20,10 @@ def server() -> Iterator[Faulty]:
         yield running
 
 
-@pytest.fixture
-def shelf(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> Faulty:
-    """The whole catalogue in miniature on a server."""
+def test_a_test_set_of_sacrebleu_comes_out_of_its_archives(
+    server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stock(server, monkeypatch)
-    return server
-
-
-def test_a_test_set_of_sacrebleu_is_the_same_text(shelf: Faulty, tmp_path: Path) -> None:
     got = quick("sacrebleu:iwslt17:de-en", tmp_path / "got")
     assert got.train is None
     assert got.valid is None
