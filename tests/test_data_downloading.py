@@ -62,7 +62,6 @@ def test_a_file_comes_as_it_is(server: Faulty, tmp_path: Path) -> None:
         pytest.param(faults.cut(0), id="cut at once"),
         pytest.param(faults.reset, id="reset"),
         pytest.param(faults.stall(50_000, 0.6), id="stalled"),
-        pytest.param(faults.trickle(0.04, 20), id="trickling"),
         pytest.param(faults.say(500), id="500"),
         pytest.param(faults.say(503, Retry_After="0"), id="503"),
         pytest.param(faults.say(429), id="429"),
@@ -76,6 +75,13 @@ def test_a_passing_fault_is_outlived(
     assert get(archive(server.serve("a", CONTENT, fault)), tmp_path, told) == CONTENT
     assert len(server.asked) == 2
     assert "trying again" in told.said[0]
+
+
+def test_a_trickle_counts_as_a_stall(server: Faulty, tmp_path: Path) -> None:
+    told = Told()
+    url = server.serve("a", CONTENT, faults.trickle(0.04, 200))
+    assert get(known(url), tmp_path, told) == CONTENT
+    assert told.said[0].startswith("file.bin: only ")
 
 
 def test_a_part_is_continued_not_fetched_anew(server: Faulty, tmp_path: Path) -> None:
@@ -230,6 +236,18 @@ def test_only_the_web_is_asked(tmp_path: Path, url: str) -> None:
 def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"127.0.0.1:1/a: it cannot be reached"):
         get(unknown("http://127.0.0.1:1/a"), tmp_path)
+
+
+def test_a_place_that_has_gone_in_the_middle_is_waited_for(tmp_path: Path) -> None:
+    """What has come is worth a wait; where nothing has, nobody is kept waiting."""
+    told = Told()
+    with pytest.raises(BadData):
+        get(known("http://127.0.0.1:1/a"), tmp_path, told)
+    assert not told.said
+    (tmp_path / "file.bin.part").write_bytes(CONTENT[:1000])
+    with pytest.raises(BadData):
+        get(known("http://127.0.0.1:1/a"), tmp_path, told)
+    assert [line.rpartition(", ")[2] for line in told.said] == ["from byte 1,000 on"] * 2
 
 
 def test_a_link_in_the_place_of_a_part_is_not_followed(server: Faulty, tmp_path: Path) -> None:

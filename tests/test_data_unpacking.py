@@ -221,6 +221,21 @@ def test_segments_are_read_as_xml_means_them(tmp_path: Path) -> None:
     assert read(tmp_path, content, "segments") == ['S&P "500"', "two lines", "&lt; stays"]
 
 
+def test_segments_against_sacrebleu(tmp_path: Path) -> None:
+    """The same sentences, but for entities, which it leaves to its tokeniser."""
+    from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
+
+    content = (
+        '<doc docid="a">\n<seg id="1"> Ein  Satz: \u00e4\u00a0b </seg>\n<seg id="2">S&amp;P</seg>\n'
+    )
+    (tmp_path / "a.sgm").write_text(content, encoding="utf-8")
+    reader = FakeSGMLDataset("a", data=[], langpairs={})
+    reader._convert_format(str(tmp_path / "a.sgm"), str(tmp_path / "a.txt"))  # type: ignore[no-untyped-call]
+    theirs = (tmp_path / "a.txt").read_text(encoding="utf-8").splitlines()
+    ours = read(tmp_path, content.encode(), "segments")
+    assert ours == [theirs[0], theirs[1].replace("&amp;", "&")]
+
+
 @pytest.mark.parametrize("content", [b"<html>", b"<seg id='1'>one</seg>\n<seg id='2'>two\n"])
 def test_segments_without_an_end_are_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(BadData, match="whole <seg> elements"):

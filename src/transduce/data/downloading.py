@@ -46,9 +46,11 @@ class Patience:
 class Failed(Exception):
     """A download that did not work, and whether the same may work later."""
 
-    def __init__(self, why: str, *, again: bool = True, after: float | None = None) -> None:
+    def __init__(
+        self, why: str, *, again: bool = True, after: float | None = None, reached: bool = True
+    ) -> None:
         super().__init__(why)
-        self.again, self.after = again, after
+        self.again, self.after, self.reached = again, after, reached
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -124,7 +126,9 @@ def _from(url: str, archive: Archive, folder: Path, progress: Progress, patience
                 part.forget()
                 raise Failed(why)
         except Failed as failed:
-            if not failed.again or number == patience.tries:
+            # Who has no network should hear it soon; what has begun to come is worth a wait.
+            hopeless = not failed.again or not (failed.reached or part.length())
+            if hopeless or number == patience.tries:
                 raise
             wait = patience.wait * 2 ** (number - 1) if failed.after is None else failed.after
             wait = min(wait, patience.longest)
@@ -240,7 +244,7 @@ def _answer(request: urllib.request.Request, patience: Patience) -> Iterator[Any
     except TimeoutError:
         raise Failed(f"nothing came for {duration(patience.stall)}") from None
     except urllib.error.URLError as error:
-        raise Failed(f"it cannot be reached ({error.reason})") from None
+        raise Failed(f"it cannot be reached ({error.reason})", reached=False) from None
     except (http.client.HTTPException, ConnectionError) as error:
         raise Failed(f"the connection broke ({type(error).__name__}: {error})") from None
     except OSError as error:

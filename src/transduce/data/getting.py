@@ -88,6 +88,8 @@ def get(
     if record and not _damaged(record, out):
         progress.say(f"{out} holds {name}, whole")
         return _got(record, out)
+    if name.startswith("mtdata:"):
+        progress.say("looking it up in mtdata's index, which takes some seconds")
     data = resolve(name)
     if own := os.environ.get(MIRROR):
         mirrors = [*mirrors, own]
