@@ -32,6 +32,7 @@ ORDER = [
     "encoding",
     "preparation",
     "machine",
+    "data",
     "batches",
     "packing",
     "kernels",
@@ -100,6 +101,7 @@ OPTIONAL = {
     "pydantic",
     "uvicorn",
     "prometheus_client",
+    "mtdata",
 }
 # Written in Triton, they are nothing without it; so they count as optional themselves.
 IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.decoding", "transduce.kernels.rows"}
@@ -232,7 +234,17 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     "command",
     [
         *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
-        *("demo", "watch", "export", "import", "convert", "look", "recipes"),
+        *(
+            "demo",
+            "watch",
+            "export",
+            "import",
+            "convert",
+            "look",
+            "recipes",
+            "data list",
+            "data get",
+        ),
         *("paper table1", "paper figures", "paper scaling", "paper positions", "paper smoothing"),
     ],
 )

@@ -53,6 +53,8 @@ ALLOWED = {
     ("bench/service.py", "subprocess"),  # which is started for it
     ("bench/sides.py", "multiprocessing"),  # each side that is measured in a process of its own
     ("cli/serve.py", "webbrowser"),  # where --open asks for it
+    ("data/downloading.py", "http.client"),  # what `transduce data get` was asked for
+    ("data/downloading.py", "urllib.request"),
     ("heartbeat.py", "socket"),  # the name of this machine
     ("processes.py", "torch.distributed"),  # between the processes that torchrun starts
     ("web/access.py", "socket"),  # that of the service

@@ -3,6 +3,7 @@
 TransduceError          one clear sentence for a person; the command line prints it and exits with 1
 ├── BadInput            a text, a file or an argument that cannot be used as it is
 ├── BadSetting          a setting or preset that does not exist or does not fit
+├── BadData             a data set that cannot be had, or is not what it should be
 ├── BadRun              a run folder, checkpoint or corpus that is missing, foreign or damaged
 ├── Diverged            training whose loss is no longer a number
 ├── LostProcess         another process of a run that has ended
@@ -26,6 +27,10 @@ class BadInput(TransduceError):
 
 class BadSetting(TransduceError):
     """A setting or preset does not exist, or its value does not fit."""
+
+
+class BadData(TransduceError):
+    """A data set cannot be downloaded or unpacked, or is not what it should be."""
 
 
 class BadRun(TransduceError):

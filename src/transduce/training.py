@@ -15,8 +15,8 @@ from transduce.checkpoint import (
 )
 from transduce.config import SearchConfig
 from transduce.corpus import Corpus, open_corpus
-from transduce.extension import added, grown
 from transduce.errors import BadRun
+from transduce.extension import added, grown
 from transduce.files import remove_folder, remove_leftovers
 from transduce.folder import (
     LEXICON,

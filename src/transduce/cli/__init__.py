@@ -18,6 +18,7 @@ from transduce.cli import (
     average,
     bench,
     convert,
+    data,
     demo,
     distill,
     export,
@@ -55,6 +56,7 @@ for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
     app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(recipes.app, name="recipes")
+app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
 

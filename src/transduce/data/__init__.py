@@ -1,0 +1,5 @@
+"""Data sets by name: a catalogue, downloads that resume, and texts that are ready to train on."""
+
+from transduce.data.getting import Got, get
+
+__all__ = ["Got", "get"]

@@ -1,0 +1,196 @@
+"""A server on 127.0.0.1 that serves files, rightly or with every fault that a server may have."""
+
+import contextlib
+import hashlib
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Answer = Callable[["Handler", bytes], None]
+
+
+@dataclass
+class Faulty:
+    """What is served, how, and what was asked for."""
+
+    address: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    faults: dict[str, list[Answer]] = field(default_factory=dict)  # one for each request to come
+    asked: list[tuple[str, str | None]] = field(default_factory=list)  # path and Range
+
+    def serve(self, name: str, content: bytes, *faults: Answer) -> str:
+        """Serve a file; the first requests for it are answered with faults, the others rightly."""
+        self.files[name], self.faults[name] = content, list(faults)
+        return f"{self.address}/{name}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    protocol_version = "HTTP/1.1"
+    server: "Server"
+
+    def do_GET(self) -> None:
+        name = self.path.lstrip("/")
+        faulty = self.server.faulty
+        faulty.asked.append((name, self.headers.get("Range")))
+        self.close_connection = True
+        if name not in faulty.files:
+            say(404)(self, b"")
+            return
+        waiting = faulty.faults[name]
+        (waiting.pop(0) if waiting else right)(self, faulty.files[name])
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+class Server(ThreadingHTTPServer):
+    """Holds what is served."""
+
+    daemon_threads = True
+    faulty: Faulty
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing where a client has gone."""
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Faulty]:
+    """Run a server."""
+    server = Server(("127.0.0.1", 0), Handler)
+    server.faulty = Faulty(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server.faulty
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def begin(handler: Handler, content: bytes, status: int, length: int | None, **more: str) -> None:
+    """Send the head of an answer."""
+    handler.send_response(status)
+    if length is not None:
+        handler.send_header("Content-Length", str(length))
+    handler.send_header("ETag", more.pop("etag", f'"{hashlib.md5(content).hexdigest()}"'))
+    for name, value in more.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+
+
+def right(handler: Handler, content: bytes, **more: str) -> None:
+    """Answer as a server should, with a part where one is asked for and the file is the same."""
+    wanted = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range") or "")
+    same = handler.headers.get("If-Range") in (None, f'"{hashlib.md5(content).hexdigest()}"')
+    if wanted and same:
+        at = int(wanted[1])
+        if at >= len(content):
+            begin(handler, content, 416, 0, Content_Range=f"bytes */{len(content)}")
+            return
+        span = f"bytes {at}-{len(content) - 1}/{len(content)}"
+        begin(handler, content, 206, len(content) - at, Content_Range=span, **more)
+        handler.wfile.write(content[at:])
+        return
+    begin(handler, content, 200, len(content), **more)
+    handler.wfile.write(content)
+
+
+def say(status: int, **more: str) -> Answer:
+    """Answer with a status."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        begin(handler, content, status, 0, **more)
+
+    return answer
+
+
+def cut(after: int) -> Answer:
+    """Close the connection after some bytes, of the whole that was announced."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        begin(handler, content, 200, len(content))
+        handler.wfile.write(content[:after])
+
+    return answer
+
+
+def reset(handler: Handler, content: bytes) -> None:
+    """Break the connection before a word is said."""
+    linger = b"\x01\0\0\0\0\0\0\0"
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    handler.connection.close()
+
+
+def stall(after: int, seconds: float) -> Answer:
+    """Send some bytes, then nothing for a while."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        begin(handler, content, 200, len(content))
+        handler.wfile.write(content[:after])
+        handler.wfile.flush()
+        time.sleep(seconds)
+
+    return answer
+
+
+def trickle(step: float, times: int) -> Answer:
+    """Send a byte now and then, never so late that a time-out would see it."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        begin(handler, content, 200, len(content))
+        with contextlib.suppress(OSError):
+            for byte in content[:times]:
+                handler.wfile.write(bytes([byte]))
+                handler.wfile.flush()
+                time.sleep(step)
+
+    return answer
+
+
+def claim(length: int | None) -> Answer:
+    """Announce another length than the file has, or none."""
+
+    def answer(handler: Handler, content: bytes) -> None:
+        begin(handler, content, 200, length)
+        with contextlib.suppress(OSError):
+            handler.wfile.write(content)
+
+    return answer
+
+
+def endless(handler: Handler, content: bytes) -> None:
+    """Announce no length, and do not stop."""
+    begin(handler, content, 200, None)
+    with contextlib.suppress(OSError):
+        for _ in range(10_000):
+            handler.wfile.write(b"x" * 10_000)
+
+
+def whole(handler: Handler, content: bytes) -> None:
+    """Send the whole file, whatever part is asked for."""
+    begin(handler, content, 200, len(content))
+    handler.wfile.write(content)
+
+
+def other_part(handler: Handler, content: bytes) -> None:
+    """Send another part than is asked for."""
+    begin(handler, content, 206, 5, Content_Range=f"bytes 0-4/{len(content)}")
+    handler.wfile.write(content[:5])
+
+
+def wrong_bytes(handler: Handler, content: bytes) -> None:
+    """Send as many bytes, but others."""
+    right(handler, bytes(len(content)))
+
+
+def redirect(to: str) -> Answer:
+    """Send elsewhere."""
+    return say(302, Location=to)
