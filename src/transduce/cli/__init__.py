@@ -106,7 +106,7 @@ def _run_behind_the_first() -> None:
     What ends them before they have met, such as a mistyped setting, the first of them says, and
     torchrun then ends the others. One that it leaves alive has a reason of its own to end.
     """
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stdout = open(os.devnull, "w", encoding="utf-8", newline="\n")  # noqa: PTH123, SIM115
     sys.stderr = unsaid = Unsaid()
     try:
         _run()
