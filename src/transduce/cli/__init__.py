@@ -17,6 +17,7 @@ from transduce import __version__
 from transduce.cli import (
     average,
     bench,
+    completion,
     demo,
     distill,
     export,
@@ -54,6 +55,7 @@ for module in COMMANDS:
     app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
+completion.attach(app)
 
 SECONDS_TO_SPEAK = 10  # for the first of several processes
 FULL = "no space is left to write{where}: free some and run the same command again"
@@ -94,6 +96,8 @@ def options(
 def main() -> None:
     """Run the command line, and turn errors into one sentence and an exit status."""
     streams.secure()
+    if sys.platform == "darwin":  # what Apple's GPUs have no kernel for, the processor does
+        os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
     if os.environ.get("LOCAL_RANK", "0") == "0":
         _run()
     else:

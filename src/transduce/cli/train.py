@@ -75,7 +75,7 @@ def train(
     languages: Annotated[
         str | None, typer.Option(metavar="en-de", help="Default: from the files' endings.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     deterministic: Annotated[
         bool,
         typer.Option(
