@@ -95,6 +95,6 @@ def demo(
         f'  echo "{sources[0]}" | transduce translate {out}\n'
         f"  transduce translate {out} {data / 'test.en'} | transduce score - {data / 'test.de'}\n"
         f'  transduce look {out} "{sources[0]}"\n'
-        f"  transduce serve {out}        (a page; needs pip install '.[web]')\n"
+        f"  transduce serve {out}        (a page; needs pip install 'transduce[web]')\n"
         "or your own text: transduce train YOUR.en YOUR.de --out runs/mine"
     )
