@@ -6,13 +6,14 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu faults lock audit lint types unit browser format clean
+.PHONY: help demo test test-gpu faults dist lock audit lint types unit browser format clean
 
 help:
 	@echo "make demo      install into $(VENV), train on the corpus that comes along, translate, show"
 	@echo "make test      install into $(VENV), lint, type-check, test; installs Chromium if root on Debian"
 	@echo "make test-gpu  test what needs a GPU, with what is installed"
 	@echo "make faults    inject faults by the hundred and count; KIND=kills for one kind, COUNT=50 for fewer"
+	@echo "make dist      build and check the wheel and the source distribution, in dist/"
 	@echo "make format    format the code, and lead the links of docs/paper.md to their lines"
 	@echo "make lock      write requirements.lock, from which CI installs; make audit asks for its weaknesses"
 	@echo "make clean     remove what these commands made in this folder"
@@ -102,6 +103,13 @@ test-gpu:
 # The long form of tests/faults: an hour or more, with its counts.
 faults: $(VENV)/fuzz
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m faults $(KIND) $(if $(COUNT),--count $(COUNT))
+
+# Built without isolation: what builds it is installed, and no other version is fetched.
+dist: $(VENV)/dev
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+	@$(BIN)/twine check --strict dist/*
+	@$(BIN)/check-wheel-contents dist/*.whl
 
 format: $(VENV)/dev
 	@$(BIN)/ruff check --fix .

@@ -2,18 +2,14 @@
 
 from pathlib import Path
 
-import pytest
 from conftest import CommandLine
 
 from transduce.folder import checkpoints
 
 
-def test_the_demo_trains_translates_and_shows(
-    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("transduce.cli.demo.TEST", 12)
+def test_the_demo_trains_translates_and_shows(cli: CommandLine, tmp_path: Path) -> None:
     out = tmp_path / "demo"
-    arguments = ("demo", "--out", out, "--time", "1s", "--pairs", "1000")
+    arguments = ("demo", "--out", out, "--time", "1s", "--pairs", "1000", "--test", "12")
     done = cli(*arguments)
     assert done.status == 0, done.stderr
     assert "on 12 sentences that it never saw:" in done.stdout

@@ -449,7 +449,7 @@ def test_on_the_cpu_batches_are_grouped_and_float32() -> None:
 def test_bf16_on_the_cpu_is_refused() -> None:
     with pytest.raises(BadSetting) as caught:
         choose(small_model(), TrainConfig(precision="bf16"), print)
-    assert str(caught.value) == "precision = 'bf16': expected a GPU; on the CPU it is float32"
+    assert str(caught.value) == "precision = 'bf16': expected a GPU of CUDA; on cpu it is float32"
 
 
 def test_on_a_gpu_that_has_everything_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

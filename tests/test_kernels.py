@@ -388,15 +388,13 @@ def test_the_loss_of_the_gpu_is_that_of_the_cpu(
 
 @pytest.mark.parametrize(("tokens", "words"), [(1, 5), (24_960, 37_000), (25_000, 37_001), (7, 3)])
 def test_logits_are_made_a_few_at_a_time_all_chunks_alike_where_that_can_be(
-    tokens: int, words: int, monkeypatch: pytest.MonkeyPatch
+    tokens: int, words: int
 ) -> None:
     for chunk in (2**28, 2**20, words):
-        monkeypatch.setattr(losses, "CHUNK_CUDA", chunk)
-        at_a_time = losses._rows(tokens, words)
+        at_a_time = losses._rows(tokens, words, chunk)
         assert 1 <= at_a_time <= tokens
         assert at_a_time * words <= max(chunk + words, words)
-    monkeypatch.setattr(losses, "CHUNK_CUDA", 2**28)
-    assert 24_960 % losses._rows(24_960, 37_000) == 0
+    assert 24_960 % losses._rows(24_960, 37_000, 2**28) == 0
 
 
 # --- All of them in the model ------------------------------------------------------------------

@@ -117,9 +117,7 @@ class CrossView:
 
     def to(self, device: torch.device) -> "CrossView":
         """Move to a device."""
-        moved = (
-            tensor.to(device, non_blocking=True) for tensor in (self.index, self.place, self.real)
-        )
+        moved = (_moved(tensor, device) for tensor in (self.index, self.place, self.real))
         return CrossView(self.groups, *moved)
 
 
@@ -133,8 +131,7 @@ class Run:
 
     def to(self, device: torch.device) -> "Run":
         """Move to a device."""
-        tokens = self.tokens.to(device, non_blocking=True)
-        return Run(tokens, self.positions.to(device, non_blocking=True), self.view)
+        return Run(_moved(self.tokens, device), _moved(self.positions, device), self.view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +164,12 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         """Move to a device."""
         if self.flat is not None:
-            return unflatten(
-                self.flat.to(device, non_blocking=True), self.places, self.order, self.used
-            )
+            return unflatten(_moved(self.flat, device), self.places, self.order, self.used)
         assert isinstance(self.cross, CrossView)
         return Batch(
             self.source.to(device),
             self.target.to(device),
-            self.labels.to(device, non_blocking=True),
+            _moved(self.labels, device),
             self.cross.to(device),
             self.order,
             self.used,
@@ -185,6 +180,11 @@ class Batch:
         if self.flat is None:
             return self
         return unflatten(self.flat.pin_memory(), self.places, self.order, self.used)
+
+
+def _moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """Move a tensor; nobody waits for CUDA, which alone keeps what it copies until it has it."""
+    return tensor.to(device, non_blocking=device.type == "cuda")
 
 
 def unflatten(flat: Tensor, places: tuple[int, int], order: Ints, used: tuple[int, int]) -> Batch:

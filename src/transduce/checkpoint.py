@@ -39,6 +39,8 @@ from transduce.folder import (
 )
 from transduce.transducer import Transducer
 
+GENERATORS: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.mps}  # of random numbers, on devices
+
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     """Write tensors, with a digest of all of them in the file's metadata; return the digest."""
@@ -108,7 +110,8 @@ def _shapes(tensors: Mapping[str, Tensor]) -> Shapes:
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
     """Return the states that what is drawn from now on depends on."""
-    on_gpu = {"random.cuda": torch.cuda.get_rng_state()} if device.type == "cuda" else {}
+    own = GENERATORS.get(device.type)
+    on_gpu = {f"random.{device.type}": own.get_rng_state()} if own else {}
     return {"random": torch.get_rng_state()} | on_gpu
 
 
@@ -118,11 +121,12 @@ def set_random_states(
     """Draw from now on as `random_states` says; return the other tensors."""
     try:
         torch.set_rng_state(tensors["random"])
-        if device.type == "cuda" and "random.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random.cuda"])
+        own, name = GENERATORS.get(device.type), f"random.{device.type}"
+        if own and name in tensors:
+            own.set_rng_state(tensors[name])
     except (KeyError, RuntimeError, TypeError) as error:
         raise BadRun(f"{path} is damaged: it holds no random state ({error})") from None
-    return {name: one for name, one in tensors.items() if name not in ("random", "random.cuda")}
+    return {name: one for name, one in tensors.items() if name.partition(".")[0] != "random"}
 
 
 def moments_of(

@@ -20,6 +20,7 @@ from transduce.batches import Ranges, Run, pack, positions
 from transduce.cache import GRAIN
 from transduce.config import SearchConfig
 from transduce.hypotheses import Hypothesis, Ints, Job
+from transduce.machine import widest
 from transduce.search import NONE, Beams, Constrain, limit
 from transduce.transducer import Transducer
 
@@ -300,7 +301,7 @@ class _Slots:
         self.held, self.steps, self.sources = (
             array[kept] for array in (self.held, self.steps, self.sources)
         )
-        self.beams.keep(torch.from_numpy(kept))
+        self.beams.keep(self._send(kept))
 
     def made(self) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Note that a step was made; yield what is done."""
@@ -346,11 +347,11 @@ class _Slots:
         tensor = torch.from_numpy(np.ascontiguousarray(array))
         if self.still:
             return tensor.pin_memory().to(self.device, non_blocking=True)
-        return tensor
+        return tensor.to(self.device, widest(self.device) if tensor.is_floating_point() else None)
 
     def _fetch(self, jobs: Ints, tensors: list[Tensor]) -> _Parcel:
         if not self.still:
-            return _Parcel(jobs, tensors, None)
+            return _Parcel(jobs, [tensor.cpu() for tensor in tensors], None)
         copies = []
         for tensor in tensors:
             copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)

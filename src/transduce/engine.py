@@ -2,7 +2,8 @@
 
 On a GPU: packed batches of one shape, our own kernels, bf16, and the whole pass as one CUDA graph,
 so that the processor has nothing to do. What a machine lacks is left out, with a line that says so.
-On a CPU: batches grouped by length, float32. The mathematics is the same throughout.
+On a CPU, and on Apple's GPUs: batches grouped by length, float32. The mathematics is the same
+throughout.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import Part
 from transduce.errors import BadSetting
 from transduce.feed import Update
-from transduce.machine import repeatable
+from transduce.machine import repeatable, widest
 from transduce.packing import Packed
 from transduce.processes import Processes
 from transduce.transducer import Transducer
@@ -64,11 +65,12 @@ class Engine:
         self.packed, self.precision = choose(model, recipe, say)
         model.compute_in(torch.bfloat16 if self.precision == "bf16" else torch.float32)
         model.recompute = recipe.recompute
-        self.counts = torch.zeros(5, dtype=torch.float64, device=self.device)  # log.Counts
+        wide = widest(self.device)
+        self.counts = torch.zeros(5, dtype=wide, device=self.device)  # log.Counts
         self.before = self.counts.clone()  # the update at hand
         self.sums = self.counts[:2]
         self.refused = torch.zeros((), device=self.device)  # 1: the update at hand is
-        self.scale = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.scale = torch.zeros((), dtype=wide, device=self.device)
         self.repeats = recipe.deterministic and self.device.type == "cuda"
         self.graphs: Graphs | None = None
         # Processes share their gradients in the midst of a pass, which a graph would have to hold.
@@ -190,6 +192,8 @@ class Engine:
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+        elif self.device.type == "mps":
+            torch.mps.empty_cache()
         self.say(
             f"out of memory with {tokens:,} tokens at a time: from now on {tokens // 2:,}, "
             f"{self.pieces} times for each update, which learns the same"
@@ -215,6 +219,8 @@ class Engine:
         """Wait until the device has done what it was told."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
+        elif self.device.type == "mps":
+            torch.mps.synchronize()
 
 
 class Graphs:  # pragma: no cover  (no CPU has any: tests/test_gpu.py)
@@ -257,7 +263,9 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
     device, precision = model.output.device, recipe.precision
     if device.type != "cuda":
         if precision == "bf16":
-            raise BadSetting("precision = 'bf16': expected a GPU; on the CPU it is float32")
+            raise BadSetting(
+                f"precision = 'bf16': expected a GPU of CUDA; on {device.type} it is float32"
+            )
         return False, "float32"
     if precision == "auto":
         precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"

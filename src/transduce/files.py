@@ -14,11 +14,17 @@ from typing import IO, Any
 from transduce.errors import BadRun
 
 LARGEST_JSON = 1 << 25  # bytes; what is read whole takes many times its size
+WINDOWS = os.name == "nt"
 
 
 def sync(path: Path) -> None:
-    """Make sure that a file's bytes, or a folder's names, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Make sure that a file's bytes, or a folder's names, are on the disk.
+
+    Windows opens no folder, and a file only for who may write to it.
+    """
+    if WINDOWS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -29,10 +35,10 @@ def open_own(path: Path, mode: str, errors: str = "strict") -> IO[str]:
     """Open a text file of a run folder to add to; a link there might lead out of the folder."""
 
     def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)  # Windows has none
 
     try:
-        return open(path, mode, encoding="utf-8", errors=errors, opener=opener)
+        return open(path, mode, encoding="utf-8", errors=errors, newline="\n", opener=opener)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise BadRun(f"{path} is a link: expected a file of the run itself") from None
@@ -134,7 +140,7 @@ def write_json(path: Path, value: Any) -> None:
         text = json.dumps(value, indent=2, ensure_ascii=False)
         # A file name that is no UTF-8 comes as lone surrogates, which JSON can only escape.
         text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
-        beside.write_text(text + "\n", encoding="utf-8")
+        beside.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 def checksum(content: dict[str, Any]) -> str:

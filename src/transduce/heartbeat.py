@@ -112,7 +112,7 @@ class Heartbeat:
         number, host = self._who(other)
         if host == socket.gethostname() and other not in self.hung:  # later it may be another's
             with contextlib.suppress(OSError):
-                os.kill(number, signal.SIGKILL)
+                os.kill(number, getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows has one
         self.hung.add(other)
         if self.missed[other] >= 2 * self.most:  # nobody there could end it, or nobody has noticed
             if self.speaks():

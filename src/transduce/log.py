@@ -77,7 +77,7 @@ class Log:
         self.waiting: Entry | None = None
         if processes.first:
             values = [getattr(state.window, name) for name in Counts._fields]
-            counts.copy_(torch.tensor(values, dtype=torch.float64))
+            counts.copy_(torch.tensor(values, dtype=counts.dtype))
 
     def __enter__(self) -> Self:
         return self

@@ -13,11 +13,12 @@ from torch.nn import functional as F
 
 from transduce import kernels
 from transduce.linear import add_product, product
+from transduce.machine import widest
 from transduce.subwords import PAD
 
 # Logits at a time: on a CPU enough for fast products, few enough to stay near the cores; on a GPU
 # few enough to be a small part of the memory, enough to make adding to the matrix's gradient cheap.
-CHUNK, CHUNK_CUDA = 2**22, 2**28
+CHUNK, CHUNK_CUDA, CHUNK_MPS = 2**22, 2**28, 2**25
 GRAIN = 64  # on a GPU words come in so many, or products and the softmax would load them singly
 
 
@@ -126,16 +127,16 @@ class _OnGPU(torch.autograd.Function):
         words = -(-V // GRAIN) * GRAIN
         narrow = F.pad(matrix.to(x.dtype), (0, 0, 0, words - V))
         added = None if bias is None else F.pad(bias.to(x.dtype), (0, words - V))
-        sums = x.new_zeros(2, dtype=torch.float64)
+        sums = x.new_zeros(2, dtype=widest(x.device))
         if wants_gradient:
             d_x, d_matrix = torch.empty_like(x), matrix.new_zeros(words, D)
             d_bias = None if bias is None else bias.new_zeros(words)
-        rows = _rows(len(x), words)
+        rows = _rows(len(x), words, CHUNK_MPS if x.device.type == "mps" else CHUNK_CUDA)
         for part in range(0, len(x), rows):
             some = x[part : part + rows]
             z = F.linear(some, narrow, added)  # (t, words)
             losses = _softmax(z, V, labels[part : part + rows], eps_ls)
-            sums += losses.sum(0, dtype=torch.float64)
+            sums += losses.sum(0, dtype=sums.dtype)
             if wants_gradient:
                 torch.mm(z, narrow, out=d_x[part : part + rows])
                 add_product(d_matrix, z.T, some, d_matrix.dtype)
@@ -157,9 +158,9 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     return *scaled, None, None, None
 
 
-def _rows(tokens: int, words: int) -> int:
+def _rows(tokens: int, words: int, most: int) -> int:
     """Return how many tokens to take at a time: all chunks alike where that can be."""
-    chunks = -(-tokens * words // CHUNK_CUDA)
+    chunks = -(-tokens * words // most)
     even = (n for n in range(chunks, 2 * chunks) if tokens % n == 0)
     return -(-tokens // next(even, chunks))
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import ctypes
-import fcntl
+import importlib
 import os
 import signal
 import time
@@ -19,40 +19,94 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+DEVICES = ("auto", "cpu", "cuda", "mps")
+FAR = 1 << 30  # bytes
 A_LOOK = 0.05  # seconds; `in_use` holds a lock for far less
 MAY_BE_IGNORED = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()  # Windows has none
 ENDING = {signal.SIGINT, signal.SIGTERM} | MAY_BE_IGNORED  # what asks a process to end
 GOES_ON = "stopped at once; what was saved before is whole: the same command goes on from there"
 
 
-def choose_device(name: str, say: Callable[[str], None] = lambda _: None) -> "torch.device":
-    """Return the device by its name; auto is the GPU where there is one that works."""
+def choose_device(
+    name: str, say: Callable[[str], None] = lambda _: None, *, mps: bool = True
+) -> "torch.device":
+    """Return the device by its name; auto is the GPU where there is one that works.
+
+    Without `mps` it is none of Apple's: for work that knows no others than CUDA's.
+    """
     import torch
 
-    if name not in ("auto", "cpu", "cuda"):
-        raise BadSetting(f"device = {name!r}: expected auto, cpu or cuda")
-    if name == "cpu":
-        return torch.device("cpu")
+    kind, colon, number = name.partition(":")
+    known = DEVICES if mps else DEVICES[:-1]
+    if kind not in known or (colon and not (kind == "cuda" and number.isdecimal())):
+        raise BadSetting(
+            f"device = {name!r}: expected {', '.join(known)}, or cuda:1 for the second GPU"
+        )
+    for one, trouble_with in (("cuda", _trouble_with_cuda), ("mps", _trouble_with_mps)):
+        if kind not in ("auto", one) or one not in known:
+            continue
+        trouble = trouble_with()
+        if trouble is None:
+            return _cuda(name) if one == "cuda" else torch.device("mps")
+        if kind == one:
+            found = trouble or f"this machine or this build of torch has no {one.upper()} device"
+            raise BadSetting(f"device = {name!r}: {found}; --device cpu works everywhere")
+        if trouble:
+            say(f"the GPU cannot be used, so the CPU is: {trouble}")
+    return torch.device("cpu")
+
+
+def _cuda(name: str) -> "torch.device":
+    """Make CUDA ready; where one of several GPUs is named, it is the current one from now on."""
+    import torch
+
+    # cuDNN's attention plans every new shape anew, 10 ms each: decoding has nothing but those.
+    torch.backends.cuda.enable_cudnn_sdp(False)  # noqa: FBT003
+    # float32 is float32: torch has it so for its products, but not for cuDNN's.
+    cudnn: Any = torch.backends.cudnn  # its names are made at run time
+    cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = "ieee"
+    if ":" not in name:
+        return torch.device("cuda")
+    chosen, count = torch.device(name), torch.cuda.device_count()
+    if chosen.index >= count:
+        raise BadSetting(
+            f"device = {name!r}: this machine has {count} GPU{'s' * (count != 1)}: "
+            f"expected cuda:{count - 1} at most"
+        )
+    torch.cuda.set_device(chosen)  # whose streams, graphs and random numbers are taken
+    return chosen
+
+
+def _trouble_with_cuda() -> str | None:
+    """Return nothing where CUDA works, else why not, as far as torch tells."""
+    import torch
+
     with warnings.catch_warnings(record=True) as said:  # torch warns of a driver that is too old
         warnings.simplefilter("always")
-        available = torch.cuda.is_available()
-    if available:
-        # cuDNN's attention plans every new shape anew, 10 ms each: decoding has nothing but those.
-        torch.backends.cuda.enable_cudnn_sdp(False)  # noqa: FBT003
-        # float32 is float32: torch has it so for its products, but not for cuDNN's.
-        cudnn: Any = torch.backends.cudnn  # its names are made at run time
-        cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = "ieee"
-        return torch.device("cuda")
-    reason = str(said[0].message).partition(" (")[0].strip() if said else ""
-    if name == "cuda":
-        raise BadSetting(
-            "device = 'cuda': "
-            + (reason or "this machine or this build of torch has no CUDA device")
-            + "; --device cpu works everywhere"
-        )
-    if reason:
-        say(f"the GPU cannot be used, so the CPU is: {reason}")
-    return torch.device("cpu")
+        if torch.cuda.is_available():
+            return None
+    return str(said[0].message).partition(" (")[0].strip() if said else ""
+
+
+def _trouble_with_mps() -> str | None:
+    """Return nothing where Apple's GPU can compute a gradient, else why not, as far as known."""
+    import torch
+
+    if not torch.backends.mps.is_available():
+        return ""
+    try:
+        x = torch.ones(2, 2, device="mps", requires_grad=True)
+        (x @ x).softmax(-1).sum().backward()
+    except (RuntimeError, AssertionError) as error:  # the latter where torch was built without
+        return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return None
+
+
+def widest(device: "torch.device") -> "torch.dtype":
+    """Return the precision that sums are kept in: float64, which Apple's GPUs do not have."""
+    import torch
+
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 @contextlib.contextmanager
@@ -91,6 +145,7 @@ def may_have_cuda() -> bool:
         "/dev/nvmap",  # Jetson
         "/dev/dxg",  # WSL
         "/dev/kfd",  # AMD's, which torch calls CUDA too
+        Path(os.environ.get("SYSTEMROOT", "/"), "System32", "nvcuda.dll"),  # Windows
     )
     return any(Path(sign).exists() for sign in signs)
 
@@ -223,9 +278,9 @@ def locked(run: Path) -> Iterator[None]:
     run.mkdir(parents=True, exist_ok=True)
     file = open_own(run / ".lock", "a+", errors="replace")
     try:
-        if not _lock(file, fcntl.LOCK_EX):
+        if not _lock(file):
             time.sleep(A_LOOK)  # it may have been only looked at
-            if not _lock(file, fcntl.LOCK_EX):
+            if not _lock(file):
                 file.seek(0)
                 holder = file.read(20).strip()
                 other = f"process {holder}" if holder.isdecimal() else "another process"
@@ -244,7 +299,7 @@ def in_use(run: Path) -> bool:
     """Tell whether a process holds a run folder with `locked`."""
     try:
         with (run / ".lock").open(encoding="utf-8") as file:
-            return not _lock(file, fcntl.LOCK_SH)  # given back at once, as the file is closed
+            return not _lock(file, shared=True)  # given back at once, as the file is closed
     except OSError:
         return False
 
@@ -253,9 +308,27 @@ def _is_empty(path: Path) -> bool:
     return path.is_dir() and not any(path.iterdir())
 
 
-def _lock(file: IO[str], kind: int) -> bool:
+def _lock(file: IO[str], *, shared: bool = False) -> bool:
+    """Try to lock a file, which other programs may go on reading."""
     try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
+        if (fcntl := _module("fcntl")) is not None:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        elif (msvcrt := _module("msvcrt")) is not None:
+            # Windows locks bytes, against reading too: one far behind the text stands for all.
+            place = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+            os.lseek(file.fileno(), FAR, os.SEEK_SET)
+            try:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            finally:
+                os.lseek(file.fileno(), place, os.SEEK_SET)
     except OSError:
         return False
     return True
+
+
+def _module(name: str) -> Any:
+    """Return a module that only some systems have, or nothing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None

@@ -104,7 +104,7 @@ def forget_after(path: Path, step: int, validated: int | None = None) -> list[di
                 objects.append(one)
     if "".join(lines) != text:
         with replacing(path) as beside:
-            beside.write_text("".join(lines), encoding="utf-8")
+            beside.write_text("".join(lines), encoding="utf-8", newline="\n")
     return objects
 
 

@@ -98,6 +98,10 @@ def together(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
     if world == 1:
         yield Processes(), device
         return
+    if device.type == "mps":
+        raise BadSetting(
+            f"{world} processes cannot share an MPS device: start one, or --device cpu"
+        )
     if device.type == "cuda":
         device = _own_gpu()
     store, heartbeat = _meet("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")

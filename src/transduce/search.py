@@ -24,6 +24,7 @@ from torch import Tensor
 from transduce.batches import Tokens, make_batch
 from transduce.config import SearchConfig
 from transduce.hypotheses import Hypothesis, Ints, length_penalty
+from transduce.machine import widest
 from transduce.subwords import BOS, EOS
 from transduce.transducer import Transducer
 
@@ -97,7 +98,9 @@ class Beams:
         self.bounds = torch.ones(slots, device=device)  # the largest penalty
         self.live = torch.zeros(slots, dtype=torch.bool, device=device)
         self.forced = torch.full((slots, steps), NONE, **ints)  # words of prefixes
-        self.draws = torch.zeros(slots, steps if config.sample else 0, device=device).double()
+        self.draws = torch.zeros(slots, steps if config.sample else 0, device=device).to(
+            widest(device)
+        )
         # Of each step the words, and the hypotheses that they carry on.
         self.history = torch.zeros(slots, steps, k, 2, dtype=torch.int32, device=device)
         # Of each that ended its log-probability, its length without </s>, and whom it carried on;
@@ -178,7 +181,7 @@ class Beams:
         log_p, forced, its_own = self._log_probabilities(now)
         likely = _cut(log_p / self.config.temperature, self.config)
         ordered, word = likely.sort(dim=-1, descending=True)
-        cumulated = ordered.softmax(-1).double().cumsum(-1)
+        cumulated = ordered.softmax(-1).to(self.draws.dtype).cumsum(-1)
         threshold = self.draws.gather(1, now[:, None]) * cumulated[:, -1:]
         choice = torch.searchsorted(cumulated, threshold, right=True)
         allowed = (ordered > -math.inf).sum(-1, keepdim=True)

@@ -232,7 +232,9 @@ class Trainer:
         self.engine.judge(self.clipped_norm(), update.tokens)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate
-        self.optimizer.step()
+        # On Apple's GPUs torch's kernel does not look at `found_inf`.
+        if self.device.type != "mps" or not self.engine.refused:
+            self.optimizer.step()
         state.step += 1
         state.place, state.epochs = update.place, update.epochs
         state.window.tokens += update.tokens

@@ -19,6 +19,7 @@ from transduce.baselines.states import States
 from transduce.batches import CrossView, Ranges, Run
 from transduce.config import ModelConfig
 from transduce.linear import Linear, product
+from transduce.machine import widest
 from transduce.packed_attention import attend_cross
 from transduce.transducer import Embedding, Memory, Stack, Transducer, dropout
 
@@ -229,7 +230,7 @@ def _roots(source: Run) -> Tensor:
     else:
         sentences, own = np.array(source.view.groups).T
         lengths = torch.from_numpy(own.repeat(sentences * own)).to(source.tokens.device)
-    return lengths[:, None].double().sqrt()
+    return lengths[:, None].to(widest(lengths.device)).sqrt()
 
 
 def _over(memory: Tensor, cross: CrossView | Ranges) -> Attend:

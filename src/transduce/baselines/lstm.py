@@ -44,6 +44,7 @@ class Steps:
         moved = torch.from_numpy(np.stack([order, back, rows]))
         if device.type == "cuda":  # pragma: no cover  (tests/test_gpu.py)
             moved = moved.pin_memory().to(device, non_blocking=True)
+        moved = moved.to(device)
         return cls(torch.from_numpy(real.sum(1)), moved[0], moved[1], moved[2], (S, L))
 
 

@@ -1,7 +1,6 @@
 """What a measurement was made on, and what that can do: a number without it says nothing."""
 
 import platform
-import resource
 import sys
 import time
 from collections.abc import Iterable
@@ -96,6 +95,10 @@ def peak_memory(device: str, status: Path = Path("/proc/self/status")) -> int:
             name, _, value = line.partition(":")
             if name == "VmHWM":
                 return 1024 * int(value.split()[0])
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return 0
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else 1024 * most
 

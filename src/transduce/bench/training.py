@@ -162,7 +162,7 @@ def compare(
     with `saves`, what its checkpoints cost.
     """
     progress = progress or Silent()
-    on = choose_device(device)
+    on = choose_device(device, mps=False)
     words = Text(source=source, target=target, random=random, corpus=corpus)
     words.require()
     chosen = []

@@ -258,7 +258,7 @@ def read(
 
 def _engines(wanted: Sequence[str] | None, device: str) -> list[str]:
     """Return the engines that are wanted; where nobody says, those that are there."""
-    on = choose_device(device)
+    on = choose_device(device, mps=False)
     if wanted:
         return named("engine", wanted, ENGINES)
     return ["torch", *(["ctranslate2"] if on.type == "cpu" and installed("ctranslate2") else [])]

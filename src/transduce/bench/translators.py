@@ -76,7 +76,7 @@ class HuggingFace:
         from transduce.machine import choose_device, cores
 
         disable_progress_bar()  # of loading: ours is the only one
-        on = choose_device(device)
+        on = choose_device(device, mps=False)
         self.device = on.type
         if on.type == "cpu":
             torch.set_num_threads(cores())

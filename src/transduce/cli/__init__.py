@@ -17,6 +17,7 @@ from transduce import __version__
 from transduce.cli import (
     average,
     bench,
+    completion,
     convert,
     data,
     demo,
@@ -59,6 +60,7 @@ app.add_typer(recipes.app, name="recipes")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
+completion.attach(app)
 
 SECONDS_TO_SPEAK = 10  # for the first of several processes
 FULL = "no space is left to write{where}: free some and run the same command again"
@@ -99,6 +101,8 @@ def options(
 def main() -> None:
     """Run the command line, and turn errors into one sentence and an exit status."""
     streams.secure()
+    if sys.platform == "darwin":  # what Apple's GPUs have no kernel for, the processor does
+        os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
     if os.environ.get("LOCAL_RANK", "0") == "0":
         _run()
     else:
@@ -111,7 +115,7 @@ def _run_behind_the_first() -> None:
     What ends them before they have met, such as a mistyped setting, the first of them says, and
     torchrun then ends the others. One that it leaves alive has a reason of its own to end.
     """
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stdout = open(os.devnull, "w", encoding="utf-8", newline="\n")  # noqa: PTH123, SIM115
     sys.stderr = unsaid = Unsaid()
     try:
         _run()

@@ -14,7 +14,6 @@ transduce demo
 transduce demo --time 90s --out runs/short-demo
 """
 
-TEST = 500  # sentences that the model never saw
 SHOWN = 8  # of them on the screen
 RESERVE = 10.0  # seconds to translate and score them in
 
@@ -37,6 +36,9 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="The run folder.")] = Path("runs/demo"),
     time: Annotated[str, typer.Option(help="Time for the whole, training and all.")] = "3m45s",
     pairs: Annotated[int, typer.Option(help="Sentence pairs to train on.", min=1000)] = 100_000,
+    test: Annotated[
+        int, typer.Option(help="Sentences to translate at the end, which it never saw.", min=1)
+    ] = 500,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
 ) -> None:
     """Train on the corpus that comes along, translate what was never seen, and show it.
@@ -56,7 +58,7 @@ def demo(
     budget = parse_time(time)
     data = out.with_name(out.name + "-data")
     progress.say(f"writing {pairs:,} English-German sentence pairs of a small grammar to {data}")
-    for part, count in (("train", pairs), ("valid", TEST), ("test", TEST)):
+    for part, count in (("train", pairs), ("valid", test), ("test", test)):
         made = pocket.pairs(count, part, seed)  # type: ignore[arg-type]
         for side, language in enumerate(("en", "de")):
             with replacing(data / f"{part}.{language}") as beside:
@@ -76,9 +78,9 @@ def demo(
         progress=progress,
     )
     translator = Translator.load(out, device="cpu")
-    test = pocket.pairs(TEST, "test", seed)
-    sources, references = [source for source, _ in test], [target for _, target in test]
-    with progress.track("translating", TEST, "sentences") as advance:
+    unseen = pocket.pairs(test, "test", seed)
+    sources, references = [source for source, _ in unseen], [target for _, target in unseen]
+    with progress.track("translating", test, "sentences") as advance:
         outputs = [one.text for one in translator.stream(sources, advance=advance)]
     for source, reference, output in list(zip(sources, references, outputs, strict=True))[:SHOWN]:
         typer.echo(f"  en   {source}")
@@ -86,13 +88,13 @@ def demo(
         typer.echo("" if output == reference else f"  not  {reference}\n")
     exact = sum(a == b for a, b in zip(outputs, references, strict=True))
     (bleu,) = score.score(outputs, references, metrics=("bleu",), language="de")
-    typer.echo(f"on {TEST} sentences that it never saw: {exact / TEST:.1%} exactly right")
+    typer.echo(f"on {test} sentences that it never saw: {exact / test:.1%} exactly right")
     typer.echo(str(bleu))
     progress.say(
         f"done in {duration(clock.monotonic() - began)}. Now try:\n"
         f'  echo "{sources[0]}" | transduce translate {out}\n'
         f"  transduce translate {out} {data / 'test.en'} | transduce score - {data / 'test.de'}\n"
         f'  transduce look {out} "{sources[0]}"\n'
-        f"  transduce serve {out}        (a page; needs pip install '.[web]')\n"
+        f"  transduce serve {out}        (a page; needs pip install 'transduce[web]')\n"
         "or your own text: transduce train YOUR.en YOUR.de --out runs/mine"
     )

@@ -63,7 +63,7 @@ def distill(
     epochs: Annotated[int | None, typer.Option(help="Passes over the data to make.")] = None,
     time: Annotated[str | None, typer.Option(help="Time to train: 90s, 30m, 1h30m.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random. Default: 1.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
     """Train a small, fast student on what a trained model translates a text into.
 

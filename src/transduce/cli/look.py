@@ -167,4 +167,4 @@ def _write_page(inspection: "Inspection", out: Path) -> None:
 
     page = document(inspection.to_json(), title=f"What {inspection.model} attends to")
     with replacing(out) as beside:
-        beside.write_text(page, encoding="utf-8")
+        beside.write_text(page, encoding="utf-8", newline="\n")

@@ -7,7 +7,9 @@ import typer
 
 MACHINE, ACCESS = "Machine", "Access"
 
-Device = Annotated[str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu or cuda.")]
+Device = Annotated[
+    str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu, cuda, cuda:1 or mps.")
+]
 EngineName = Annotated[
     str,
     typer.Option(

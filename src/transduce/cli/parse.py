@@ -88,7 +88,7 @@ def parse(
             if draw is not None:
                 if tree is None:
                     raise BadInput("--draw draws a tree: there are no words to parse")
-                draw.write_text(drawn(tree), encoding="utf-8")
+                draw.write_text(drawn(tree), encoding="utf-8", newline="\n")
                 progress.say(f"written: {draw}")
 
 

@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Any, TextIO
 
+from transduce.files import WINDOWS
+
 
 def secure() -> None:
     """Have three streams whatever a command was started with.
@@ -13,7 +15,8 @@ def secure() -> None:
     One that is closed is opened to nothing: else the next file that is opened would take its
     number, and what was meant for people would be written into it. Of standard input and output it
     is the wrong end, so that text that is read or written there is an error, not lost. Text is
-    UTF-8 whatever the locale, as that which is read is; file names stay as they are.
+    UTF-8 whatever the locale, as that which is read is, and lines end alike everywhere; file names
+    stay as they are.
     """
     ends = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
     for name, end in ends:
@@ -23,8 +26,8 @@ def secure() -> None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
-    if sys.stderr.isatty():
+            stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")
+    if sys.stderr.isatty() and not WINDOWS:  # whose terminals take letters, not bytes
         sys.stderr = _until_it_goes(sys.stderr)
 
 

@@ -110,4 +110,4 @@ def _on_gpu(device: str) -> bool:
         return False
     from transduce.machine import choose_device
 
-    return choose_device(device).type == "cuda"
+    return choose_device(device).type != "cpu"

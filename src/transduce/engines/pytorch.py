@@ -59,6 +59,8 @@ class TorchEngine:
         models = [load_model(*run, on)[0] for run in zip(runs, configs, strict=True)]
         if on.type == "cpu":
             return cls([model.pack() for model in models], forbidden, constrain=constrain)
+        if on.type != "cuda":
+            return cls(models, forbidden, constrain=constrain)
         if kernels.installed():
             try:
                 kernels.try_out(on)

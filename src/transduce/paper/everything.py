@@ -152,9 +152,9 @@ class Everything:
         return self._claim(name, share, progress)
 
     def _systems(self) -> Sequence[str]:
-        from transduce.paper.table2 import SYSTEMS
+        from transduce.paper.table2 import systems_for
 
-        return self.systems or SYSTEMS[choose_device(self.device).type]
+        return self.systems or systems_for(self.device)
 
     def _unfinished(self, name: str, finding: Finding) -> list[str]:
         """Say which systems or rows there was no time for."""
@@ -183,7 +183,7 @@ class Everything:
     def _table3(self, share: float, until: float, progress: Progress) -> Finding:
         from transduce.paper.table3 import table3
 
-        small = choose_device(self.device).type == "cpu"
+        small = choose_device(self.device).type != "cuda"
         return table3(
             self.data,
             out=self.out / "table3",
@@ -238,7 +238,7 @@ class Everything:
         return smoothing(trial, given, (0.0, 0.1, 0.2), (1,), progress)
 
     def _preset(self) -> str:
-        return self.preset or ("tiny" if choose_device(self.device).type == "cpu" else "small")
+        return self.preset or ("tiny" if choose_device(self.device).type != "cuda" else "small")
 
     def _steps(self, name: str, share: float) -> int:
         """Return how many steps each training of a claim makes; the same when the work goes on."""

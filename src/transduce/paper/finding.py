@@ -61,7 +61,7 @@ class Finding:
             texts.append(picture.svg)
         for path, text in zip(written, texts, strict=True):
             with replacing(path) as beside:
-                beside.write_text(text, encoding="utf-8")
+                beside.write_text(text, encoding="utf-8", newline="\n")
         return written
 
     @classmethod

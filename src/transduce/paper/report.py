@@ -45,7 +45,7 @@ def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) 
         )
     path = out / NAME if out.suffix != ".html" else out
     with replacing(path) as beside:
-        beside.write_text(page(findings, left_out), encoding="utf-8")
+        beside.write_text(page(findings, left_out), encoding="utf-8", newline="\n")
     return path
 
 

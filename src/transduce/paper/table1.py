@@ -43,7 +43,7 @@ SAID = (
 def table1(plan: Plan, device: str, progress: Progress) -> Finding:
     """Measure every layer, count, fit, and lay it beside the paper's table."""
     plan.check()
-    where = choose_device(device, progress.say)
+    where = choose_device(device, progress.say, mps=False)
     ours = where.type == "cuda" and engine.work(where, progress.say)
     found = Measured(
         plan,

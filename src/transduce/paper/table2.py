@@ -44,6 +44,11 @@ AVERAGED = 5  # checkpoints (6.1)
 VALIDATIONS, SAVES = 8, 15  # of a training: the last 5 checkpoints are of its last third
 
 
+def systems_for(device: str) -> Sequence[str]:
+    """Return the systems that this machine can train."""
+    return SYSTEMS["cuda" if choose_device(device).type == "cuda" else "cpu"]
+
+
 def table2(
     data: Data,
     *,
@@ -58,7 +63,7 @@ def table2(
     progress: Progress,
 ) -> Finding:
     """Train the systems, presets of which the first is what others are compared with."""
-    names = list(dict.fromkeys(systems or SYSTEMS[choose_device(device).type]))
+    names = list(dict.fromkeys(systems or systems_for(device)))
     if len(names) > len(COLOURS):
         raise BadSetting(f"{len(names)} systems: expected at most {len(COLOURS)}, to draw them")
     shared = {"average": str(AVERAGED), "keep": str(AVERAGED), "timed": "steps"}

@@ -1,0 +1,121 @@
+"""What a shell completes beyond commands and options: the values of options, and run folders.
+
+It is asked at every press of a key, so it imports little and looks at few files.
+"""
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import typer
+from typer.models import ParameterInfo
+
+DEEP = 3  # folders down that runs are looked for
+MANY = 2000  # folders that are looked at
+# Those of `engines` and `export`, which import too much to be asked; a test compares them.
+ENGINES = ("auto", "torch", "ctranslate2")
+QUANTIZATIONS = ("auto", "none", "int8", "int8_float32", "int8_float16", "int16", "float16")
+
+Complete = Callable[[str], list[str]]
+
+
+def attach(app: typer.Typer) -> None:
+    """Have every command complete the parameters that have a name of `VALUES`."""
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            attach(group.typer_instance)
+    for command in app.registered_commands:
+        if command.callback is None:
+            continue
+        for name, hint in inspect.get_annotations(command.callback).items():
+            for info in getattr(hint, "__metadata__", ()):
+                if isinstance(info, ParameterInfo) and name in VALUES:
+                    info.autocompletion = VALUES[name]
+
+
+def presets(incomplete: str) -> list[str]:
+    """Complete the name of a preset."""
+    from transduce.presets import PRESETS
+
+    return _beginning(incomplete, PRESETS)
+
+
+def settings(incomplete: str) -> list[str]:
+    """Complete a setting: its name, and its value in the base model to be changed."""
+    from transduce.presets import preset
+
+    base = preset("base")
+    values = base.model.to_json() | base.train.to_json()
+    shown = (
+        f"{name}={_written(value)}"
+        for name, value in values.items()
+        if not name.endswith("_vocabulary")  # those follow from the subwords
+    )
+    return _beginning(incomplete, shown)
+
+
+def devices(incomplete: str) -> list[str]:
+    """Complete a device."""
+    from transduce.machine import DEVICES
+
+    return _beginning(incomplete, DEVICES)
+
+
+def engines(incomplete: str) -> list[str]:
+    """Complete an engine that translates."""
+    return _beginning(incomplete, ENGINES)
+
+
+def quantizations(incomplete: str) -> list[str]:
+    """Complete how matrices are held."""
+    return _beginning(incomplete, QUANTIZATIONS)
+
+
+def runs(incomplete: str) -> list[str]:
+    """Complete a run folder; where there is none, the shell completes files as ever."""
+    typed = Path(incomplete or ".")
+    above = typed if incomplete.endswith(("/", "\\")) or not incomplete else typed.parent
+    found = itertools.islice(_folders(above, DEEP), MANY)
+    return sorted(_beginning(incomplete, (str(one) for one in found if _is_run(one))))
+
+
+def _folders(above: Path, deep: int) -> Iterator[Path]:
+    """Yield the folders below one, the nearest first; none in a run, for those are its own."""
+    try:
+        here = sorted(
+            one for one in above.iterdir() if not one.name.startswith(".") and one.is_dir()
+        )
+    except OSError:
+        return
+    yield from here
+    if deep > 1:
+        for one in here:
+            if not _is_run(one):
+                yield from _folders(one, deep - 1)
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "config.json").is_file() and (folder / "subwords.json").is_file()
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _written(value: object) -> str:
+    """Write a value as --set reads it."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+VALUES: dict[str, Complete] = {
+    "device": devices,
+    "engine": engines,
+    "from_": runs,
+    "others": runs,
+    "preset": presets,
+    "quantize": quantizations,
+    "run": runs,
+    "runs": runs,
+    "set_": settings,
+}
