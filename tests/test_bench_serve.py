@@ -596,7 +596,8 @@ def test_a_service_is_loaded_for_a_while_with_texts_of_all_kinds(
             yield serving.Sides(cast("Worker", worker), "torch on cpu", own, SearchConfig())
 
         monkeypatch.setattr(serving, "both_sides", sides)
-        found = serving.endure(tiny_run, str(text), seconds=1.1, clients=2, settings={"beam": 3})
+        plan = serving.Plan(run=tiny_run, source=str(text), clients=2, settings={"beam": 3})
+        found = serving.endure(plan, seconds=1.1)
     lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
     assert set(worker.asked) >= set(lines)
     assert {one["text"] for one in asked} <= set(serving.mixed(lines))
