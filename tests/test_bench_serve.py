@@ -631,8 +631,9 @@ def test_the_command_hands_its_options_on(
     monkeypatch.setattr(serving, "endure", noted)
     found = cli("bench", "serve", "run", "text.en", "--alpha", "1", "--engine", "ctranslate2:int8")
     assert found.stdout == comparison(measured(90)).report() + "\n"
-    assert asked["places"] == (Path("run"), "text.en")
-    assert (asked["settings"], asked["clients"], asked["rounds"]) == ({"alpha": 1}, 32, 3)
-    assert (asked["engine"], asked["single"], asked["lines"]) == ("ctranslate2:int8", 50, None)
+    (plan,) = asked["places"]
+    assert (plan.run, plan.source, plan.lines) == (Path("run"), "text.en", None)
+    assert (plan.settings, plan.clients, plan.engine) == ({"alpha": 1}, 32, "ctranslate2:int8")
+    assert (asked["single"], asked["rounds"]) == (50, 3)
     cli("bench", "serve", "run", "text.en", "--seconds", "300", "--clients", "64")
-    assert (asked["seconds"], asked["clients"]) == (300, 64)
+    assert (asked["places"][0].clients, asked["places"][1]) == (64, 300)

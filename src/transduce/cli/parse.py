@@ -24,15 +24,18 @@ echo "It does n't ." | transduce parse runs/parser --words --pretty
 """
 
 
+Sentences = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SENTENCE|FILE",
+        help="Sentences, or one file of them, one a line (plain, gz, xz, zst); - is stdin.",
+    ),
+]
+
+
 def parse(
     run: Annotated[Path, typer.Argument(help="The run folder of a trained parser.")],
-    sentences: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SENTENCE|FILE",
-            help="Sentences, or one file of them, one a line (plain, gz, xz, zst); - is stdin.",
-        ),
-    ] = None,
+    sentences: Sentences = None,
     *,
     words: Annotated[
         bool,
