@@ -231,7 +231,7 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
     """Return the mean of the last scheduled checkpoints, and in words what it is the mean of."""
     chosen = [one for one in checkpoints(run) if one.scheduled][-last:]
     if not chosen:
-        raise BadRun(f"{run} has no checkpoints to average")
+        raise BadRun(f"{run} has no checkpoints to average: `transduce train` writes them")
     tensors = [load_tensors(one.own(WEIGHTS)) for one in chosen]
     names = {frozenset((n, t.shape) for n, t in one.items()) for one in tensors}
     if len(names) > 1:

@@ -208,5 +208,5 @@ class Log:
         raise Diverged(
             f"{what} after step {step:,} is no longer a number, and nothing of it was saved: the "
             f"same command {where}; add --set lr_scale=0.5 (or less), or --set clip=1, lest it "
-            "happens again"
+            "happen again"
         )

@@ -88,7 +88,7 @@ def parse(
                 if tree is None:
                     raise BadInput("--draw draws a tree: there are no words to parse")
                 draw.write_text(drawn(tree), encoding="utf-8")
-                progress.say(f"written: {draw}")
+                progress.say(f"wrote {draw}")
 
 
 def _require(draw: Path, *, one: bool) -> None:

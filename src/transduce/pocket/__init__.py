@@ -36,10 +36,10 @@ def pairs(count: int, part: Part = "train", seed: int = 1) -> list[tuple[str, st
     "test" has such a couple; by itself, each half of it is common in training.
     """
     if count < 0:
-        raise BadInput(f"cannot make {count:,} pairs: the count must be 0 or more")
+        raise BadInput(f"count = {count}: expected 0 pairs or more")
     if part not in PARTS:
         raise BadSetting(
-            f"unknown part {part!r}: expected one of {', '.join(PARTS)}.{did_you_mean(part, PARTS)}"
+            f"there is no part {part}.{did_you_mean(part, PARTS)} The parts are: {', '.join(PARTS)}"
         )
     found = list(islice(stream(part, seed), count))
     if len(found) < count:
