@@ -39,11 +39,14 @@ from transduce.model import Transformer
 from transduce.packing import pack
 from transduce.restricted import BLOCK, neighbours, restricted
 
-SETTINGS: list[dict[str, Any]] = [
+DOT_PRODUCTS: list[dict[str, Any]] = [
     {"scaled": False},
     {"neighbourhood": 1},
     {"neighbourhood": 4},
     {"neighbourhood": 5, "scaled": False},
+]
+SETTINGS: list[dict[str, Any]] = [
+    *DOT_PRODUCTS,
     {"attention": "additive"},
     {"attention": "additive", "d_k": 5, "attention_bias": True},
 ]
@@ -323,7 +326,7 @@ def sums_and_gradients(model: Transformer, batch: Any) -> list[Tensor]:
     return [smoothed.detach(), nll, *(one.clone() for one in gradients if one is not None)]
 
 
-@pytest.mark.parametrize("changes", SETTINGS[:4], ids=str)
+@pytest.mark.parametrize("changes", DOT_PRODUCTS, ids=str)
 def test_packed_runs_have_the_loss_and_the_gradients_of_groups(changes: dict[str, Any]) -> None:
     model = small_model(P_drop=0.0, **changes).train()
     lengths = [(9, 7), (3, 12), (2, 2), (40, 50)]
@@ -363,7 +366,7 @@ def test_what_additive_attention_has_not_is_refused_with_it(name: str, value: An
 
 def test_other_settings_than_additive_attention_make_no_weights() -> None:
     usual = dict(small_model().named_parameters())
-    for changes in SETTINGS[:4]:
+    for changes in DOT_PRODUCTS:
         other = dict(small_model(**changes).named_parameters())
         assert usual.keys() == other.keys()
         assert all(torch.equal(usual[name], other[name]) for name in usual)

@@ -63,7 +63,7 @@ def test_a_text_without_such_lines_and_a_machine_without_a_browser_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     words = cli("bench", "page", learnt_run, tiny_files[0], "--words", "400").error
-    assert words.endswith("has no line of about 400 words to type")
+    assert words.endswith("has no line of about 400 words to type: choose other --words")
     pytest.importorskip("playwright")
     monkeypatch.setattr(page, "NAMES", ("no-such-browser", "nor-this"))
     refused = cli("bench", "page", learnt_run, tiny_files[0], "--words", "6").error

@@ -596,7 +596,8 @@ def test_a_service_is_loaded_for_a_while_with_texts_of_all_kinds(
             yield serving.Sides(cast("Worker", worker), "torch on cpu", own, SearchConfig())
 
         monkeypatch.setattr(serving, "both_sides", sides)
-        found = serving.endure(tiny_run, str(text), seconds=1.1, clients=2, settings={"beam": 3})
+        plan = serving.Plan(run=tiny_run, source=str(text), clients=2, settings={"beam": 3})
+        found = serving.endure(plan, seconds=1.1)
     lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
     assert set(worker.asked) >= set(lines)
     assert {one["text"] for one in asked} <= set(serving.mixed(lines))
@@ -630,8 +631,9 @@ def test_the_command_hands_its_options_on(
     monkeypatch.setattr(serving, "endure", noted)
     found = cli("bench", "serve", "run", "text.en", "--alpha", "1", "--engine", "ctranslate2:int8")
     assert found.stdout == comparison(measured(90)).report() + "\n"
-    assert asked["places"] == (Path("run"), "text.en")
-    assert (asked["settings"], asked["clients"], asked["rounds"]) == ({"alpha": 1}, 32, 3)
-    assert (asked["engine"], asked["single"], asked["lines"]) == ("ctranslate2:int8", 50, None)
+    (plan,) = asked["places"]
+    assert (plan.run, plan.source, plan.lines) == (Path("run"), "text.en", None)
+    assert (plan.settings, plan.clients, plan.engine) == ({"alpha": 1}, 32, "ctranslate2:int8")
+    assert (asked["single"], asked["rounds"]) == (50, 3)
     cli("bench", "serve", "run", "text.en", "--seconds", "300", "--clients", "64")
-    assert (asked["seconds"], asked["clients"]) == (300, 64)
+    assert (asked["places"][0].clients, asked["places"][1]) == (64, 300)

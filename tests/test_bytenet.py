@@ -10,10 +10,25 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models import pairs_of, sentence
-from transduce.baselines.bytenet import Block, ByteNet, dilation, path_length, reach, unfolded
+from transduce.baselines.bytenet import Block, ByteNet, dilation, unfolded
+from transduce.baselines.convolution import taps
 from transduce.batches import make_batch, pack
 from transduce.linear import Linear
 from transduce.subwords import BOS
+
+
+def reach(blocks: int, kernel: int, *, causal: bool) -> int:
+    """Return how far behind its own place an output of so many blocks sees its input."""
+    return sum(-taps(kernel, dilation(block), causal=causal)[0] for block in range(blocks))
+
+
+def path_length(distance: int, kernel: int, *, causal: bool) -> int:
+    """Return how many blocks carry a signal over a distance: about log_2 of it within a set."""
+    assert kernel > 1
+    blocks = 0
+    while reach(blocks, kernel, causal=causal) < distance:
+        blocks += 1
+    return blocks
 
 
 def model_of(**changes: Any) -> ByteNet:

@@ -788,7 +788,7 @@ def test_info_of_a_run_that_has_just_begun(cli: CommandLine, tmp_path: Path) -> 
     RunConfig(model=ModelConfig().replace(**SMALL), train=TrainConfig()).save(tmp_path)
     result = cli("info", tmp_path)
     assert result.status == 0, result.stderr
-    for words in ("not begun", "none yet", "checkpoints  none"):
+    for words in ("nothing logged yet", "none yet", "checkpoints  none"):
         assert words in result.stdout
 
 

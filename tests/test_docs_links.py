@@ -12,7 +12,7 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "paper.md"
-PAGES = (PAGE, DOCS / "reliability.md")
+PAGES = (PAGE, DOCS / "reliability.md", DOCS / "architecture.md")
 LINK = re.compile(r"\[`([^`]+)`\]\(([^)#]+\.py)#L(\d+)\)")
 ANY_LINK = re.compile(r"\]\(([^)]+)\)")
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
@@ -82,7 +82,7 @@ def test_every_link_is_checked_or_leads_to_a_page_or_a_heading_that_exists(page:
         if link.startswith("#"):
             assert link[1:] in headings, link
         elif link not in checked:
-            assert link.partition("#")[0].endswith(".md"), link
+            assert link.partition("#")[0].endswith((".md", ".svg")), link
             assert (DOCS / link.partition("#")[0]).exists(), link
 
 

@@ -15,10 +15,9 @@ from transduce.checkpoint import load_tensors
 from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.folder import RunConfig
 from transduce.hypotheses import Hypothesis
-from transduce.parsing.evaluation import parseval
 from transduce.parsing.sequences import with_tags
 from transduce.parsing.trees import TOP, parsed
-from treebank import trees, write
+from treebank import parseval, trees, write
 
 SETTINGS = {
     "N": "1",

@@ -9,9 +9,9 @@ import random
 
 import pytest
 
-from transduce.parsing.evaluation import CUTOFF, Marks, mark, parseval
+from transduce.parsing.evaluation import CUTOFF, Marks, mark
 from transduce.parsing.trees import Tree, parsed
-from treebank import joined, perturbed, trees
+from treebank import joined, parseval, perturbed, trees
 
 
 def one(text: str) -> Tree:

@@ -14,12 +14,12 @@ from test_parser import FEW
 
 from transduce.paper.finding import Finding
 from transduce.paper.parsers import GOLD, PARSED, Experiment, Scores, scored
-from transduce.parsing.evaluation import CUTOFF, parseval
+from transduce.parsing.evaluation import CUTOFF
 from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import with_tags
 from transduce.parsing.trees import Tree, read_trees
 from transduce.progress import Progress, Silent
-from treebank import joined, trees, write
+from treebank import joined, parseval, trees, write
 
 BUDGET = {name: value for name, value in FEW.items() if name != "steps"}
 

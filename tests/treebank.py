@@ -1,8 +1,10 @@
 """A small grammar that makes trees for tests, the same ones every time."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
+from transduce.parsing.evaluation import Parseval, mark, total
 from transduce.parsing.trees import Tree
 
 LEXICON = {
@@ -85,3 +87,10 @@ def write(path: Path, trees: list[Tree]) -> Path:
     """Write one tree a line."""
     path.write_text("".join(f"{tree}\n" for tree in trees), encoding="utf-8")
     return path
+
+
+def parseval(
+    gold: Sequence[Tree], guesses: Sequence[Tree | None], cutoff: int | None = None
+) -> Parseval:
+    """Compare trees with those that people drew."""
+    return total((mark(*pair) for pair in zip(gold, guesses, strict=True)), cutoff)

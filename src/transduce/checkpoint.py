@@ -42,10 +42,10 @@ from transduce.transducer import Transducer
 GENERATORS: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.mps}  # of random numbers, on devices
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], checksum: str | None = None) -> str:
     """Write tensors, with a digest of all of them in the file's metadata; return the digest."""
     on_cpu = _on_cpu(tensors)
-    checksum = tensors_digest(on_cpu)
+    checksum = checksum or tensors_digest(on_cpu)
     write_tensors(path, on_cpu, {KEY: json.dumps({"format": FORMAT, "sha256": checksum})})
     return checksum
 
@@ -174,11 +174,12 @@ def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Tran
 
 def save_model(run: Path, config: RunConfig, tensors: Mapping[str, Tensor], words: str) -> None:
     """Make these the weights that translate, and say in `words` what they are."""
+    checksum = tensors_digest(tensors)
     if (run / "config.json").exists() and MODEL in (before := RunConfig.load(run)).owns:
         # Between the two writes the old weights and the new are both the run's own.
-        both = (*before.owns[MODEL], tensors_digest(tensors))
+        both = (*before.owns[MODEL], checksum)
         dataclasses.replace(before, owns={**before.owns, MODEL: both}).save(run)
-    save_tensors(run / MODEL, tensors)
+    save_tensors(run / MODEL, tensors, checksum)
     (run / MODEL).stat()  # the folder may have been removed meanwhile
     dataclasses.replace(config, weights=words).owning(run, MODEL).save(run)
 
@@ -234,7 +235,7 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
     """Return the mean of the last scheduled checkpoints, and in words what it is the mean of."""
     chosen = [one for one in checkpoints(run) if one.scheduled][-last:]
     if not chosen:
-        raise BadRun(f"{run} has no checkpoints to average")
+        raise BadRun(f"{run} has no checkpoints to average: `transduce train` writes them")
     tensors = [load_tensors(one.own(WEIGHTS)) for one in chosen]
     names = {frozenset((n, t.shape) for n, t in one.items()) for one in tensors}
     if len(names) > 1:

@@ -8,7 +8,6 @@ throughout.
 
 import contextlib
 import gc
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -21,14 +20,13 @@ from transduce import loss as losses
 from transduce.batches import Batch, Grouped, Ints, Layout, Place, unflatten
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import Part
-from transduce.errors import BadSetting
+from transduce.errors import BadSetting, out_of_memory
 from transduce.feed import Update
 from transduce.machine import repeatable, widest
 from transduce.packing import Packed
 from transduce.processes import Processes
 from transduce.transducer import Transducer
 
-FULL = re.compile("can't allocate memory|out of memory", re.IGNORECASE)  # what torch says
 LARGEST = 1e18  # norm of a gradient whose square, which Adam keeps, is surely a number
 Say = Callable[[str], None]
 
@@ -122,7 +120,7 @@ class Engine:
                 with repeatable(on=self.repeats):
                     return self._gradient(update)
             except RuntimeError as error:
-                if not FULL.search(str(error)) or self.processes.world > 1 or self._is_least():
+                if not out_of_memory(error) or self.processes.world > 1 or self._is_least():
                     raise
             self._halve()  # out here, for the error holds on to what filled the memory
             self.counts.copy_(self.before)
@@ -172,7 +170,7 @@ class Engine:
         try:
             self.graphs = Graphs(batch.to(self.device), self._pass, self.model, self.sums)
         except RuntimeError as error:
-            if FULL.search(str(error)):
+            if out_of_memory(error):
                 raise
             self.graphed = False
             self.say(f"CUDA graphs do not work here, which is slower: {_line(error)}")

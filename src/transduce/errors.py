@@ -14,6 +14,7 @@ A message says what was found, where, what was expected and what to do.
 """
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -64,3 +65,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint such as " Did you mean d_model?", or nothing where no name is near."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f" Did you mean {near[0]}?" if near else ""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Tell whether memory did not suffice, which torch says in words alone on a CPU."""
+    full = re.search("can't allocate memory|out of memory", str(error), re.IGNORECASE)
+    return isinstance(error, MemoryError) or full is not None

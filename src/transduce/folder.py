@@ -144,7 +144,7 @@ class RunConfig:
         """
         path, known = run / name, self.owns.get(name)
         if known and not path.is_file():
-            raise BadRun(f"{path} is missing")
+            raise BadRun(f"{path} is missing: put it back")
         if known and hash_of(path) not in known:
             raise BadRun(
                 f"{path} is damaged or of another run: it is not the one that "

@@ -131,7 +131,8 @@ class Log:
         """
         self.wait(lambda part, note: None)
         counts = Counts(*self.processes.total(self.counts.clone()).tolist())
-        self.require_sound(counts, state.step)
+        self.require_finite(counts.smoothed, "the loss", state.step)
+        self.require_accepted(counts, state.step)
         window = state.window
         window.smoothed, window.nll = counts.smoothed, counts.nll
         window.skipped, window.skipped_tokens, window.in_a_row = map(int, counts[2:])
@@ -171,7 +172,7 @@ class Log:
                 seconds=round(entry.seconds, 3),
                 **({"skipped": skipped} if skipped else {}),
             )
-        self.require_sound(counts, entry.step)
+        self.require_accepted(counts, entry.step)
         told = f"loss {smoothed:.2f}, ppl {perplexity:.4g}"
         left = duration(entry.seconds * (1 - entry.part) / entry.part) if entry.part else "?"
         show(
@@ -180,10 +181,9 @@ class Log:
             f"lr {entry.rate:.1e}, {speed:,.0f} tok/s, {left} left",
         )
 
-    def require_sound(self, counts: Counts, step: int) -> None:
-        """End a run whose last updates were all refused, or whose loss is no number."""
+    def require_accepted(self, counts: Counts, step: int) -> None:
+        """End a run whose last updates were all refused."""
         row = int(counts.in_a_row)
-        self.require_finite(counts.smoothed, "the loss", step)
         if row >= IN_A_ROW:
             self.require_finite(math.nan, f"the gradient of the last {row:,} updates", step, row)
 
@@ -208,5 +208,5 @@ class Log:
         raise Diverged(
             f"{what} after step {step:,} is no longer a number, and nothing of it was saved: the "
             f"same command {where}; add --set lr_scale=0.5 (or less), or --set clip=1, lest it "
-            "happens again"
+            "happen again"
         )

@@ -183,6 +183,17 @@ class Transformer(Transducer):
             x = layer(x, *pasts)
         return self.wide_logits(x)
 
+    def asked(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the encoder's output, and what the last layer asks it with. (T, d_model) each."""
+        assert isinstance(batch.cross, CrossView)
+        memory, view = self.encode(batch.source), batch.target.view
+        x = self.target_embedding(batch.target.tokens, batch.target.positions)
+        *below, last = self.decoder
+        for layer in below:
+            source = layer.cross_attention.keys_values(memory, batch.cross)
+            x = layer(x, view, source, batch.cross.groups)
+        return memory, last.after_self(x, last.self_attention(x, view, causal=True))
+
     def weights(self, batch: Batch) -> Weights:
         """Return the attention weights of every layer and head for the one pair of a batch."""
         assert len(batch.order) == 1

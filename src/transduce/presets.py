@@ -54,14 +54,19 @@ def student(**model: Any) -> Preset:
     )
 
 
-def convolutional(beside: Preset, *, lr_scale: float, **model: Any) -> Preset:
+def convolutional(
+    architecture: str, beside: Preset, *, lr_scale: float = 2.0, **model: Any
+) -> Preset:
     """Return a convolutional model as large as a Transformer, trained as it is but for the rate.
 
     Gradients are clipped at 1; the authors of ConvS2S have another optimizer, a rate of 0.25 and
     clip at 0.1.
     """
-    train = beside.train.replace(lr_scale=lr_scale, clip=1.0)
-    return Preset(model=beside.model.replace(**model), train=train)
+    positions = "learned" if architecture == "convs2s" else "none"
+    return Preset(
+        model=beside.model.replace(architecture=architecture, positions=positions, **model),
+        train=beside.train.replace(lr_scale=lr_scale, clip=1.0),
+    )
 
 
 def recurrent(beside: Preset, *, N: int, cells: int, **train: Any) -> Preset:
@@ -145,43 +150,15 @@ BASELINES = {
     "recurrent-small": recurrent(SMALL["small"], N=3, cells=280, lr_scale=2.0),
     "recurrent-tiny": recurrent(SMALL["tiny"], N=2, cells=128, lr_scale=2.0),
     # Gehring et al. 2017: their 512 units and width 3, 12 layers of their 15 and 20.
-    "convs2s": convolutional(
-        TABLE_3["base"], lr_scale=2.0, architecture="convs2s", positions="learned", N=12, d_ff=512
-    ),
-    "convs2s-small": convolutional(
-        SMALL["small"], lr_scale=2.0, architecture="convs2s", positions="learned", N=6, d_ff=256
-    ),
-    "convs2s-tiny": convolutional(
-        SMALL["tiny"], lr_scale=2.0, architecture="convs2s", positions="learned", N=4, d_ff=120
-    ),
+    "convs2s": convolutional("convs2s", TABLE_3["base"], N=12, d_ff=512),
+    "convs2s-small": convolutional("convs2s", SMALL["small"], N=6, d_ff=256),
+    "convs2s-tiny": convolutional("convs2s", SMALL["tiny"], N=4, d_ff=120),
     # Kalchbrenner et al. 2016: their 30 blocks, 6 sets of 5, each half as wide inside.
-    "bytenet": convolutional(
-        TABLE_3["base"],
-        lr_scale=4.0,
-        architecture="bytenet",
-        positions="none",
-        N=30,
-        d_model=608,
-        d_ff=304,
-    ),
+    "bytenet": convolutional("bytenet", TABLE_3["base"], lr_scale=4.0, N=30, d_model=608, d_ff=304),
     "bytenet-small": convolutional(
-        SMALL["small"],
-        lr_scale=4.0,
-        architecture="bytenet",
-        positions="none",
-        N=15,
-        d_model=320,
-        d_ff=160,
+        "bytenet", SMALL["small"], lr_scale=4.0, N=15, d_model=320, d_ff=160
     ),
-    "bytenet-tiny": convolutional(
-        SMALL["tiny"],
-        lr_scale=2.0,
-        architecture="bytenet",
-        positions="none",
-        N=10,
-        d_model=160,
-        d_ff=80,
-    ),
+    "bytenet-tiny": convolutional("bytenet", SMALL["tiny"], N=10, d_model=160, d_ff=80),
 }
 
 # Parsers (6.3). The paper says 4 layers of d_model 1024 and a vocabulary of 16,000, everything else

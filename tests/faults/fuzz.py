@@ -192,7 +192,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     given = parser.parse_args()
     with atheris.instrument_imports(include=["transduce"]):
-        from faults.readers import READERS, Material
+        from faults.readers import READERS
+        from faults.reading import Material
 
         scratch, corpus = given.folder / "scratch", given.folder / "corpus"
         scratch.mkdir(parents=True, exist_ok=True)

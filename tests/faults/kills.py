@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,19 +24,30 @@ IN_A_ROW = 8  # kills of one run, before it is let go to its end
 def inject(count: int, seed: int, folder: Path) -> list[Count]:
     """Kill trainings until so many kills have struck."""
     task = Task.make(fresh(folder / "kills"))
-    workers = max(1, min(len(os.sched_getaffinity(0)), count // IN_A_ROW))
     killed = Count("kills survived: the same command ends with the same bits", seed)
+    strike_side_by_side(kill_again_and_again, task, count, count // IN_A_ROW, seed, killed)
+    averaged = Count("kills of average and export: what was there before is whole", seed)
+    with several(task.folder, 1) as (warm,):
+        kill_averaging(warm, task, max(2, count // 5), seed, averaged)
+    return [killed, averaged]
+
+
+Strike = Callable[[Warm, Task, int, int, int, Count], None]
+
+
+def strike_side_by_side(
+    strike: Strike, task: Task, times: int, most: int, seed: int, count: Count
+) -> None:
+    """Strike trainings so many times on all cores, by at most so many at once."""
+    workers = max(1, min(len(os.sched_getaffinity(0)), most))
+    share = [times // workers + (i < times % workers) for i in range(workers)]
     with several(task.folder, workers) as warm, ThreadPoolExecutor(workers) as pool:
-        touches = finish_whole(warm[0], task, killed)
-        share = [count // workers + (i < count % workers) for i in range(workers)]
+        touches = finish_whole(warm[0], task, count)
         for one in [
-            pool.submit(kill_again_and_again, warm[i], task, touches, share[i], seed + i, killed)
+            pool.submit(strike, warm[i], task, touches, share[i], seed + i, count)
             for i in range(workers)
         ]:
             one.result()
-        averaged = Count("kills of average and export: what was there before is whole", seed)
-        kill_averaging(warm[0], task, max(2, count // 5), seed, averaged)
-    return [killed, averaged]
 
 
 def finish_whole(warm: Warm, task: Task, count: Count) -> int:

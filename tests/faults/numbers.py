@@ -1,6 +1,6 @@
 """Losses, gradients, weights and moments that are no numbers, or beyond all measure.
 
-The rule (`Engine.judge`, `Log.require_sound`): an update whose gradient has a norm that is no
+The rule (`Engine.judge`, `Log.require_accepted`): an update whose gradient has a norm that is no
 number, or over 1e18, is refused: weights and Adam's moments stay as they are, and it is said and
 counted as `skipped` in metrics.jsonl. Ten in a row end the run, and so do a validation loss that is
 no number and, before anything is saved, a weight or a moment that is none; the error names the last

@@ -7,6 +7,7 @@ from faults.count import Count
 from transduce import pocket
 from transduce.bench.overload import overload
 from transduce.bench.served import Overload
+from transduce.bench.serving import Plan
 from transduce.progress import for_people
 from transduce.training import train
 
@@ -25,7 +26,7 @@ def inject(count: int, seed: int, folder: Path) -> list[Count]:
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     run, text = trained(fresh, seed)
-    found = overload(run, str(text), seconds=count, seed=seed, progress=for_people())
+    found = overload(Plan(run=run, source=str(text)), count, for_people(), seed=seed)
     (folder / "report.txt").write_text(found.report() + "\n", encoding="utf-8")
     return counted(found, seed)
 

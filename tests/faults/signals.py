@@ -9,13 +9,12 @@ import statistics
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from faults.count import Count
 from faults.instants import Instant, Striker, Struck, Task, difference, drawn, fresh
-from faults.kills import finish_whole
-from faults.warm import Warm, environment, several
+from faults.kills import strike_side_by_side
+from faults.warm import Warm, environment
 
 COUNT = 120
 IN_A_ROW = 6
@@ -33,16 +32,8 @@ SMALL = {"steps": "100000", "validate_every": "12"}
 def inject(count: int, seed: int, folder: Path) -> list[Count]:
     """Send trainings so many signals; then measure how long a model of a real size takes."""
     task = Task.make(fresh(folder / "signals"))
-    workers = max(1, min(len(os.sched_getaffinity(0)), count // IN_A_ROW))
     asked = Count("signals obeyed: saved, said, and resumed to the same bits", seed)
-    with several(task.folder, workers) as warm, ThreadPoolExecutor(workers) as pool:
-        touches = finish_whole(warm[0], task, asked)
-        share = [count // workers + (i < count % workers) for i in range(workers)]
-        for one in [
-            pool.submit(ask_again_and_again, warm[i], task, touches, share[i], seed + i, asked)
-            for i in range(workers)
-        ]:
-            one.result()
+    strike_side_by_side(ask_again_and_again, task, count, count // IN_A_ROW, seed, asked)
     small = Task.make(fresh(folder / "small"), pairs={"train": 20_000, "valid": 1000}, small=SMALL)
     return [asked, time_to_end(small, max(3, count // 6), seed), hang_up(task, 2, seed)]
 

@@ -17,6 +17,7 @@ from serving import Scripted, listening, scripted, until
 from transduce.bench.load import Load, Texts, Wrong
 from transduce.bench.overload import crowd_of, overload
 from transduce.bench.served import Memory, Overload
+from transduce.bench.serving import Plan
 from transduce.config import SearchConfig
 from transduce.translator import Translator
 from transduce.web.app import create_app
@@ -64,7 +65,7 @@ def test_twice_of_what_it_can_take_is_answered_rightly_or_put_off(tiny_run: Path
 def test_the_bench_of_overload_measures_a_real_service(learnt_run: Path, tmp_path: Path) -> None:
     text = tmp_path / "asked.en"
     text.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    found = overload(learnt_run, str(text), seconds=2, clients=8)
+    found = overload(Plan(run=learnt_run, source=str(text), clients=8), seconds=2)
     assert found.load.wrong == 0, found.load.first_wrong
     assert found.load.answers["200"] > 0
     assert found.capacity > 0

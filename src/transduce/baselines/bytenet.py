@@ -27,20 +27,6 @@ def dilation(block: int) -> int:
     return DILATIONS[block % len(DILATIONS)]
 
 
-def reach(blocks: int, kernel: int, *, causal: bool) -> int:
-    """Return how far behind its own place an output of so many blocks sees its input."""
-    return sum(-taps(kernel, dilation(block), causal=causal)[0] for block in range(blocks))
-
-
-def path_length(distance: int, kernel: int, *, causal: bool) -> int:
-    """Return how many blocks carry a signal over a distance: about log_2 of it within a set."""
-    assert kernel > 1
-    blocks = 0
-    while reach(blocks, kernel, causal=causal) < distance:
-        blocks += 1
-    return blocks
-
-
 class NormReLU(nn.LayerNorm):
     """max(0, LayerNorm(x)), with the statistics in float32."""
 

@@ -6,22 +6,29 @@ nothing is searched once for several.
 """
 
 import asyncio
+import dataclasses
+import functools
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from transduce.bench.client import Broken, Connection
 from transduce.bench.load import NO_ANSWER, SECONDS_TO_ANSWER, Load, Texts
-from transduce.bench.served import Memory, Overload
+from transduce.bench.served import Overload
 from transduce.bench.service import Service
-from transduce.bench.serving import WARM_UP, both_sides, driven, expected, machine_of
-from transduce.bench.translation import read
+from transduce.bench.serving import (
+    WARM_UP,
+    Plan,
+    Watch,
+    both_sides,
+    driven,
+    expected,
+    machine_of,
+)
 from transduce.errors import BadInput
 from transduce.progress import Progress, Silent
-from transduce.web.limits import Limits
 
 TIMES = 2.0  # of what it can take that are offered
 SEED = 1
@@ -42,18 +49,7 @@ class Crowd(NamedTuple):
 
 
 def overload(
-    run: Path,
-    source: str,
-    *,
-    seconds: float,
-    engine: str = "auto",
-    clients: int = 32,
-    lines: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-    queue: int = Limits().queue,
-    device: str = "auto",
-    seed: int = SEED,
-    progress: Progress | None = None,
+    plan: Plan, seconds: float, progress: Progress | None = None, *, seed: int = SEED
 ) -> Overload:
     """Offer a service twice of what it can take for so long, and compare every answer.
 
@@ -63,37 +59,29 @@ def overload(
 
     progress = progress or Silent()
     files()  # each request that waits has a connection
-    every = list(dict.fromkeys(read(source, lines=lines)[0]))
+    every = list(dict.fromkeys(plan.texts()))
     if len(every) < LEAST:
-        raise BadInput(f"{source} has {len(every)} different lines: expected {LEAST} at least")
-    queue = min(queue, len(every) // 2)
-    watched: list[tuple[float, int]] = []
-    with both_sides(run, engine, device, settings or {}, queue, every, progress) as sides:
-        texts = Texts(every, expected(sides.worker, every), settings or {})
+        raise BadInput(f"{plan.source} has {len(every)} different lines: expected {LEAST} at least")
+    plan = dataclasses.replace(plan, queue=min(plan.queue, len(every) // 2))
+    with both_sides(plan, every, progress) as sides:
+        texts = Texts(every, expected(sides.worker, every), plan.settings)
         order = itertools.cycle(range(len(every)))
-        driven(sides.service, texts, order, clients=clients, seconds=min(WARM_UP, seconds / 10))
-        few = itertools.islice(order, ALONE)
-        alone = driven(sides.service, texts, few, clients=1)
-        limit = min(CAPACITY, seconds / 4)
-        before = driven(sides.service, texts, order, clients=clients, seconds=limit)
+        drive = functools.partial(driven, sides.service, texts)
+        drive(order, clients=plan.clients, seconds=min(WARM_UP, seconds / 10))
+        alone = drive(itertools.islice(order, ALONE), clients=1)
+        before = drive(order, clients=plan.clients, seconds=min(CAPACITY, seconds / 4))
         progress.say(f"it answers {before.speed:,.1f} texts/s: offering {TIMES:g} times of it")
-        with progress.watch("overloading") as show:
-
-            def every_second(elapsed: float, load: Load) -> None:
-                size = sides.service.resident()
-                if size is not None:
-                    watched.append((elapsed, size))
-                note = f"{load.answers['200']:,} answers, {load.wrong:,} wrong, {load.shed:,} shed"
-                show(min(1.0, elapsed / seconds), note)
-
+        watch = Watch(sides.service, seconds, lambda load: f"{load.shed:,} shed")
+        with progress.watch("overloading") as watch.show:
             crowd = _crowded(
                 *(sides.service, texts, order),
                 rate=TIMES * before.speed,
                 seconds=seconds,
                 normal=NORMAL * max(alone.latencies),
                 seed=seed,
-                every_second=every_second,
+                every_second=watch,
             )
+    waiting = f"of which {plan.queue:,} sentences may wait"
     return Overload(
         path=sides.path,
         before=before,
@@ -101,9 +89,9 @@ def overload(
         load=crowd.load,
         offered=crowd.offered,
         recovery=crowd.recovery,
-        memory=Memory(tuple(time for time, _ in watched), tuple(size for _, size in watched)),
+        memory=watch.memory(),
         search=sides.search,
-        text=f"{len(every):,} different lines of {source}, of which {queue:,} sentences may wait",
+        text=f"{len(every):,} different lines of {plan.source}, {waiting}",
         machine=machine_of(sides.path),
     )
 

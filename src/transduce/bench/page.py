@@ -114,7 +114,7 @@ def measure(
     # The page knows what it has translated: each is typed once.
     typed = [*{line[:-1]: line for line in near}.values()][:sentences]
     if not typed:
-        raise BadInput(f"{source} has no line of about {words} words to type")
+        raise BadInput(f"{source} has no line of about {words} words to type: choose other --words")
     name, _, quantize = engine.partition(":")
     options = ["--engine", name, "--quantize", quantize or "none"]
     with (

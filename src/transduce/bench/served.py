@@ -103,9 +103,7 @@ class Comparison:
             "ratios": [round(one, 3) for one in self._ratios],
             "processor_ms_per_sentence": self._costs,
             "page": page_in_json(self.page),
-            "search": self.search.to_json(),
-            "text": self.text,
-            "machine": dict(self.machine),
+            **_measured_on(self),
         }
 
     def report(self) -> str:
@@ -135,10 +133,7 @@ class Comparison:
             "processor": "time of all its cores for a sentence; the clients share them",
             **answers([*self.loads, self.alone]),
             "page": page_in_words(self.page),
-            "text": self.text,
-            "search": f"beam {self.search.beam}, alpha {self.search.alpha}",
-            "engine": self.path,
-            **dict(machine_in_words(self.machine)),
+            **_measured_on_in_words(self),
         }
         return "\n".join([*aligned(rows), "", *lines(notes)])
 
@@ -205,14 +200,9 @@ class Endurance:
             "seconds": round(self.load.seconds, 3),
             "texts_per_second": round(self.load.speed, 2),
             "latency_ms": latency(self.load.latencies),
-            "cores": cores_of_service([self.load]),
-            "cores_of_clients": cores_of_clients([self.load]),
-            **counts([self.load]),
-            "memory": self.memory.to_json(),
+            **_used(self),
             "page": page_in_json(self.page),
-            "search": self.search.to_json(),
-            "text": self.text,
-            "machine": dict(self.machine),
+            **_measured_on(self),
         }
 
     def report(self) -> str:
@@ -228,10 +218,7 @@ class Endurance:
             "memory": str(self.memory),
             "cores": f"{used} for the service, {cores_of_clients([load]):.2f} for the clients",
             "page": page_in_words(self.page),
-            "text": self.text,
-            "search": f"beam {self.search.beam}, alpha {self.search.alpha}",
-            "engine": self.path,
-            **dict(machine_in_words(self.machine)),
+            **_measured_on_in_words(self),
         }
         return "\n".join(lines(notes))
 
@@ -283,13 +270,8 @@ class Overload:
             "latency_ms_alone": latency(self.alone.latencies),
             "recovery_seconds": self.recovery,
             "processor_ms_per_answer": self.costs,
-            "cores": cores_of_service([self.load]),
-            "cores_of_clients": cores_of_clients([self.load]),
-            **counts([self.load]),
-            "memory": self.memory.to_json(),
-            "search": self.search.to_json(),
-            "text": self.text,
-            "machine": dict(self.machine),
+            **_used(self),
+            **_measured_on(self),
         }
 
     def report(self) -> str:
@@ -311,12 +293,36 @@ class Overload:
             "memory": str(self.memory),
             "processor": f"{before} ms for an answer before, {during} ms while others are shed",
             "cores": f"{used} for the service, {cores_of_clients([load]):.2f} for the clients",
-            "text": self.text,
-            "search": f"beam {self.search.beam}, alpha {self.search.alpha}",
-            "engine": self.path,
-            **dict(machine_in_words(self.machine)),
+            **_measured_on_in_words(self),
         }
         return "\n".join(lines(notes))
+
+
+def _used(found: Endurance | Overload) -> dict[str, Any]:
+    """Return what a load cost, and what came of it."""
+    return {
+        "cores": cores_of_service([found.load]),
+        "cores_of_clients": cores_of_clients([found.load]),
+        **counts([found.load]),
+        "memory": found.memory.to_json(),
+    }
+
+
+def _measured_on(found: Comparison | Endurance | Overload) -> dict[str, Any]:
+    return {
+        "search": found.search.to_json(),
+        "text": found.text,
+        "machine": dict(found.machine),
+    }
+
+
+def _measured_on_in_words(found: Comparison | Endurance | Overload) -> dict[str, str]:
+    return {
+        "text": found.text,
+        "search": f"beam {found.search.beam}, alpha {found.search.alpha}",
+        "engine": found.path,
+        **dict(machine_in_words(found.machine)),
+    }
 
 
 def _slope(seconds: Sequence[float], sizes: Sequence[int]) -> float | None:

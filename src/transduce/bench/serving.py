@@ -8,8 +8,8 @@ import contextlib
 import functools
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,30 +50,36 @@ class Served:
         return driven(self.service, self.texts, order, clients=self.clients, seconds=LONGEST_ROUND)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What is served and asked for; an engine is named as `bench translate` takes it."""
+
+    run: Path
+    source: str
+    engine: str = "auto"
+    clients: int = 32
+    lines: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    queue: int = Limits().queue
+    device: str = "auto"
+
+    def texts(self) -> list[str]:
+        """Read the lines."""
+        return read(self.source, lines=self.lines)[0]
+
+
 def compare(
-    run: Path,
-    source: str,
-    *,
-    engine: str = "auto",
-    clients: int = 32,
-    lines: int | None = None,
-    single: int = 50,
-    rounds: int = 3,
-    settings: Mapping[str, Any] | None = None,
-    queue: int = Limits().queue,
-    device: str = "auto",
-    progress: Progress | None = None,
+    plan: Plan, *, single: int = 50, rounds: int = 3, progress: Progress | None = None
 ) -> Comparison:
     """Measure how fast a service translates the lines of a text, beside `translate`.
 
-    `single` of them are sent by a single client, too. An engine is named as `bench translate` takes
-    it, with a quantisation behind a colon.
+    `single` of them are sent by a single client, too.
     """
     progress = progress or Silent()
-    texts, _ = read(source, lines=lines)
-    with both_sides(run, engine, device, settings or {}, queue, texts, progress) as sides:
+    texts = plan.texts()
+    with both_sides(plan, texts, progress) as sides:
         wanted = sides.worker.measure(("all", texts)).outputs
-        served = Served(sides.service, Texts(texts, wanted, settings or {}), clients)
+        served = Served(sides.service, Texts(texts, wanted, plan.settings), plan.clients)
         page = open_page(sides.service.port)
         whole, loads = by_turns(
             [sides.worker, served], ("all", texts), rounds, _speed, progress, warm_ups=1
@@ -89,66 +95,66 @@ def compare(
         alone=alone,
         page=page,
         search=sides.search,
-        text=f"{len(texts):,} lines of {source}",
+        text=f"{len(texts):,} lines of {plan.source}",
         machine=machine_of(sides.path),
     )
 
 
-def endure(
-    run: Path,
-    source: str,
-    *,
-    seconds: float,
-    engine: str = "auto",
-    clients: int = 32,
-    lines: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-    queue: int = Limits().queue,
-    device: str = "auto",
-    progress: Progress | None = None,
-) -> Endurance:
+def endure(plan: Plan, seconds: float, progress: Progress | None = None) -> Endurance:
     """Load a service with texts of mixed lengths for so long; compare every answer, watch memory.
 
     The texts are lines of a file, paragraphs joined of several, and several lines at once.
     """
     progress = progress or Silent()
-    every, _ = read(source, lines=lines)
+    every = plan.texts()
     mix = mixed(every)
-    watched: list[tuple[float, int]] = []
-    with both_sides(run, engine, device, settings or {}, queue, every, progress) as sides:
-        texts = Texts(mix, expected(sides.worker, mix), settings or {})
+    with both_sides(plan, every, progress) as sides:
+        texts = Texts(mix, expected(sides.worker, mix), plan.settings)
         page = open_page(sides.service.port)
         draw = random.Random(MIX_SEED)
         order = iter(functools.partial(draw.randrange, len(mix)), -1)  # without end
         warm_up = min(WARM_UP, seconds / 10)
-        driven(sides.service, texts, order, clients=clients, seconds=warm_up)
-        with progress.watch("loading") as show:
-
-            def every_second(elapsed: float, load: Load) -> None:
-                size = sides.service.resident()
-                if size is not None:
-                    watched.append((elapsed, size))
-                show(
-                    min(1.0, elapsed / seconds),
-                    f"{load.answers['200']:,} answers, {load.wrong:,} wrong, "
-                    f"{load.retries:,} retried",
-                )
-
+        driven(sides.service, texts, order, clients=plan.clients, seconds=warm_up)
+        watch = Watch(sides.service, seconds, lambda load: f"{load.retries:,} retried")
+        with progress.watch("loading") as watch.show:
             load = driven(
                 *(sides.service, texts, order),
-                clients=clients,
+                clients=plan.clients,
                 seconds=seconds,
-                every_second=every_second,
+                every_second=watch,
             )
     return Endurance(
         path=sides.path,
         load=load,
-        memory=Memory(tuple(time for time, _ in watched), tuple(size for _, size in watched)),
+        memory=watch.memory(),
         page=page,
         search=sides.search,
-        text=f"{len(mix):,} texts of mixed lengths of {len(every):,} lines of {source}",
+        text=f"{len(mix):,} texts of mixed lengths of {len(every):,} lines of {plan.source}",
         machine=machine_of(sides.path),
     )
+
+
+@dataclass(slots=True)
+class Watch:
+    """Called every second of a load: notes the memory of the service, and shows how it goes."""
+
+    service: Service
+    seconds: float
+    note: Callable[[Load], str]  # what else is shown
+    show: Callable[[float, str], None] = lambda part, note: None
+    sizes: list[tuple[float, int]] = field(default_factory=list)
+
+    def __call__(self, elapsed: float, load: Load) -> None:
+        """Look once."""
+        size = self.service.resident()
+        if size is not None:
+            self.sizes.append((elapsed, size))
+        note = f"{load.answers['200']:,} answers, {load.wrong:,} wrong, {self.note(load)}"
+        self.show(min(1.0, elapsed / self.seconds), note)
+
+    def memory(self) -> Memory:
+        """Return what was noted."""
+        return Memory(tuple(at for at, _ in self.sizes), tuple(size for _, size in self.sizes))
 
 
 class Sides(NamedTuple):
@@ -161,29 +167,21 @@ class Sides(NamedTuple):
 
 
 @contextlib.contextmanager
-def both_sides(
-    run: Path,
-    engine: str,
-    device: str,
-    settings: Mapping[str, Any],
-    queue: int,
-    texts: Sequence[str],
-    progress: Progress,
-) -> Iterator[Sides]:
+def both_sides(plan: Plan, texts: Sequence[str], progress: Progress) -> Iterator[Sides]:
     """Start a Translator and a service with the same engine and settings."""
-    search = RunConfig.load(run).search.replace(**settings)
-    named("engine", [engine], ENGINES)
-    name, _, quantize = engine.partition(":")
-    options = ["--engine", name, "--quantize", quantize or "none", "--device", device]
-    options += ["--queue", str(queue)]
+    search = RunConfig.load(plan.run).search.replace(**plan.settings)
+    named("engine", [plan.engine], ENGINES)
+    name, _, quantize = plan.engine.partition(":")
+    options = ["--engine", name, "--quantize", quantize or "none", "--device", plan.device]
+    options += ["--queue", str(plan.queue)]
     with terminated_as_interrupted("stopped: nothing was measured"):
         progress.say("starting translate")
-        arguments = (run, engine, device, search, None)
+        arguments = (plan.run, plan.engine, plan.device, search, None)
         make = functools.partial(Ours, split=True)
         with Worker("translate", make, texts[0], *arguments, begin=translating) as worker:
             path = worker.started()
             progress.say("starting serve")
-            with serving(command(run, options)) as service:
+            with serving(command(plan.run, options)) as service:
                 progress.say(f"serving on {service.address}")
                 yield Sides(worker, path, service, search)
 

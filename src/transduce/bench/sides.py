@@ -24,7 +24,13 @@ from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Protocol, Self, cast
 
 from transduce.bench.hardware import peak_memory, synchronise
-from transduce.errors import BadSetting, MissingExtra, TransduceError, did_you_mean
+from transduce.errors import (
+    BadSetting,
+    MissingExtra,
+    TransduceError,
+    did_you_mean,
+    out_of_memory,
+)
 from transduce.progress import Progress
 
 SECONDS_TO_END = 10  # for a process to put its libraries' things away
@@ -260,8 +266,7 @@ def _portable(error: Exception) -> Exception:
     """Return an error that can go to another process, with a meaning there."""
     if isinstance(error, TransduceError | OSError):
         return error
-    full = any(words in str(error) for words in ("out of memory", "can't allocate memory"))
-    if full or isinstance(error, MemoryError):  # torch has a class for it on the GPU alone
+    if out_of_memory(error):
         return MemoryError()
     return RuntimeError(f"in the process that measures:\n{traceback.format_exc()}")
 

@@ -137,64 +137,55 @@ class Text:
         return " and ".join(str(path) for path in (self.source, self.target) if path is not None)
 
 
-def compare(
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    *,
-    random: str | None = None,
-    presets: Sequence[str],
-    settings: Mapping[str, str],
-    peers: Sequence[str] | None = None,
-    as_it_comes: bool = False,
-    steps: int,
-    rounds: int,
-    device: str,
-    deterministic: bool = False,
-    saves: bool = False,
-    corpus: Path | None = None,
-    progress: Progress | None = None,
-) -> list[Comparison]:
-    """Measure how fast presets, changed by `settings`, train on a text, and peers beside each.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What is measured on a text: presets changed by settings, and who else takes part."""
 
-    The text is files, prepared into the folder `corpus` to be found again the next time or into a
-    temporary one, or `random` words. Without `peers` there is huggingface if it is installed.
-    With `deterministic` our own side is measured once more, with that setting, beside the peers;
-    with `saves`, what its checkpoints cost.
-    """
+    presets: Sequence[str]
+    settings: Mapping[str, str]
+    peers: Sequence[str] | None = None  # None: huggingface, if it is installed
+    as_it_comes: bool = False  # peers keep the attention that they choose
+    deterministic: bool = False  # our own side once more, with that setting
+    saves: bool = False  # what our checkpoints cost
+    steps: int
+    rounds: int
+    device: str
+
+    def chosen(self) -> list[tuple[ModelConfig, TrainConfig]]:
+        """Return the presets with the settings."""
+        presets = (find_preset(name) for name in self.presets)
+        return [configuration.apply(self.settings, one.model, one.train) for one in presets]
+
+
+def compare(words: Text, plan: Plan, progress: Progress | None = None) -> list[Comparison]:
+    """Measure how fast each preset trains on a text, and peers beside it."""
     progress = progress or Silent()
-    on = choose_device(device, mps=False)
-    words = Text(source=source, target=target, random=random, corpus=corpus)
+    on = choose_device(plan.device, mps=False)
     words.require()
-    chosen = []
-    for name in presets:
-        preset = find_preset(name)
-        chosen.append(configuration.apply(settings, preset.model, preset.train))
-    names = named_peers(peers, list(PEERS), progress)
+    chosen = plan.chosen()
+    names = named_peers(plan.peers, list(PEERS), progress)
     for name, (model, recipe) in itertools.product(names, chosen):
         peer.require(name, model, joint=recipe.joint)
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminated_as_interrupted("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
-        folder = corpus or scratch / "corpus"
+        folder = words.corpus or scratch / "corpus"
         prepared = words.prepared(folder, chosen, progress)
-        configs = [begun(prepared, name, settings, on, Silent()) for name in presets]
+        configs = [begun(prepared, name, plan.settings, on, Silent()) for name in plan.presets]
         machine = _machine(configs[0], names)
         found = []
         for number, config in enumerate(configs):
             run = scratch / f"run-{number}"
-            sides = _measured(
-                *(config, folder, run, names, as_it_comes, deterministic),
-                *(steps, rounds, machine, progress),
-            )
+            sides = _measured(config, folder, run, names, plan, machine, progress)
             beside = run.with_name(f"{run.name}-saving")
             found.append(
                 Comparison(
-                    saving=_saving(config, folder, beside, steps, rounds) if saves else None,
+                    saving=_saving(config, folder, beside, plan) if plan.saves else None,
                     ours=sides[0],
                     peers=tuple(sides[1:]),
                     config=config,
                     text=str(words),
-                    steps=steps,
+                    steps=plan.steps,
                     machine=machine,
                 )
             )
@@ -216,24 +207,21 @@ def _measured(
     folder: Path,
     run: Path,
     peers: Sequence[str],
-    as_it_comes: bool,
-    deterministic: bool,
-    steps: int,
-    rounds: int,
+    plan: Plan,
     machine: Mapping[str, Any],
     progress: Progress,
 ) -> list[Measured]:
     """Measure our side and the peers on one preset."""
-    sides = [OURS, *[REPEATABLE] * deterministic, *peers]
+    sides = [OURS, *[REPEATABLE] * plan.deterministic, *peers]
     progress.say(
         f"measuring {' and '.join(sides)} with the preset {config.preset}: "
-        f"{rounds} rounds of {steps} steps each, by turns"
+        f"{plan.rounds} rounds of {plan.steps} steps each, by turns"
     )
     with contextlib.ExitStack() as stack:
         # One after the other: each has the machine for itself until it has made its first step.
         ours = stack.enter_context(Worker(OURS, Ours, config, folder, config.device, run))
         workers, started = [ours], [ours.started()]
-        if deterministic:
+        if plan.deterministic:
             recipe = config.train.replace(deterministic=True)
             same = dataclasses.replace(config, train=recipe)
             beside = run.with_name(f"{run.name}-{REPEATABLE}")
@@ -243,13 +231,13 @@ def _measured(
         for name in peers:
             arguments = (PEERS[name].Model, config, folder, config.device, started[0].precision)
             worker = Worker(
-                *(name, peer.Peer, *arguments, as_it_comes),
+                *(name, peer.Peer, *arguments, plan.as_it_comes),
                 imports=PEERS[name].IMPORTS,
                 environment=peer.ENVIRONMENT,
             )
             workers.append(stack.enter_context(worker))
             started.append(worker.started())
-        found = by_turns(workers, steps, rounds, _speed, progress)
+        found = by_turns(workers, plan.steps, plan.rounds, _speed, progress)
     measured = [
         Measured(
             name=worker.name,
@@ -268,12 +256,12 @@ def _measured(
     return measured
 
 
-def _saving(config: RunConfig, folder: Path, run: Path, steps: int, rounds: int) -> Saving:
+def _saving(config: RunConfig, folder: Path, run: Path, plan: Plan) -> Saving:
     """Measure what a checkpoint costs: the median of the rounds."""
     arguments = (Ours, config, folder, config.device, run)
     with Worker("saving", *arguments, begin=saving) as worker:
         worker.started()
-        found = [worker.measure(steps) for _ in range(rounds)]
+        found = [worker.measure(plan.steps) for _ in range(plan.rounds)]
     return Saving(*(statistics.median(times) for times in zip(*found, strict=True)))
 
 

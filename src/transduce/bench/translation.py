@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from transduce.progress import Progress, Silent
 from transduce.subwords import Codec
 
 PEERS = ("huggingface", "ctranslate2")
+Plan = tuple[str, Any, tuple[Any, ...]]  # the name of a side, what makes it, and its arguments
 COLUMNS = (
     *("", "sentences/s", "lowest to highest", "tokens/s", "one sentence, ms", "95th percentile"),
     *("peak memory", "start", "BLEU"),
@@ -48,8 +49,19 @@ class Measured:
     start: float  # seconds, from a new process to its first translation
     rounds: tuple[Translated, ...]
     each: tuple[float, ...]  # seconds of single sentences
-    tokens: int  # of the output
-    bleu: float | None
+    tokens: int = 0  # of the output
+    bleu: float | None = None
+
+    def judged(self, codec: Codec, references: Sequence[str] | None, language: str) -> "Measured":
+        """Return the same with its output counted in tokens, and scored where people wrote it."""
+        outputs = self.rounds[-1].outputs
+        return replace(
+            self,
+            tokens=sum(len(ids) + 1 for ids in codec.target.encode_batch(outputs)),
+            bleu=None
+            if references is None
+            else round(score.bleu(outputs, references, language), 2),
+        )
 
     @property
     def speeds(self) -> list[float]:
@@ -188,9 +200,7 @@ def compare(
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminated_as_interrupted("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
-        plans: list[tuple[str, Any, tuple[Any, ...]]] = [
-            (name, Ours, (run, name, device, search, batch)) for name in chosen
-        ]
+        plans: list[Plan] = [(name, Ours, (run, name, device, search, batch)) for name in chosen]
         for name in [*names]:
             try:
                 how = _peer(name, run, scratch, device, search, batch)
@@ -201,40 +211,43 @@ def compare(
                 names.remove(name)
             else:
                 plans.append((f"peer {name}", *how))
-        workers, started = [], []
-        for name, make, arguments in plans:
-            # One after the other: each has the machine for itself until it has translated a line.
-            progress.say(f"starting {name}")
-            began = time.perf_counter()
-            worker = Worker(name, make, texts[0], *arguments, begin=translating)
-            workers.append(stack.enter_context(worker))
-            started.append((worker.started(), time.perf_counter() - began))
-        found = by_turns(workers, ("all", texts), rounds, _speed, progress, warm_ups=1)
-        each = [worker.measure(("each", texts[:single])) for worker in workers]
+        sides = _measured(plans, texts, single, rounds, stack, progress)
     return Comparison(
-        sides=tuple(
-            Measured(
-                name=worker.name,
-                path=path,
-                start=seconds,
-                rounds=tuple(own),
-                each=tuple(one),
-                tokens=sum(len(ids) + 1 for ids in codec.target.encode_batch(own[-1].outputs)),
-                bleu=None
-                if references is None
-                else round(score.bleu(own[-1].outputs, references, config.languages[1]), 2),
-            )
-            for worker, (path, seconds), own, one in zip(workers, started, found, each, strict=True)
-        ),
+        sides=tuple(side.judged(codec, references, config.languages[1]) for side in sides),
         peers=len(names),
         search=search,
         text=f"{len(texts):,} lines of {source}",
         machine=hardware.describe(
-            "cuda" if any("cuda" in path for path, _ in started) else "cpu",
+            "cuda" if any("cuda" in side.path for side in sides) else "cpu",
             cores(),
             dict.fromkeys(["torch", *map(library, (*chosen, *names))]),
         ),
     )
+
+
+def _measured(
+    plans: Sequence[Plan],
+    texts: Sequence[str],
+    single: int,
+    rounds: int,
+    stack: contextlib.ExitStack,
+    progress: Progress,
+) -> list[Measured]:
+    """Start the sides, and have them take turns."""
+    workers, started = [], []
+    for name, make, arguments in plans:
+        # One after the other: each has the machine for itself until it has translated a line.
+        progress.say(f"starting {name}")
+        began = time.perf_counter()
+        worker = Worker(name, make, texts[0], *arguments, begin=translating)
+        workers.append(stack.enter_context(worker))
+        started.append((worker.started(), time.perf_counter() - began))
+    found = by_turns(workers, ("all", texts), rounds, _speed, progress, warm_ups=1)
+    each = [worker.measure(("each", texts[:single])) for worker in workers]
+    return [
+        Measured(name=worker.name, path=path, start=start, rounds=tuple(own), each=tuple(one))
+        for worker, (path, start), own, one in zip(workers, started, found, each, strict=True)
+    ]
 
 
 def read(

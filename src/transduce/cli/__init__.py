@@ -6,7 +6,6 @@ Output for people goes to stderr, results to stdout. Exit status 0, 1 (a clear e
 
 import errno
 import os
-import re
 import sys
 import time
 from typing import Annotated
@@ -37,7 +36,7 @@ from transduce.cli import (
     translate,
     watch,
 )
-from transduce.errors import Interrupted, TransduceError
+from transduce.errors import Interrupted, TransduceError, out_of_memory
 from transduce.progress import Unsaid
 
 app = typer.Typer(
@@ -78,7 +77,6 @@ IN_WORDS = {
     "command again",
     errno.ENAMETOOLONG: "the name{where} is too long for this disk: choose a shorter one",
 }
-OUT_OF_MEMORY = "can't allocate memory|out of memory"  # what torch says
 
 
 def _version(wanted: bool) -> None:
@@ -147,7 +145,7 @@ def _run() -> None:
         _forget_output()
         _end(f"error: {_in_words(error)}", 1, debug=debug)
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not re.search(OUT_OF_MEMORY, str(error)):
+        if not out_of_memory(error):
             raise  # a defect of ours: its traceback is wanted
         _end(
             "error: out of memory: try smaller batches (batch_tokens, --batch) or a smaller preset",

@@ -2,10 +2,11 @@
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 import typer
 
+from transduce.cli.options import Set, TrainedRun, those_given
 from transduce.cli.train import parse_settings
 from transduce.web.limits import Limits
 
@@ -61,66 +62,97 @@ transduce bench page runs/en-de test.en --words 10 --sentences 50 --json
 
 app = typer.Typer(help="Measure, side by side with peers.", no_args_is_help=True)
 
+Source = Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst).")]
+Preset = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="tiny, small, base, big or a row of Table 3; may stand several times. Default: small."
+    ),
+]
+Lines = Annotated[int | None, typer.Option(help="Of the text. Default: all.", min=1)]
+Rounds = Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)]
+Beam = Annotated[int | None, typer.Option(help="Width of the search. Default: 4.")]
+Alpha = Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")]
+Engine = Annotated[
+    str, typer.Option(help="auto, torch, ctranslate2, ctranslate2:int8 …; auto: the fastest.")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, with every round.")]
+
+
+class Found(Protocol):
+    """What was measured."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+
+    def report(self) -> str:
+        """Return it for people."""
+
+
+def write(found: Found, *, json: bool) -> None:
+    """Write what was measured, for programs or for people."""
+    typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())
+
 
 @app.callback()
 def bench() -> None:
     """Measure, side by side with peers."""
 
 
+TrainSource = Annotated[
+    str | None, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV; - is stdin.")
+]
+TrainTarget = Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")]
+Random = Annotated[
+    str | None,
+    typer.Option(help="Random words instead of a text, in sentences of mixed or equal length."),
+]
+TrainPeer = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="huggingface, torch or none; may stand several times. "
+        "Default: huggingface where it is installed."
+    ),
+]
+PeerAsItComes = Annotated[
+    bool, typer.Option("--peer-as-it-comes", help="On a GPU leave peers cuDNN's attention.")
+]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="Measure what the setting deterministic costs, too.")
+]
+Saving = Annotated[bool, typer.Option("--saving", help="Measure what checkpoints cost, too.")]
+BatchTokens = Annotated[
+    int | None, typer.Option(help="Tokens of a batch, a side. Default: the preset's.")
+]
+Vocabulary = Annotated[int, typer.Option(help="Subwords to learn, or random words.")]
+CorpusFolder = Annotated[
+    Path | None, typer.Option(help="Keep the prepared text here, to be found the next time.")
+]
+JsonOfPresets = Annotated[
+    bool, typer.Option("--json", help="Write JSON, with every round; a list of several presets.")
+]
+
+
 @app.command(epilog=EXAMPLES_TRAIN)
 def train(
-    source: Annotated[
-        str | None, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV; - is stdin.")
-    ] = None,
-    target: Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")] = None,
+    source: TrainSource = None,
+    target: TrainTarget = None,
     *,
-    random: Annotated[
-        str | None,
-        typer.Option(help="Random words instead of a text, in sentences of mixed or equal length."),
-    ] = None,
-    preset: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="tiny, small, base, big or a row of Table 3; may stand several times. "
-            "Default: small."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set any field of the configuration."),
-    ] = None,
-    peer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="huggingface, torch or none; may stand several times. "
-            "Default: huggingface where it is installed."
-        ),
-    ] = None,
-    peer_as_it_comes: Annotated[
-        bool, typer.Option("--peer-as-it-comes", help="On a GPU leave peers cuDNN's attention.")
-    ] = False,
+    random: Random = None,
+    preset: Preset = None,
+    set_: Set = None,
+    peer: TrainPeer = None,
+    peer_as_it_comes: PeerAsItComes = False,
     steps: Annotated[int, typer.Option(help="Steps of a round.", min=1)] = 10,
-    rounds: Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)] = 3,
-    deterministic: Annotated[
-        bool,
-        typer.Option("--deterministic", help="Measure what the setting deterministic costs, too."),
-    ] = False,
-    saving: Annotated[
-        bool, typer.Option("--saving", help="Measure what checkpoints cost, too.")
-    ] = False,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of a batch, a side. Default: the preset's.")
-    ] = None,
-    vocabulary: Annotated[int, typer.Option(help="Subwords to learn, or random words.")] = 8000,
-    corpus: Annotated[
-        Path | None,
-        typer.Option(help="Keep the prepared text here, to be found the next time."),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    json: Annotated[
-        bool,
-        typer.Option("--json", help="Write JSON, with every round; a list of several presets."),
-    ] = False,
+    rounds: Rounds = 3,
+    deterministic: Deterministic = False,
+    saving: Saving = False,
+    batch_tokens: BatchTokens = None,
+    vocabulary: Vocabulary = 8000,
+    corpus: CorpusFolder = None,
+    device: Device = "auto",
+    json: JsonOfPresets = False,
 ) -> None:
     """Measure how many target tokens a second a model trains on here, and peers beside it.
 
@@ -128,16 +160,13 @@ def train(
     the same text. The sides take turns, each in a process of its own; padding does not count.
     """
     from transduce.bench.results import report
-    from transduce.bench.training import compare
+    from transduce.bench.training import Plan, Text, compare
     from transduce.progress import for_people
 
     settings = {"vocabulary": str(vocabulary)} | parse_settings(set_ or [])
     if batch_tokens is not None:
         settings["batch_tokens"] = str(batch_tokens)
-    found = compare(
-        source,
-        target,
-        random=random,
+    plan = Plan(
         presets=preset or ["small"],
         settings=settings,
         peers=peer,
@@ -147,9 +176,9 @@ def train(
         steps=steps,
         rounds=rounds,
         device=device,
-        corpus=corpus,
-        progress=for_people(),
     )
+    text = Text(source=source, target=target, random=random, corpus=corpus)
+    found = compare(text, plan, for_people())
     if json:
         facts = [one.to_json() for one in found]
         typer.echo(json_module.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
@@ -159,8 +188,8 @@ def train(
 
 @app.command(epilog=EXAMPLES_TRANSLATE)
 def translate(
-    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
-    source: Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst).")],
+    run: TrainedRun,
+    source: Source,
     reference: Annotated[
         str | None, typer.Argument(help="Its translation by people, for BLEU.")
     ] = None,
@@ -179,18 +208,18 @@ def translate(
             "Default: huggingface where it is installed."
         ),
     ] = None,
-    lines: Annotated[int | None, typer.Option(help="Of the text. Default: all.", min=1)] = None,
+    lines: Lines = None,
     single: Annotated[
         int, typer.Option(help="Lines that are translated one by one too.", min=0)
     ] = 50,
-    rounds: Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)] = 3,
-    beam: Annotated[int | None, typer.Option(help="Width of the search. Default: 4.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")] = None,
+    rounds: Rounds = 3,
+    beam: Beam = None,
+    alpha: Alpha = None,
     batch: Annotated[
         int | None, typer.Option(help="Sentences side by side. Default: what suits each side.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every round.")] = False,
+    device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Measure how fast a model translates here: its engines, and peers on the same weights.
 
@@ -201,7 +230,6 @@ def translate(
     from transduce.bench.translation import compare
     from transduce.progress import for_people
 
-    asked = {"beam": beam, "alpha": alpha}
     found = compare(
         run,
         source,
@@ -212,17 +240,17 @@ def translate(
         single=single,
         rounds=rounds,
         batch=batch,
-        settings={name: value for name, value in asked.items() if value is not None},
+        settings=those_given(beam=beam, alpha=alpha),
         device=device,
         progress=for_people(),
     )
-    typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())
+    write(found, json=json)
 
 
 @app.command(epilog=EXAMPLES_SERVE)
 def serve(
-    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
-    source: Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst).")],
+    run: TrainedRun,
+    source: Source,
     *,
     clients: Annotated[int, typer.Option(help="That ask at the same time.", min=1)] = 32,
     seconds: Annotated[
@@ -235,22 +263,19 @@ def serve(
         bool,
         typer.Option("--overload", help="Ask for twice of what it can take, for --seconds."),
     ] = False,
-    engine: Annotated[
-        str,
-        typer.Option(help="auto, torch, ctranslate2, ctranslate2:int8 …; auto: the fastest."),
-    ] = "auto",
-    lines: Annotated[int | None, typer.Option(help="Of the text. Default: all.", min=1)] = None,
+    engine: Engine = "auto",
+    lines: Lines = None,
     single: Annotated[
         int, typer.Option(help="Lines that a single client sends, alone.", min=0)
     ] = 50,
-    rounds: Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)] = 3,
+    rounds: Rounds = 3,
     queue: Annotated[
         int, typer.Option(help="Sentences that may wait in the service.", min=1)
     ] = Limits().queue,
-    beam: Annotated[int | None, typer.Option(help="Width of the search. Default: 4.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every round.")] = False,
+    beam: Beam = None,
+    alpha: Alpha = None,
+    device: Device = "auto",
+    json: Json = False,
 ) -> None:
     """Measure how fast a service answers many clients at once, beside translate --split.
 
@@ -261,68 +286,37 @@ def serve(
     """
     from transduce.bench import overload as overloading
     from transduce.bench import serving
-    from transduce.bench.served import Comparison, Endurance, Overload
     from transduce.progress import for_people
 
-    asked = {"beam": beam, "alpha": alpha}
-    settings = {name: value for name, value in asked.items() if value is not None}
+    service = serving.Plan(
+        run=run,
+        source=source,
+        engine=engine,
+        clients=clients,
+        lines=lines,
+        settings=those_given(beam=beam, alpha=alpha),
+        queue=queue,
+        device=device,
+    )
     progress = for_people()
-    found: Comparison | Endurance | Overload
     if overload:
-        found = overloading.overload(
-            run,
-            source,
-            seconds=seconds or OVERLOAD_SECONDS,
-            engine=engine,
-            clients=clients,
-            lines=lines,
-            settings=settings,
-            queue=queue,
-            device=device,
-            progress=progress,
-        )
-    elif seconds is None:
-        found = serving.compare(
-            run,
-            source,
-            engine=engine,
-            clients=clients,
-            lines=lines,
-            single=single,
-            rounds=rounds,
-            settings=settings,
-            queue=queue,
-            device=device,
-            progress=progress,
-        )
+        write(overloading.overload(service, seconds or OVERLOAD_SECONDS, progress), json=json)
+    elif seconds is not None:
+        write(serving.endure(service, seconds, progress), json=json)
     else:
-        found = serving.endure(
-            run,
-            source,
-            seconds=seconds,
-            engine=engine,
-            clients=clients,
-            lines=lines,
-            settings=settings,
-            queue=queue,
-            device=device,
-            progress=progress,
-        )
-    typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())
+        found = serving.compare(service, single=single, rounds=rounds, progress=progress)
+        write(found, json=json)
 
 
 @app.command(epilog=EXAMPLES_PAGE)
 def page(
-    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
+    run: TrainedRun,
     source: Annotated[str, typer.Argument(help="Text to type (plain, gz, xz, zst).")],
     *,
     words: Annotated[int, typer.Option(help="Of a line that is typed, about.", min=1)] = 20,
     sentences: Annotated[int, typer.Option(help="Lines that are typed.", min=1)] = 20,
     visits: Annotated[int, typer.Option(help="Of the page.", min=1)] = 10,
-    engine: Annotated[
-        str,
-        typer.Option(help="auto, torch, ctranslate2, ctranslate2:int8 …; auto: the fastest."),
-    ] = "auto",
+    engine: Engine = "auto",
     json: Annotated[bool, typer.Option("--json", help="Write JSON, with every visit.")] = False,
 ) -> None:
     """Measure the page in a real browser: until it can be typed in, and until it has translated.
@@ -342,4 +336,4 @@ def page(
         visits=visits,
         progress=for_people(),
     )
-    typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())
+    write(found, json=json)

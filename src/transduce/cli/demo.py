@@ -47,9 +47,8 @@ def demo(
     again goes on with the same run, or shows it.
     """
     began = clock.monotonic()
-    from transduce import pocket, score, training
+    from transduce import pocket, training
     from transduce.cli.train import parse_time
-    from transduce.files import replacing
     from transduce.folder import RunConfig
     from transduce.progress import duration, for_people
     from transduce.translator import Translator
@@ -58,20 +57,14 @@ def demo(
     budget = parse_time(time)
     data = out.with_name(out.name + "-data")
     progress.say(f"writing {pairs:,} English-German sentence pairs of a small grammar to {data}")
-    for part, count in (("train", pairs), ("valid", test), ("test", test)):
-        made = pocket.pairs(count, part, seed)  # type: ignore[arg-type]
-        for side, language in enumerate(("en", "de")):
-            with replacing(data / f"{part}.{language}") as beside:
-                lines = "".join(pair[side] + "\n" for pair in made)
-                beside.write_text(lines, encoding="utf-8", newline="\n")
+    files = pocket.write(data, pairs, test, seed)
     left = max(1.0, budget - RESERVE - (clock.monotonic() - began))
     if (out / "config.json").exists():  # it goes on for as long as it was given then
         left = RunConfig.load(out).train.seconds or left
     training.train(
-        data / "train.en",
-        data / "train.de",
+        *files["train"],
         out=out,
-        valid=(data / "valid.en", data / "valid.de"),
+        valid=files["valid"],
         preset="tiny",
         settings=SETTINGS | {"seconds": f"{left:.1f}", "seed": str(seed)},
         device="cpu",
@@ -82,14 +75,7 @@ def demo(
     sources, references = [source for source, _ in unseen], [target for _, target in unseen]
     with progress.track("translating", test, "sentences") as advance:
         outputs = [one.text for one in translator.stream(sources, advance=advance)]
-    for source, reference, output in list(zip(sources, references, outputs, strict=True))[:SHOWN]:
-        typer.echo(f"  en   {source}")
-        typer.echo(f"  de   {output}")
-        typer.echo("" if output == reference else f"  not  {reference}\n")
-    exact = sum(a == b for a, b in zip(outputs, references, strict=True))
-    (bleu,) = score.score(outputs, references, metrics=("bleu",), language="de")
-    typer.echo(f"on {test} sentences that it never saw: {exact / test:.1%} exactly right")
-    typer.echo(str(bleu))
+    _show(sources, references, outputs)
     progress.say(
         f"done in {duration(clock.monotonic() - began)}. Now try:\n"
         f'  echo "{sources[0]}" | transduce translate {out}\n'
@@ -98,3 +84,19 @@ def demo(
         f"  transduce serve {out}        (a page; needs pip install 'transduce[web]')\n"
         "or your own text: transduce train YOUR.en YOUR.de --out runs/mine"
     )
+
+
+def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:
+    """Show the first of them, and how many are exactly right."""
+    from transduce import score
+
+    for source, reference, output in list(zip(sources, references, outputs, strict=True))[:SHOWN]:
+        typer.echo(f"  en   {source}")
+        typer.echo(f"  de   {output}")
+        typer.echo("" if output == reference else f"  not  {reference}\n")
+    exact = sum(a == b for a, b in zip(outputs, references, strict=True))
+    (bleu,) = score.score(outputs, references, metrics=("bleu",), language="de")
+    typer.echo(
+        f"on {len(sources)} sentences that it never saw: {exact / len(sources):.1%} exactly right"
+    )
+    typer.echo(str(bleu))

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.options import Set, TrainedRun, those_given
+
 EXAMPLES = """
 [bold]Examples[/bold]
 
@@ -18,47 +20,47 @@ The same command again goes on where it was stopped.
 """
 
 
+Text = Annotated[
+    Path, typer.Argument(help="Text for it to translate (plain, gz, xz, zst), no stream.")
+]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The run folder of the student.")]
+With = Annotated[
+    tuple[str, str] | None,
+    typer.Option("--with", metavar="SRC TGT", help="Translations by people, to learn as well."),
+]
+Valid = Annotated[
+    tuple[str, str] | None,
+    typer.Option(help="Validation text, both sides. Default: 1% held out, at most 2,000 pairs."),
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="small-4-1, tiny-3-1, base-12-1 or any other. Default: by the teacher's size."
+    ),
+]
+TeacherSubwords = Annotated[
+    bool, typer.Option("--teacher-subwords", help="Take the teacher's subwords, not its own.")
+]
+Beam = Annotated[int | None, typer.Option(help="Width of the teacher's search. Default: 4.")]
+Alpha = Annotated[float | None, typer.Option(help="Length penalty of that search. Default: 0.6.")]
+Batch = Annotated[
+    int | None, typer.Option(help="Sentences it searches side by side. Default: by machine.", min=1)
+]
+
+
 def distill(
-    teacher: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
-    text: Annotated[
-        Path, typer.Argument(help="Text for it to translate (plain, gz, xz, zst), no stream.")
-    ],
+    teacher: TrainedRun,
+    text: Text,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder of the student.")],
-    with_: Annotated[
-        tuple[str, str] | None,
-        typer.Option("--with", metavar="SRC TGT", help="Translations by people, to learn as well."),
-    ] = None,
-    valid: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            help="Validation text, both sides. Default: 1% held out, at most 2,000 pairs."
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="small-4-1, tiny-3-1, base-12-1 or any other. Default: by the teacher's size."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set any field of the configuration."),
-    ] = None,
-    teacher_subwords: Annotated[
-        bool,
-        typer.Option("--teacher-subwords", help="Take the teacher's subwords, not its own."),
-    ] = False,
-    beam: Annotated[
-        int | None, typer.Option(help="Width of the teacher's search. Default: 4.")
-    ] = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="Length penalty of that search. Default: 0.6.")
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(help="Sentences it searches side by side. Default: by machine.", min=1),
-    ] = None,
+    out: Out,
+    with_: With = None,
+    valid: Valid = None,
+    preset: Preset = None,
+    set_: Set = None,
+    teacher_subwords: TeacherSubwords = False,
+    beam: Beam = None,
+    alpha: Alpha = None,
+    batch: Batch = None,
     steps: Annotated[int | None, typer.Option(help="Updates to make.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data to make.")] = None,
     time: Annotated[str | None, typer.Option(help="Time to train: 90s, 30m, 1h30m.")] = None,
@@ -74,12 +76,9 @@ def distill(
     from transduce.cli.train import parse_settings, parse_time
     from transduce.progress import for_people
 
-    settings = parse_settings(set_ or [])
-    for name, value in (("steps", steps), ("epochs", epochs), ("seed", seed)):
-        if value is not None:
-            settings[name] = str(value)
-    if time is not None:
-        settings["seconds"] = str(parse_time(time))
+    seconds = None if time is None else parse_time(time)
+    asked = those_given(steps=steps, epochs=epochs, seed=seed, seconds=seconds)
+    settings = parse_settings(set_ or []) | {name: str(value) for name, value in asked.items()}
     progress = for_people()
     run = distillation.distill(
         teacher,

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.options import TrainedRun
+
 EXAMPLES = """
 [bold]Examples[/bold]
 
@@ -25,7 +27,7 @@ class Library(StrEnum):
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
+    run: TrainedRun,
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
     *,
     to: Annotated[Library, typer.Option(help="The library that shall load it.")],

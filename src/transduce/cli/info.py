@@ -29,40 +29,55 @@ def info(
     if json:
         typer.echo(json_module.dumps(facts, indent=2, ensure_ascii=False))
         return
-    model, train = facts["model"], facts["train"]
-    last, valid, origin = facts["last"], facts["validation"], facts["origin"]
+    for name, value in _rows(facts).items():
+        typer.echo(f"{name:12} {value}")
+
+
+def _rows(facts: dict[str, Any]) -> dict[str, str]:
+    """Return the facts for people, each on a line."""
+    model, train, origin = facts["model"], facts["train"], facts["origin"]
     depth = model["N"] if model["N_decoder"] is None else f"{model['N']}+{model['N_decoder']}"
     kind = "" if model["architecture"] == "transformer" else f"{model['architecture']}, "
-    rows = {
+    if facts["task"] == "parsing":
+        target = f"{model['target_vocabulary']:,} symbols of trees"
+        vocabulary = f"{model['source_vocabulary']:,} {train['subwords']} subwords, {target}"
+    else:
+        shared = "joint" if train["joint"] else "separate"
+        vocabulary = f"{model['target_vocabulary']:,} {train['subwords']} subwords, {shared}"
+    if origin:
+        begun = f"{origin['weights'] or 'the subwords alone'}, of {origin['run']}"
+    else:
+        begun = "an import" if facts["preset"] == "imported" else "fresh weights"
+    return {
         "languages": " to ".join(facts["languages"]),
         "preset": facts["preset"],
         "model": f"{kind}N {depth}, d_model {model['d_model']}, d_ff {model['d_ff']}, "
         f"h {model['h']}, d_k {model['d_k']}, d_v {model['d_v']}, P_drop {model['P_drop']}",
         "parameters": f"{facts['parameters']:,}",
-        "vocabulary": f"{model['source_vocabulary']:,} {train['subwords']} subwords, "
-        f"{model['target_vocabulary']:,} symbols of trees"
-        if facts["task"] == "parsing"
-        else f"{model['target_vocabulary']:,} {train['subwords']} subwords, "
-        f"{'joint' if train['joint'] else 'separate'}",
-        "training": ("not begun" if facts["weights"] == "none yet" else "no record of it here")
-        if not last
-        else f"step {last['step']:,}, loss {last['loss']:.3f}, "
-        f"perplexity {last['perplexity']:.2f}, {last['target_tokens_per_second']:,.0f} tokens/s",
-        "validation": "none"
-        if not valid
-        else ", ".join(
+        "vocabulary": vocabulary,
+        "training": _training(facts),
+        "validation": ", ".join(
             f"{name.removeprefix('valid_')} {value:,.3f}" if name != "step" else f"step {value:,}"
-            for name, value in valid.items()
-        ),
-        "begun with": ("fresh weights" if facts["preset"] != "imported" else "an import")
-        if not origin
-        else f"{origin['weights'] or 'the subwords alone'}, of {origin['run']}",
+            for name, value in (facts["validation"] or {}).items()
+        )
+        or "none",
+        "begun with": begun,
         "weights": facts["weights"],
         "checkpoints": ", ".join(f"{step:,}" for step in facts["checkpoints"]) or "none",
         "made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }
-    for name, value in rows.items():
-        typer.echo(f"{name:12} {value}")
+
+
+def _training(facts: dict[str, Any]) -> str:
+    """Say where the training stands, as far as it is known."""
+    last = facts["last"]
+    if last:
+        return (
+            f"step {last['step']:,}, loss {last['loss']:.3f}, perplexity {last['perplexity']:.2f}, "
+            f"{last['target_tokens_per_second']:,.0f} tokens/s"
+        )
+    ended = (Path(facts["run"]) / "model.safetensors").exists()
+    return "no record of it here" if ended else "nothing logged yet"
 
 
 def gather(run: Path) -> dict[str, Any]:
@@ -114,6 +129,4 @@ def _metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_number(value: Any) -> bool:
-    return (
-        type(value) in (int, float) and abs(value) < 1e300
-    )  # what a damaged line holds may not be
+    return type(value) in (int, float) and abs(value) < 1e300  # a damaged line may hold others

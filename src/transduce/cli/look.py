@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.options import TrainedRun, panel
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
@@ -31,72 +32,66 @@ transduce look runs/en-de --find test.en
 ENDINGS = (".svg", ".png", ".pdf", ".html")
 SAMPLE = 100  # sentences that heads are judged by
 
-ATTENTION, PICTURE = "Which attention", "Picture"
+of_attention, of_picture = panel("Which attention"), panel("Picture")
+
+Sentence = Annotated[str | None, typer.Argument(help="What is translated.")]
+Target = Annotated[
+    str | None, typer.Option(help="Its translation. Default: what the model would write.")
+]
+Find = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Instead of one sentence: find the heads that have a visible job in the first "
+        f"{SAMPLE} sentences of a text.",
+    ),
+]
+Kind = Annotated[
+    str,
+    of_attention(
+        help="encoder (source to source), decoder (target to target) or cross (target to source)."
+    ),
+]
+Layer = Annotated[int | None, of_attention(help="From 1. Default: the last.")]
+Heads = Annotated[
+    list[int] | None,
+    of_attention(
+        help="From 1; may stand several times. Default: all; a map and the table show their mean."
+    ),
+]
+Out = Annotated[
+    Path | None,
+    of_picture(
+        "--out",
+        "-o",
+        help="The picture: .svg, .png or .pdf; .html is a page to explore all heads in. "
+        "Default: a table in the terminal.",
+    ),
+]
+View = Annotated[
+    str | None,
+    of_picture(
+        help="lines (between words), map (a matrix) or grid (a small map of every head). "
+        "Default: lines with --head or --word, else a map with --layer, else a grid."
+    ),
+]
+Word = Annotated[str | None, of_picture(help="Draw only the lines from this word, taken whole.")]
+Words = Annotated[bool, of_picture("--words", help="Take the pieces of a word as one.")]
 
 
 def look(
-    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
-    sentence: Annotated[str | None, typer.Argument(help="What is translated.")] = None,
+    run: TrainedRun,
+    sentence: Sentence = None,
     *,
-    target: Annotated[
-        str | None,
-        typer.Option(help="Its translation. Default: what the model would write."),
-    ] = None,
-    find: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Instead of one sentence: find the heads that have a visible job in the first "
-            f"{SAMPLE} sentences of a text.",
-        ),
-    ] = None,
-    kind: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=ATTENTION,
-            help="encoder (source to source), decoder (target to target) or cross (target to "
-            "source).",
-        ),
-    ] = "cross",
-    layer: Annotated[
-        int | None, typer.Option(rich_help_panel=ATTENTION, help="From 1. Default: the last.")
-    ] = None,
-    head: Annotated[
-        list[int] | None,
-        typer.Option(
-            rich_help_panel=ATTENTION,
-            help="From 1; may stand several times. Default: all; a map and the table show their "
-            "mean.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            rich_help_panel=PICTURE,
-            help="The picture: .svg, .png or .pdf; .html is a page to explore all heads in. "
-            "Default: a table in the terminal.",
-        ),
-    ] = None,
-    view: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=PICTURE,
-            help="lines (between words), map (a matrix) or grid (a small map of every head). "
-            "Default: lines with --head or --word, else a map with --layer, else a grid.",
-        ),
-    ] = None,
-    word: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=PICTURE, help="Draw only the lines from this word, taken whole."
-        ),
-    ] = None,
-    words: Annotated[
-        bool,
-        typer.Option("--words", rich_help_panel=PICTURE, help="Take the pieces of a word as one."),
-    ] = False,
+    target: Target = None,
+    find: Find = None,
+    kind: Kind = "cross",
+    layer: Layer = None,
+    head: Heads = None,
+    out: Out = None,
+    view: View = None,
+    word: Word = None,
+    words: Words = False,
 ) -> None:
     """Show what a model attends to while it translates a sentence.
 
@@ -105,10 +100,10 @@ def look(
     from transduce.progress import for_people
 
     progress = for_people()
-    of_picture = view is not None or word is not None or words
+    drawn = view is not None or word is not None or words
     if (sentence is None) == (find is None):
         raise BadInput('expected a sentence, such as "Two dogs run.", or else --find FILE')
-    whole = kind == "cross" and layer is None and not head and not of_picture
+    whole = kind == "cross" and layer is None and not head and not drawn
     if find is not None:
         if target is not None or out is not None or not whole:
             raise BadInput("--find tries all layers and heads and draws nothing: give it alone")
@@ -116,7 +111,7 @@ def look(
 
         seen.heads(run, find, SAMPLE, progress)
     elif out is None:
-        if of_picture:
+        if drawn:
             raise BadInput("--view, --word and --words are for pictures: say where with --out")
         from transduce.cli import seen
 
@@ -130,13 +125,9 @@ def look(
             from transduce.look.style import save
 
             inspection = _inspected(run, sentence, target)
+            one = words or word is not None
             figure = draw(
-                *(inspection, kind),
-                view=view,
-                layer=layer,
-                heads=head or [],
-                word=word,
-                words=words or word is not None,
+                *(inspection, kind), view=view, layer=layer, heads=head or [], word=word, words=one
             )
             save(figure, out)
         progress.say(f"wrote {out}")

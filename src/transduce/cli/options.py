@@ -1,27 +1,31 @@
 """Options that several commands have."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-MACHINE, ACCESS = "Machine", "Access"
 
-Device = Annotated[
-    str, typer.Option(rich_help_panel=MACHINE, help="auto, cpu, cuda, cuda:1 or mps.")
+def panel(name: str) -> Any:
+    """Return `typer.Option` for the options that --help shows together, under this name."""
+    return partial(typer.Option, rich_help_panel=name)
+
+
+on_machine, of_search, of_access = panel("Machine"), panel("Search"), panel("Access")
+
+TrainedRun = Annotated[Path, typer.Argument(help="The run folder of a trained model.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Set any field of the configuration."),
 ]
+Device = Annotated[str, on_machine(help="auto, cpu, cuda, cuda:1 or mps.")]
 EngineName = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel=MACHINE, help="auto, torch or ctranslate2; auto: the fastest there is."
-    ),
+    str, on_machine(help="auto, torch or ctranslate2; auto: the fastest there is.")
 ]
 Quantize = Annotated[
     str,
-    typer.Option(
-        rich_help_panel=MACHINE,
-        help="How ctranslate2 holds matrices: none, int8 …, or auto for this processor.",
-    ),
+    on_machine(help="How ctranslate2 holds matrices: none, int8 …, or auto for this processor."),
 ]
 Host = Annotated[
     str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")
@@ -30,8 +34,7 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any
 Browser = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
 KeyFile = Annotated[
     Path | None,
-    typer.Option(
-        rich_help_panel=ACCESS,
+    of_access(
         metavar="FILE",
         help="Keys, one on each line, of which every request needs one; or set TRANSDUCE_KEY. "
         "Never an argument: every user of a machine sees those of all its programs.",
@@ -39,29 +42,26 @@ KeyFile = Annotated[
 ]
 AllowHost = Annotated[
     list[str] | None,
-    typer.Option(
-        rich_help_panel=ACCESS,
+    of_access(
         metavar="NAME",
         help="A further name that is answered to, such as translate.example.org; * is any.",
     ),
 ]
 AllowOrigin = Annotated[
     list[str] | None,
-    typer.Option(
-        rich_help_panel=ACCESS,
-        metavar="ORIGIN",
-        help="Another site whose pages may ask, such as https://example.org.",
+    of_access(
+        metavar="ORIGIN", help="Another site whose pages may ask, such as https://example.org."
     ),
 ]
 TrustedProxy = Annotated[
     list[str] | None,
-    typer.Option(
-        rich_help_panel=ACCESS,
-        metavar="ADDRESS",
-        help="A proxy whose X-Forwarded-For tells the address of a client.",
+    of_access(
+        metavar="ADDRESS", help="A proxy whose X-Forwarded-For tells the address of a client."
     ),
 ]
-AccessLog = Annotated[
-    bool,
-    typer.Option("--access-log", rich_help_panel=ACCESS, help="Write a line for each request."),
-]
+AccessLog = Annotated[bool, of_access("--access-log", help="Write a line for each request.")]
+
+
+def those_given(**asked: Any) -> dict[str, Any]:
+    """Return the settings that were asked for: a default is left to whom it belongs."""
+    return {name: value for name, value in asked.items() if value is not None}

@@ -24,15 +24,18 @@ echo "It does n't ." | transduce parse runs/parser --words --pretty
 """
 
 
+Sentences = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SENTENCE|FILE",
+        help="Sentences, or one file of them, one a line (plain, gz, xz, zst); - is stdin.",
+    ),
+]
+
+
 def parse(
     run: Annotated[Path, typer.Argument(help="The run folder of a trained parser.")],
-    sentences: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SENTENCE|FILE",
-            help="Sentences, or one file of them, one a line (plain, gz, xz, zst); - is stdin.",
-        ),
-    ] = None,
+    sentences: Sentences = None,
     *,
     words: Annotated[
         bool,
@@ -64,12 +67,8 @@ def parse(
     from transduce.text import Lines
 
     source = _file(sentences or ["-"])
-    if draw is not None and draw.suffix != ".svg":
-        raise BadInput(f"--draw {draw}: expected a name that ends in .svg")
-    if draw is not None and (source is not None or len(sentences or ()) != 1):
-        raise BadInput("--draw draws one tree: give one sentence")
-    if draw is not None and not draw.parent.is_dir():
-        raise BadInput(f"--draw {draw}: there is no folder {draw.parent}")
+    if draw is not None:
+        _require(draw, one=source is None and len(sentences or ()) == 1)
     progress = for_people()
     parser = Parser.load(run, device=device)
     if not (run / "model.safetensors").exists():
@@ -89,7 +88,17 @@ def parse(
                 if tree is None:
                     raise BadInput("--draw draws a tree: there are no words to parse")
                 draw.write_text(drawn(tree), encoding="utf-8", newline="\n")
-                progress.say(f"written: {draw}")
+                progress.say(f"wrote {draw}")
+
+
+def _require(draw: Path, *, one: bool) -> None:
+    """Refuse what cannot be drawn, before a model is loaded for it."""
+    if draw.suffix != ".svg":
+        raise BadInput(f"--draw {draw}: expected a name that ends in .svg")
+    if not one:
+        raise BadInput("--draw draws one tree: give one sentence")
+    if not draw.parent.is_dir():
+        raise BadInput(f"--draw {draw}: there is no folder {draw.parent}")
 
 
 def _file(given: list[str]) -> str | None:

@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from transduce.cli.options import (
-    ACCESS,
     AccessLog,
     AllowHost,
     AllowOrigin,
@@ -21,9 +21,14 @@ from transduce.cli.options import (
     Port,
     Quantize,
     TrustedProxy,
+    of_access,
+    panel,
 )
 from transduce.progress import Progress
 from transduce.web.limits import PER_CLIENT, RATE, Limits
+
+if TYPE_CHECKING:
+    from transduce.web.served import Served
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -39,9 +44,41 @@ transduce serve runs/en-de --host 0.0.0.0 --key-file keys.txt --allow-host trans
 curl 127.0.0.1:8000/api/translate --json '{"text": "Two dogs run."}'
 """
 
-LIMITS = "Limits"
 DEFAULT_PORT = 8000
 USUAL = Limits()
+of_limits = panel("Limits")
+
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--name", help="A model's name, once for each; by default its folder's."),
+]
+Queue = Annotated[int, of_limits(min=1, help="Sentences that may wait, of all requests.")]
+Characters = Annotated[int, of_limits(min=1, help="Of the text of a request.")]
+Timeout = Annotated[float, of_limits(min=0.1, max=86_400, help="Seconds for an answer.")]
+Remember = Annotated[
+    int,
+    of_limits(
+        min=0, help="Sentences whose translations are kept, so that they are not searched again."
+    ),
+]
+Wait = Annotated[float, of_limits(min=0.1, help="Seconds to wait for a turn, before it is 503.")]
+Rate = Annotated[
+    int | None,
+    of_limits(
+        min=0,
+        help=f"Requests a minute of one client; 0: any. Default: {RATE}, on this machine any.",
+    ),
+]
+PerClient = Annotated[
+    int | None,
+    of_limits(
+        min=0,
+        help="Requests of one client at the same time, which may fill half of the queue; "
+        f"0: any. Default: {PER_CLIENT}, on this machine any.",
+    ),
+]
+Connections = Annotated[int, of_limits(min=1, help="Open at the same time, of all clients.")]
+LogTexts = Annotated[bool, of_access("--log-texts", help="Write what clients ask for to the log.")]
 
 
 def serve(
@@ -51,70 +88,22 @@ def serve(
     *,
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
-    names: Annotated[
-        list[str] | None,
-        typer.Option("--name", help="A model's name, once for each; by default its folder's."),
-    ] = None,
+    names: Names = None,
     browser: Browser = True,
-    queue: Annotated[
-        int,
-        typer.Option(
-            min=1, rich_help_panel=LIMITS, help="Sentences that may wait, of all requests."
-        ),
-    ] = USUAL.queue,
-    characters: Annotated[
-        int, typer.Option(min=1, rich_help_panel=LIMITS, help="Of the text of a request.")
-    ] = USUAL.characters,
-    timeout: Annotated[
-        float,
-        typer.Option(min=0.1, max=86_400, rich_help_panel=LIMITS, help="Seconds for an answer."),
-    ] = USUAL.timeout,
-    remember: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            rich_help_panel=LIMITS,
-            help="Sentences whose translations are kept, so that they are not searched again.",
-        ),
-    ] = USUAL.remember,
-    wait: Annotated[
-        float,
-        typer.Option(
-            min=0.1, rich_help_panel=LIMITS, help="Seconds to wait for a turn, before it is 503."
-        ),
-    ] = USUAL.wait,
-    rate: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            rich_help_panel=LIMITS,
-            help=f"Requests a minute of one client; 0: any. Default: {RATE}, on this machine any.",
-        ),
-    ] = None,
-    per_client: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            rich_help_panel=LIMITS,
-            help="Requests of one client at the same time, which may fill half of the queue; "
-            f"0: any. Default: {PER_CLIENT}, on this machine any.",
-        ),
-    ] = None,
-    connections: Annotated[
-        int,
-        typer.Option(min=1, rich_help_panel=LIMITS, help="Open at the same time, of all clients."),
-    ] = USUAL.connections,
+    queue: Queue = USUAL.queue,
+    characters: Characters = USUAL.characters,
+    timeout: Timeout = USUAL.timeout,
+    remember: Remember = USUAL.remember,
+    wait: Wait = USUAL.wait,
+    rate: Rate = None,
+    per_client: PerClient = None,
+    connections: Connections = USUAL.connections,
     key_file: KeyFile = None,
     allow_host: AllowHost = None,
     allow_origin: AllowOrigin = None,
     trusted_proxy: TrustedProxy = None,
     access_log: AccessLog = False,
-    log_texts: Annotated[
-        bool,
-        typer.Option(
-            "--log-texts", rich_help_panel=ACCESS, help="Write what clients ask for to the log."
-        ),
-    ] = False,
+    log_texts: LogTexts = False,
     device: Device = "auto",
     engine: EngineName = "auto",
     quantize: Quantize = "none",
@@ -124,21 +113,8 @@ def serve(
     The page shows every attention head; /docs describes the API, which LibreTranslate's clients can
     use too. Requests that come together are translated together. Ctrl-C ends it.
     """
-    from transduce.errors import MissingExtra
     from transduce.folder import RunConfig
-    from transduce.progress import for_people
 
-    try:
-        from transduce.web.access import Access
-        from transduce.web.served import Served, names_of
-        from transduce.web.server import bound, serve_on
-    except ImportError as error:
-        library = (error.name or "fastapi").partition(".")[0]
-        if library == "transduce":
-            raise
-        raise MissingExtra("serving", library, "web") from None
-
-    progress = for_people()
     for run in runs:
         RunConfig.load(run).require("translation", run)  # before anything that takes long
     limits = Limits(
@@ -151,30 +127,67 @@ def serve(
         per_client=per_client,
         connections=connections,
     )
-    with bound(host, port) as listening:
-        access = Access.of(
-            listening,
-            host,
-            progress.say,
-            key_file=key_file,
-            hosts=allow_host or (),
-            origins=allow_origin or (),
-            proxies=trusted_proxy or (),
-            log_requests=access_log,
-            log_texts=log_texts,
-        )
-        served = []
-        for name, run in zip(names_of(runs, names or ()), runs, strict=True):
-            one = Served.load(run, name, device=device, engine=engine, quantize=quantize)
-            progress.say(f"{name}: {' to '.join(one.languages)}, {one.translator.engine.name}")
-            served.append(one)
-        trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
-        ready = announcing(progress, browser=browser)
-        serve_on(listening, served, trained, limits, access, ready, lambda: progress.say("ended"))
+    load = partial(_loaded, runs, names or (), device, engine, quantize)
+    trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
+    who = Who(key_file, allow_host, allow_origin, trusted_proxy, access_log, log_texts)
+    open_doors("serving", host, port, load, trained, limits, who, browser=browser)
 
 
-def announcing(progress: Progress, *, browser: bool) -> Callable[[str], None]:
-    """Return what is to be called with the address of the page, once it can be opened."""
+def _loaded(
+    runs: list[Path],
+    names: Sequence[str],
+    device: str,
+    engine: str,
+    quantize: str,
+    progress: Progress,
+) -> "list[Served]":
+    """Load the models one by one, and say what each translates and with what."""
+    from transduce.web.served import Served, names_of
+
+    served = []
+    for name, run in zip(names_of(runs, names), runs, strict=True):
+        one = Served.load(run, name, device=device, engine=engine, quantize=quantize)
+        progress.say(f"{name}: {' to '.join(one.languages)}, {one.translator.engine.name}")
+        served.append(one)
+    return served
+
+
+class Who(NamedTuple):
+    """Who may come in, and what is written down of them, as the options of access say."""
+
+    key_file: Path | None
+    hosts: list[str] | None
+    origins: list[str] | None
+    proxies: list[str] | None
+    log_requests: bool
+    log_texts: bool = False
+
+
+def open_doors(
+    what: str,
+    host: str,
+    port: int,
+    load: "Callable[[Progress], Sequence[Served]]",
+    watched: list[Path],
+    limits: Limits,
+    who: Who,
+    *,
+    browser: bool,
+) -> None:
+    """Listen, load the models, and serve them and the curves of runs until somebody ends it."""
+    from transduce.errors import MissingExtra
+    from transduce.progress import for_people
+
+    try:
+        from transduce.web.access import Access
+        from transduce.web.server import bound, serve_on
+    except ImportError as error:
+        library = (error.name or "fastapi").partition(".")[0]
+        if library == "transduce":
+            raise
+        raise MissingExtra(what, library, "web") from None
+
+    progress = for_people()
 
     def ready(address: str) -> None:
         progress.say(f"{address}  (Ctrl-C ends it)")
@@ -183,7 +196,10 @@ def announcing(progress: Progress, *, browser: bool) -> Callable[[str], None]:
 
             webbrowser.open(address)
 
-    return ready
+    with bound(host, port) as listening:
+        access = Access.of(listening, host, progress.say, **who._asdict())
+        served = load(progress)
+        serve_on(listening, served, watched, limits, access, ready, lambda: progress.say("ended"))
 
 
 def _has_screen() -> bool:

@@ -15,7 +15,9 @@ from transduce.cli.options import (
     Port,
     TrustedProxy,
 )
-from transduce.cli.serve import DEFAULT_PORT, announcing
+from transduce.cli.serve import DEFAULT_PORT, Who, open_doors
+from transduce.errors import BadRun
+from transduce.web.limits import Limits
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -46,33 +48,8 @@ def watch(
 
     Of a folder of runs all are shown, those that are begun later too. Ctrl-C ends it.
     """
-    from transduce.errors import BadRun, MissingExtra
-    from transduce.progress import for_people
-
-    try:
-        from transduce.web.access import Access
-        from transduce.web.limits import Limits
-        from transduce.web.server import bound, serve_on
-    except ImportError as error:
-        library = (error.name or "fastapi").partition(".")[0]
-        if library == "transduce":
-            raise
-        raise MissingExtra("watching", library, "web") from None
-
     for run in runs:
         if not run.is_dir():
             raise BadRun(f"there is no folder {run}: `transduce train` makes one for a run")
-    progress = for_people()
-    with bound(host, port) as listening:
-        access = Access.of(
-            listening,
-            host,
-            progress.say,
-            key_file=key_file,
-            hosts=allow_host or (),
-            origins=allow_origin or (),
-            proxies=trusted_proxy or (),
-            log_requests=access_log,
-        )
-        ready = announcing(progress, browser=browser)
-        serve_on(listening, (), runs, Limits(), access, ready, lambda: progress.say("ended"))
+    who = Who(key_file, allow_host, allow_origin, trusted_proxy, access_log)
+    open_doors("watching", host, port, lambda _: (), runs, Limits(), who, browser=browser)

@@ -111,19 +111,14 @@ def transformer(model: Transducer) -> Transformer:
 def attended(model: Transformer, pairs: Sequence[tuple[Ints, Ints]]) -> list[Tensor]:
     """Return the last layer's attention to the source, the mean of its heads. (target, source)."""
     batch = make_batch(list(pairs)).to(model.output.device)
-    view, cross = batch.target.view, batch.cross
-    assert isinstance(cross, CrossView)
-    memory = model.encode(batch.source)
-    x = model.target_embedding(batch.target.tokens, batch.target.positions)
-    *below, last = model.decoder
-    for layer in below:
-        x = layer(x, view, layer.cross_attention.keys_values(memory, cross), cross.groups)
-    x = last.after_self(x, last.self_attention(x, view, causal=True))
+    assert isinstance(batch.cross, CrossView)
+    memory, x = model.asked(batch)
+    *_, last = model.decoder
     found: list[Tensor] = [x] * len(pairs)
     begin = 0
     for row, sentence in enumerate(batch.order):
         source, target = map(len, pairs[sentence])
-        own = memory[cross.index[row, :source]]
+        own = memory[batch.cross.index[row, :source]]
         weights = last.cross_attention.weights(x[begin : begin + target], own)  # (H, Q, K)
         found[sentence] = weights.mean(0)
         begin += target

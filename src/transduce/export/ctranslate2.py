@@ -176,8 +176,8 @@ def _multiplies_bytes() -> bool:
 
 def refuse_inexpressible(model: ModelConfig) -> None:
     """Say by name what the format has no place for."""
-    if model.unlike_the_paper or model.positions == "none":
-        what = model.unlike_the_paper or "positions = 'none'"
+    if model.unlike_the_paper or model.positions not in ("sinusoidal", "learned"):
+        what = model.unlike_the_paper or f"positions = {model.positions!r}"
         raise BadInput(f"CTranslate2 cannot hold this model: {what}")
     head = model.d_model // model.h
     if head * model.h != model.d_model:

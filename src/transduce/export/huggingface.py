@@ -31,7 +31,7 @@ def export(run: Path, folder: Path) -> None:
     folder `target` in it. Subwords of an imported model come out as the files they came in as.
     """
     if folder.exists():
-        raise BadInput(f"{folder} exists already: choose a new folder to export to")
+        raise BadInput(f"{folder} exists already: choose a new folder for the export")
     config = RunConfig.load(run)
     config.require("translation", run)
     _require_marian(config.model)

@@ -1,13 +1,12 @@
 """What the claims of the paper's text share: one corpus, and one model trained in several ways."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from transduce import pocket
 from transduce.corpus import Corpus, open_corpus
 from transduce.errors import BadRun
-from transduce.files import replacing
 from transduce.paper.budget import Budget, schedule
 from transduce.paper.rows import Data, Result, Row
 from transduce.paper.runs import CORPUS, EXPERIMENT, Experiment
@@ -16,7 +15,6 @@ from transduce.progress import Progress
 
 TEXTS, RUNS = "texts", "runs"  # folders of an experiment
 VALIDATIONS, SAVES = 4, 1  # of each training
-LANGUAGES = ("en", "de")  # of the corpus that comes along
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,22 +113,5 @@ def trained(
 
 def pocket_texts(folder: Path, pairs: int, held: int, seed: int = 1) -> Data:
     """Write the corpus that comes along: so many pairs to train on, and so many of each other."""
-    files = {
-        "train": write_pairs(folder, "train", pocket.pairs(pairs, "train", seed)),
-        "valid": write_pairs(folder, "valid", pocket.pairs(held, "valid", seed)),
-        "test": write_pairs(folder, "test", pocket.pairs(held, "test", seed)),
-    }
-    return Data(**files, languages="-".join(LANGUAGES))
-
-
-def write_pairs(
-    folder: Path, stem: str, pairs: Iterable[tuple[str, str]], languages: Sequence[str] = LANGUAGES
-) -> tuple[Path, Path]:
-    """Write pairs as two files of lines."""
-    pairs = list(pairs)
-    paths = folder / f"{stem}.{languages[0]}", folder / f"{stem}.{languages[1]}"
-    for side, path in enumerate(paths):
-        with replacing(path) as beside:
-            lines = "".join(f"{pair[side]}\n" for pair in pairs)
-            beside.write_text(lines, encoding="utf-8", newline="\n")
-    return paths
+    files = pocket.write(folder, pairs, held, seed)
+    return Data(**files, languages="-".join(pocket.LANGUAGES))

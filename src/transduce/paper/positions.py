@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadInput
-from transduce.paper.claims import TEXTS, Trained, Trial, trained, write_pairs
+from transduce.paper.claims import TEXTS, Trained, Trial, trained
 from transduce.paper.drawing import logarithmic, pictures
 from transduce.paper.finding import Finding, Table
 from transduce.paper.forced import Estimate, Forced, forced, perplexity
 from transduce.paper.rows import Data
 from transduce.paper.statistics import Resampled
+from transduce.pocket import write_pairs
 from transduce.progress import Progress
 from transduce.text import read_pairs
 

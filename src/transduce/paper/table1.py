@@ -9,6 +9,7 @@ import torch
 
 from transduce import engine
 from transduce.bench import hardware
+from transduce.errors import out_of_memory
 from transduce.machine import choose_device
 from transduce.paper.costs import Counted, Measured, Paths, Plan, Row
 from transduce.paper.drawing import pictures
@@ -114,7 +115,7 @@ def _measure(
             sizes = _sizes(found, row.d, n)
             measured = passed(made(layer, sizes, dtype, projected=row.projected))
         except RuntimeError as error:
-            if not engine.FULL.search(str(error)):
+            if not out_of_memory(error):
                 raise
             row.ended = "memory"
             return

@@ -78,7 +78,8 @@ def table3(
     results = {name: result for name, row in every.items() if (result := experiment.finished(row))}
     if not results:
         return Finding(name="table3", title=TITLE, said=SAID, notes=("No row is finished yet.",))
-    progress.say(f"comparing {len(results)} rows on samples of the test sentences")
+    if len(results) > 1:
+        progress.say(f"comparing {len(results)} rows on samples of the test sentences")
     translations = {name: experiment.translations(every[name]) for name in results}
     resampled = Resampled(translations, experiment.references(), data.pair()[1])
     return found(results, resampled, budget, shrink)

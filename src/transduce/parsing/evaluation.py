@@ -11,7 +11,7 @@ The rules, each as EVALB has it:
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from transduce.parsing.trees import TRACE, Tree
@@ -111,13 +111,6 @@ def total(marks: Iterable[Marks], cutoff: int | None = None) -> Parseval:
         few_crossing=_percent(sum(one.crossing <= 2 for one in valid), len(valid)),
         tagging=_percent(sum(one.tags for one in valid), sum(one.words for one in valid)),
     )
-
-
-def parseval(
-    gold: Sequence[Tree], guesses: Sequence[Tree | None], cutoff: int | None = None
-) -> Parseval:
-    """Compare trees with those that people drew."""
-    return total((mark(*pair) for pair in zip(gold, guesses, strict=True)), cutoff)
 
 
 def _read(tree: Tree) -> _Read:

@@ -6,17 +6,20 @@ of the adjective, verbs that stand second or last and fall into two parts. More 
 English words, far more than a million different pairs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 
 from transduce.errors import BadInput, BadSetting, did_you_mean
+from transduce.files import replacing
 from transduce.pocket.chance import Dice, weighted
 from transduce.pocket.grammar import CONSTRUCTIONS
 from transduce.pocket.parts import Part, belongs, half
 from transduce.pocket.sentences import echoes, repeats_itself
 
-__all__ = ["Part", "pairs", "stream"]
+__all__ = ["LANGUAGES", "Part", "pairs", "stream", "write", "write_pairs"]
 
+LANGUAGES = ("en", "de")
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
 MENU = weighted(CONSTRUCTIONS)
 PATIENCE = 100_000  # sentences drawn in a row without a new one
@@ -33,10 +36,10 @@ def pairs(count: int, part: Part = "train", seed: int = 1) -> list[tuple[str, st
     "test" has such a couple; by itself, each half of it is common in training.
     """
     if count < 0:
-        raise BadInput(f"cannot make {count:,} pairs: the count must be 0 or more")
+        raise BadInput(f"count = {count}: expected 0 pairs or more")
     if part not in PARTS:
         raise BadSetting(
-            f"unknown part {part!r}: expected one of {', '.join(PARTS)}.{did_you_mean(part, PARTS)}"
+            f"there is no part {part}.{did_you_mean(part, PARTS)} The parts are: {', '.join(PARTS)}"
         )
     found = list(islice(stream(part, seed), count))
     if len(found) < count:
@@ -61,3 +64,22 @@ def stream(part: Part, seed: int = 1) -> Iterator[tuple[str, str]]:
         seen.add(pair.en)
         in_vain = 0
         yield pair.en, pair.de
+
+
+def write(folder: Path, train: int, held: int, seed: int = 1) -> dict[str, tuple[Path, Path]]:
+    """Write so many pairs to train on, and so many of each held-out part; return the files."""
+    counts = zip(PARTS, (train, held, held), strict=True)
+    return {part: write_pairs(folder, part, pairs(count, part, seed)) for part, count in counts}
+
+
+def write_pairs(
+    folder: Path, stem: str, pairs: Iterable[tuple[str, str]], languages: Sequence[str] = LANGUAGES
+) -> tuple[Path, Path]:
+    """Write pairs as two files of lines."""
+    pairs = list(pairs)
+    paths = folder / f"{stem}.{languages[0]}", folder / f"{stem}.{languages[1]}"
+    for side, path in enumerate(paths):
+        with replacing(path) as beside:
+            lines = "".join(f"{pair[side]}\n" for pair in pairs)
+            beside.write_text(lines, encoding="utf-8", newline="\n")
+    return paths

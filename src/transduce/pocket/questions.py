@@ -2,17 +2,16 @@
 
 from transduce.pocket.chance import Dice, weighted
 from transduce.pocket.clauses import Clause
+from transduce.pocket.describing import describe, subject_of
 from transduce.pocket.phrases import HOW_MANY, WHAT, WHICH, WHO, Pair, gap, noun_phrase
 from transduce.pocket.sampling import (
     BY_FRAME,
     TO_BE,
     TO_LAUGH,
     Tenses,
-    describe,
     draw,
     draw_active,
     draw_verb,
-    subject_of,
 )
 from transduce.pocket.sentences import Sentence, plain, question_with
 from transduce.pocket.statements import TO_COST, asked_about

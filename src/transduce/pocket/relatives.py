@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from transduce.pocket.chance import Dice, weighted
 from transduce.pocket.clauses import Clause
+from transduce.pocket.describing import describe, subject_of
 from transduce.pocket.phrases import RELATIVE, WHOSE, Pair, Phrase, gap, noun_phrase, prepositional
-from transduce.pocket.sampling import BY_FRAME, Tenses, describe, draw, state, subject_of
+from transduce.pocket.sampling import BY_FRAME, Tenses, draw, state
 from transduce.pocket.sentences import Sentence, finished, marked
 from transduce.pocket.words import ACCUSATIVE, DATIVE, NOMINATIVE, Noun, Verb, nouns_that_are
 

@@ -2,6 +2,7 @@
 
 from transduce.pocket.chance import Dice, weighted
 from transduce.pocket.clauses import Clause, Tense
+from transduce.pocket.describing import describe, spot, subject_of, thing
 from transduce.pocket.phrases import (
     COUNTS,
     MANY,
@@ -24,14 +25,10 @@ from transduce.pocket.sampling import (
     add_time,
     complete,
     deniable,
-    describe,
     draw,
     draw_active,
     draw_verb,
-    spot,
     state,
-    subject_of,
-    thing,
     when,
 )
 from transduce.pocket.sentences import Sentence, finished, marked, plain, question

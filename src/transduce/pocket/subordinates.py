@@ -5,6 +5,7 @@ from typing import NamedTuple
 from transduce.pocket import lexicon
 from transduce.pocket.chance import Dice, weighted
 from transduce.pocket.clauses import Clause, Tense
+from transduce.pocket.describing import SOMEBODY, describe, other_person, subject_of
 from transduce.pocket.phrases import ES, IT, PEOPLE, Pair, Phrase, back_to, gap
 from transduce.pocket.questions import ASKED, without_objects
 from transduce.pocket.sampling import (
@@ -14,17 +15,13 @@ from transduce.pocket.sampling import (
     MODALS_NOW,
     MODALS_PAST,
     MOMENTS,
-    SOMEBODY,
     TO_BE,
     WITH_OBJECT,
     Tenses,
-    describe,
     draw,
     draw_active,
     fit,
-    other_person,
     state,
-    subject_of,
 )
 from transduce.pocket.sentences import Sentence, finished, joined, marked
 from transduce.pocket.words import ADVERBS, VERBS, Adjective, Noun, Verb, rows

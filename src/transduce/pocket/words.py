@@ -7,7 +7,7 @@ three 3; persons I 0, you 1, he, she and it 2, we 3, they 4.
 from dataclasses import dataclass
 from typing import Literal
 
-from transduce.pocket import lexicon
+from transduce.pocket import lexicon, verbs
 
 NOMINATIVE, ACCUSATIVE, DATIVE = range(3)
 MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
@@ -295,14 +295,14 @@ def nouns_that_are(tags: str) -> tuple[Noun, ...]:
 def read_verbs() -> tuple[Verb, ...]:
     """Read every table of verbs."""
     tables = (
-        (lexicon.INTRANSITIVE, "intransitive"),
-        (lexicon.TRANSITIVE, "transitive"),
-        (lexicon.DATIVE, "dative"),
-        (lexicon.DITRANSITIVE, "ditransitive"),
-        (lexicon.PREPOSITIONAL, "prepositional"),
-        (lexicon.MOTION, "motion"),
-        (lexicon.POSTURE, "posture"),
-        (lexicon.SPEECH, "speech"),
+        (verbs.INTRANSITIVE, "intransitive"),
+        (verbs.TRANSITIVE, "transitive"),
+        (verbs.DATIVE, "dative"),
+        (verbs.DITRANSITIVE, "ditransitive"),
+        (verbs.PREPOSITIONAL, "prepositional"),
+        (verbs.MOTION, "motion"),
+        (verbs.POSTURE, "posture"),
+        (verbs.SPEECH, "speech"),
     )
     return tuple(read_verb(row, frame) for table, frame in tables for row in rows(table))
 
@@ -310,7 +310,7 @@ def read_verbs() -> tuple[Verb, ...]:
 ADJECTIVES = tuple(read_adjective(row) for row in rows(lexicon.ADJECTIVES))
 NOUNS = read_nouns()
 VERBS = read_verbs()
-MODALS = tuple(read_modal(row) for row in rows(lexicon.MODALS))
+MODALS = tuple(read_modal(row) for row in rows(verbs.MODALS))
 ADVERBS = tuple(
     Adverb(en, de, where == "mid", where == "end", frozenset(uses.split()))
     for en, de, where, uses in rows(lexicon.ADVERBS)

@@ -30,9 +30,9 @@ class Access:
         say: Callable[[str], None],
         *,
         key_file: Path | None = None,
-        hosts: Sequence[str] = (),
-        origins: Sequence[str] = (),
-        proxies: Sequence[str] = (),
+        hosts: Sequence[str] | None = None,
+        origins: Sequence[str] | None = None,
+        proxies: Sequence[str] | None = None,
         log_requests: bool = False,
         log_texts: bool = False,
     ) -> "Access":
@@ -45,15 +45,15 @@ class Access:
                 "warning: whoever can reach this machine can use this: "
                 f"--key-file or {VARIABLE} sets a key"
             )
-        if EVERY in hosts:
+        if EVERY in (hosts or ()):
             say("warning: pages of other sites can reach this by a name that they lead here")
         if log_texts:
             say("warning: the texts of all clients are written to this log")
         return cls(
-            names=names_of(listening, host, hosts),
-            origins=origins_of(origins),
+            names=names_of(listening, host, hosts or ()),
+            origins=origins_of(origins or ()),
             keys=keys,
-            proxies=trusted(proxies),
+            proxies=trusted(proxies or ()),
             log_requests=log_requests,
             log_texts=log_texts,
         )

@@ -21,20 +21,23 @@ The same command again goes on where it was stopped, and with what there was no 
 """
 
 
+Trees = Annotated[
+    tuple[Path, Path, Path] | None,
+    typer.Option(
+        rich_help_panel=TEXTS,
+        metavar="TRAIN DEV TEST",
+        help="Trees in Penn brackets, for Table 4. Default: Table 4 is left out.",
+    ),
+]
+
+
 def all_(
     source: options.Source,
     target: options.Target = None,
     *,
     out: options.Out,
     time: Annotated[str, typer.Option(help="Time for everything together: 30m, 2h.")],
-    trees: Annotated[
-        tuple[Path, Path, Path] | None,
-        typer.Option(
-            rich_help_panel=TEXTS,
-            metavar="TRAIN DEV TEST",
-            help="Trees in Penn brackets, for Table 4. Default: Table 4 is left out.",
-        ),
-    ] = None,
+    trees: Trees = None,
     valid: options.Valid = None,
     valid_tsv: options.ValidTsv = None,
     test: options.Test = None,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.options import TrainedRun
 from transduce.errors import BadInput
 
 EXAMPLES = """
@@ -20,7 +21,7 @@ transduce paper figures runs/en-de --text test.en --lines 500 --out figures
 
 
 def figures(
-    run: Annotated[Path, typer.Argument(help="The run folder of a trained model.")],
+    run: TrainedRun,
     sentences: Annotated[
         list[str] | None,
         typer.Argument(

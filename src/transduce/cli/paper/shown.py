@@ -40,7 +40,7 @@ def show(finding: Finding, out: Path | None) -> None:
         console.print(Text(_hanging(note, console.width if seen else WIDE)), soft_wrap=True)
     if out is not None:
         written = ", ".join(map(str, stamped(finding).save(out)))
-        print(f"written: {written}", file=sys.stderr)  # noqa: T201
+        print(f"wrote {written}", file=sys.stderr)  # noqa: T201
 
 
 def require(out: Path | None) -> None:

@@ -1,0 +1,126 @@
+"""What a reader is that damaged input is tried on."""
+
+import copy
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.errors import TransduceError
+from transduce.files import checksum
+
+Read = Callable[[bytes], None]
+
+
+# What programs stumble over, as the value of anything.
+ODD: list[Any] = [
+    *(None, True, False, 0, 1, -1, 2**31, 2**63, 10**12, 10**18, -(10**18), 10**400),
+    *(0.5, -0.0, 1e308, 1e400, -1e400, float("nan")),
+    *("", "a", "\0", "\ud800", "../../x", "/etc/passwd", "/dev/zero", "é" * 300, "0", "object"),
+    *([], {}, [[]], [None], {"": None}, [0, 0], "x" * 5_000),
+]
+
+
+DEEP = b"[" * 5_000
+
+
+class Wrong(Exception):
+    """An answer that is none of those promised."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """Real files, whose bytes the inputs begin with."""
+
+    run: Path  # a small one, trained
+    marian: Path  # a folder of Hugging Face's
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader, inputs that it takes, and whether these are JSON."""
+
+    read: Read
+    seeds: list[bytes]
+    is_json: bool = False
+
+    def outcome(self, data: bytes) -> str:
+        """Read an input; return what came of it, or raise what is a defect."""
+        try:
+            self.read(data)
+        except TransduceError as error:
+            sentence = str(error)
+            if not sentence.strip() or len(sentence) > 20_000:
+                raise Wrong(f"an error of {len(sentence):,} characters") from error
+            return "refused"
+        return "taken"
+
+    def mutated(self, data: bytes, draw: random.Random) -> bytes | None:
+        """Return JSON that is changed in one place and still JSON; nothing where it is none."""
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            return None
+        for _ in range(draw.choice((1, 1, 1, 2, 4))):
+            value = changed(value, draw)
+        try:
+            return json.dumps(value).encode()
+        except (ValueError, RecursionError):  # a number of 5,000 digits, or too deep
+            return None
+
+
+def changed(value: Any, draw: random.Random) -> Any:
+    """Return a JSON value with one place of it changed."""
+    places = list(_places(value))
+    odd = copy.deepcopy(draw.choice(ODD))
+    if not places:
+        return odd
+    inside, key = draw.choice(places)
+    match draw.randrange(6):
+        case 0:
+            del inside[key]
+        case 1:
+            other, of = draw.choice(places)
+            if key in inside if isinstance(inside, dict) else key < len(inside):
+                inside[key] = json.loads(json.dumps(other[of]))
+        case 2 if isinstance(inside, dict):
+            inside[draw.choice(["", "x", "format", "model", "../x", "N"])] = odd
+        case 3 if isinstance(inside[key], int | float) and abs(inside[key]) < 1e300:
+            inside[key] = draw.choice([inside[key] + 1, -inside[key], inside[key] * 10**9, 0])
+        case _:
+            inside[key] = odd
+    return value
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield all places of a JSON value, of long lists only some."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        keys = list(one)[:64] if isinstance(one, dict) else []
+        if isinstance(one, list):
+            keys = list(range(min(len(one), 8)))
+        for key in keys:
+            yield one, key
+            if isinstance(one[key], dict | list):
+                waiting.append(one[key])
+
+
+def sealed(data: bytes, version: int = 1) -> bytes:
+    """Return a JSON object with the checksum that fits it; what is none stays as it is."""
+    try:
+        content = json.loads(data)
+        content.pop("sha256", None)
+        content.setdefault("format", version)
+        return json.dumps({"sha256": checksum(content), **content}).encode()
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        return data
+
+
+def sent_as_json(value: Any) -> None:
+    """Write an answer of the service."""
+    from transduce.web.problems import json_response
+
+    json_response(value)
