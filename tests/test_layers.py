@@ -22,6 +22,7 @@ ORDER = [
     "pocket",
     "sentences",
     "alignment",
+    "showing",
     "translation",
     "subwords",
     "parts",
