@@ -108,7 +108,7 @@ faults: $(VENV)/fuzz
 docs docs-serve: export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/dev
 	@$(BIN)/mkdocs build --quiet --strict
-	@echo "== open site/index.html"
+	@echo "== open site/index.html (its search needs a server: make docs-serve)"
 
 docs-serve: $(VENV)/dev
 	@$(BIN)/mkdocs serve --quiet

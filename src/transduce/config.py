@@ -90,6 +90,7 @@ class Settings:
 class ModelConfig(Settings):
     """The architecture columns of Table 3; the defaults are its base row."""
 
+    # The paper's model, or one of those that it was compared with.
     architecture: Literal["transformer", "recurrent", "convs2s", "bytenet"] = "transformer"
     N: int = 6  # layers of the encoder, and of the decoder unless N_decoder says otherwise
     N_decoder: int | None = None  # layers of the decoder; None: as many as of the encoder

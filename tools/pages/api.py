@@ -94,7 +94,7 @@ def signature(thing: Any) -> str:
 
 
 def fields(thing: type) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, the type and the meaning of each field, which its comment tells."""
+    """Yield the name, type and meaning of each field; the comment behind or above tells it."""
     lines = textwrap.dedent(inspect.getsource(thing)).splitlines()
     (body,) = ast.parse("\n".join(lines)).body
     assert isinstance(body, ast.ClassDef)
@@ -104,7 +104,8 @@ def fields(thing: type) -> Iterator[tuple[str, str, str]]:
             continue
         if node.target.id in public:
             behind = lines[(node.end_lineno or 1) - 1][node.end_col_offset or 0 :]
-            _, _, comment = behind.partition("#")
+            above = lines[node.lineno - 2].strip()
+            _, _, comment = (behind if "#" in behind else above).partition("#")
             kind = ast.unparse(node.annotation).strip("'\"")
             yield f"`{node.target.id}`", f"`{kind}`", _cell(comment)
 
