@@ -22,9 +22,9 @@ LINE = "border-top:1px solid rgba(128,128,128,0.35)"
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of texts; numbers stand in the last column."""
-    names = "".join(
-        f'<th style="text-align:left;padding:4px 12px 4px 0">{_text(one)}</th>' for one in head
-    )
+    *left, last = (f"{_text(one)}</th>" for one in head)
+    names = "".join(f'<th style="text-align:start;padding:4px 12px 4px 0">{one}' for one in left)
+    names += f'<th style="text-align:right;padding:4px 0">{last}'
     lines = []
     for row in rows:
         *texts, number = row
