@@ -117,12 +117,12 @@ def settings() -> str:
         kind = getattr(config, name)
         usual = {f"`{one.name}`": one.default for one in dataclasses.fields(kind)}
         rows = [
-            (field, f"`{_default(usual[field])}`", _choices(hint), about)
+            (field, f"`{_default(usual[field])}`", about, _choices(hint))
             for field, hint, about in fields(kind)
         ]
         about = (kind.__doc__ or "").splitlines()[0]
         parts += [f"## {name}", f"{markdown(about)} {where}"]
-        parts.append(_table(("setting", "default", "values", "meaning"), rows))
+        parts.append(_table(("setting", "default", "meaning", "values"), rows))
     return "\n\n".join(parts)
 
 
