@@ -275,6 +275,8 @@ def parse(words: list[str]) -> None:
         words = [word for word in words if word != "--debug"]
         if words and words[0] in ("--version", "--help"):
             return
+        if not words and command.invoke_without_command:
+            return
         assert words, f"{name}: a command is missing"
         name, *words = words
         assert name in command.commands, f"there is no command {name}"
