@@ -52,6 +52,7 @@ QUICK = {
 # What other programs do is theirs; these are run as they stand.
 PROGRAMS = (
     *("cat", "echo", "printf", "head", "tail", "wc", "sort", "paste", "cut", "diff", "ls", "cp"),
+    *("awk", "sed", "grep", "tr", "shuf", "seq", "tee", "mv", "rm", "zcat"),
     *("gzip", "xz", "chmod", "mkdir", "python3", "curl"),
 )
 INSTALLING = ("git", "cd", "source", ".", "python3 -m venv", "python -m venv")  # of a new reader
