@@ -3,9 +3,9 @@
 # docs/install.md says how to build it, for a GPU too.
 
 FROM python:3.11-slim-bookworm AS build
-# Where torch comes from: by default its builds for processors; for a GPU the index that fits its
-# driver, or an empty one for the usual index.
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# Where torch comes from: by default the usual index, whose build is for GPUs and processors; name
+# torch's own index of builds for processors to have an image of a fraction of the size.
+ARG TORCH_INDEX=
 ARG EXTRAS=web,fast,split,zst
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]

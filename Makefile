@@ -6,13 +6,14 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu faults dist lock audit lint types unit browser format clean
+.PHONY: help demo test test-gpu faults docs docs-serve dist lock audit lint types unit browser format clean
 
 help:
 	@echo "make demo      install into $(VENV), train on the corpus that comes along, translate, show"
 	@echo "make test      install into $(VENV), lint, type-check, test; installs Chromium if root on Debian"
 	@echo "make test-gpu  test what needs a GPU, with what is installed"
 	@echo "make faults    inject faults by the hundred and count; KIND=kills for one kind, COUNT=50 for fewer"
+	@echo "make docs      build the site into site/; make docs-serve shows it while you write"
 	@echo "make dist      build and check the wheel and the source distribution, in dist/"
 	@echo "make format    format the code, and lead the links of docs/paper.md to their lines"
 	@echo "make lock      write requirements.lock, from which CI installs; make audit asks for its weaknesses"
@@ -111,10 +112,19 @@ dist: $(VENV)/dev
 	@$(BIN)/twine check --strict dist/*
 	@$(BIN)/check-wheel-contents dist/*.whl
 
+# The site asks nothing of other hosts, neither here nor in a reader's browser.
+docs docs-serve: export NO_MKDOCS_2_WARNING := 1
+docs: $(VENV)/dev
+	@$(BIN)/mkdocs build --quiet --strict
+	@echo "== open site/index.html (its search needs a server: make docs-serve)"
+
+docs-serve: $(VENV)/dev
+	@$(BIN)/mkdocs serve --quiet
+
 format: $(VENV)/dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@$(BIN)/python tests/test_docs_links.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-audit .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* runs dist
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-audit .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* runs dist site

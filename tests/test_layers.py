@@ -23,6 +23,7 @@ ORDER = [
     "pocket",
     "sentences",
     "alignment",
+    "showing",
     "translation",
     "subwords",
     "parts",

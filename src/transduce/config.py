@@ -90,14 +90,15 @@ class Settings:
 class ModelConfig(Settings):
     """The architecture columns of Table 3; the defaults are its base row."""
 
+    # The paper's model, or one of those that it was compared with.
     architecture: Literal["transformer", "recurrent", "convs2s", "bytenet"] = "transformer"
     N: int = 6  # layers of the encoder, and of the decoder unless N_decoder says otherwise
-    N_decoder: int | None = None
-    d_model: int = 512
+    N_decoder: int | None = None  # layers of the decoder; None: as many as of the encoder
+    d_model: int = 512  # width of every layer's output (3.1)
     d_ff: int = 2048  # inside the feed-forward layers; cells of an LSTM, channels of a convolution
-    h: int = 8
+    h: int = 8  # attention heads (3.2.2)
     d_k: int = 64  # not d_model // h: rows (B) vary it alone
-    d_v: int = 64
+    d_v: int = 64  # width of a head's values
     P_drop: float = 0.1  # on every sub-layer's output and on the embedding sums (5.4)
     attention_dropout: float = 0.0  # on attention weights; not in the paper
     relu_dropout: float = 0.0  # inside the feed-forward layers; not in the paper
@@ -112,7 +113,7 @@ class ModelConfig(Settings):
     tie: Literal["all", "decoder", "none"] = "all"  # which of the three matrices are one (3.4)
     max_len: int = 256  # subwords of a sentence; more are dropped in training, cut in translation
     source_vocabulary: int = 37_000  # set from the subwords when a model is trained
-    target_vocabulary: int = 37_000
+    target_vocabulary: int = 37_000  # likewise
 
     def check(self) -> None:
         """Refuse what cannot be built."""
@@ -177,9 +178,9 @@ class TrainConfig(Settings):
     """How to train (paper 5); the defaults are those of the base model."""
 
     # How long: whichever of these comes first ends the run.
-    steps: int | None = None
-    epochs: int | None = None
-    seconds: float | None = None
+    steps: int | None = None  # updates to make
+    epochs: int | None = None  # passes over the data to make
+    seconds: float | None = None  # to train for
     timed: Literal["all", "steps"] = "all"  # what they count; steps: not validating, not saving
     # What is learned from.
     vocabulary: int | None = None  # None: from the size of the corpus
@@ -189,25 +190,25 @@ class TrainConfig(Settings):
     accumulate: int | None = 1  # pieces that a process computes it in; None: as few as fit
     max_skew: float = 4.0  # drop pairs where one side is this many times longer, and 10 more
     # How.
-    eps_ls: float = 0.1
-    beta1: float = 0.9
-    beta2: float = 0.98
-    epsilon: float = 1e-9
-    warmup: int = 4000
+    eps_ls: float = 0.1  # label smoothing (5.4)
+    beta1: float = 0.9  # of Adam (5.3)
+    beta2: float = 0.98  # of Adam (5.3)
+    epsilon: float = 1e-9  # of Adam (5.3)
+    warmup: int = 4000  # updates in which the rate rises (Eq. 3)
     lr_scale: float = 1.0  # a factor on Eq. 3; 1 in the paper
     cooldown: float = 0.0  # the last part of the run in which the rate falls to 0; not in the paper
     clip: float = 0.0  # the largest norm of the gradient; 0: none, as in the paper
     # What is kept and said.
-    save_every: int = 1000
-    keep: int = 5
+    save_every: int = 1000  # updates between checkpoints
+    keep: int = 5  # checkpoints that are kept, the newest
     average: int = 5  # checkpoints in the mean that translates (6.1)
-    select: Literal["average", "best"] = "average"
-    validate_every: int = 1000
+    select: Literal["average", "best"] = "average"  # which weights translate
+    validate_every: int = 1000  # updates between validations
     validate_bleu: int = 200  # sentences of the validation set to translate for BLEU
     patience: int = 0  # validations without a better loss before stopping; 0: never
-    log_every: int = 50
+    log_every: int = 50  # updates between lines of the log
     # On what.
-    seed: int = 1
+    seed: int = 1  # of everything random
     threads: int | None = None  # of a machine; None: all cores; another number gives other bits
     precision: Literal["auto", "bf16", "float32"] = "auto"  # auto: bf16 on GPUs that have it
     kernels: bool = True  # our own on a GPU; false: torch's, to compare with
@@ -242,15 +243,15 @@ class TrainConfig(Settings):
 class SearchConfig(Settings):
     """How to translate (paper 6.1)."""
 
-    beam: int = 4
-    alpha: float = 0.6
+    beam: int = 4  # hypotheses that are followed at each step (6.1)
+    alpha: float = 0.6  # of the length penalty (6.1)
     penalty: Literal["paper", "power"] = "paper"  # power: |Y|^alpha, for imported models
     extra: int = 50  # the output may be this much longer than the input
-    nbest: int = 1
+    nbest: int = 1  # translations of a text to return
     sample: bool = False  # draw from the model instead of searching
-    temperature: float = 1.0
+    temperature: float = 1.0  # of what is drawn: below 1 surer, above 1 bolder
     top_k: int = 0  # 0: all words
-    top_p: float = 1.0
+    top_p: float = 1.0  # draw from the likeliest words that together reach this; 1: all
     draw: int = 1  # the seed of what is sampled
 
     def check(self) -> None:

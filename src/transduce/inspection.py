@@ -24,6 +24,7 @@ from transduce.errors import BadInput
 from transduce.folder import SUBWORDS, RunConfig
 from transduce.hypotheses import Ints, Job
 from transduce.model import Transformer
+from transduce.showing import heatmap
 from transduce.subwords import EOS, UNK, Codec, Coder
 from transduce.translator import one_line
 
@@ -58,6 +59,18 @@ class Inspection:
     def attention(self, kind: Kind) -> Floats:
         """Return the weights of one kind of attention. (N, H, queries, keys)."""
         return {"encoder": self.encoder, "decoder": self.decoder, "cross": self.cross}[kind]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what the last layer attends to in the source.
+
+        `transduce.look.attention_map` shows any other layer, head and kind.
+        """
+        heads = self.cross.shape[1]
+        about = (
+            f"{self.model}: {' → '.join(self.sentences)}; each row: what the last layer, mean of "
+            f"all {heads} heads, looks at in the source to write a piece"
+        )
+        return heatmap(self.cross[-1].mean(0), self.target, self.source, about)
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it; weights as 16 bits each, 65,535 for 1, in base64."""

@@ -1,9 +1,10 @@
 """What comes of a text: its translations, best first."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from transduce.alignment import Links
+from transduce.showing import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +86,32 @@ class Translation:
         if self.parts > 1:
             value["parts"] = self.parts
         return value
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the text, and all its translations with their scores."""
+        return Translations([self])._repr_html_()
+
+
+class Translations(list[Translation]):
+    """The translations of several texts: a list, which a notebook shows as a table."""
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> Translation: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Translations": ...
+
+    def __getitem__(self, place: SupportsIndex | slice) -> "Translation | Translations":
+        """Return one of them, or some, which are shown as all are."""
+        if isinstance(place, slice):
+            return Translations(super().__getitem__(place))
+        return super().__getitem__(place)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: each text once, its translations beside it."""
+        rows = [
+            (one.source if rank == 0 else "", candidate.text, f"{candidate.score:.2f}")
+            for one in self
+            for rank, candidate in enumerate(one.candidates)
+        ]
+        return table(("text", "translation", "score"), rows)

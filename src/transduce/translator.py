@@ -17,7 +17,7 @@ from transduce.hypotheses import Engine, Hypothesis, Ints, Job
 from transduce.parts import Part, cut, gaps, source_words
 from transduce.sentences import sentences
 from transduce.subwords import EOS, Codec, Coder
-from transduce.translation import Candidate, Segment, Translation
+from transduce.translation import Candidate, Segment, Translation, Translations
 
 T = TypeVar("T")
 
@@ -101,12 +101,13 @@ class Translator:
         split: bool = False,
         align: bool = False,
         **settings: Any,
-    ) -> list[Translation]:
+    ) -> Translations:
         """Translate many texts; `settings` are those of SearchConfig: beam, alpha, nbest and so on.
 
         With `prefixes`, the translation of each text begins with its prefix. With `split`, texts
         are paragraphs: their sentences are translated one by one. With `align`, candidates tell
-        which of their words translate which.
+        which of their words translate which. What is returned is a list; a notebook shows it as a
+        table.
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise BadInput(f"expected a list of texts, found {texts!r:.60}")
@@ -114,7 +115,7 @@ class Translator:
             raise BadInput(
                 f"{len(prefixes):,} prefixes for {len(texts):,} texts: expected one each"
             )
-        return list(
+        return Translations(
             self.stream(texts, prefixes=prefixes, batch=batch, split=split, align=align, **settings)
         )
 

@@ -13,17 +13,26 @@ if TYPE_CHECKING:
     from transduce.look.attention import draw as draw_attention
     from transduce.look.curves import draw_runs as draw_curves
     from transduce.look.heads import find as find_heads
+    from transduce.look.maps import attention_map
     from transduce.look.style import save
     from transduce.look.tradeoff import draw as draw_tradeoff
 
 PLACES = {
+    "attention_map": ("maps", "attention_map"),
     "draw_attention": ("attention", "draw"),
     "draw_curves": ("curves", "draw_runs"),
     "draw_tradeoff": ("tradeoff", "draw"),
     "find_heads": ("heads", "find"),
     "save": ("style", "save"),
 }
-__all__ = ["draw_attention", "draw_curves", "draw_tradeoff", "find_heads", "save"]
+__all__ = [
+    "attention_map",
+    "draw_attention",
+    "draw_curves",
+    "draw_tradeoff",
+    "find_heads",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,1 @@
+"""The site: what its pages are made of, beside the texts of docs/."""
