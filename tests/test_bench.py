@@ -312,8 +312,9 @@ def test_steps_that_are_made_while_a_checkpoint_is_written_are_not_its_cost(
     asked: list[str],
 ) -> None:
     found = save(Writer(asked), 4)
-    assert asked[-9:] == ["clock", "save", *["prepare 1", "step", "wait for cpu"] * 2, "clock"]
-    assert found == Saving(checkpoint=8 - 2 * 1.5, step=1.5)
+    chunk = ["prepare 4", "clock", *["step"] * 4, "wait for cpu", "clock"]
+    assert asked[-19:] == ["clock", "save", "clock", *chunk * 2]
+    assert found == Saving(checkpoint=2 + 2 * 6 - 8 * 1.5, step=1.5)
 
 
 def test_without_a_peer_there_is_no_ratio(measurement: Measurement) -> None:

@@ -29,6 +29,7 @@ from conftest import (
 
 from models import SMALL
 from transduce.checkpoint import average, load_tensors, weights_of
+from transduce.cli import interrupt
 from transduce.cli.train import parse_time
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadInput
@@ -217,7 +218,7 @@ def test_training_into_a_folder_of_something_else_is_refused(
         (["--steps", "0"], "steps = 0: expected more than 0"),
         (["--time", "soon"], "--time soon: expected a length of time such as"),
         (["--time", "0s"], "--time 0s: expected a length of time such as"),
-        (["--device", "tpu"], "device = 'tpu': expected auto, cpu or cuda"),
+        (["--device", "tpu"], "device = 'tpu': expected auto, cpu, cuda, mps, or cuda:1"),
         (["--languages", "german"], "languages 'german': expected two codes"),
         (["--valid", "a", "b", "--valid-tsv", "c"], "--valid and --valid-tsv name two"),
     ],
@@ -245,7 +246,7 @@ def test_a_setting_that_does_not_fit_is_refused(
         (["--batch", "0"], "batch = 0: expected at least 1"),
         (["--sample", "--temperature", "0"], "temperature = 0.0: expected more than 0"),
         (["--sample", "--top-p", "1.5"], "top_p = 1.5: expected"),
-        (["--device", "tpu"], "device = 'tpu': expected auto, cpu or cuda"),
+        (["--device", "tpu"], "device = 'tpu': expected auto, cpu, cuda, mps, or cuda:1"),
         (["--prefix", "Hund " * 1000], "the prefix of text 1 has"),
         (["--given", "nothing.de"], "nothing.de does not exist"),
     ],
@@ -353,6 +354,48 @@ def test_the_traceback_is_shown_if_asked_wherever_the_option_stands(
         assert result.status == 1
         assert "Traceback (most recent call last)" in result.stderr
         assert result.stderr.splitlines()[-1].startswith(f"error: {tmp_path} is not a run folder")
+
+
+INTERRUPTS = "import os, signal; os.kill(os.getpid(), signal.SIGINT)\n"
+SWALLOWS = """
+import signal
+from transduce.cli import interrupt
+signal.signal(signal.SIGINT, interrupt)
+try:
+    import interrupting
+except BaseException:
+    print("gone on")
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-m", "transduce", "--help"],
+        ["-c", SWALLOWS],
+    ],
+    ids=["before the command", "in a library that takes it for a missing module"],
+)
+def test_ctrl_c_among_imports_ends_at_once_and_shows_no_traceback(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "interrupting.py").write_text(INTERRUPTS, encoding="utf-8")
+    if "-m" in arguments:  # what the command line imports first
+        (tmp_path / "typer.py").write_text(INTERRUPTS, encoding="utf-8")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    ended = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        env=environment() | {"PYTHONPATH": paths},
+        check=False,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_ctrl_c_in_work_is_an_exception() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGINT, None)
 
 
 # The machine says no.

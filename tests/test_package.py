@@ -26,7 +26,12 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 FOR_DEVELOPERS = {"dev", "docs", "fuzz"}
 # Libraries that are named otherwise where they are installed from, and those that a library needs
 # only for what we ask of it.
-DISTRIBUTIONS = {"CTranslate2": "ctranslate2", "prometheus_client": "prometheus-client"}
+DISTRIBUTIONS = {
+    "CTranslate2": "ctranslate2",
+    "PyYAML": "pyyaml",
+    "prometheus_client": "prometheus-client",
+}
+IMPORTED = {"prometheus-client": "prometheus_client", "pyyaml": "yaml"}
 NOT_NAMED = {"huggingface": {"protobuf"}, "web": {"httptools", "uvloop"}}
 
 
@@ -136,12 +141,14 @@ def calls_of_missing_extra() -> Iterator[tuple[Path, str, str]]:
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "MissingExtra":
-                told = [one.value for one in node.args if isinstance(one, ast.Constant)]
-                if len(told) >= 2 and len(node.args) == 3:
-                    library, extra = str(told[-2]), str(told[-1])
-                    yield path, library if len(told) == 3 else "", extra
-    for library, extra in LIBRARIES.values():
-        yield ROOT, library, extra
+                if len(node.args) < 3:
+                    continue
+                library, extra = node.args[1:]
+                assert isinstance(extra, ast.Constant), f"{path}:{node.lineno}"
+                named = str(library.value) if isinstance(library, ast.Constant) else ""
+                yield path, named, str(extra.value)
+    for one in LIBRARIES.values():
+        yield ROOT, *one
 
 
 def listed(extra: str) -> set[str]:
@@ -174,7 +181,9 @@ def test_every_extra_is_named_by_an_error_and_lists_nothing_more() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
     for extra in named - FOR_DEVELOPERS:
         for library in listed(extra) - NOT_NAMED.get(extra, set()):
-            imported = {"prometheus-client": "prometheus_client"}.get(library, library)
+            imported = {"prometheus-client": "prometheus_client", "pyyaml": "yaml"}.get(
+                library, library
+            )
             assert re.search(rf"\b{imported}\b", text), f"{extra} lists {library}"
 
 

@@ -6,8 +6,10 @@ Output for people goes to stderr, results to stdout. Exit status 0, 1 (a clear e
 
 import errno
 import os
+import signal
 import sys
 import time
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -85,6 +87,19 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Interrupt work by an exception; but end at once where modules are being imported.
+
+    Libraries take an exception there for a module that is missing, and go on without it.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
 @app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
@@ -94,6 +109,8 @@ def options(
     ] = False,
 ) -> None:
     """Read what stands before the command."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see __main__
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def main() -> None:

@@ -73,7 +73,7 @@ def convert(
         sys.stdout.write(conversion.text)
     else:
         with replacing(out) as beside:
-            beside.write_text(conversion.text, encoding="utf-8")
+            beside.write_text(conversion.text, encoding="utf-8", newline="\n")
     _report(conversion, out)
 
 
