@@ -8,6 +8,8 @@
     metrics.jsonl          one object a logged step
     samples.jsonl          how some validation sentences were translated at each validation
     checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
+    recipe.toml            the recipe that it was begun with, if one
+    evaluation.json, test.hyp   what came of the recipe's test text
     lexicon.json           of a parser: which tags a word can have
     corpus/                token files
     distilled/             the texts of a student: what its teacher translated
