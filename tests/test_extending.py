@@ -1,5 +1,6 @@
 """A trained model goes on to other text with its subwords, or with more of them."""
 
+import shutil
 import unicodedata
 from pathlib import Path
 
@@ -210,6 +211,23 @@ def test_it_goes_on_by_the_same_command_and_by_no_other(
     other = cli(*command, "--from", tiny_run, "--extend-vocabulary", "70").error
     assert "was begun with 60 more subwords, not with 70" in other
     assert "was begun with 60 more subwords" in cli(*command, "--from", tiny_run).error
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_it_goes_on_though_its_corpus_was_deleted(
+    longer: Path, law_files: Files, tiny_run: Path, tmp_path: Path, cli: CommandLine, named: bool
+) -> None:
+    run = shutil.copytree(longer, tmp_path / "run")
+    shutil.rmtree(run / "corpus")
+    own: list[str | Path] = ["--out", run, "--preset", "tiny", "--device", "cpu"]
+    command = ["train", *law_files, *own, *options(TRAINING)]
+    start: list[str | Path] = ["--from", tiny_run, "--extend-vocabulary", "60"] if named else []
+    gone_on = cli(*command, *start)
+    assert gone_on.status == 0, gone_on.stderr
+    assert (
+        open_corpus(run / "corpus").manifest.files == open_corpus(longer / "corpus").manifest.files
+    )
+    assert cli(*command, "--from", tiny_run, "--extend-vocabulary", "60").status == 0
 
 
 def test_only_subwords_that_were_learned_here_by_bpe_can_be_extended(

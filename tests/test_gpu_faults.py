@@ -14,6 +14,7 @@ from transduce.engine import Engine
 from transduce.errors import Diverged
 from transduce.folder import RunConfig, checkpoints
 from transduce.progress import Silent
+from transduce.saving import Saver
 from transduce.trainer import Trainer
 from transduce.training import train
 
@@ -114,3 +115,29 @@ def test_weights_that_are_no_numbers_end_the_run_and_are_not_saved(
             assert all(t.isfinite().all() for t in tensors.values() if t.is_floating_point())
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert not any("skipped" in json.loads(line) for line in lines)
+
+
+def test_what_is_saved_aside_is_what_it_was_though_the_gpu_is_late() -> None:
+    weight = torch.ones(1_000_000, device="cuda")
+    written: list[float] = []
+    with Saver(aside=True) as saver:
+        for number in range(4):
+            torch.cuda._sleep(50_000_000)  # so that the copy is asked for long before it is made
+            kept = saver.kept({"weight": weight})["weight"]
+            weight.fill_(number + 2.0)
+            saver.do(lambda kept=kept: written.append(float(kept.mean())))  # type: ignore[misc]
+    assert written == [1, 2, 3, 4]
+
+
+def test_a_pass_is_recorded_while_a_thread_waits_for_the_copy_of_a_checkpoint(
+    trainer: Trainer,
+) -> None:
+    other = torch.cuda.Stream()  # or the recording would wait for what is slow on its own stream
+    with trainer.saver as saver:
+        with torch.cuda.stream(other):
+            torch.cuda._sleep(4_000_000_000)
+            saver.do(lambda: None)
+        trainer.update()
+        assert saver.busy
+    assert trainer.engine.graphed
+    assert trainer.engine.graphs is not None

@@ -1,5 +1,6 @@
 """Training is the paper's, and goes on exactly where it was stopped."""
 
+import dataclasses
 import json
 import math
 import shutil
@@ -17,7 +18,7 @@ from transduce.corpus import open_corpus
 from transduce.engine import Objective
 from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
 from transduce.feed import Update
-from transduce.files import write_sealed
+from transduce.files import read_json, write_sealed
 from transduce.folder import RunConfig, checkpoints
 from transduce.log import Log
 from transduce.machine import Interruption
@@ -307,6 +308,30 @@ def test_a_refused_command_leaves_the_settings_of_a_run_alone(
     with pytest.raises(BadRun, match="prepared from other text"):
         train(other, other, out=whole, settings=SETTINGS | {"steps": "99"}, device="cpu")
     assert (whole / "config.json").read_bytes() == before
+
+
+def test_a_run_that_lost_its_subwords_is_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = run(files, tmp_path / "run")
+    config = RunConfig.load(out)
+    owns = {name: known for name, known in config.owns.items() if name != "subwords.json"}
+    dataclasses.replace(config, owns=owns).save(out)  # as an older version wrote it
+    (out / "subwords.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"subwords\.json"):
+        run(files, out, steps="30")
+
+
+def test_the_corpus_of_a_run_of_an_older_version_is_left_alone(
+    files: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    config = RunConfig.load(tmp_path / "run")
+    dataclasses.replace(config, identity="of other fields").save(tmp_path / "run")
+    for path in (tmp_path / "run" / "checkpoints").glob("*/state.json"):
+        state = read_json(path)
+        del state["sha256"]
+        write_sealed(path, state | {"run": "of other fields"})
+    run(files, tmp_path / "run")
+    assert (tmp_path / "run" / "corpus" / "manifest.json").exists()
 
 
 def test_a_corpus_that_was_deleted_is_made_anew_from_the_same_text_alone(

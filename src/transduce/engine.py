@@ -242,9 +242,11 @@ class Graphs:  # pragma: no cover  (no CPU has any: tests/test_gpu.py)
         torch.cuda.current_stream().wait_stream(aside)
         model.zero_grad()
         self.writing, self.adding = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.writing):
+        # Only this thread may not disturb it: another may be waiting for a checkpoint's copy.
+        mode = "thread_local"
+        with torch.cuda.graph(self.writing, capture_error_mode=mode):
             run(batch)
-        with torch.cuda.graph(self.adding, pool=self.writing.pool()):
+        with torch.cuda.graph(self.adding, pool=self.writing.pool(), capture_error_mode=mode):
             run(batch)
         torch.cuda.set_rng_state(random)
         sums.copy_(before)

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from transduce.corpus import MANIFEST, open_corpus
 from transduce.errors import BadSetting
+from transduce.folder import RunConfig
 from transduce.plan import Start
 from transduce.progress import Progress
 from transduce.subwords import Codec, Coder, Subwords, made_of
@@ -39,11 +39,9 @@ def grown(
     return {name: _longer(one, parts.get(name, [])) for name, one in tensors.items()}
 
 
-def added(corpus: Path, run: Path, start: Start | None) -> int:
+def added(config: RunConfig, run: Path, start: Start | None) -> int:
     """Return how many subwords a run that goes on was to add; refuse another number."""
-    if not (corpus / MANIFEST).exists():  # it was deleted, to be made anew
-        return start.more if start else 0
-    more: int = open_corpus(corpus).manifest.settings.get("more", 0)
+    more = config.origin.more if config.origin else 0
     if start and start.more != more:
         began = f"{more:,} more subwords" if more else "the subwords as they were"
         raise BadSetting(

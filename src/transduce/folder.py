@@ -59,6 +59,7 @@ class Origin:
     subwords: str  # the hash of those that it has from there
     weights: str = ""  # in words, those that it has from there; none: the subwords alone
     sha256: str = ""  # of these weights
+    more: int = 0  # subwords that were added to those
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,7 +178,10 @@ def _require_texts(value: dict[str, Any]) -> None:
             texts |= {"the source's language": source, "the target's": target, **versions}
         case _:
             raise TypeError("expected two languages, and the versions of libraries by their names")
-    for name, text in (texts | (value.get("origin") or {})).items():
+    origin = dict(value.get("origin") or {})
+    if type(more := origin.pop("more", 0)) is not int or more < 0:
+        raise TypeError(f"more = {more!r:.60}: expected a number of subwords")
+    for name, text in (texts | origin).items():
         if not isinstance(text, str):
             raise TypeError(f"{name} = {text!r:.60}: expected text")
 

@@ -74,7 +74,8 @@ class Start:
         if not self.weights:
             return Origin(run=home, subwords=self.codec.sha256)
         path, words = weights_file(self.run, self.config)
-        return Origin(run=home, subwords=self.codec.sha256, weights=words, sha256=sha256(path))
+        own = {"subwords": self.codec.sha256, "weights": words, "sha256": sha256(path)}
+        return Origin(run=home, **own, more=self.more)
 
     def check(self) -> None:
         """Refuse a run without weights or subwords, or with some to which none can be added."""

@@ -109,7 +109,7 @@ def prepare(
             codec, counts, counts_valid = _build(
                 *(text, given, beside),
                 codec=codec,
-                more=more,
+                more=0 if base else more,
                 train=train,
                 max_len=max_len,
                 progress=progress,

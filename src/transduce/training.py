@@ -170,7 +170,7 @@ def begin_or_go_on(
         config = continued(run, wanted.preset, wanted.settings, on, told, basis, wanted.task)
         prune(run, config.train.keep)  # which a kill may have kept from being done
         codec = Codec.load(config.own(run, SUBWORDS)) if config.origin else wanted.codec
-        more = added(wanted.kept, run, basis)
+        more = added(config, run, basis)
         known = config.languages if config.origin and config.origin.weights else None
     else:
         model, recipe = settled(find_preset(wanted.preset or "base"), wanted.settings, basis)
@@ -178,7 +178,7 @@ def begin_or_go_on(
         codec = basis.codec if basis else wanted.codec
         more = basis.more if basis else 0
         known = basis.config.languages if basis and basis.weights else None
-    given = texts()
+    given, fresh = texts(), not wanted.kept.exists()
     tokens = prepare(
         given.source,
         given.target,
@@ -190,14 +190,14 @@ def begin_or_go_on(
         codec=codec,
         more=more,
         base=config.origin.subwords if config.origin else None,
-        anew=not wanted.kept.exists() or (not goes_on and wanted.corpus is None),
+        anew=fresh or (not goes_on and wanted.corpus is None),
         progress=told,
     )
-    if goes_on:
-        _require_same(config, tokens, wanted)
-    else:
+    if not goes_on:
         config = _begun(wanted, tokens, on, told)
-    config.own(run, SUBWORDS)
+    elif fresh:
+        _require_same(config, tokens, wanted)
+    config.own(run, SUBWORDS).stat()  # the folder may have been removed meanwhile
     config.save(run)  # last, for it makes the folder a run
     return config
 

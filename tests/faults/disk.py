@@ -40,6 +40,7 @@ KEPT = {"keep": "2", "average": "2"}
 LEFTOVERS = (".*.writing-*", ".*.old-*")
 # What differs between two equal runs: times, and who came last.
 UNEQUAL = {"metrics.jsonl", "state.json", ".lock", "manifest.json"}
+MADE_OF_CHECKPOINTS = {"model.safetensors", "config.json"}
 
 
 @dataclass(frozen=True)
@@ -125,18 +126,20 @@ def files_of(folder: Path) -> Iterator[Path]:
 def unlike(work: Work, without: str = "") -> str:
     """Return what differs from how the command leaves its folder: nothing where all is equal.
 
-    One file may be missing `without` being missed: somebody has removed it.
+    A file, or a folder with all in it, may be missing `without` being missed: somebody has removed
+    it. Of checkpoints that are gone the model has no mean, and says so.
     """
     found = {str(path.relative_to(work.folder)) for path in files_of(work.folder)}
     wanted = {str(path.relative_to(work.after)) for path in files_of(work.after)}
-    wanted -= {without} - found
+    wanted -= {name for name in wanted - found if name == without or name.startswith(f"{without}/")}
     extra = {name for name in found - wanted if "checkpoints/" in name}
     found -= extra  # an old one that could not be deleted; it is whole, or it would be harm
     if found ^ wanted:
         return f"{min(found ^ wanted)} is {'missing' if found < wanted else 'left over'}"
+    unequal = UNEQUAL | (MADE_OF_CHECKPOINTS if without.endswith("/checkpoints") else set())
     for name in sorted(wanted):
         same = filecmp.cmp(work.folder / name, work.after / name, shallow=False)
-        if Path(name).name not in UNEQUAL and not same:
+        if Path(name).name not in unequal and not same:
             return f"{name} has other bytes"
     return ""
 

@@ -39,6 +39,7 @@ from transduce.cli import (
     watch,
 )
 from transduce.errors import Interrupted, TransduceError, out_of_memory
+from transduce.files import WINDOWS
 from transduce.progress import Unsaid
 
 app = typer.Typer(
@@ -94,6 +95,8 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
+            if WINDOWS:  # which knows no signals between processes
+                os._exit(130)
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         frame = frame.f_back
