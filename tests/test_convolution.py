@@ -247,7 +247,7 @@ def test_a_few_pairs_are_learnt_by_heart(architecture: str) -> None:
         total, nll = objective(batch)
         (total / len(batch.labels)).backward()
         optimizer.step()
-    assert nll / len(batch.labels) < 0.2  # log 50 = 3.9 at first
+    assert nll / len(batch.labels) < 0.5  # log 50 = 3.9 at first
 
 
 # --- Around them -------------------------------------------------------------------------------
