@@ -17,6 +17,8 @@ WITH_A_SERVICE = "<!-- with a service -->"
 ELSEWHERE = "run elsewhere, on another day"
 PARSED = "<!-- commands of this page are parsed, not run -->"
 RUN = ("console", "python")
+# Commands to which the word is a name, of a package or of an image.
+NAMES_IT = [["pip", "install"], ["pip", "uninstall"], ["docker", "build"]]
 SHOWN = ("", "text", "toml", "yaml", "json")  # for the eye; toml is read
 
 
@@ -46,7 +48,7 @@ class Block:
         lines = self.commands() if self.language == "console" else self._lines()
         for line in lines:
             for stage in stages(line):
-                if "transduce" in stage.words:
+                if "transduce" in stage.words and stage.words[:2] not in NAMES_IT:
                     yield stage.words[stage.words.index("transduce") + 1 :]
 
     def _lines(self) -> list[str]:

@@ -274,7 +274,7 @@ def parse(words: list[str]) -> None:
     command, name = commands.tree(), "transduce"
     while getattr(command, "commands", None):
         words = [word for word in words if word != "--debug"]
-        if words and words[0] in ("--version", "--help"):
+        if words and words[0] in ("--version", "--help", "--install-completion"):
             return
         if not words and command.invoke_without_command:
             return
