@@ -52,7 +52,7 @@ lock:
 	@$(PYTHON) -m venv $(VENV)-lock
 	@$(VENV)-lock/bin/pip install -qq --constraint constraints.txt ".[dev]" hatchling editables uv
 	@$(VENV)-lock/bin/pip freeze --all | grep -v '^pip==\|^torch==\|^transduce\|^uv==' | $(VENV)-lock/bin/uv pip compile \
-		--quiet --no-deps --no-header --no-annotate --generate-hashes --python-version 3.11 \
+		--quiet --no-deps --no-header --no-annotate --generate-hashes --python-version 3.11.5 \
 		--python-platform x86_64-manylinux_2_28 --output-file requirements.lock -
 	@rm -rf $(VENV)-lock
 
