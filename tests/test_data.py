@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import faulty_server as faults
 import pytest
+import zstandard
 from conftest import COMMAND, CommandLine, environment, snapshot
 from faulty_server import Faulty
 from shelf import (
@@ -186,7 +188,7 @@ def test_what_no_hash_could_check_and_is_wrong_is_downloaded_anew(
     whole = shelf.files["iwslt14-de-en.tgz"]
     shelf.serve("iwslt14-de-en.tgz", b"<html>come back later</html>")
     with pytest.raises(
-        BadData, match=r"cannot be unpacked .*; no hash of it is known, so the same"
+        BadData, match=r"its gz data cannot be read .*; no hash of it is known, so the same"
     ):
         quick("iwslt14-de-en", tmp_path / "got")
     shelf.serve("iwslt14-de-en.tgz", whole)
@@ -233,6 +235,23 @@ def test_a_text_may_be_given_in_another_form(shelf: Faulty, tmp_path: Path) -> N
     assert got.train
     assert not shelf.asked
     assert len(pairs_in(got.folder, "train", got.languages)) == SENTENCES
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_damaged_text_that_was_given_is_told_without_a_traceback(
+    shelf: Faulty, cli: CommandLine, tmp_path: Path, damage: str
+) -> None:
+    """Both sides alike, so that they still have as many lines as each other."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for language in ("en", "de"):
+        text = gzip.decompress(shelf.files[f"train.{language}.gz"])
+        whole = zstandard.ZstdCompressor(write_checksum=True).compress(text)
+        bad = whole[:-9] if damage == "cut" else whole[:-9] + bytes(9)
+        (mine / f"train.{language}.zst").write_bytes(bad)
+    done = cli("data", "get", "multi30k-en-de", "--out", tmp_path / "got", "--from", mine)
+    assert done.status == 1
+    assert re.search(r"train\.en\.zst is (cut short|damaged): its zst data", done.error)
 
 
 def test_an_interrupted_download_keeps_its_part_and_goes_on(
