@@ -31,6 +31,7 @@ from shelf import (
     written,
 )
 
+from transduce import pocket
 from transduce.data import catalogue
 from transduce.errors import BadData, BadInput, BadRun, MissingExtra
 from transduce.machine import locked
@@ -116,6 +117,9 @@ def test_the_corpus_that_comes_along_needs_no_network(run_cli: CommandLine, tmp_
     assert done.status == 0, done.stderr
     counts = [len(pairs_in(tmp_path / "pocket", one, ("en", "de"))) for one in catalogue.PARTS]
     assert counts == [20_000, 500, 500]
+    again = pocket.write(tmp_path / "again", 20_000, 500)  # as `transduce demo` does
+    for path in [path for files in again.values() for path in files]:
+        assert (tmp_path / "pocket" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_a_real_process_gets_what_has_no_hash_and_says_it(
@@ -335,10 +339,15 @@ def test_what_fails_while_it_is_written_leaves_nothing_half(shelf: Faulty, tmp_p
     assert names == {"archives", ".getting"}
 
 
-def test_pairs_are_cleaned_as_moses_does(shelf: Faulty, cli: CommandLine, tmp_path: Path) -> None:
-    """Words are counted as its tokeniser cuts them: "don't" is two, "nicht." is two."""
-    english = ["one two three", "a b don't", "w " * 176, "equal"]
-    german = ["eins zwei drei", "x.", "w " * 176, "gleich"]
+def test_a_train_of_which_nothing_is_left_leaves_no_files(shelf: Faulty, tmp_path: Path) -> None:
+    shelf.serve("iwslt14-de-en.tgz", iwslt14(["w " * 176], ["w " * 176]))
+    with pytest.raises(BadData, match="has no pair for train that can be used"):
+        quick("iwslt14-de-en", tmp_path / "got")
+    assert not [path.name for path in (tmp_path / "got").iterdir() if path.stem in catalogue.PARTS]
+
+
+def iwslt14(english: list[str], german: list[str]) -> bytes:
+    """IWSLT14's archive, with another text to train on."""
     members = {
         place.member: written(source, place, language).encode()
         for part, sources in catalogue.named("iwslt14-de-en").parts.items()
@@ -348,7 +357,14 @@ def test_pairs_are_cleaned_as_moses_does(shelf: Faulty, cli: CommandLine, tmp_pa
         "de-en/train.tags.de-en.en": "\n".join(english).encode(),
         "de-en/train.tags.de-en.de": "\n".join(german).encode(),
     }
-    shelf.serve("iwslt14-de-en.tgz", packed_as("iwslt14-de-en.tgz", members))
+    return packed_as("iwslt14-de-en.tgz", members)
+
+
+def test_pairs_are_cleaned_as_moses_does(shelf: Faulty, cli: CommandLine, tmp_path: Path) -> None:
+    """Words are counted as its tokeniser cuts them: "don't" is two, "nicht." is two."""
+    english = ["one two three", "a b don't", "w " * 176, "equal"]
+    german = ["eins zwei drei", "x.", "w " * 176, "gleich"]
+    shelf.serve("iwslt14-de-en.tgz", iwslt14(english, german))
     done = cli("data", "get", "iwslt14-de-en", "--out", tmp_path / "got")
     assert "1 with 1.5 times as many words on one side, 1 of more than 175 words" in done.stderr
     assert lines(tmp_path / "got" / "train.en") == ["one two three", "equal"]

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from typing import Any
 from transduce import pocket
 from transduce.data import catalogue, elsewhere
 from transduce.data.catalogue import PARTS, POCKET, Archive, DataSet
-from transduce.data.downloading import Patience, digest, fetch, volume, wrong
-from transduce.data.writing import moses, write, write_made
+from transduce.data.downloading import Patience, fetch, volume, wrong
+from transduce.data.writing import moses, write
 from transduce.errors import BadData, BadInput, BadRun, did_you_mean
 from transduce.files import read_sealed, remove_leftovers, sha256, write_sealed
 from transduce.machine import locked, terminated_as_interrupted
+from transduce.pocket import Part
 from transduce.progress import Progress
 
 FORMAT = 1
@@ -297,26 +298,27 @@ def _without_unchecked(error: BadData, archives: Mapping[str, Archive], out: Pat
     return BadData(f"{error}; no hash of it is known, so the same command downloads it anew")
 
 
-def _to_write(data: DataSet, parts: Iterable[str]) -> list[str]:
+def _to_write(data: DataSet, parts: Iterable[Part]) -> list[Part]:
     """Return the parts to write; one that is held out from train is written with it."""
     held = data.clean is not None and "valid" not in data.parts
-    wanted = ("train" if part == "valid" and held else part for part in parts)
+    wanted: Iterator[Part] = ("train" if part == "valid" and held else part for part in parts)
     return list(dict.fromkeys(wanted))
 
 
 def _make(
     data: DataSet,
-    part: str,
+    part: Part,
     out: Path,
     files: Mapping[str, Path],
     record: dict[str, Any],
     progress: Progress,
 ) -> dict[str, Any]:
     """Write a part, say what came of it, and add it to data.json."""
+    counts: dict[str, dict[str, int]]
     if data.name == POCKET:
-        wanted = (data.pairs or 0) if part == "train" else HELD_POCKET
-        made = pocket.pairs(wanted, part)  # type: ignore[arg-type]
-        counts = write_made(made, part, data, out, progress)
+        made = pocket.pairs((data.pairs or 0) if part == "train" else HELD_POCKET, part)
+        pocket.write_pairs(out, part, made, data.languages)
+        counts = {part: {"pairs": len(made)}}
     else:
         counts = write(data, part, out, files, progress)
     written = [f"{one}.{language}" for one, language in itertools.product(counts, data.languages)]
@@ -339,11 +341,7 @@ def _make(
 
 def _now(path: Path) -> dict[str, Any]:
     status = path.stat()
-    return {
-        "size": status.st_size,
-        "mtime_ns": status.st_mtime_ns,
-        "sha256": digest(path, "sha256"),
-    }
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256(path)}
 
 
 def _told(data: DataSet, part: str, counts: Mapping[str, int]) -> str:
