@@ -1,5 +1,6 @@
 """Data sets by name, through the command line: every one of the catalogue, in miniature."""
 
+import contextlib
 import gzip
 import hashlib
 import json
@@ -22,17 +23,16 @@ from shelf import (
     DOWNLOADED,
     SENTENCES,
     expected,
+    iwslt14,
     lines,
     miniatures,
-    packed_as,
     pairs_in,
     quick,
     stock,
-    written,
 )
 
 from transduce import pocket
-from transduce.data import catalogue
+from transduce.data import catalogue, getting
 from transduce.errors import BadData, BadInput, BadRun, MissingExtra
 from transduce.machine import locked
 
@@ -205,10 +205,32 @@ def test_two_at_once_do_not_share_a_folder(shelf: Faulty, tmp_path: Path) -> Non
     assert not shelf.asked
 
 
-def test_a_damaged_record_is_mended(shelf: Faulty, tmp_path: Path) -> None:
+def test_who_gets_the_lock_just_after_another_has_finished_leaves_all_as_it_is(
+    shelf: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "got"
+
+    @contextlib.contextmanager
+    def late(folder: Path) -> Iterator[None]:
+        monkeypatch.setattr(getting, "locked", locked)
+        quick("multi30k-en-de", out)
+        shelf.asked.clear()
+        with locked(folder):
+            yield
+
+    monkeypatch.setattr(getting, "locked", late)
+    assert quick("multi30k-en-de", out).train
+    assert not shelf.asked
+    assert not (out / ".getting").exists()
+
+
+@pytest.mark.parametrize("damage", ["no longer agrees", "cut"])
+def test_a_damaged_record_is_mended(shelf: Faulty, tmp_path: Path, damage: str) -> None:
     out = tmp_path / "got"
     quick("multi30k-en-de", out)
-    (out / "data.json").write_text('{"format": 1, "sha256": "0"}')
+    text = (out / "data.json").read_text()
+    damaged = text[:-50] if damage == "cut" else text.replace('"size": ', '"size": 1')
+    (out / "data.json").write_text(damaged)
     assert quick("multi30k-en-de", out).train
     assert json.loads((out / "data.json").read_text())["name"] == "multi30k-en-de"
 
@@ -296,8 +318,10 @@ def test_a_folder_of_something_else_is_left_alone(shelf: Faulty, tmp_path: Path)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "train.en").write_text("my own\n")
-    with pytest.raises(BadInput, match=r"holds train.en, which is not of transduce"):
-        quick("multi30k-en-de", mine)
+    for text in ("", '{"name": "mine"}'):
+        (mine / "data.json").write_text(text)
+        with pytest.raises(BadInput, match=r"holds train.en, which is not of transduce"):
+            quick("multi30k-en-de", mine)
     assert (mine / "train.en").read_text() == "my own\n"
     quick("multi30k-en-de", tmp_path / "got")
     with pytest.raises(BadInput, match="holds the data set multi30k-en-de: choose another"):
@@ -324,7 +348,7 @@ def test_nothing_is_written_outside_of_the_folder(shelf: Faulty, tmp_path: Path)
     assert list(home.iterdir()) == [home / "got"]
     assert names == {
         *(f"{part}.{language}" for part in catalogue.PARTS for language in ("en", "fr")),
-        *("data.json", ".getting"),
+        "data.json",
     }
 
 
@@ -344,20 +368,6 @@ def test_a_train_of_which_nothing_is_left_leaves_no_files(shelf: Faulty, tmp_pat
     with pytest.raises(BadData, match="has no pair for train that can be used"):
         quick("iwslt14-de-en", tmp_path / "got")
     assert not [path.name for path in (tmp_path / "got").iterdir() if path.stem in catalogue.PARTS]
-
-
-def iwslt14(english: list[str], german: list[str]) -> bytes:
-    """IWSLT14's archive, with another text to train on."""
-    members = {
-        place.member: written(source, place, language).encode()
-        for part, sources in catalogue.named("iwslt14-de-en").parts.items()
-        for source in sources
-        for place, language in zip(source.places, ("de", "en"), strict=True)
-    } | {
-        "de-en/train.tags.de-en.en": "\n".join(english).encode(),
-        "de-en/train.tags.de-en.de": "\n".join(german).encode(),
-    }
-    return packed_as("iwslt14-de-en.tgz", members)
 
 
 def test_pairs_are_cleaned_as_moses_does(shelf: Faulty, cli: CommandLine, tmp_path: Path) -> None:
