@@ -80,6 +80,20 @@ def packed_as(file: str, members: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+def iwslt14(english: list[str], german: list[str]) -> bytes:
+    """IWSLT14's archive, with another text to train on."""
+    members = {
+        place.member: written(source, place, language).encode()
+        for part, sources in catalogue.named("iwslt14-de-en").parts.items()
+        for source in sources
+        for place, language in zip(source.places, ("de", "en"), strict=True)
+    } | {
+        "de-en/train.tags.de-en.en": "\n".join(english).encode(),
+        "de-en/train.tags.de-en.de": "\n".join(german).encode(),
+    }
+    return packed_as("iwslt14-de-en.tgz", members)
+
+
 def stock(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     """Serve the whole catalogue in miniature, and have it know the miniatures' hashes."""
     tables = catalogue._tables()

@@ -1,9 +1,11 @@
 """Data sets by name, through the command line: every one of the catalogue, in miniature."""
 
+import contextlib
 import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,22 +16,23 @@ from pathlib import Path
 
 import faulty_server as faults
 import pytest
+import zstandard
 from conftest import COMMAND, CommandLine, environment, snapshot
 from faulty_server import Faulty
 from shelf import (
     DOWNLOADED,
     SENTENCES,
     expected,
+    iwslt14,
     lines,
     miniatures,
-    packed_as,
     pairs_in,
     quick,
     stock,
-    written,
 )
 
-from transduce.data import catalogue
+from transduce import pocket
+from transduce.data import catalogue, getting
 from transduce.errors import BadData, BadInput, BadRun, MissingExtra
 from transduce.machine import locked
 
@@ -114,6 +117,9 @@ def test_the_corpus_that_comes_along_needs_no_network(run_cli: CommandLine, tmp_
     assert done.status == 0, done.stderr
     counts = [len(pairs_in(tmp_path / "pocket", one, ("en", "de"))) for one in catalogue.PARTS]
     assert counts == [20_000, 500, 500]
+    again = pocket.write(tmp_path / "again", 20_000, 500)  # as `transduce demo` does
+    for path in [path for files in again.values() for path in files]:
+        assert (tmp_path / "pocket" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_a_real_process_gets_what_has_no_hash_and_says_it(
@@ -186,7 +192,7 @@ def test_what_no_hash_could_check_and_is_wrong_is_downloaded_anew(
     whole = shelf.files["iwslt14-de-en.tgz"]
     shelf.serve("iwslt14-de-en.tgz", b"<html>come back later</html>")
     with pytest.raises(
-        BadData, match=r"cannot be unpacked .*; no hash of it is known, so the same"
+        BadData, match=r"its gz data cannot be read .*; no hash of it is known, so the same"
     ):
         quick("iwslt14-de-en", tmp_path / "got")
     shelf.serve("iwslt14-de-en.tgz", whole)
@@ -199,10 +205,32 @@ def test_two_at_once_do_not_share_a_folder(shelf: Faulty, tmp_path: Path) -> Non
     assert not shelf.asked
 
 
-def test_a_damaged_record_is_mended(shelf: Faulty, tmp_path: Path) -> None:
+def test_who_gets_the_lock_just_after_another_has_finished_leaves_all_as_it_is(
+    shelf: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "got"
+
+    @contextlib.contextmanager
+    def late(folder: Path) -> Iterator[None]:
+        monkeypatch.setattr(getting, "locked", locked)
+        quick("multi30k-en-de", out)
+        shelf.asked.clear()
+        with locked(folder):
+            yield
+
+    monkeypatch.setattr(getting, "locked", late)
+    assert quick("multi30k-en-de", out).train
+    assert not shelf.asked
+    assert not (out / ".getting").exists()
+
+
+@pytest.mark.parametrize("damage", ["no longer agrees", "cut"])
+def test_a_damaged_record_is_mended(shelf: Faulty, tmp_path: Path, damage: str) -> None:
     out = tmp_path / "got"
     quick("multi30k-en-de", out)
-    (out / "data.json").write_text('{"format": 1, "sha256": "0"}')
+    text = (out / "data.json").read_text()
+    damaged = text[:-50] if damage == "cut" else text.replace('"size": ', '"size": 1')
+    (out / "data.json").write_text(damaged)
     assert quick("multi30k-en-de", out).train
     assert json.loads((out / "data.json").read_text())["name"] == "multi30k-en-de"
 
@@ -233,6 +261,23 @@ def test_a_text_may_be_given_in_another_form(shelf: Faulty, tmp_path: Path) -> N
     assert got.train
     assert not shelf.asked
     assert len(pairs_in(got.folder, "train", got.languages)) == SENTENCES
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_damaged_text_that_was_given_is_told_without_a_traceback(
+    shelf: Faulty, cli: CommandLine, tmp_path: Path, damage: str
+) -> None:
+    """Both sides alike, so that they still have as many lines as each other."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for language in ("en", "de"):
+        text = gzip.decompress(shelf.files[f"train.{language}.gz"])
+        whole = zstandard.ZstdCompressor(write_checksum=True).compress(text)
+        bad = whole[:-9] if damage == "cut" else whole[:-9] + bytes(9)
+        (mine / f"train.{language}.zst").write_bytes(bad)
+    done = cli("data", "get", "multi30k-en-de", "--out", tmp_path / "got", "--from", mine)
+    assert done.status == 1
+    assert re.search(r"train\.en\.zst is (cut short|damaged): its zst data", done.error)
 
 
 def test_an_interrupted_download_keeps_its_part_and_goes_on(
@@ -273,8 +318,10 @@ def test_a_folder_of_something_else_is_left_alone(shelf: Faulty, tmp_path: Path)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "train.en").write_text("my own\n")
-    with pytest.raises(BadInput, match=r"holds train.en, which is not of transduce"):
-        quick("multi30k-en-de", mine)
+    for text in ("", '{"name": "mine"}'):
+        (mine / "data.json").write_text(text)
+        with pytest.raises(BadInput, match=r"holds train.en, which is not of transduce"):
+            quick("multi30k-en-de", mine)
     assert (mine / "train.en").read_text() == "my own\n"
     quick("multi30k-en-de", tmp_path / "got")
     with pytest.raises(BadInput, match="holds the data set multi30k-en-de: choose another"):
@@ -301,7 +348,7 @@ def test_nothing_is_written_outside_of_the_folder(shelf: Faulty, tmp_path: Path)
     assert list(home.iterdir()) == [home / "got"]
     assert names == {
         *(f"{part}.{language}" for part in catalogue.PARTS for language in ("en", "fr")),
-        *("data.json", ".getting"),
+        "data.json",
     }
 
 
@@ -316,20 +363,18 @@ def test_what_fails_while_it_is_written_leaves_nothing_half(shelf: Faulty, tmp_p
     assert names == {"archives", ".getting"}
 
 
+def test_a_train_of_which_nothing_is_left_leaves_no_files(shelf: Faulty, tmp_path: Path) -> None:
+    shelf.serve("iwslt14-de-en.tgz", iwslt14(["w " * 176], ["w " * 176]))
+    with pytest.raises(BadData, match="has no pair for train that can be used"):
+        quick("iwslt14-de-en", tmp_path / "got")
+    assert not [path.name for path in (tmp_path / "got").iterdir() if path.stem in catalogue.PARTS]
+
+
 def test_pairs_are_cleaned_as_moses_does(shelf: Faulty, cli: CommandLine, tmp_path: Path) -> None:
     """Words are counted as its tokeniser cuts them: "don't" is two, "nicht." is two."""
     english = ["one two three", "a b don't", "w " * 176, "equal"]
     german = ["eins zwei drei", "x.", "w " * 176, "gleich"]
-    members = {
-        place.member: written(source, place, language).encode()
-        for part, sources in catalogue.named("iwslt14-de-en").parts.items()
-        for source in sources
-        for place, language in zip(source.places, ("de", "en"), strict=True)
-    } | {
-        "de-en/train.tags.de-en.en": "\n".join(english).encode(),
-        "de-en/train.tags.de-en.de": "\n".join(german).encode(),
-    }
-    shelf.serve("iwslt14-de-en.tgz", packed_as("iwslt14-de-en.tgz", members))
+    shelf.serve("iwslt14-de-en.tgz", iwslt14(english, german))
     done = cli("data", "get", "iwslt14-de-en", "--out", tmp_path / "got")
     assert "1 with 1.5 times as many words on one side, 1 of more than 175 words" in done.stderr
     assert lines(tmp_path / "got" / "train.en") == ["one two three", "equal"]

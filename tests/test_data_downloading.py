@@ -1,5 +1,6 @@
 """Downloads: they go on where they stopped, and are right or not there, whatever a server does."""
 
+import dataclasses
 import hashlib
 import random
 from collections.abc import Callable, Iterator
@@ -190,7 +191,7 @@ def test_more_than_was_announced_is_not_taken(server: Faulty, tmp_path: Path) ->
 
 
 def test_wrong_bytes_are_never_left_under_the_name(server: Faulty, tmp_path: Path) -> None:
-    url = server.serve("a", CONTENT, *[faults.wrong_bytes] * 3)
+    url = server.serve("a", CONTENT, faults.wrong_bytes)
     with pytest.raises(BadData, match=r"its sha256 is .*: expected") as refused:
         get(known(url), tmp_path)
     assert "--mirror" in str(refused.value)
@@ -198,8 +199,38 @@ def test_wrong_bytes_are_never_left_under_the_name(server: Faulty, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
-def test_wrong_bytes_are_fetched_anew(server: Faulty, tmp_path: Path) -> None:
-    assert get(known(server.serve("a", CONTENT, faults.wrong_bytes)), tmp_path) == CONTENT
+def test_wrong_bytes_that_came_in_one_piece_are_not_asked_for_again(
+    server: Faulty, tmp_path: Path
+) -> None:
+    bad, good = server.serve("bad", CONTENT, faults.wrong_bytes), server.serve("good", CONTENT)
+    assert get(known(bad, good), tmp_path) == CONTENT
+    assert server.asked == [("bad", None), ("good", None)]
+
+
+def test_wrong_bytes_that_came_in_pieces_are_fetched_anew_once(
+    server: Faulty, tmp_path: Path
+) -> None:
+    """The pieces of each round are of one version, so that only the hash can tell."""
+    pieces = [faults.cut(100_000), faults.right]
+    bad = server.serve("bad", bytes(len(CONTENT)), *pieces, *pieces)
+    patience = dataclasses.replace(QUICK, tries=9)
+    archive = known(bad, server.serve("good", CONTENT))
+    path = fetch(archive, tmp_path, progress=Told(), patience=patience)
+    assert path.read_bytes() == CONTENT
+    bytes_asked = [part for name, part in server.asked if name == "bad"]
+    assert bytes_asked == [None, "bytes=100000-"] * 2
+
+
+def test_wrong_bytes_of_no_announced_length_are_fetched_anew(
+    server: Faulty, tmp_path: Path
+) -> None:
+    """The connection may have ended too early, and nothing but the hash can tell."""
+
+    def ends_early(handler: faults.Handler, content: bytes) -> None:
+        faults.claim(None)(handler, content[:1000])
+
+    url = server.serve("a", CONTENT, ends_early)
+    assert get(known(url, size=False), tmp_path) == CONTENT
 
 
 def test_mirrors_are_asked_first_and_in_turn(server: Faulty, tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def _unfolded(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
     blocks = itertools.chain([head] if head else [], blocks)
     for kind, magic in MAGIC.items():
         if head.startswith(magic):
-            return _decompressed(path, kind, blocks)
+            return decompressed(blocks, kind, name_of(path))
     claimed = PurePath(path).suffix.removeprefix(".")
     if claimed in MAGIC:
         raise BadInput(f"{path} does not begin as {claimed} files do: it is damaged or misnamed")
@@ -246,10 +246,10 @@ def _unfolded(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
     return blocks
 
 
-def _decompressed(path: str | Path, kind: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
+def decompressed(blocks: Iterable[bytes], kind: str, name: str) -> Iterator[bytes]:
     """Unfold one or more compressed streams, one after the other as `cat` leaves them."""
     begin = _decompressor(kind)
-    current: Decompressor | None = None
+    current: Decompressor | None = begin()
     for block in blocks:
         parts, length = [], 0  # what has been unfolded and not handed on
         for at in range(0, len(block), MORSEL):
@@ -262,7 +262,7 @@ def _decompressed(path: str | Path, kind: str, blocks: Iterable[bytes]) -> Itera
                     raise
                 except Exception as error:  # zlib's, lzma's, zstandard's share no other ancestor
                     raise BadInput(
-                        f"{name_of(path)} is damaged: its {kind} data cannot be read ({error})"
+                        f"{name} is damaged: its {kind} data cannot be read ({error})"
                     ) from None
                 length += len(parts[-1])
                 rest = b""
@@ -274,9 +274,7 @@ def _decompressed(path: str | Path, kind: str, blocks: Iterable[bytes]) -> Itera
         if length:
             yield b"".join(parts)
     if current is not None:
-        raise BadInput(
-            f"{name_of(path)} is cut short: its {kind} data ends in the middle; fetch it anew"
-        )
+        raise BadInput(f"{name} is cut short: its {kind} data ends in the middle; fetch it anew")
 
 
 def _decompressor(kind: str) -> Callable[[], Decompressor]:
@@ -288,7 +286,8 @@ def _decompressor(kind: str) -> Callable[[], Decompressor]:
         import zstandard
     except ImportError:
         raise MissingExtra("reading .zst files", "zstandard", "zst") from None
-    return lambda: cast("Decompressor", zstandard.ZstdDecompressor().decompressobj())
+    whole = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
+    return lambda: cast("Decompressor", whole.decompressobj())
 
 
 def _lines(blocks: Iterable[bytes], name: str) -> Iterator[list[str]]:

@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-PARTS = ("train", "valid", "test")
+from transduce.pocket import Part
+
+PARTS: tuple[Part, ...] = ("train", "valid", "test")
 POCKET = "pocket"
 UNKNOWN = "none stated"
 
@@ -78,7 +80,7 @@ class DataSet:
     known: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def made(self) -> tuple[str, ...]:
+    def made(self) -> tuple[Part, ...]:
         """The parts that it has in the end; what is made here has all."""
         if not self.parts:
             return PARTS
@@ -123,7 +125,7 @@ def named(name: str) -> DataSet:
     table = _tables()["sets"][name]
     languages = (table["languages"][0], table["languages"][1])
     archives: dict[str, Archive] = {}
-    parts = {
+    parts: dict[str, tuple[Source, ...]] = {
         part: tuple(_source(entry, languages, archives) for entry in table[part])
         for part in PARTS
         if part in table

@@ -118,13 +118,16 @@ def _from(url: str, archive: Archive, folder: Path, progress: Progress, patience
     """Download a file from one place, with as many tries as patience allows."""
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise Failed("it is no http or https address", again=False)
+    anew = False  # whether it was fetched from its start, since what had come was wrong
     for number in range(1, patience.tries + 1):
         part = _Part(folder / f"{archive.file}.part")
         try:
-            _get(url, archive, part, progress, patience)
+            at_once = _get(url, archive, part, progress, patience)
             if why := wrong(part.path, archive):
                 part.forget()
-                raise Failed(why)
+                # What came in one piece would come so again; of several, one may be at fault.
+                again, anew = not (at_once or anew), True
+                raise Failed(why, again=again)
         except Failed as failed:
             # Who has no network should hear it soon; what has begun to come is worth a wait.
             hopeless = not failed.again or not (failed.reached or part.length())
@@ -203,13 +206,16 @@ class _Part:
         return file
 
 
-def _get(url: str, archive: Archive, part: _Part, progress: Progress, patience: Patience) -> None:
-    """Make one request, and add what comes to the part."""
+def _get(url: str, archive: Archive, part: _Part, progress: Progress, patience: Patience) -> bool:
+    """Make one request, and add what comes to the part.
+
+    Returns whether the file came in one piece, as long as was announced.
+    """
     have = part.length()
     version = part.version()
     validator = version.get("validator") if version.get("url") == url else None
     if archive.size is not None and have == archive.size:
-        return  # whole already: the hash will tell
+        return False  # whole already: the hash will tell
     if not have or (validator is None and archive.hash is None):
         have = 0
     headers = {"User-Agent": f"transduce/{__version__}", "Accept-Encoding": "identity"}
@@ -223,6 +229,7 @@ def _get(url: str, archive: Archive, part: _Part, progress: Progress, patience: 
         validator = _validator(answer.headers)
         write_json(part.note, {"url": url, "validator": validator, "total": total})
         _receive(answer, archive, part, at, total, progress, patience)
+    return at == 0 and total is not None
 
 
 @contextlib.contextmanager

@@ -7,11 +7,12 @@ DIR/
   archives/               what was downloaded, until all is written
 """
 
+import contextlib
 import dataclasses
 import itertools
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ from typing import Any
 from transduce import pocket
 from transduce.data import catalogue, elsewhere
 from transduce.data.catalogue import PARTS, POCKET, Archive, DataSet
-from transduce.data.downloading import Patience, digest, fetch, volume, wrong
-from transduce.data.writing import moses, write, write_made
+from transduce.data.downloading import Patience, fetch, volume, wrong
+from transduce.data.writing import moses, write
 from transduce.errors import BadData, BadInput, BadRun, did_you_mean
 from transduce.files import read_sealed, remove_leftovers, sha256, write_sealed
 from transduce.machine import locked, terminated_as_interrupted
+from transduce.pocket import Part
 from transduce.progress import Progress
 
 FORMAT = 1
@@ -31,6 +33,7 @@ RECORD, ARCHIVES, WORK = "data.json", "archives", ".getting"
 MIRROR = "TRANSDUCE_MIRROR"
 UNPACKED = 4  # times an archive's size: about what its texts take, where nobody knows
 FORMS = ("", ".xz", ".zst")  # in which a text may be given, instead of the .gz that is downloaded
+BEGIN = 1 << 10  # bytes of data.json that tell what it is
 HELD_POCKET = 500  # pairs of valid and of test
 STOPPED = "stopped; what has come is kept: the same command goes on from there"
 
@@ -83,36 +86,62 @@ def get(
     Files in the folder `given` are taken from there, all others are downloaded: from the mirrors
     first, at MIRROR/FILE, of which TRANSDUCE_MIRROR names another. `keep` keeps the archives.
     """
-    _refuse_foreign(name, out)
-    record = _record(out)
-    if record and not _damaged(record, out):
-        progress.say(f"{out} holds {name}, whole")
-        return _got(record, out)
+    if whole := _whole_already(name, out, progress):
+        return whole
     if name.startswith("mtdata:"):
         progress.say("looking it up in mtdata's index, which takes some seconds")
     data = resolve(name)
     if own := os.environ.get(MIRROR):
         mirrors = [*mirrors, own]
     with terminated_as_interrupted(STOPPED), locked(out / WORK):
-        remove_leftovers(out)
-        parts = tuple(part for part in data.made if part not in _whole(record, out))
-        archives = _archives(data, parts, record)
-        files = _here(archives, out, given)
-        missing = {file: one for file, one in archives.items() if file not in files}
-        _announce(data, parts, missing, out, progress)
-        _tell_given(archives, files, given, progress)
-        for file, one in missing.items():
-            files[file] = fetch(
-                one, out / ARCHIVES, progress=progress, mirrors=mirrors, patience=patience
-            )
-        origins = {**record.get("archives", {}), **_origins(archives, files, out, progress)}
-        try:
-            for part in _to_write(data, parts):
-                record = _make(data, part, out, files, {**record, "archives": origins}, progress)
-        except BadData as error:
-            raise _without_unchecked(error, archives, out) from None
-        if not keep:
-            shutil.rmtree(out / ARCHIVES, ignore_errors=True)
+        # Another process may have been at it while this one looked.
+        got = _whole_already(name, out, progress)
+        if got is None:
+            got = _get(data, out, given, mirrors, patience, progress)
+            if not keep:
+                shutil.rmtree(out / ARCHIVES, ignore_errors=True)
+    # Whoever waits for this very lock finds all whole, and needs it no more.
+    shutil.rmtree(out / WORK, ignore_errors=True)
+    return got
+
+
+def _whole_already(name: str, out: Path, progress: Progress) -> Got | None:
+    """Return the data set if it lies in the folder, whole; refuse a folder of something else."""
+    _refuse_foreign(name, out)
+    record = _record(out)
+    if not record or _damaged(record, out):
+        return None
+    progress.say(f"{out} holds {name}, whole")
+    return _got(record, out)
+
+
+def _get(
+    data: DataSet,
+    out: Path,
+    given: Path | None,
+    mirrors: Sequence[str],
+    patience: Patience | None,
+    progress: Progress,
+) -> Got:
+    """Make what is missing or damaged; the folder is this process's own."""
+    remove_leftovers(out)
+    record = _record(out)
+    parts = tuple(part for part in data.made if part not in _whole(record, out))
+    archives = _archives(data, parts, record)
+    files = _here(archives, out, given)
+    missing = {file: one for file, one in archives.items() if file not in files}
+    _announce(data, parts, missing, out, progress)
+    _tell_given(archives, files, given, progress)
+    for file, one in missing.items():
+        files[file] = fetch(
+            one, out / ARCHIVES, progress=progress, mirrors=mirrors, patience=patience
+        )
+    origins = {**record.get("archives", {}), **_origins(archives, files, out, progress)}
+    try:
+        for part in _to_write(data, parts):
+            record = _make(data, part, out, files, {**record, "archives": origins}, progress)
+    except BadData as error:
+        raise _without_unchecked(error, archives, out) from None
     return _got(record, out)
 
 
@@ -123,10 +152,18 @@ def _refuse_foreign(name: str, out: Path) -> None:
     there = _record(out).get("name")
     if there not in (None, name):
         raise BadInput(f"{out} holds the data set {there}: choose another folder for {name}")
-    if there is None and out.is_dir() and not (out / WORK).exists():
+    if there is None and out.is_dir() and not ((out / WORK).exists() or _was_ours(name, out)):
         own = [path for path in out.iterdir() if path.stem in PARTS or path.name == ARCHIVES]
         if own:
             raise BadInput(f"{out} holds {own[0].name}, which is not of transduce: choose another")
+
+
+def _was_ours(name: str, out: Path) -> bool:
+    """Tell whether data.json, though damaged, is one that was written for this data set."""
+    with contextlib.suppress(OSError), (out / RECORD).open("rb") as file:
+        begin = file.read(BEGIN)
+        return b'"sha256": "' in begin and f'"name": "{name}"'.encode() in begin
+    return False
 
 
 def _record(out: Path) -> dict[str, Any]:
@@ -297,26 +334,27 @@ def _without_unchecked(error: BadData, archives: Mapping[str, Archive], out: Pat
     return BadData(f"{error}; no hash of it is known, so the same command downloads it anew")
 
 
-def _to_write(data: DataSet, parts: Iterable[str]) -> list[str]:
+def _to_write(data: DataSet, parts: Iterable[Part]) -> list[Part]:
     """Return the parts to write; one that is held out from train is written with it."""
     held = data.clean is not None and "valid" not in data.parts
-    wanted = ("train" if part == "valid" and held else part for part in parts)
+    wanted: Iterator[Part] = ("train" if part == "valid" and held else part for part in parts)
     return list(dict.fromkeys(wanted))
 
 
 def _make(
     data: DataSet,
-    part: str,
+    part: Part,
     out: Path,
     files: Mapping[str, Path],
     record: dict[str, Any],
     progress: Progress,
 ) -> dict[str, Any]:
     """Write a part, say what came of it, and add it to data.json."""
+    counts: dict[str, dict[str, int]]
     if data.name == POCKET:
-        wanted = (data.pairs or 0) if part == "train" else HELD_POCKET
-        made = pocket.pairs(wanted, part)  # type: ignore[arg-type]
-        counts = write_made(made, part, data, out, progress)
+        made = pocket.pairs((data.pairs or 0) if part == "train" else HELD_POCKET, part)
+        pocket.write_pairs(out, part, made, data.languages)
+        counts = {part: {"pairs": len(made)}}
     else:
         counts = write(data, part, out, files, progress)
     written = [f"{one}.{language}" for one, language in itertools.product(counts, data.languages)]
@@ -339,11 +377,7 @@ def _make(
 
 def _now(path: Path) -> dict[str, Any]:
     status = path.stat()
-    return {
-        "size": status.st_size,
-        "mtime_ns": status.st_mtime_ns,
-        "sha256": digest(path, "sha256"),
-    }
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256(path)}
 
 
 def _told(data: DataSet, part: str, counts: Mapping[str, int]) -> str:

@@ -4,54 +4,57 @@ So no name in an archive can lead anywhere. A member is taken only if it is a pl
 once, and stays within bounds that grow with the archive, so that a small one cannot fill a disk.
 """
 
-import bz2
 import contextlib
 import fnmatch
-import gzip
 import io
 import lzma
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from transduce.errors import BadData, MissingExtra
-from transduce.text import LONGEST_LINE
+from transduce.errors import BadData, BadInput
+from transduce.text import LONGEST_LINE, decompressed
 
 RATIO = (
     60  # text shrinks to a fourth or so, tables of the same to a twentieth; bombs to a thousandth
 )
 BLOCK = 1 << 20  # bytes read at once
 SLACK = 1 << 22  # bytes, for small archives
-DAMAGED = (
+DAMAGED = (  # what zipfile and tarfile raise
     *(EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
-    *(gzip.BadGzipFile, NotImplementedError),  # a way of packing that zipfile does not know
+    NotImplementedError,  # a way of packing that zipfile does not know
 )
 NAMED = 5  # members that an error names
-TARS = (".tgz", ".tar.gz", ".tar", ".tar.xz", ".tar.bz2")
+TARS = (".tgz", ".tar.gz", ".tar", ".tar.xz")
+PACKED = {".gz": "gz", ".tgz": "gz", ".xz": "xz", ".zst": "zst"}
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends in an error where more comes than may."""
+    """Blocks as a stream, which ends in an error where more comes than may."""
 
-    def __init__(self, stream: IO[bytes], most: int, what: str) -> None:
-        self._stream, self._left, self._most, self._what = stream, most, most, what
+    def __init__(self, blocks: Iterator[bytes], most: int, what: str) -> None:
+        self._blocks, self._left, self._most, self._what = blocks, most, most, what
+        self._rest = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        block = self._stream.read(min(len(buffer), BLOCK))
-        self._left -= len(block)
+        if not self._rest:
+            self._rest = memoryview(next(self._blocks, b""))
+            self._left -= len(self._rest)
         if self._left < 0:
             raise BadData(
                 f"{self._what} unpacks to more than {self._most:,} bytes, {RATIO} times its size "
                 "and more: it is no text of the kind that is expected"
             )
-        buffer[: len(block)] = block
-        return len(block)
+        taken = min(len(buffer), len(self._rest))
+        buffer[:taken], self._rest = self._rest[:taken], self._rest[taken:]
+        return taken
 
 
 def lines(path: Path, member: str) -> Iterator[bytes]:
@@ -61,7 +64,11 @@ def lines(path: Path, member: str) -> Iterator[bytes]:
     try:
         with _opened(path, member, most) as stream:
             yield from _cut(stream, name)
-    except DAMAGED as error:
+    except BadInput as error:  # so says `decompressed`
+        raise BadData(str(error)) from None
+    except (*DAMAGED, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # the disk's; bz2 inside a zip has none
+            raise
         raise BadData(f"{name} is damaged and cannot be unpacked ({error})") from None
 
 
@@ -89,28 +96,15 @@ def _opened(path: Path, member: str, most: int) -> Iterator[IO[bytes]]:
             stream, name = stack.enter_context(_of_tar(path, member, most))
         else:
             raise BadData(f"{path.name} is no archive that can be read: expected zip, tar or tgz")
-        stream = _decompressed(stream, name, path, stack)
-        yield io.BufferedReader(_Bounded(stream, most, path.name), BLOCK)
+        what = f"{path.name}: {name}" if member else name
+        yield io.BufferedReader(_Bounded(_unpacked(stream, name, what), most, path.name), BLOCK)
 
 
-def _decompressed(
-    stream: IO[bytes], name: str, path: Path, stack: contextlib.ExitStack
-) -> IO[bytes]:
-    """Unpack a stream whose name says that it is packed."""
-    if name.endswith(".gz"):
-        return cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb")))
-    if name.endswith(".xz"):
-        return cast("IO[bytes]", stack.enter_context(lzma.LZMAFile(stream)))
-    if name.endswith(".bz2"):
-        return cast("IO[bytes]", stack.enter_context(bz2.BZ2File(stream)))
-    if name.endswith(".zst"):
-        try:
-            import zstandard
-        except ImportError:
-            raise MissingExtra(f"reading {path.name}", "zstandard", "zst") from None
-        reader = zstandard.ZstdDecompressor(max_window_size=1 << 28).stream_reader(stream)
-        return cast("IO[bytes]", stack.enter_context(reader))
-    return stream
+def _unpacked(stream: IO[bytes], name: str, what: str) -> Iterator[bytes]:
+    """Yield the bytes of a stream, unpacked where its name says that it is packed."""
+    blocks = iter(partial(stream.read, BLOCK), b"")
+    kind = PACKED.get(PurePosixPath(name).suffix)
+    return blocks if kind is None else decompressed(blocks, kind, what)
 
 
 @contextlib.contextmanager
@@ -134,9 +128,8 @@ def _of_tar(path: Path, pattern: str, most: int) -> Iterator[tuple[IO[bytes], st
     found = 0
     with contextlib.ExitStack() as stack:
         packed = stack.enter_context(path.open("rb"))
-        suffix = path.suffix.replace(".tgz", ".gz")
-        stream = _decompressed(cast("IO[bytes]", packed), suffix, path, stack)
-        bounded = cast("IO[bytes]", _Bounded(stream, most, path.name))
+        blocks = _unpacked(cast("IO[bytes]", packed), path.name, path.name)
+        bounded = cast("IO[bytes]", io.BufferedReader(_Bounded(blocks, most, path.name), BLOCK))
         archive = stack.enter_context(tarfile.open(fileobj=bounded, mode="r|", bufsize=BLOCK))
         for one in archive:
             seen += [one.name] if len(seen) < NAMED else []

@@ -107,16 +107,8 @@ def write(
             held = number % data.clean.held_out == 0
             counts["valid" if held else "train"] += 1
             _put(valid if held else train, pair)
-    if not counts["train"]:
-        raise BadData(f"{data.name} has no pair for train that can be used")
+        _refuse_empty(counts["train"], "train", data)
     return {"train": {"pairs": counts["train"], **dropped}, "valid": {"pairs": counts["valid"]}}
-
-
-def write_made(
-    made: Iterable[Pair], part: str, data: DataSet, out: Path, progress: Progress
-) -> dict[str, dict[str, int]]:
-    """Write pairs that were made here."""
-    return {part: {"pairs": _write(made, part, data, out, progress)}}
 
 
 def _write(found: Iterable[Pair], part: str, data: DataSet, out: Path, progress: Progress) -> int:
@@ -125,9 +117,14 @@ def _write(found: Iterable[Pair], part: str, data: DataSet, out: Path, progress:
         for pair in _followed(found, f"writing {part}", progress):
             _put(files, pair)
             count += 1
-        if not count:
-            raise BadData(f"{data.name} has no pair for {part} that can be used")
+        _refuse_empty(count, part, data)
     return count
+
+
+def _refuse_empty(count: int, part: str, data: DataSet) -> None:
+    """Refuse a part without a pair, while its files are not in their places yet."""
+    if not count:
+        raise BadData(f"{data.name} has no pair for {part} that can be used")
 
 
 def _followed(found: Iterable[Pair], what: str, progress: Progress) -> Iterator[Pair]:
