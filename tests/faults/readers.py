@@ -127,9 +127,9 @@ def logs(material: Material, folder: Path) -> Reader:
 
 def settings(_: Material, folder: Path) -> Reader:
     """Values of the command line: settings, times, languages, lists of rows and of lengths."""
+    from transduce.cli.options import parse_settings, parse_time
     from transduce.cli.paper.options import listed
     from transduce.cli.paper.table1 import _lengths
-    from transduce.cli.train import parse_settings, parse_time
     from transduce.config import ModelConfig, TrainConfig, apply
     from transduce.text import languages
 

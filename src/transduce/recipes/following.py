@@ -12,14 +12,13 @@ from typing import Any
 
 from transduce.errors import BadInput, BadSetting
 from transduce.files import replacing
-from transduce.plan import MAY_CHANGE, basis_of
+from transduce.plan import ENDS, MAY_CHANGE, basis_of
 from transduce.progress import Progress
 from transduce.recipes.evaluation import Evaluation, evaluate
 from transduce.recipes.recipe import Asked, Data, Files, Recipe, read
 from transduce.training import Texts, Wanted, train_on
 
 KEPT = "recipe.toml"
-ENDS = frozenset({"steps", "epochs", "seconds"})
 # What may be another when a run goes on, for it makes no other model of it.
 ALSO_MAY_CHANGE = frozenset({"about", "evaluate", "train.time"})
 

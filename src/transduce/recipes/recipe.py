@@ -10,7 +10,6 @@
 Files are relative to the recipe.
 """
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from transduce import config as configuration
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, did_you_mean
 from transduce.presets import preset as find_preset
+from transduce.progress import seconds_of
 
 Files = tuple[Path, Path | None]  # two texts, or a TSV
 ENDING = ".toml"
@@ -198,21 +198,35 @@ def _train(table: dict[str, Any]) -> tuple[str | None, dict[str, str]]:
     preset = _text(table["preset"], "train.preset") if "preset" in table else None
     if preset is not None:
         find_preset(preset)
-    settings: dict[str, str] = {}
-    for name in ("steps", "epochs", "seed"):
-        if name in table:
-            settings[name] = str(_number(table[name], f"train.{name}"))
-    if "time" in table:
-        time = _text(table["time"], "train.time")
-        settings["seconds"] = str(seconds_of(time, "train.time ="))
-    match table.get("batch"):
-        case None:
-            pass
-        case "auto":
-            settings["accumulate"] = "none"
-        case batch:
-            settings["batch_tokens"] = str(_number(batch, "train.batch", ' or "auto"'))
-    return preset, settings
+    numbers = {
+        name: _number(table[name], f"train.{name}")
+        for name in ("steps", "epochs", "seed")
+        if name in table
+    }
+    time = _text(table["time"], "train.time") if "time" in table else None
+    batch = table.get("batch")
+    if batch not in (None, "auto"):
+        _number(batch, "train.batch", ' or "auto"')
+    return preset, settings_of(
+        **numbers,
+        seconds=None if time is None else seconds_of(time, "train.time ="),
+        batch=batch,
+    )
+
+
+def settings_of(
+    *,
+    steps: int | None = None,
+    epochs: int | None = None,
+    seed: int | None = None,
+    seconds: float | None = None,
+    batch: str | int | None = None,
+) -> dict[str, str]:
+    """Return what has an option or a key of its own as --set takes it, as far as it is given."""
+    asked: dict[str, str | float | None]
+    asked = {"steps": steps, "epochs": epochs, "seed": seed, "seconds": seconds}
+    asked |= {"accumulate": "none"} if batch == "auto" else {"batch_tokens": batch}
+    return {name: str(value) for name, value in asked.items() if value is not None}
 
 
 def _settings(table: dict[str, Any]) -> dict[str, str]:
@@ -256,16 +270,3 @@ def _number(value: Any, name: str, otherwise: str = "") -> int:
     if type(value) is not int:
         raise BadSetting(f"{name} = {value!r:.60}: expected a whole number{otherwise}")
     return value
-
-
-def seconds_of(text: str, name: str) -> float:
-    """Read a length of time such as 90s, 30m or 1h30m as seconds."""
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip())
-    seconds = (
-        sum(int(part) * unit for part, unit in zip(match.groups("0"), (3600, 60, 1), strict=True))
-        if match
-        else 0
-    )
-    if not seconds:
-        raise BadInput(f"{name} {text}: expected a length of time such as 90s, 30m or 1h30m")
-    return float(seconds)
