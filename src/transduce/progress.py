@@ -175,7 +175,7 @@ def duration(seconds: float) -> str:
 
 def seconds_of(text: str, name: str) -> float:
     """Read a length of time such as 90s, 30m or 1h30m as seconds."""
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip())
+    match = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", text.strip())
     seconds = (
         sum(int(part) * unit for part, unit in zip(match.groups("0"), (3600, 60, 1), strict=True))
         if match

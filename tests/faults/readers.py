@@ -157,6 +157,27 @@ def settings(_: Material, folder: Path) -> Reader:
     return Reader(read, [seed.encode() for seed in seeds])
 
 
+def recipe(_: Material, folder: Path) -> Reader:
+    """A recipe, and what is compared of it when a run goes on."""
+    from transduce.recipes.following import flat
+    from transduce.recipes.recipe import find, names, read
+
+    path = folder / "mine.toml"
+
+    def follow(data: bytes) -> None:
+        path.write_bytes(data)
+        flat(read(path).tables)
+
+    data = b'[data]\nname = "pocket"\n'
+    own = b'[data]\nsource = "a.en"\ntarget = "a.de"\nvalid = ["v.tsv"]\ntest = "t.tsv"\n'
+    seeds = [find(name).text.encode() for name in names()]
+    seeds += [own + b'[train]\ntime = "1h30m"\nbatch = "auto"\n[evaluate]\nconfidence = 9\n']
+    odd = [b"a = " + DEEP, data + b"[settings]\nx." + b"a." * 9_000 + b"a = 1", b""]
+    odd += [data + b"[train]\nsteps = 0x" + b"9" * 5_000, data + b"[train]\nseed = " + b"9" * 5_000]
+    odd += [data + b"[train]\ntime = '" + b"9" * 400 + b"s'", b"\xff", b"#" * (1 << 19)]
+    return Reader(follow, [*seeds, *odd])
+
+
 def http(material: Material, folder: Path) -> Reader:
     """Requests to every path of the service, whose engine answers at once."""
     from serving import scripted
@@ -271,5 +292,6 @@ READERS: dict[str, tuple[Callable[[Material, Path], Reader], float]] = {
     "stamp": (stamp, 1.0),
     "logs": (logs, 1.0),
     "settings": (settings, 3.0),
+    "recipe": (recipe, 1.0),
     "http": (http, 4.0),
 }

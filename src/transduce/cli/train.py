@@ -8,6 +8,7 @@ from transduce.cli import training as options
 from transduce.cli.options import Device, parse_settings, parse_time
 from transduce.errors import BadInput
 from transduce.recipes.recipe import Asked, find, settings_of
+from transduce.recipes.texts import check
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -122,6 +123,7 @@ def by_recipe(
 ) -> None:
     """Follow a recipe, and write the scores to stdout."""
     recipe = find(name)  # what is mistyped is said before torch is there
+    check(recipe.data, data, asked.valid)
     from transduce.progress import for_people
     from transduce.recipes.evaluation import EVALUATION, TRANSLATIONS
     from transduce.recipes.following import follow

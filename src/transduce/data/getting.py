@@ -83,7 +83,7 @@ def get(
     Files in the folder `given` are taken from there, all others are downloaded: from the mirrors
     first, at MIRROR/FILE, of which TRANSDUCE_MIRROR names another. `keep` keeps the archives.
     """
-    _refuse_foreign(name, out)
+    refuse_foreign(name, out)
     record = _record(out)
     if record and not _damaged(record, out):
         progress.say(f"{out} holds {name}, whole")
@@ -116,7 +116,7 @@ def get(
     return _got(record, out)
 
 
-def _refuse_foreign(name: str, out: Path) -> None:
+def refuse_foreign(name: str, out: Path) -> None:
     """Refuse a folder of another data set, or with texts that are somebody's own."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: expected a folder for the data set")

@@ -24,7 +24,9 @@ from transduce.presets import preset as find_preset
 from transduce.progress import seconds_of
 
 Files = tuple[Path, Path | None]  # two texts, or a TSV
+Pair = tuple[str | Path, str | Path | None]  # the same, as the command line names them
 ENDING = ".toml"
+LARGEST = 1 << 18  # bytes; a recipe has a few hundred
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,7 @@ class Recipe:
 class Asked:
     """What the command line asks for; beside a recipe, what wins over it."""
 
-    valid: tuple[str | Path, str | Path | None] | None = None
+    valid: Pair | None = None
     languages: str | None = None
     preset: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -100,14 +102,19 @@ def find(name: str) -> Recipe:
 
 
 def read(path: Path) -> Recipe:
-    """Read a file."""
+    """Read a file, or what comes through a pipe."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)  # a device might never end
     except FileNotFoundError:
         raise BadInput(
             f"there is no file {path}: expected a recipe; `transduce recipes` lists those that "
             "come along, which have names without an ending"
         ) from None
+    if len(data) > LARGEST:
+        raise BadInput(f"{path} is no recipe: it is larger than {LARGEST >> 10} KiB")
+    try:
+        text = data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise BadInput(f"{path} is no recipe: expected text in UTF-8") from None
     return parse(text, str(path), path.parent)
@@ -116,11 +123,13 @@ def read(path: Path) -> Recipe:
 def parse(text: str, name: str, folder: Path = Path()) -> Recipe:
     """Read the text of a recipe whose files are relative to `folder`, or say what is wrong."""
     try:
-        whole = tomllib.loads(text)
+        return _recipe(tomllib.loads(text), text, name, folder)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{name} is no recipe: it is not valid TOML ({error})") from None
-    try:
-        return _recipe(whole, text, name, folder)
+    except RecursionError:
+        raise BadInput(f"{name} is no recipe: it is nested too deep") from None
+    except ValueError:  # Python writes and reads no longer ones, lest they take forever
+        raise BadInput(f"{name} is no recipe: it has a number of thousands of digits") from None
     except (BadInput, BadSetting) as error:
         raise type(error)(f"{name}: {error}") from None
 
@@ -131,7 +140,9 @@ def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe
     _known(whole, ["about", *tables], "a recipe has no table or key")
     for table in tables:
         if not isinstance(whole.get(table, {}), dict):
-            raise BadSetting(f"{table} = {whole[table]!r}: expected a table, headed by [{table}]")
+            raise BadSetting(
+                f"{table} = {whole[table]!r:.60}: expected a table, headed by [{table}]"
+            )
     if "data" not in whole:
         raise BadSetting(
             "there is no table [data]: expected name = …, or source = … and target = …"
@@ -255,7 +266,7 @@ def _known(table: dict[str, Any], expected: list[str], what: str) -> None:
     for name in table:
         if name not in expected:
             raise BadSetting(
-                f"{what} {name}.{did_you_mean(name, expected)} Expected some of: "
+                f"{what} {name:.60}.{did_you_mean(name[:60], expected)} Expected some of: "
                 f"{', '.join(expected)}"
             )
 
