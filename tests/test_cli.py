@@ -30,7 +30,7 @@ from conftest import (
 from models import SMALL
 from transduce.checkpoint import average, load_tensors, weights_of
 from transduce.cli import interrupt
-from transduce.cli.train import parse_time
+from transduce.cli.options import parse_time
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadInput
 from transduce.folder import RunConfig, checkpoints

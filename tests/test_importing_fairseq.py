@@ -239,6 +239,8 @@ def test_the_script_of_the_page_writes_what_is_imported(
         ({"share_all_embeddings": True}, "the dictionaries differ"),
         ({"encoder_layers": "6"}, "encoder_layers = '6': expected a whole number"),
         ({"dropout": 2.0}, "cannot be imported: P_drop"),
+        ({"encoder_learned_pos": True}, "the weights lack encoder.embed_positions.weight"),
+        ({"decoder_learned_pos": True}, "the weights lack decoder.embed_positions.weight"),
     ],
 )
 def test_settings_that_our_model_has_no_place_for_are_refused(

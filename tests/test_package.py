@@ -181,9 +181,7 @@ def test_every_extra_is_named_by_an_error_and_lists_nothing_more() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
     for extra in named - FOR_DEVELOPERS:
         for library in listed(extra) - NOT_NAMED.get(extra, set()):
-            imported = {"prometheus-client": "prometheus_client", "pyyaml": "yaml"}.get(
-                library, library
-            )
+            imported = IMPORTED.get(library, library)
             assert re.search(rf"\b{imported}\b", text), f"{extra} lists {library}"
 
 

@@ -16,7 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import Result, environment, options, snapshot, threads_kept
+from conftest import (
+    Result,
+    environment,
+    options,
+    snapshot,
+    threads_kept,
+    tiny_pairs,
+    write_pairs,
+)
 
 from transduce import cli
 from transduce.batches import Grouped
@@ -48,6 +56,18 @@ SETTINGS = {
     "log_every": "1",
     "threads": "1",
 }
+RECIPE = """
+[data]
+source = "train.en"
+target = "train.de"
+valid = ["valid.en", "valid.de"]
+test = ["test.en", "test.de"]
+[train]
+preset = "tiny"
+[evaluate]
+beam = 1
+[settings]
+"""
 PATIENCE = 180  # seconds, for a machine that does much else
 # Sends a signal after a step, to torchrun or to itself, and waits for what comes of it.
 SIGNALLED = """
@@ -288,6 +308,26 @@ def test_text_that_cannot_be_used_is_refused_once_and_all_end(
     assert result.status != 0
     assert result.stderr.count("error: there.en does not exist: expected a text file\n") == 1
     assert result.stderr.count("error: ") == 1, result.stderr  # torchrun adds words of its own
+
+
+def test_a_recipe_is_followed_by_all_and_the_first_alone_evaluates(tmp_path: Path) -> None:
+    for part, count in (("train", 100), ("valid", 5), ("test", 6)):
+        write_pairs(tmp_path, part, tiny_pairs(count, seed=count))
+    settings = "".join(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
+    recipe, out = tmp_path / "mine.toml", tmp_path / "run"
+    recipe.write_text(RECIPE + settings, encoding="utf-8")
+    words = ["train", "--recipe", str(recipe), "--out", str(out), "--steps", "2"]
+    stderr = tmp_path / "stderr"
+    result = end(start(2, ["-m", "transduce", *words], stderr), stderr)
+    assert result.status == 0, result.stderr
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(set(lines)), result.stderr
+    assert "computing on cpu, 2 processes: grouped, float32" in lines
+    assert any(line.startswith("on 6 sentences of ") for line in lines), result.stderr
+    evaluation = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
+    assert (evaluation["sentences"], evaluation["search"]["beam"]) == (6, 1)
+    assert len((out / "test.hyp").read_text(encoding="utf-8").splitlines()) == 6
+    assert (out / "recipe.toml").read_bytes() == recipe.read_bytes()
 
 
 def test_what_is_mistyped_is_refused_once_and_all_end(tmp_path: Path) -> None:

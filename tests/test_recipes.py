@@ -11,10 +11,12 @@ import pytest
 from conftest import TINY, CommandLine, snapshot, tiny_pairs, write_pairs
 
 import transduce
-from transduce.errors import BadInput, BadSetting
+from transduce.data import catalogue
+from transduce.errors import BadData, BadInput, BadSetting
 from transduce.files import read_json
 from transduce.folder import RunConfig
 from transduce.presets import preset
+from transduce.progress import Silent
 from transduce.recipes import evaluation, following, recipe
 from transduce.recipes.recipe import Asked, find, parse
 
@@ -70,6 +72,8 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
 
     module = ModuleType("transduce.data")
     module.get = get  # type: ignore[attr-defined]
+    module.resolve = lambda name: catalogue.named("pocket")  # type: ignore[attr-defined]
+    module.refuse_foreign = lambda name, out: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "transduce.data", module)
     monkeypatch.setattr(transduce, "data", module, raising=False)
     return asked
@@ -126,6 +130,11 @@ def test_the_papers_recipes_have_the_papers_numbers(
     ("text", "words"),
     [
         ("nonsense", "mine is no recipe: it is not valid TOML"),
+        ("a = " + "[" * 3_000, "mine is no recipe: it is nested too deep"),
+        ("[data]\nname = 'a'\n[settings]\nh." + "h." * 9_000 + "h = 1", "it is nested too deep"),
+        ("[data]\nname = 'a'\n[train]\nseed = " + "9" * 5_000, "a number of thousands of digits"),
+        ("[data]\nname = 'a'\n[train]\nseed = 0x" + "9" * 5_000, "thousands of digits"),
+        ("[data]\nname = 'a'\n[train]\ntime = '" + "9" * 400 + "h'", "expected a length of time"),
         ("", "there is no table [data]"),
         ("[dat]\nname = 'a'", "a recipe has no table or key dat. Did you mean data?"),
         ("[data]\nnme = 'a'", "[data] has no key nme. Did you mean name?"),
@@ -167,6 +176,18 @@ def test_what_is_wrong_with_a_recipe_is_said(text: str, words: str) -> None:
         parse(text, "mine")
     assert str(error.value).startswith("mine")
     assert words in str(error.value)
+
+
+def test_a_file_too_large_for_a_recipe_is_refused_whatever_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    whole = "[data]\nname = 'a'\n#"
+    path.write_text(whole + "x" * (recipe.LARGEST - len(whole)), encoding="utf-8")
+    assert recipe.read(path).data.name == "a"
+    endless = [Path("/dev/zero")] if Path("/dev/zero").exists() else []
+    path.write_text(whole + "x" * recipe.LARGEST, encoding="utf-8")
+    for one in (path, *endless):
+        with pytest.raises(BadInput, match=r"is no recipe: it is larger than 256 KiB"):
+            recipe.read(one)
 
 
 def test_values_are_what_set_takes() -> None:
@@ -286,6 +307,61 @@ def test_what_does_not_belong_together_is_refused(file: Path, cli: CommandLine) 
     assert "leave --data away" in cli("train", "--recipe", file, "--data", "d", "--out", out).error
 
 
+@pytest.mark.parametrize(
+    ("data", "options", "words"),
+    [
+        ('name = "pockte"', [], "there is no data set 'pockte'. Did you mean pocket?"),
+        ('name = "sacrebleu:wmt14:en-de"', [], "wmt14:en-de has no text to train on"),
+        ('name = "pocket"', ["--data", "."], "which is not of transduce"),
+        ('name = "pocket"', ["--valid", "no.en", "no.de"], "no.en does not exist"),
+        (FILES, ["--data", "there"], "names its own files: leave --data away"),
+        (FILES.replace("train.de", "no.de"), [], "no.de does not exist: expected a text file"),
+        (FILES.replace("valid.en", "no.en"), [], "no.en does not exist: expected a text file"),
+        (FILES.replace("test.en", "no.en"), [], "no.en does not exist: expected a text file"),
+        (FILES.replace('"test.en", "test.de"', '"."'), [], "is a folder: expected a text file"),
+    ],
+)
+def test_text_that_cannot_be_had_is_said_before_torch_is_there_and_nothing_is_written(
+    data: str,
+    options: list[str],
+    words: str,
+    cli: CommandLine,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file.write_text(TEXT.format(data=data, steps=2), encoding="utf-8")
+    before = snapshot(file.parent)
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setitem(sys.modules, "transduce.recipes.following", None)  # which takes torch
+    assert words in cli("train", "--recipe", "mine.toml", "--out", "run", *options).error
+    assert snapshot(file.parent) == before
+
+
+def test_so_it_is_from_python_before_anything_is_written(file: Path) -> None:
+    file.write_text(TEXT.format(data='name = "pockte"', steps=2), encoding="utf-8")
+    run = file.parent / "run"
+    with pytest.raises(BadInput, match="Did you mean pocket"):
+        following.follow(recipe.read(file), run, Asked(), progress=Silent())
+    assert not run.exists()
+
+
+def test_a_recipe_is_kept_only_when_its_text_has_come(
+    sets: list[tuple[str, Path]], tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str, out: Path, *, progress: Any) -> Got:
+        raise BadData("the network is down")
+
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(TEXT.format(data='name = "x"', steps=2), encoding="utf-8")
+    command = ("train", "--recipe", "mine.toml", "--out", "run", "--device", "cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["transduce.data"], "get", fail)
+        assert "the network is down" in cli(*command).error
+    assert not Path("run", "recipe.toml").exists()
+    assert cli(*command).status == 0
+    assert Path("run", "recipe.toml").exists()
+
+
 def test_an_end_that_the_command_line_sets_is_the_only_one() -> None:
     found = parse("[data]\nname='a'\n[train]\nsteps=9\nepochs=2\n[settings]\nh=4", "mine")
     asked = Asked(settings={"seconds": "60.0", "h": "4"})
@@ -313,6 +389,7 @@ def test_without_its_library_the_papers_bleu_is_asked_for(
 def test_processes_but_for_the_first_neither_fetch_nor_evaluate(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (file.parent / "train.en").unlink()  # it need not be on every machine
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr(following, "train_on", lambda *_, **__: None)  # it asks for no texts
     monkeypatch.setattr(following, "evaluate", None)

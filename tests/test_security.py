@@ -36,10 +36,12 @@ MODULES = {
     *("marshal", "shelve", "runpy", "code", "codeop"),
 }
 FUNCTIONS = {
-    *("eval", "exec", "compile", "__import__", "yaml.load", "yaml.safe_load", "yaml.full_load"),
-    *("os.system", "os.popen", "torch.load", "torch.jit.load", "torch.package.PackageImporter"),
-    *("torch.hub.load", "numpy.load", "numpy.fromfile", "importlib.reload", "yaml.unsafe_load"),
+    *("eval", "exec", "compile", "__import__", "importlib.reload", "os.system", "os.popen"),
+    *("torch.load", "torch.jit.load", "torch.package.PackageImporter", "torch.hub.load"),
+    *("numpy.load", "numpy.fromfile", "yaml.SafeLoader"),
 }
+# Of PyYAML the parser alone, which makes nothing but events.
+OF_YAML = {"yaml.parse", "yaml.SafeLoader", "yaml.YAMLError"}
 # What reaches out of the process: by sockets, by other programs, over the network.
 REACHING = {
     *("subprocess", "socket", "ssl", "pty", "webbrowser", "multiprocessing", "socketserver"),
@@ -79,18 +81,37 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{one.name}" for one in node.names)
 
 
-def called(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
-    """Yield each call with the name of what is called, as it would be without `import … as`."""
+def renamed(tree: ast.Module) -> dict[str, str]:
+    """Return what the names stand for that a module gives to what it imports."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {one.asname: one.name for one in node.names if one.asname}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    return names
+
+
+def called(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
+    """Yield each call with the name of what is called, as it would be without `import … as`."""
+    names = renamed(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             first, dot, rest = ast.unparse(node.func).partition(".")
             yield names.get(first, first) + dot + rest, node
+
+
+def of_yaml(tree: ast.Module) -> Iterator[str]:
+    """Yield all that is used of PyYAML, called or not; yaml itself where it is handed on whole."""
+    names = renamed(tree)
+    yield from (name for name in imported(tree) if name.startswith("yaml."))
+    inner = {node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name) and node not in inner:
+            first, dot, rest = ast.unparse(node).partition(".")
+            name = names.get(first, first) + dot + rest
+            if name == "yaml" or name.startswith("yaml."):
+                yield name
 
 
 def test_nothing_in_the_sources_can_run_code_from_a_file() -> None:
@@ -103,6 +124,7 @@ def test_nothing_in_the_sources_can_run_code_from_a_file() -> None:
             for option in call.keywords:
                 if option.arg in {"shell", "allow_pickle", "trust_remote_code", "weights_only"}:
                     found.append(f"{path}:{call.lineno}: {option.arg}=")
+        found += [f"{path}: {name}" for name in of_yaml(tree) if name not in OF_YAML]
     assert not found
 
 
@@ -114,6 +136,23 @@ def test_the_scan_finds_what_it_looks_for() -> None:
     assert [name for name, _ in called(tree) if name in FUNCTIONS] == [
         *("numpy.load", "torch.load", "eval")
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import yaml\nyaml.load_all(f)", ["yaml.load_all"]),
+        ("import yaml\nyaml.compose(f)", ["yaml.compose"]),
+        ("import yaml as y\nread = y.full_load_all", ["yaml.full_load_all"]),
+        ("from yaml import load_all as read", ["yaml.load_all"]),
+        ("from yaml.loader import Loader", ["yaml.loader", "yaml.loader.Loader"]),
+        ("import yaml\ngetattr(yaml, 'load')(f)", ["yaml"]),
+        ("import yaml\nyaml.SafeLoader(f).get_data()", ["yaml.SafeLoader(f).get_data"]),
+        ("import yaml\nyaml.parse(f, Loader=yaml.SafeLoader)\ndata.yaml.load(f)", []),
+    ],
+)
+def test_the_scan_finds_all_of_yaml_but_its_parser(code: str, found: list[str]) -> None:
+    assert [name for name in of_yaml(ast.parse(code)) if name not in OF_YAML] == found
 
 
 def test_only_a_few_places_reach_out_of_the_process() -> None:

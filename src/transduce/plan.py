@@ -24,10 +24,13 @@ from transduce.progress import Progress, duration
 from transduce.subwords import Codec, require_extensible
 
 GENTLY = 0.3  # of the learning rate, where a run begins with a trained model
+# How long a run lasts: of these, whoever sets one sets the only one.
+ENDS = frozenset({"steps", "epochs", "seconds"})
 # What may change when a run goes on; anything else would make another model of it.
 MAY_CHANGE = frozenset(
     {
-        *("steps", "epochs", "seconds", "keep", "average", "select", "patience", "log_every"),
+        *ENDS,
+        *("keep", "average", "select", "patience", "log_every"),
         *("threads", "accumulate", "precision", "kernels", "recompute", "deterministic"),
         *("lr_scale", "clip"),  # lower ones let a run go on whose gradient was no number
     }
@@ -279,10 +282,9 @@ def choose_preset(pairs: int, device: torch.device) -> str:
 
 def _ended_as_set(recipe: TrainConfig, settings: Mapping[str, str]) -> TrainConfig:
     """Let the end that was set be the only one: --time replaces a preset's number of steps."""
-    ends = {"steps", "epochs", "seconds"}
-    if not ends & settings.keys():
+    if not ENDS & settings.keys():
         return recipe
-    return recipe.replace(**dict.fromkeys(ends - settings.keys()))
+    return recipe.replace(**dict.fromkeys(ENDS - settings.keys()))
 
 
 def _length(recipe: TrainConfig) -> str:

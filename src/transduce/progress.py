@@ -5,10 +5,13 @@ Everything goes to stderr: stdout is for results.
 
 import contextlib
 import io
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import IO, Protocol
+
+from transduce.errors import BadInput
 
 PLAIN_EVERY = 10.0  # seconds between two plain lines
 
@@ -168,3 +171,16 @@ def duration(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds // 60}m{seconds % 60:02}s"
     return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
+
+
+def seconds_of(text: str, name: str) -> float:
+    """Read a length of time such as 90s, 30m or 1h30m as seconds."""
+    match = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", text.strip())
+    seconds = (
+        sum(int(part) * unit for part, unit in zip(match.groups("0"), (3600, 60, 1), strict=True))
+        if match
+        else 0
+    )
+    if not seconds:
+        raise BadInput(f"{name} {text}: expected a length of time such as 90s, 30m or 1h30m")
+    return float(seconds)

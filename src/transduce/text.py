@@ -181,6 +181,14 @@ def _pairs_of_two(source: str | Path, target: str | Path) -> Iterator[tuple[str,
         )
 
 
+def require_there(path: str | Path) -> None:
+    """Refuse a text that is missing or may not be read; a pipe is left for whom it is meant."""
+    place = Path(path)
+    if place.is_file() or place.is_dir() or not place.exists():
+        with _opened(path):
+            pass
+
+
 @contextlib.contextmanager
 def _opened(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; standard input stays open afterwards."""

@@ -127,9 +127,9 @@ def logs(material: Material, folder: Path) -> Reader:
 
 def settings(_: Material, folder: Path) -> Reader:
     """Values of the command line: settings, times, languages, lists of rows and of lengths."""
+    from transduce.cli.options import parse_settings, parse_time
     from transduce.cli.paper.options import listed
     from transduce.cli.paper.table1 import _lengths
-    from transduce.cli.train import parse_settings, parse_time
     from transduce.config import ModelConfig, TrainConfig, apply
     from transduce.text import languages
 
@@ -155,6 +155,27 @@ def settings(_: Material, folder: Path) -> Reader:
     seeds += ["set positions=learned accumulate=none seed=12", "time 1h30m", "time 90", "rows A,B"]
     seeds += ["languages en-de", "lengths 10,20,40", "set N=" + "9" * 5_000]
     return Reader(read, [seed.encode() for seed in seeds])
+
+
+def recipe(_: Material, folder: Path) -> Reader:
+    """A recipe, and what is compared of it when a run goes on."""
+    from transduce.recipes.following import flat
+    from transduce.recipes.recipe import find, names, read
+
+    path = folder / "mine.toml"
+
+    def follow(data: bytes) -> None:
+        path.write_bytes(data)
+        flat(read(path).tables)
+
+    data = b'[data]\nname = "pocket"\n'
+    own = b'[data]\nsource = "a.en"\ntarget = "a.de"\nvalid = ["v.tsv"]\ntest = "t.tsv"\n'
+    seeds = [find(name).text.encode() for name in names()]
+    seeds += [own + b'[train]\ntime = "1h30m"\nbatch = "auto"\n[evaluate]\nconfidence = 9\n']
+    odd = [b"a = " + DEEP, data + b"[settings]\nx." + b"a." * 9_000 + b"a = 1", b""]
+    odd += [data + b"[train]\nsteps = 0x" + b"9" * 5_000, data + b"[train]\nseed = " + b"9" * 5_000]
+    odd += [data + b"[train]\ntime = '" + b"9" * 400 + b"s'", b"\xff", b"#" * (1 << 19)]
+    return Reader(follow, [*seeds, *odd])
 
 
 def http(material: Material, folder: Path) -> Reader:
@@ -271,5 +292,6 @@ READERS: dict[str, tuple[Callable[[Material, Path], Reader], float]] = {
     "stamp": (stamp, 1.0),
     "logs": (logs, 1.0),
     "settings": (settings, 3.0),
+    "recipe": (recipe, 1.0),
     "http": (http, 4.0),
 }

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from transduce.cli.options import Set, TrainedRun, those_given
-from transduce.cli.train import parse_settings
+from transduce.cli.options import Set, TrainedRun, parse_settings, those_given
 from transduce.web.limits import Limits
 
 EXAMPLES_TRAIN = """

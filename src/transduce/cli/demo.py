@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.options import parse_time
+
 EXAMPLES = """
 [bold]Examples[/bold]
 
@@ -48,7 +50,6 @@ def demo(
     """
     began = clock.monotonic()
     from transduce import pocket, training
-    from transduce.cli.train import parse_time
     from transduce.folder import RunConfig
     from transduce.progress import duration, for_people
     from transduce.translator import Translator

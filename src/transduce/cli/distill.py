@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Set, TrainedRun, those_given
+from transduce.cli.options import Set, TrainedRun, parse_settings, parse_time
+from transduce.recipes.recipe import settings_of
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -73,12 +74,11 @@ def distill(
     layer can learn it (Kim & Rush 2016). Stop it at any time: translating and training go on.
     """
     from transduce import distillation
-    from transduce.cli.train import parse_settings, parse_time
     from transduce.progress import for_people
 
     seconds = None if time is None else parse_time(time)
-    asked = those_given(steps=steps, epochs=epochs, seed=seed, seconds=seconds)
-    settings = parse_settings(set_ or []) | {name: str(value) for name, value in asked.items()}
+    settings = parse_settings(set_ or [])
+    settings |= settings_of(steps=steps, epochs=epochs, seed=seed, seconds=seconds)
     progress = for_people()
     run = distillation.distill(
         teacher,

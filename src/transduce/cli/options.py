@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from transduce.errors import BadSetting
+from transduce.progress import seconds_of
+
 
 def panel(name: str) -> Any:
     """Return `typer.Option` for the options that --help shows together, under this name."""
@@ -65,3 +68,19 @@ AccessLog = Annotated[bool, of_access("--access-log", help="Write a line for eac
 def those_given(**asked: Any) -> dict[str, Any]:
     """Return the settings that were asked for: a default is left to whom it belongs."""
     return {name: value for name, value in asked.items() if value is not None}
+
+
+def parse_settings(texts: list[str]) -> dict[str, str]:
+    """Read NAME=VALUE several times."""
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise BadSetting(f"--set {text}: expected NAME=VALUE, such as --set d_ff=4096")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def parse_time(text: str) -> float:
+    """Read a length of time such as 90s, 30m or 1h30m as seconds."""
+    return seconds_of(text, "--time")

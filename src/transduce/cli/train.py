@@ -5,9 +5,10 @@ from pathlib import Path
 import typer
 
 from transduce.cli import training as options
-from transduce.cli.options import Device
-from transduce.errors import BadInput, BadSetting
-from transduce.recipes.recipe import Asked, find, seconds_of
+from transduce.cli.options import Device, parse_settings, parse_time
+from transduce.errors import BadInput
+from transduce.recipes.recipe import Asked, find, settings_of
+from transduce.recipes.texts import check
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -57,12 +58,9 @@ def train(
     the size of the data and the machine, and said. Ctrl-C saves.
     """
     settings = parse_settings(set_ or [])
-    given = {"steps": steps, "epochs": epochs, "seed": seed}
-    settings |= {name: str(value) for name, value in given.items() if value is not None}
+    seconds = None if time is None else parse_time(time)
+    settings |= settings_of(steps=steps, epochs=epochs, seed=seed, seconds=seconds, batch=batch)
     settings |= {"deterministic": "true"} if deterministic else {}
-    settings |= {"seconds": str(parse_time(time))} if time is not None else {}
-    if batch is not None:
-        settings |= {"accumulate": "none"} if batch == "auto" else {"batch_tokens": batch}
     if valid and valid_tsv:
         raise BadInput("--valid and --valid-tsv name two validation sets: give one")
     asked = Asked(
@@ -125,6 +123,7 @@ def by_recipe(
 ) -> None:
     """Follow a recipe, and write the scores to stdout."""
     recipe = find(name)  # what is mistyped is said before torch is there
+    check(recipe.data, data, asked.valid)
     from transduce.progress import for_people
     from transduce.recipes.evaluation import EVALUATION, TRANSLATIONS
     from transduce.recipes.following import follow
@@ -141,19 +140,3 @@ def by_recipe(
             f"{out / EVALUATION}, translations in {out / TRANSLATIONS}"
         )
     progress.say(f"translate with: transduce translate {out} FILE")
-
-
-def parse_settings(texts: list[str]) -> dict[str, str]:
-    """Read NAME=VALUE several times."""
-    settings = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise BadSetting(f"--set {text}: expected NAME=VALUE, such as --set d_ff=4096")
-        settings[name.strip()] = value.strip()
-    return settings
-
-
-def parse_time(text: str) -> float:
-    """Read a length of time such as 90s, 30m or 1h30m as seconds."""
-    return seconds_of(text, "--time")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.converting import fairseq, joeynmt, opennmt, recipe
-from transduce.converting.draft import Asked, Draft, Pair
+from transduce.converting.draft import Draft, Hints, Pair
 from transduce.converting.fairseq_keys import LEFT as FAIRSEQ_LEFT
 from transduce.converting.fairseq_keys import PREFIXES as FAIRSEQ_PREFIXES
 from transduce.converting.ledger import Entry, Given, Ledger
@@ -52,8 +52,8 @@ def convert(
 ) -> Conversion:
     """Make a recipe that lies in a folder of a configuration in one file or several."""
     toolkit, given = _recognised(files)
-    asked = Asked(folder=files[0].parent, gpus=gpus, dictionaries=tuple(dictionaries))
-    draft = Draft(Ledger(toolkit.NAME, given), asked, text=dict(text or {}))
+    hints = Hints(folder=files[0].parent, gpus=gpus, dictionaries=tuple(dictionaries))
+    draft = Draft(Ledger(toolkit.NAME, given), hints, text=dict(text or {}))
     toolkit.convert(draft)
     draft.ledger.check()
     entries = draft.ledger.finish(*REASONS[toolkit.NAME])

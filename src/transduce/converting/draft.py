@@ -25,7 +25,7 @@ ACTIVATIONS["silu"] = "swish"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Hints:
     """What the user says beside the files."""
 
     folder: Path  # of the configuration
@@ -38,7 +38,7 @@ class Draft:
     """What a converter fills in."""
 
     ledger: Ledger
-    asked: Asked
+    hints: Hints
     languages: tuple[str, str] = ("src", "tgt")
     text: dict[str, Pair] = field(default_factory=dict)  # by train, valid, test
     evaluate: dict[str, Any] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Draft:
 
     def find(self, name: str) -> Path:
         """Return where a file of the configuration is: from here, else from its folder."""
-        return Path(name) if Path(name).exists() else self.asked.folder / name
+        return Path(name) if Path(name).exists() else self.hints.folder / name
 
     def take_text(self, part: str, names: Sequence[str], files: Sequence[str]) -> None:
         """Take the text of a part (train, valid, test) over, if it is raw."""
@@ -72,7 +72,7 @@ class Draft:
 
     def take_vocabulary(self, stated: Mapping[str, int], found: Sequence[str]) -> None:
         """Take the size of the vocabulary over: of dictionaries, else as stated by keys."""
-        counts = {str(path): count_words(path) for path in self.asked.dictionaries}
+        counts = {str(path): count_words(path) for path in self.hints.dictionaries}
         if not counts:
             paths = [self.find(name) for name in found]
             counts = {str(path): count_words(path) for path in paths if path.is_file()}

@@ -250,8 +250,8 @@ def _gpus(draft: Draft) -> tuple[int, str]:
     found = ledger.first(*names)
     for name in names:
         ledger.changed(name, "a factor of batch_tokens; start on several GPUs with torchrun")
-    if draft.asked.gpus is not None:
-        return draft.asked.gpus, "--gpus"
+    if draft.hints.gpus is not None:
+        return draft.hints.gpus, "--gpus"
     value = ledger.value(found)
     if value is None:
         return 1, ""

@@ -222,7 +222,7 @@ def _take_batch(draft: Draft) -> None:
     """Take the size of an update over: the tokens of a GPU times those that add up to it."""
     ledger = draft.ledger
     pieces, size = ledger.whole("accum_count", 1), ledger.whole("batch_size", 64)
-    gpus = draft.asked.gpus or max(1, ledger.whole("world_size", 1))
+    gpus = draft.hints.gpus or max(1, ledger.whole("world_size", 1))
     names = ("batch_size", "batch_type", "accum_count", "world_size")
     if ledger.word("batch_type", "sents") == "tokens":
         how = f"batch_tokens = {size * pieces * gpus} = {size} * {pieces} * {gpus} GPUs"

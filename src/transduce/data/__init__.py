@@ -1,5 +1,5 @@
 """Data sets by name: a catalogue, downloads that resume, and texts that are ready to train on."""
 
-from transduce.data.getting import Got, get
+from transduce.data.getting import Got, get, refuse_foreign, resolve
 
-__all__ = ["Got", "get"]
+__all__ = ["Got", "get", "refuse_foreign", "resolve"]

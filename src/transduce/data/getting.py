@@ -107,7 +107,7 @@ def get(
 
 def _whole_already(name: str, out: Path, progress: Progress) -> Got | None:
     """Return the data set if it lies in the folder, whole; refuse a folder of something else."""
-    _refuse_foreign(name, out)
+    refuse_foreign(name, out)
     record = _record(out)
     if not record or _damaged(record, out):
         return None
@@ -145,7 +145,7 @@ def _get(
     return _got(record, out)
 
 
-def _refuse_foreign(name: str, out: Path) -> None:
+def refuse_foreign(name: str, out: Path) -> None:
     """Refuse a folder of another data set, or with texts that are somebody's own."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: expected a folder for the data set")

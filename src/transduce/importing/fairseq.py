@@ -79,10 +79,7 @@ def of_fairseq(folder: Path) -> Imported:
         for name, tensor in read_safetensors(folder / "model.safetensors").items()
         if not name.endswith(NO_WEIGHTS)
     }
-    learned = {
-        side: tensors.pop(f"model.{side}.embed_positions.weight", None)
-        for side in ("encoder", "decoder")
-    }
+    learned = {side: theirs.positions(side, tensors) for side in ("encoder", "decoder")}
     for name in ("model.decoder.output_projection.weight", "model.decoder.embed_out"):
         if name in tensors:
             tensors[HEAD] = tensors.pop(name)
@@ -158,6 +155,16 @@ class _Settings:
             )
         except BadSetting as error:
             raise BadInput(f"{self.folder} cannot be imported: {error}") from None
+
+    def positions(self, side: str, tensors: dict[str, Tensor]) -> Tensor | None:
+        """Take the learned positions of a side out of the weights; nothing where it has none."""
+        learned = tensors.pop(f"model.{side}.embed_positions.weight", None)
+        if learned is None and self.values.get(f"{side}_learned_pos") not in NONE:
+            self.refuse(
+                f"{side}_learned_pos",
+                f"none, for the weights lack {side}.embed_positions.weight",
+            )
+        return learned
 
 
 def _side(folder: Path, name: str, language: str) -> Side:

@@ -4,22 +4,20 @@ Every part goes on where it was stopped. With several processes the first gets t
 evaluates; the others train.
 """
 
-import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import BadInput, BadSetting
+from transduce.errors import BadSetting
 from transduce.files import replacing
-from transduce.plan import MAY_CHANGE, basis_of
+from transduce.plan import ENDS, MAY_CHANGE, basis_of
 from transduce.progress import Progress
 from transduce.recipes.evaluation import Evaluation, evaluate
-from transduce.recipes.recipe import Asked, Data, Files, Recipe, read
+from transduce.recipes.recipe import Asked, Files, Recipe, read
+from transduce.recipes.texts import check, fetched, is_first
 from transduce.training import Texts, Wanted, train_on
 
 KEPT = "recipe.toml"
-ENDS = frozenset({"steps", "epochs", "seconds"})
 # What may be another when a run goes on, for it makes no other model of it.
 ALSO_MAY_CHANGE = frozenset({"about", "evaluate", "train.time"})
 
@@ -39,13 +37,16 @@ def follow(
     `data` is the folder of a data set, data/NAME by default; what `instead` says wins over the
     recipe.
     """
-    first = os.environ.get("RANK", "0") == "0"
+    check(recipe.data, data, instead.valid)
+    first = is_first()
     tested: list[Files | None] = []
 
     def texts() -> Texts:
-        keep(recipe, out)
+        require_same(recipe, out)
         own = fetched(recipe.data, data, progress)
         assert own.train
+        with replacing(out / KEPT) as beside:
+            beside.write_text(recipe.text, encoding="utf-8", newline="\n")
         tested.append(own.test)
         return Texts(*own.train, instead.valid or own.valid, instead.languages or own.languages)
 
@@ -69,27 +70,6 @@ def follow(
     return evaluate(out, test, recipe.evaluate, device=device, progress=progress)
 
 
-def fetched(data: Data, folder: Path | None, progress: Progress) -> Data:
-    """Return the files of a data set that is known by its name; get them if they are not there."""
-    if data.name is None:
-        if folder is not None:
-            raise BadInput("the recipe's [data] names its own files: leave --data away")
-        return data
-    from transduce import data as sets
-
-    own = folder if folder is not None else Path("data", re.sub(r"[^\w.-]+", "-", data.name))
-    got = sets.get(data.name, own, progress=progress)
-    if got.train is None:
-        raise BadInput(f"the data set {data.name} has no text to train on: choose another")
-    return Data(
-        name=data.name,
-        train=got.train,
-        valid=got.valid,
-        test=got.test,
-        languages="-".join(got.languages),
-    )
-
-
 def joined(own: Mapping[str, str], instead: Mapping[str, str]) -> dict[str, str]:
     """Let the command line win; an end of the run that it sets is the only one."""
     ended = ENDS & instead.keys()
@@ -111,24 +91,22 @@ def differences(recipe: Recipe, instead: Asked) -> list[str]:
     return [f"the command line wins over the recipe: {', '.join(said)}"] if said else []
 
 
-def keep(recipe: Recipe, run: Path) -> None:
-    """Write the recipe into the run folder; refuse another than the run was begun with."""
-    path = run / KEPT
-    if (run / "config.json").exists():
-        if not path.is_file():
+def require_same(recipe: Recipe, run: Path) -> None:
+    """Refuse another recipe than a run was begun with."""
+    if not (run / "config.json").exists():
+        return
+    if not (run / KEPT).is_file():
+        raise BadSetting(
+            f"{run} was not begun with a recipe: go on without one, or choose another folder"
+        )
+    before, now = flat(read(run / KEPT).tables), flat(recipe.tables)
+    for name in sorted(before.keys() | now.keys()):
+        was, value = before.get(name, "nothing"), now.get(name, "nothing")
+        if was != value and not may_change(name):
             raise BadSetting(
-                f"{run} was not begun with a recipe: go on without one, or choose another folder"
+                f"{run} was begun with a recipe that has {name} = {was}, not {value}: "
+                "go on with the same recipe, or choose another folder"
             )
-        before, now = flat(read(path).tables), flat(recipe.tables)
-        for name in sorted(before.keys() | now.keys()):
-            was, value = before.get(name, "nothing"), now.get(name, "nothing")
-            if was != value and not may_change(name):
-                raise BadSetting(
-                    f"{run} was begun with a recipe that has {name} = {was}, not {value}: "
-                    "go on with the same recipe, or choose another folder"
-                )
-    with replacing(path) as beside:
-        beside.write_text(recipe.text, encoding="utf-8", newline="\n")
 
 
 def may_change(name: str) -> bool:

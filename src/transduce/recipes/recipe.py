@@ -10,7 +10,6 @@
 Files are relative to the recipe.
 """
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,9 +21,12 @@ from transduce import config as configuration
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, did_you_mean
 from transduce.presets import preset as find_preset
+from transduce.progress import seconds_of
 
 Files = tuple[Path, Path | None]  # two texts, or a TSV
+Pair = tuple[str | Path, str | Path | None]  # the same, as the command line names them
 ENDING = ".toml"
+LARGEST = 1 << 18  # bytes; a recipe has a few hundred
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,7 @@ class Recipe:
 class Asked:
     """What the command line asks for; beside a recipe, what wins over it."""
 
-    valid: tuple[str | Path, str | Path | None] | None = None
+    valid: Pair | None = None
     languages: str | None = None
     preset: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -100,14 +102,19 @@ def find(name: str) -> Recipe:
 
 
 def read(path: Path) -> Recipe:
-    """Read a file."""
+    """Read a file, or what comes through a pipe."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)  # a device might never end
     except FileNotFoundError:
         raise BadInput(
             f"there is no file {path}: expected a recipe; `transduce recipes` lists those that "
             "come along, which have names without an ending"
         ) from None
+    if len(data) > LARGEST:
+        raise BadInput(f"{path} is no recipe: it is larger than {LARGEST >> 10} KiB")
+    try:
+        text = data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise BadInput(f"{path} is no recipe: expected text in UTF-8") from None
     return parse(text, str(path), path.parent)
@@ -116,11 +123,13 @@ def read(path: Path) -> Recipe:
 def parse(text: str, name: str, folder: Path = Path()) -> Recipe:
     """Read the text of a recipe whose files are relative to `folder`, or say what is wrong."""
     try:
-        whole = tomllib.loads(text)
+        return _recipe(tomllib.loads(text), text, name, folder)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{name} is no recipe: it is not valid TOML ({error})") from None
-    try:
-        return _recipe(whole, text, name, folder)
+    except RecursionError:
+        raise BadInput(f"{name} is no recipe: it is nested too deep") from None
+    except ValueError:  # Python writes and reads no longer ones, lest they take forever
+        raise BadInput(f"{name} is no recipe: it has a number of thousands of digits") from None
     except (BadInput, BadSetting) as error:
         raise type(error)(f"{name}: {error}") from None
 
@@ -131,7 +140,9 @@ def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe
     _known(whole, ["about", *tables], "a recipe has no table or key")
     for table in tables:
         if not isinstance(whole.get(table, {}), dict):
-            raise BadSetting(f"{table} = {whole[table]!r}: expected a table, headed by [{table}]")
+            raise BadSetting(
+                f"{table} = {whole[table]!r:.60}: expected a table, headed by [{table}]"
+            )
     if "data" not in whole:
         raise BadSetting(
             "there is no table [data]: expected name = …, or source = … and target = …"
@@ -198,21 +209,35 @@ def _train(table: dict[str, Any]) -> tuple[str | None, dict[str, str]]:
     preset = _text(table["preset"], "train.preset") if "preset" in table else None
     if preset is not None:
         find_preset(preset)
-    settings: dict[str, str] = {}
-    for name in ("steps", "epochs", "seed"):
-        if name in table:
-            settings[name] = str(_number(table[name], f"train.{name}"))
-    if "time" in table:
-        time = _text(table["time"], "train.time")
-        settings["seconds"] = str(seconds_of(time, "train.time ="))
-    match table.get("batch"):
-        case None:
-            pass
-        case "auto":
-            settings["accumulate"] = "none"
-        case batch:
-            settings["batch_tokens"] = str(_number(batch, "train.batch", ' or "auto"'))
-    return preset, settings
+    numbers = {
+        name: _number(table[name], f"train.{name}")
+        for name in ("steps", "epochs", "seed")
+        if name in table
+    }
+    time = _text(table["time"], "train.time") if "time" in table else None
+    batch = table.get("batch")
+    if batch not in (None, "auto"):
+        _number(batch, "train.batch", ' or "auto"')
+    return preset, settings_of(
+        **numbers,
+        seconds=None if time is None else seconds_of(time, "train.time ="),
+        batch=batch,
+    )
+
+
+def settings_of(
+    *,
+    steps: int | None = None,
+    epochs: int | None = None,
+    seed: int | None = None,
+    seconds: float | None = None,
+    batch: str | int | None = None,
+) -> dict[str, str]:
+    """Return what has an option or a key of its own as --set takes it, as far as it is given."""
+    asked: dict[str, str | float | None]
+    asked = {"steps": steps, "epochs": epochs, "seed": seed, "seconds": seconds}
+    asked |= {"accumulate": "none"} if batch == "auto" else {"batch_tokens": batch}
+    return {name: str(value) for name, value in asked.items() if value is not None}
 
 
 def _settings(table: dict[str, Any]) -> dict[str, str]:
@@ -241,7 +266,7 @@ def _known(table: dict[str, Any], expected: list[str], what: str) -> None:
     for name in table:
         if name not in expected:
             raise BadSetting(
-                f"{what} {name}.{did_you_mean(name, expected)} Expected some of: "
+                f"{what} {name:.60}.{did_you_mean(name[:60], expected)} Expected some of: "
                 f"{', '.join(expected)}"
             )
 
@@ -256,16 +281,3 @@ def _number(value: Any, name: str, otherwise: str = "") -> int:
     if type(value) is not int:
         raise BadSetting(f"{name} = {value!r:.60}: expected a whole number{otherwise}")
     return value
-
-
-def seconds_of(text: str, name: str) -> float:
-    """Read a length of time such as 90s, 30m or 1h30m as seconds."""
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip())
-    seconds = (
-        sum(int(part) * unit for part, unit in zip(match.groups("0"), (3600, 60, 1), strict=True))
-        if match
-        else 0
-    )
-    if not seconds:
-        raise BadInput(f"{name} {text}: expected a length of time such as 90s, 30m or 1h30m")
-    return float(seconds)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Device
+from transduce.cli.options import Device, parse_time
 from transduce.cli.paper import options
 from transduce.cli.paper.options import BUDGET, TEXTS
 
@@ -66,7 +66,6 @@ def all_(
     and the page says so.
     """
     from transduce.cli.paper.shown import show
-    from transduce.cli.train import parse_time
     from transduce.paper.everything import ROWS, Everything
     from transduce.paper.report import report
     from transduce.paper.table3 import named

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.options import parse_settings, parse_time
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
@@ -79,8 +80,6 @@ def settings_of(
     set_: list[str] | None, steps: int | None, time: str | None, seed: int | None
 ) -> tuple[dict[str, str], int | None, float | None]:
     """Return the settings, and the budget as steps or as seconds."""
-    from transduce.cli.train import parse_settings, parse_time
-
     if steps is not None and time is not None:
         raise BadInput("--steps and --time are two budgets: give one")
     settings = parse_settings(set_ or [])
