@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from conftest import TINY, environment, options, tiny_pairs, write_pairs
+from faulty_server import cut, running
+from shelf import iwslt14
 
 import transduce
 from transduce.bench.sides import LIBRARIES
@@ -43,10 +45,11 @@ class Installed:
     home: Path  # of the package
     folder: Path  # from which commands are run
 
-    def __call__(self, *args: str | Path) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *args: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment, which is to end well."""
         program, *rest = map(str, args)
         told = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
+        told |= variables
         done = subprocess.run(
             [str(self.python.with_name(program)), *rest],
             capture_output=True,
@@ -134,6 +137,26 @@ def test_training_translation_and_scores_run_from_the_wheel(installed: Installed
     assert translated.count("\n") == 2
     (installed.folder / "out.de").write_text(translated, encoding="utf-8")
     assert "BLEU" in installed("transduce", "score", "out.de", "out.de").stdout
+
+
+def test_a_data_set_comes_from_a_server_and_a_recipe_trains_on_it_from_the_wheel(
+    installed: Installed,
+) -> None:
+    pytest.importorskip("sacremoses")
+    english, german = zip(*tiny_pairs(200, seed=3), strict=True)
+    archive = iwslt14(list(english), list(german))
+    shape = TINY | {"steps": "2", "max_len": "30", "validate_bleu": "0"}
+    with running() as server:
+        server.serve("iwslt14-de-en.tgz", archive, cut(len(archive) // 2))
+        got = ("--recipe", "iwslt14-de-en", "--preset", "tiny", "--device", "cpu")
+        command = ("transduce", "train", *got, "--out", "runs/talks", *options(shape))
+        told = installed(*command, TRANSDUCE_MIRROR=server.address)
+        assert len(server.asked) == 2  # the rest of it came at once
+    data = installed.folder / "data" / "iwslt14-de-en"
+    assert len((data / "train.de").read_text(encoding="utf-8").splitlines()) > 150
+    assert told.stdout.startswith("BLEU = ")
+    assert (installed.folder / "runs" / "talks" / "evaluation.json").exists()
+    assert installed(*command).stdout == told.stdout  # all is there, and no server is asked
 
 
 def calls_of_missing_extra() -> Iterator[tuple[Path, str, str]]:
