@@ -326,6 +326,16 @@ def sums_and_gradients(model: Transformer, batch: Any) -> list[Tensor]:
     return [smoothed.detach(), nll, *(one.clone() for one in gradients if one is not None)]
 
 
+@pytest.mark.parametrize("changes", SETTINGS, ids=str)
+def test_what_links_words_is_what_the_last_layer_asks_with(changes: dict[str, Any]) -> None:
+    model, batch = small_model(**changes), batch_of((6, 9))
+    memory, x = model.asked(batch)
+    *_, last = model.decoder
+    torch.testing.assert_close(
+        last.cross_attention.weights(x, memory), model.weights(batch).cross[-1]
+    )
+
+
 @pytest.mark.parametrize("changes", DOT_PRODUCTS, ids=str)
 def test_packed_runs_have_the_loss_and_the_gradients_of_groups(changes: dict[str, Any]) -> None:
     model = small_model(P_drop=0.0, **changes).train()
