@@ -168,7 +168,11 @@ def test_the_command_of_fairseq_becomes_a_recipe(cli: CommandLine, tmp_path: Pat
     found = recipe["settings"]
     assert found | expected == found
     assert found["lr_scale"] == 5e-4 * math.sqrt(512 * 4000)
-    assert recipe["data"] == {"source": "train.de", "target": "train.en"}  # what it has is cut
+    source, target = "your-raw-text.de", "your-raw-text.en"  # what it has is cut
+    assert recipe["data"] == {"source": source, "target": target}
+        "source": "your-raw-text.de",
+        "target": "your-raw-text.en",
+    }  # what it has is cut
     assert "evaluate" not in recipe
 
 
@@ -203,7 +207,7 @@ def test_the_file_of_opennmt_becomes_a_recipe(cli: CommandLine, tmp_path: Path) 
     expected |= {"lr_scale": 2.0, "batch_tokens": 5000 * 2 * 4, "max_len": 100, "clip": 5.0}
     expected |= {"beta2": 0.998, "attention_dropout": 0.1, "relu_dropout": 0.1, "keep": 50}
     assert recipe["settings"] | expected == recipe["settings"]
-    assert recipe["data"]["source"] == "train.en"  # of two corpora, to be joined
+    assert recipe["data"]["source"] == "your-raw-text.en"  # of two corpora, to be joined
     assert recipe["data"]["valid"] == ["text/valid.en", "text/valid.de"]
 
 

@@ -387,3 +387,20 @@ def test_a_library_that_cleaning_needs_is_asked_for_before_the_download(
     with pytest.raises(MissingExtra, match="sacremoses"):
         quick("iwslt14-de-en", tmp_path / "got")
     assert not shelf.asked
+
+
+def test_a_download_that_fails_says_how_else_the_set_can_be_had(
+    cli: CommandLine, server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stock(server, monkeypatch)
+    server.files.clear()
+    out = tmp_path / "multi30k"
+    error = cli("data", "get", "multi30k-en-de", "--out", out).error
+    assert f"`transduce data get multi30k-en-de --out {out} --from FOLDER`" in error
+    assert "TRANSDUCE_MIRROR" in error
+
+
+def test_a_mirror_is_an_address(cli: CommandLine, tmp_path: Path) -> None:
+    refused = cli("data", "get", "iwslt14-de-en", "--out", tmp_path / "x", "--mirror", "here:80")
+    assert refused.error == "the mirror here:80 is no address: expected http://… or https://…"
+    assert not (tmp_path / "x").exists()

@@ -192,10 +192,8 @@ def test_more_than_was_announced_is_not_taken(server: Faulty, tmp_path: Path) ->
 
 def test_wrong_bytes_are_never_left_under_the_name(server: Faulty, tmp_path: Path) -> None:
     url = server.serve("a", CONTENT, faults.wrong_bytes)
-    with pytest.raises(BadData, match=r"its sha256 is .*: expected") as refused:
+    with pytest.raises(BadData, match=r"its sha256 is .*: expected"):
         get(known(url), tmp_path)
-    assert "--mirror" in str(refused.value)
-    assert "--from" in str(refused.value)
     assert not list(tmp_path.iterdir())
 
 

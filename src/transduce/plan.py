@@ -157,7 +157,9 @@ def begun(
         f"preset {name}{'' if preset else f', for {len(corpus.train):,} pairs on {device.type}'}"
         f"{f', with the model of {start.run}' if start and start.weights else ''}: "
         f"N {depth}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}, "
-        f"{count_parameters(model) / 1e6:.1f}M parameters, vocabulary {model.target_vocabulary:,}"
+        # Else what is usual: the heads share d_model among themselves.
+        f"{'' if model.h * model.d_k == model.d_model else f'd_k {model.d_k}, '}"
+        f"{count_parameters(model) / 1e6:.1f}M parameters, vocabulary {_vocabulary(model)}"
     )
     progress.say(
         f"batches of {recipe.batch_tokens:,} tokens a side, {_length(recipe)}, "
@@ -179,6 +181,12 @@ def begun(
         search=start.config.search if start and start.weights else SearchConfig(),
         origin=start.origin if start else None,
     )
+
+
+def _vocabulary(model: ModelConfig) -> str:
+    """Say how many subwords there are, of both sides where they differ."""
+    sizes = dict.fromkeys((model.source_vocabulary, model.target_vocabulary))
+    return " and ".join(f"{size:,}" for size in sizes)
 
 
 def identified(config: RunConfig, corpus: Corpus) -> RunConfig:

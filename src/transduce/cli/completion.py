@@ -108,6 +108,20 @@ def _written(value: object) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
+def recipes(incomplete: str) -> list[str]:
+    """Complete the name of a recipe that comes along."""
+    from transduce.recipes.recipe import names
+
+    return _beginning(incomplete, names())
+
+
+def data_sets(incomplete: str) -> list[str]:
+    """Complete the name of a data set of the catalogue."""
+    from transduce.data.catalogue import names
+
+    return _beginning(incomplete, names())
+
+
 VALUES: dict[str, Complete] = {
     "device": devices,
     "engine": engines,
@@ -115,6 +129,7 @@ VALUES: dict[str, Complete] = {
     "others": runs,
     "preset": presets,
     "quantize": quantizations,
+    "recipe": recipes,
     "run": runs,
     "runs": runs,
     "set_": settings,

@@ -90,4 +90,5 @@ def _report(conversion: "Conversion", out: Path | None) -> None:
     for note in conversion.to_do:
         progress.say(f"to do: {note}")
     if out is not None:
-        progress.say(f"train with: transduce train --recipe {out} --out RUN")
+        then = "then train" if conversion.to_do else "train"
+        progress.say(f"{then} with: transduce train --recipe {out} --out RUN")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.cli import completion
+
 if TYPE_CHECKING:
     from transduce.data.catalogue import DataSet
 
@@ -74,7 +76,11 @@ def list_(
 @app.command("get", epilog=EXAMPLES_GET)
 def get(
     name: Annotated[
-        str, typer.Argument(help="Of `transduce data list`; or mtdata:NAME, sacrebleu:SET:PAIR.")
+        str,
+        typer.Argument(
+            help="Of `transduce data list`; or mtdata:NAME, sacrebleu:SET:PAIR.",
+            autocompletion=completion.data_sets,
+        ),
     ],
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for it.")],

@@ -43,7 +43,9 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
         vocabulary = f"{model['source_vocabulary']:,} {train['subwords']} subwords, {target}"
     else:
         shared = "joint" if train["joint"] else "separate"
-        vocabulary = f"{model['target_vocabulary']:,} {train['subwords']} subwords, {shared}"
+        sizes = dict.fromkeys((model["source_vocabulary"], model["target_vocabulary"]))
+        count = " and ".join(f"{size:,}" for size in sizes)
+        vocabulary = f"{count} {train['subwords']} subwords, {shared}"
     if origin:
         begun = f"{origin['weights'] or 'the subwords alone'}, of {origin['run']}"
     else:

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli import completion
+
 EXAMPLES = """
 [bold]Examples[/bold]
 
@@ -39,7 +41,12 @@ def recipes(context: typer.Context) -> None:
 
 @app.command("show", epilog=EXAMPLES)
 def show(
-    name: Annotated[str, typer.Argument(help="One of `transduce recipes`, or a file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="One of `transduce recipes`, or a file.", autocompletion=completion.recipes
+        ),
+    ],
 ) -> None:
     """Print a recipe: the beginning of one of your own."""
     from transduce.recipes import recipe as reading

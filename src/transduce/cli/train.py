@@ -7,8 +7,9 @@ import typer
 from transduce.cli import training as options
 from transduce.cli.options import Device, parse_settings, parse_time
 from transduce.errors import BadInput
+from transduce.presets import preset as find_preset
 from transduce.recipes.recipe import Asked, find, settings_of
-from transduce.recipes.texts import check
+from transduce.recipes.texts import check, require_texts
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -92,6 +93,8 @@ def from_texts(
     tensorboard: bool,
 ) -> None:
     """Train on texts that are there."""
+    require_texts(texts, asked.valid)  # what is mistyped is said before torch is there
+    find_preset(asked.preset or "base")
     from transduce import training
     from transduce.progress import for_people
 
@@ -122,7 +125,7 @@ def by_recipe(
     tensorboard: bool,
 ) -> None:
     """Follow a recipe, and write the scores to stdout."""
-    recipe = find(name)  # what is mistyped is said before torch is there
+    recipe = find(name)  # so is this
     check(recipe.data, data, asked.valid)
     from transduce.progress import for_people
     from transduce.recipes.evaluation import EVALUATION, TRANSLATIONS

@@ -80,6 +80,11 @@ class Draft:
         if sizes:
             size = max(sizes.values())
             self.ledger.set("vocabulary", size, ", ".join(sizes))
+        else:
+            self.to_do.append(
+                "name the dictionary with --dictionary, or set vocabulary: how many subwords there "
+                "were is not said here, and else follows from the size of your text"
+            )
         for name in stated:
             if counts:
                 self.ledger.left(name, "the dictionary itself was counted")

@@ -24,7 +24,7 @@ MACHINE = "machines are found and used without settings here; several with torch
 LOWER = "text stays as it is here: lower it before"
 SUBWORDS = "subwords are learned from raw text here, stored and applied for you"
 SEARCH = "an option of translating there: see transduce translate --help"
-VOCABULARY = "a dictionary of its own subwords: here they are learned anew, as many"
+VOCABULARY = "a dictionary of its own subwords: here they are learned anew"
 LEFT = {
     **each("a name for people: the run folder is named by --out", "name joeynmt_version"),
     **each("the run folder is --out", "model_dir training.model_dir training.overwrite"),

@@ -21,7 +21,7 @@ COPY = "the softmax alone chooses words here, and attention learns by itself"
 RECURRENT = "of recurrent or convolutional models, which this is not"
 READING = "sentences are grouped by length and read ahead without settings here"
 SUBWORDS = "subwords are learned from raw text here, stored and applied for you"
-VOCABULARY = "a dictionary of its own subwords: here they are learned anew, as many"
+VOCABULARY = "a dictionary of its own subwords: here they are learned anew"
 RESUME = "the same command goes on where it was stopped; another model to begin with is --from"
 LEFT = {
     **each(MACHINE, "gpu_ranks gpu_backend gpu_verbose_level master_ip master_port parallel_mode"),

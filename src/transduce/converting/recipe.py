@@ -63,7 +63,7 @@ def _data(draft: Draft, folder: Path) -> Iterator[str]:
         yield f"target = {toml(target)}"
     else:
         for side, language in zip(("source", "target"), draft.languages, strict=True):
-            yield f"{side} = {toml(f'train.{_plain(language)}')}  # to do: your raw text"
+            yield f"{side} = {toml(f'your-raw-text.{_plain(language)}')}  # to do"
     for part in ("valid", "test"):
         if part in text:
             yield f"{part} = {toml(_names(text[part], folder))}"

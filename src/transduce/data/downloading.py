@@ -108,10 +108,7 @@ def fetch(
             reasons.append(f"{url}: {failed}")
             if len(reasons) < len(own) + len(archive.urls):
                 progress.say(f"{reasons[-1]}; trying the next place")
-    raise BadData(
-        f"{archive.file} could not be downloaded ({'; '.join(reasons)}): try again later, name "
-        "another place with --mirror, or get the file yourself and name its folder with --from"
-    )
+    raise BadData(f"{archive.file} could not be downloaded ({'; '.join(reasons)})")
 
 
 def _from(url: str, archive: Archive, folder: Path, progress: Progress, patience: Patience) -> Path:

@@ -93,6 +93,9 @@ def get(
     data = resolve(name)
     if own := os.environ.get(MIRROR):
         mirrors = [*mirrors, own]
+    for one in mirrors:
+        if not one.startswith(("http://", "https://")):
+            raise BadInput(f"the mirror {one} is no address: expected http://… or https://…")
     with terminated_as_interrupted(STOPPED), locked(out / WORK):
         # Another process may have been at it while this one looked.
         got = _whole_already(name, out, progress)
@@ -133,9 +136,15 @@ def _get(
     _announce(data, parts, missing, out, progress)
     _tell_given(archives, files, given, progress)
     for file, one in missing.items():
-        files[file] = fetch(
-            one, out / ARCHIVES, progress=progress, mirrors=mirrors, patience=patience
-        )
+        try:
+            files[file] = fetch(
+                one, out / ARCHIVES, progress=progress, mirrors=mirrors, patience=patience
+            )
+        except BadData as error:
+            raise BadData(
+                f"{error}: try again later, set {MIRROR} to another place, or get it yourself and "
+                f"run `transduce data get {data.name} --out {out} --from FOLDER`"
+            ) from None
     origins = {**record.get("archives", {}), **_origins(archives, files, out, progress)}
     try:
         for part in _to_write(data, parts):

@@ -18,17 +18,22 @@ def is_first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def require_texts(*pairs: tuple[str | Path, str | Path | None] | None) -> None:
+    """Refuse texts that are missing or may not be read."""
+    for pair in pairs if is_first() else ():
+        for path in pair or ():
+            if path is not None:
+                require_there(path)
+
+
 def check(data: Data, folder: Path | None, valid: Pair | None = None) -> None:
     """Refuse texts that cannot be had; `valid` is the validation text that wins over the recipe's.
 
     A name of mtdata's is left to `fetched`: its index takes seconds to read.
     """
+    require_texts(data.train, valid or data.valid, data.test)
     if not is_first():
         return
-    for pair in (data.train, valid or data.valid, data.test):
-        for path in pair or ():
-            if path is not None:
-                require_there(path)
     if data.name is None:
         if folder is not None:
             raise BadInput("the recipe's [data] names its own files: leave --data away")
