@@ -170,9 +170,6 @@ def test_the_command_of_fairseq_becomes_a_recipe(cli: CommandLine, tmp_path: Pat
     assert found["lr_scale"] == 5e-4 * math.sqrt(512 * 4000)
     source, target = "your-raw-text.de", "your-raw-text.en"  # what it has is cut
     assert recipe["data"] == {"source": source, "target": target}
-        "source": "your-raw-text.de",
-        "target": "your-raw-text.en",
-    }  # what it has is cut
     assert "evaluate" not in recipe
 
 
