@@ -269,7 +269,8 @@ def test_the_settings_are_ones_that_train_takes(
 ) -> None:
     recipe = converted(cli, tmp_path, name)
     chosen = {key: str(value) for key, value in recipe["settings"].items()}
-    apply(chosen, ModelConfig(), TrainConfig(steps=100_000))
+    model, _ = apply(chosen, ModelConfig(), TrainConfig(steps=100_000))
+    assert model.d_model == recipe["settings"]["d_model"]
 
 
 @pytest.mark.parametrize("name", ["train.sh", "onmt.yaml"])

@@ -2,15 +2,14 @@
 
 import sys
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from conftest import TINY, CommandLine, snapshot, tiny_pairs, write_pairs
 
 import transduce
+from transduce import data as data_sets
 from transduce.data import catalogue
 from transduce.errors import BadData, BadInput, BadSetting
 from transduce.files import read_json
@@ -41,17 +40,6 @@ valid = ["valid.en", "valid.de"]
 test = ["test.en", "test.de"]"""
 
 
-@dataclass(frozen=True)
-class Got:
-    """Stands for what `transduce.data` offers."""
-
-    folder: Path
-    languages: tuple[str, str]
-    train: tuple[Path, Path] | None
-    valid: tuple[Path, Path] | None
-    test: tuple[Path, Path] | None
-
-
 def write_texts(folder: Path) -> dict[str, tuple[Path, Path]]:
     folder.mkdir(parents=True, exist_ok=True)
     counts = {"train": (200, 1), "valid": (10, 2), "test": (12, 3)}
@@ -63,19 +51,16 @@ def write_texts(folder: Path) -> dict[str, tuple[Path, Path]]:
 
 @pytest.fixture
 def sets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
-    """Stands for `transduce.data`: notes what was asked for, and writes tiny texts."""
+    """What was asked of `transduce.data`, which writes tiny texts instead of fetching."""
     asked: list[tuple[str, Path]] = []
 
-    def get(name: str, out: Path, *, progress: Any) -> Got:
+    def get(name: str, out: Path, *, progress: Any) -> data_sets.Got:
         asked.append((name, out))
-        return Got(out, ("en", "de"), **write_texts(out))
+        return data_sets.Got(out, ("en", "de"), **write_texts(out))
 
-    module = ModuleType("transduce.data")
-    module.get = get  # type: ignore[attr-defined]
-    module.resolve = lambda name: catalogue.named("pocket")  # type: ignore[attr-defined]
-    module.refuse_foreign = lambda name, out: None  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "transduce.data", module)
-    monkeypatch.setattr(transduce, "data", module, raising=False)
+    monkeypatch.setattr(data_sets, "get", get)
+    monkeypatch.setattr(data_sets, "resolve", lambda name: catalogue.named("pocket"))
+    monkeypatch.setattr(data_sets, "refuse_foreign", lambda name, out: None)
     return asked
 
 
@@ -347,7 +332,7 @@ def test_so_it_is_from_python_before_anything_is_written(file: Path) -> None:
 def test_a_recipe_is_kept_only_when_its_text_has_come(
     sets: list[tuple[str, Path]], tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(name: str, out: Path, *, progress: Any) -> Got:
+    def fail(name: str, out: Path, *, progress: Any) -> data_sets.Got:
         raise BadData("the network is down")
 
     monkeypatch.chdir(tmp_path)
