@@ -339,7 +339,7 @@ def test_a_recipe_is_kept_only_when_its_text_has_come(
     Path("mine.toml").write_text(TEXT.format(data='name = "x"', steps=2), encoding="utf-8")
     command = ("train", "--recipe", "mine.toml", "--out", "run", "--device", "cpu")
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["transduce.data"], "get", fail)
+        patch.setattr(data_sets, "get", fail)
         assert "the network is down" in cli(*command).error
     assert not Path("run", "recipe.toml").exists()
     assert cli(*command).status == 0
