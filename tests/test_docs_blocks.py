@@ -269,7 +269,7 @@ def test_what_a_page_says_works(
         reader.follow(block)
 
 
-def parse(words: list[str]) -> None:
+def assert_can_be_typed(words: list[str]) -> None:
     """Read words as the command line would, and run nothing; raise where it would refuse them."""
     command, name = commands.tree(), "transduce"
     while getattr(command, "commands", None):
@@ -303,7 +303,7 @@ def test_commands_that_are_not_run_are_commands_all_the_same(block: Block) -> No
     if block.language == "python":
         compile(block.text, block.where, "exec")
     for words in block.ours():
-        parse(words)
+        assert_can_be_typed(words)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_commands_that_are_not_run_are_commands_all_the_same(block: Block) -> No
 )
 def test_a_mistyped_command_is_found(words: list[str], said: str) -> None:
     with pytest.raises(Exception, match=said):
-        parse(words)
+        assert_can_be_typed(words)
 
 
 def test_few_blocks_are_not_run() -> None:
@@ -332,7 +332,7 @@ def test_the_examples_of_the_help_can_be_typed(words: tuple[str, ...]) -> None:
     for line in re.findall(r"^\$ (.*)$", page, re.MULTILINE):
         for stage in stages(line):
             if "transduce" in stage.words:
-                parse(stage.words[stage.words.index("transduce") + 1 :])
+                assert_can_be_typed(stage.words[stage.words.index("transduce") + 1 :])
 
 
 def test_a_block_knows_its_commands(tmp_path: Path) -> None:
