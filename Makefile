@@ -15,7 +15,7 @@ help:
 	@echo "make faults    inject faults by the hundred and count; KIND=kills for one kind, COUNT=50 for fewer"
 	@echo "make docs      build the site into site/; make docs-serve shows it while you write"
 	@echo "make dist      build and check the wheel and the source distribution, in dist/"
-	@echo "make format    format the code, and lead the links of docs to their lines"
+	@echo "make format    format the code"
 	@echo "make lock      write requirements.lock, from which CI installs; make audit asks for its weaknesses"
 	@echo "make clean     remove what these commands made in this folder"
 
@@ -124,7 +124,6 @@ docs-serve: $(VENV)/dev
 format: $(VENV)/dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
-	@$(BIN)/python tests/test_docs_links.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-audit .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* runs dist site
