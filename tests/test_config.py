@@ -40,7 +40,7 @@ PAPER: dict[type[Settings], dict[str, Any]] = {
         "warmup": 4000,
         "eps_ls": 0.1,  # 5.4
         "average": 5,  # 6.1
-        "select": "average",
+        "select": "auto",
     },
     SearchConfig: {"beam": 4, "alpha": 0.6, "penalty": "paper", "extra": 50},  # 6.1
 }
@@ -377,7 +377,7 @@ TRAININGS = st.builds(
     cooldown=st.floats(0, 1),
     keep=st.integers(5, 10**6),
     average=st.integers(1, 5),
-    select=st.sampled_from(["average", "best"]),
+    select=st.sampled_from(["auto", "average", "best"]),
     threads=st.none() | positive(MOST["threads"]),
     seed=st.integers(0, 2**63 - 1),
 )

@@ -68,6 +68,7 @@ ORDER = [
     "validation",
     "saving",
     "choice",
+    "pacing",
     "trainer",
     "training",
     "export",

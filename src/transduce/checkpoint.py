@@ -115,15 +115,20 @@ def random_states(device: torch.device) -> dict[str, Tensor]:
     return {"random": torch.get_rng_state()} | on_gpu
 
 
+def restore_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Continue the random numbers from what `random_states` returned."""
+    torch.set_rng_state(states["random"])
+    own, name = GENERATORS.get(device.type), f"random.{device.type}"
+    if own and name in states:
+        own.set_rng_state(states[name])
+
+
 def set_random_states(
     tensors: Mapping[str, Tensor], device: torch.device, path: Path
 ) -> dict[str, Tensor]:
     """Draw from now on as `random_states` says; return the other tensors."""
     try:
-        torch.set_rng_state(tensors["random"])
-        own, name = GENERATORS.get(device.type), f"random.{device.type}"
-        if own and name in tensors:
-            own.set_rng_state(tensors[name])
+        restore_random_states(tensors, device)
     except (KeyError, RuntimeError, TypeError) as error:
         raise BadRun(f"{path} is damaged: it holds no random state ({error})") from None
     return {name: one for name, one in tensors.items() if name.partition(".")[0] != "random"}

@@ -195,6 +195,7 @@ class TrainConfig(Settings):
     beta2: float = 0.98  # of Adam (5.3)
     epsilon: float = 1e-9  # of Adam (5.3)
     warmup: int = 4000  # updates in which the rate rises (Eq. 3)
+    warmup_cap: float = 0.25  # warm-up is at most this part of a run; 1 where warmup is set
     lr_scale: float = 1.0  # a factor on Eq. 3; 1 in the paper
     cooldown: float = 0.0  # the last part of the run in which the rate falls to 0; not in the paper
     clip: float = 0.0  # the largest norm of the gradient; 0: none, as in the paper
@@ -202,14 +203,17 @@ class TrainConfig(Settings):
     save_every: int = 1000  # updates between checkpoints
     keep: int = 5  # checkpoints that are kept, the newest
     average: int = 5  # checkpoints in the mean that translates (6.1)
-    select: Literal["average", "best"] = "average"  # which weights translate
+    # Which weights translate: "average", the mean of the last `average` checkpoints; "best", those
+    # with the lowest validation loss; "auto", the mean if those checkpoints lie in the last tenth
+    # of the run, else whichever of the last checkpoint and shorter means validates best.
+    select: Literal["auto", "average", "best"] = "auto"
     validate_every: int = 1000  # updates between validations
     validate_bleu: int = 200  # sentences of the validation set to translate for BLEU
     patience: int = 0  # validations without a better loss before stopping; 0: never
     log_every: int = 50  # updates between lines of the log
     # On what.
     seed: int = 1  # of everything random
-    threads: int | None = None  # of a machine; None: all cores; another number gives other bits
+    threads: int | None = None  # of a CPU; None: the fastest number, measured before step 1
     precision: Literal["auto", "bf16", "float32"] = "auto"  # auto: bf16 on GPUs that have it
     kernels: bool = True  # our own on a GPU; false: torch's, to compare with
     recompute: bool = False  # layers in the backward pass, for less memory and a third more time
@@ -232,6 +236,7 @@ class TrainConfig(Settings):
         self._require(self.epsilon > 0, "epsilon", "more than 0")
         self._require(self.lr_scale > 0, "lr_scale", "more than 0")
         self._require(0 <= self.cooldown <= 1, "cooldown", "a part of the run, 0 to 1")
+        self._require(0 < self.warmup_cap <= 1, "warmup_cap", "a part of the run, above 0 up to 1")
         for name in ("clip", "validate_bleu", "patience"):
             self._require(getattr(self, name) >= 0, name, "0 or more")
         self._require(self.seed >= 0, "seed", "a whole number from 0 up to but not 2^63")

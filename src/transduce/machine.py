@@ -163,6 +163,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def thread_counts() -> list[int]:
+    """Return the numbers of threads worth trying, most first.
+
+    Where OMP_NUM_THREADS is set, its number is the only one.
+    """
+    counts = [cores()]
+    while not os.environ.get("OMP_NUM_THREADS") and counts[-1] > 1:
+        counts.append(counts[-1] // 2)
+    return counts
+
+
 def keep_memory() -> None:
     """Have the C library keep what was freed for the next step instead of giving it back.
 

@@ -32,6 +32,7 @@ MAY_CHANGE = frozenset(
         *ENDS,
         *("keep", "average", "select", "patience", "log_every"),
         *("threads", "accumulate", "precision", "kernels", "recompute", "deterministic"),
+        "warmup_cap",  # it acts only before step 1
         *("lr_scale", "clip"),  # lower ones let a run go on whose gradient was no number
     }
 )
@@ -145,7 +146,11 @@ def begun(
             source_vocabulary=len(corpus.codec.source),
             target_vocabulary=len(corpus.codec.target),
         )
-    recipe = _ended_as_set(recipe, settings).replace(threads=recipe.threads or cores())
+    recipe = _ended_as_set(recipe, settings)
+    if "warmup" in settings and "warmup_cap" not in settings:
+        recipe = recipe.replace(warmup_cap=1.0)
+    if device.type != "cpu":
+        recipe = recipe.replace(threads=recipe.threads or cores())
     if start and start.weights and "lr_scale" not in settings:
         recipe = recipe.replace(lr_scale=recipe.lr_scale * GENTLY)
         progress.say(
@@ -165,7 +170,8 @@ def begun(
         f"batches of {recipe.batch_tokens:,} tokens a side, {_length(recipe)}, "
         f"warm-up {recipe.warmup:,} steps"
         + (f", cool-down over the last {recipe.cooldown:.0%}" if recipe.cooldown else "")
-        + f", seed {recipe.seed}, {recipe.threads} threads"
+        + f", seed {recipe.seed}"
+        + (f", {recipe.threads} thread{'s' * (recipe.threads > 1)}" if recipe.threads else "")
     )
     return RunConfig(
         model=model,
@@ -231,13 +237,13 @@ def continued(
                 f"{run} was begun with {name} = {before[name]}, not {value}: "
                 "go on with the same settings, or choose another folder"
             )
-    recipe = _ended_as_set(recipe, settings).replace(threads=recipe.threads or cores())
+    recipe = _ended_as_set(recipe, settings)
     if device.type != config.device:
         progress.say(
             f"{device.type} instead of {config.device}: "
             "the run goes on, but not bit for bit as it would have"
         )
-    if recipe.threads != config.train.threads:
+    if config.train.threads and recipe.threads != config.train.threads:
         progress.say(
             f"{recipe.threads} threads instead of {config.train.threads}: "
             "the run goes on, but not bit for bit as it would have"

@@ -1,9 +1,24 @@
 """Adam and the learning rate (paper 5.3)."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 from transduce.config import TrainConfig
+
+
+def fit_warmup(config: TrainConfig, steps: int) -> TrainConfig:
+    """Return settings whose warm-up fits a run of about so many steps.
+
+    The warm-up is at most `warmup_cap` of the run, and the peak rate stays the same: Eq. 3 has its
+    peak at step = warmup, with a rate proportional to warmup^-0.5.
+    """
+    warmup = max(1, min(config.warmup, int(config.warmup_cap * steps)))
+    if warmup == config.warmup:
+        return config
+    lr_scale = config.lr_scale * math.sqrt(warmup / config.warmup)
+    return config.replace(warmup=warmup, lr_scale=float(f"{lr_scale:.4g}"))
 
 
 def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.0) -> float:

@@ -11,6 +11,7 @@ from typing import NoReturn
 import torch
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
+from transduce import pacing
 from transduce.architecture import build
 from transduce.batches import Updates
 from transduce.checkpoint import (
@@ -26,7 +27,7 @@ from transduce.checkpoint import (
     set_random_states,
     weights_of,
 )
-from transduce.choice import chosen
+from transduce.choice import chosen, rule
 from transduce.corpus import Corpus
 from transduce.engine import Engine
 from transduce.errors import BadRun, Interrupted
@@ -49,12 +50,13 @@ from transduce.machine import (
     keep_memory,
     undisturbed,
 )
+from transduce.plan import identified
 from transduce.processes import Processes, lost
 from transduce.progress import Progress, Show, duration
 from transduce.saving import Saver
 from transduce.schedule import adam, learning_rate
 from transduce.state import State, Window
-from transduce.validation import validate
+from transduce.validation import measure_loss, validate
 
 
 class Trainer:
@@ -105,6 +107,8 @@ class Trainer:
                 return
             if self.recipe.accumulate is None:
                 self.engine.probe()
+            if self.state.step == 0:
+                self.fit_to_machine()
             many = f", {self.processes.world} processes" if self.processes.world > 1 else ""
             self.progress.say(f"computing on {self.device.type}{many}: {self.engine.path}")
             with interruptions(several=self.processes.world > 1) as interrupted:
@@ -115,6 +119,16 @@ class Trainer:
                     raise
         if self.processes.first:
             self.finish()
+
+    def fit_to_machine(self) -> None:
+        """Choose what depends on the speed of this machine, and keep it for the whole run."""
+        fitted = pacing.fit(self.engine, self.config, self.feed.updates, self.progress)
+        if fitted == self.recipe:
+            return
+        self.recipe = fitted
+        self.config = identified(dataclasses.replace(self.config, train=fitted), self.corpus)
+        if self.processes.first:
+            self.config.save(self.run)
 
     def steps(self, interrupted: Interruption) -> None:
         """Make all steps that are left, with what is due after each of them."""
@@ -208,15 +222,9 @@ class Trainer:
         """Tell whether nothing is left to do: trained to the end, and the weights chosen."""
         return (
             (self.part_done() >= 1 or self.out_of_patience())
-            and self.config.chosen == self.choice()
+            and self.config.chosen == rule(self.recipe, self.state.step)
             and (self.run / "model.safetensors").exists()
         )
-
-    def choice(self) -> str:
-        """Return by what rule, and at which step, the weights that translate are chosen."""
-        recipe = self.recipe
-        rule = "best" if recipe.select == "best" else f"average {recipe.average}"
-        return f"{rule} at step {self.state.step}"
 
     def update(self) -> Update:
         """Make one step: one update of the weights."""
@@ -378,8 +386,14 @@ class Trainer:
         """Write the weights that translate: the mean of the last checkpoints, or the best."""
         recipe = self.recipe
         self.require_folder()
-        tensors, words = chosen(self.run, recipe, self.state)
-        save_model(self.run, dataclasses.replace(self.config, chosen=self.choice()), tensors, words)
+
+        def loss(weights: Mapping[str, torch.Tensor]) -> float:
+            load_weights(self.model, weights, self.run)
+            return measure_loss(self.engine, self.corpus)[0]
+
+        tensors, words = chosen(self.run, recipe, self.state, loss)
+        config = dataclasses.replace(self.config, chosen=rule(recipe, self.state.step))
+        save_model(self.run, config, tensors, words)
         self.progress.say(
             f"trained {self.state.step:,} steps in {duration(self.state.seconds)}; "
             f"{self.run / 'model.safetensors'} is the {words}"

@@ -54,19 +54,26 @@ def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
 
     A few are translated in any case, for people to see.
     """
-    engine.model.eval()
-    smoothed = nll = tokens = 0.0
-    for batch in engine.layout.once(corpus.valid):
-        one, other = engine.objective(batch.to(engine.device))
-        smoothed, nll = smoothed + one.item(), nll + other.item()
-        tokens += batch.target_tokens
-    if not math.isfinite(smoothed):  # a model of no numbers says nothing
-        return Validation(smoothed / tokens, nll / tokens)
+    loss, nll = measure_loss(engine, corpus)
+    if not math.isfinite(loss):  # such a model cannot translate
+        return Validation(loss, nll)
     translated = translations(engine.model, corpus, translate or SHOWN)
     bleu = None
     if translate:
         bleu = score.bleu(translated.outputs, translated.reference, corpus.languages[1])
-    return Validation(smoothed / tokens, nll / tokens, bleu, some(translated, SHOWN))
+    return Validation(loss, nll, bleu, some(translated, SHOWN))
+
+
+@torch.inference_mode()
+def measure_loss(engine: Engine, corpus: Corpus) -> tuple[float, float]:
+    """Return the smoothed loss and the negative log-likelihood per token of the validation set."""
+    engine.model.eval()
+    smoothed = nll = tokens = 0.0
+    for batch in engine.layout.once(corpus.valid):
+        sums = engine.objective(batch.to(engine.device))
+        smoothed, nll = smoothed + sums[0].item(), nll + sums[1].item()
+        tokens += batch.target_tokens
+    return smoothed / tokens, nll / tokens
 
 
 def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:

@@ -1,7 +1,6 @@
 """What each training of an experiment may spend, and the schedule that fits it."""
 
 import contextlib
-import math
 import tempfile
 import time
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from transduce.config import TrainConfig
 from transduce.corpus import Corpus
 from transduce.folder import RunConfig
 from transduce.progress import Silent, duration
+from transduce.schedule import fit_warmup
 from transduce.trainer import Trainer
 
 PAPERS_STEPS = 100_000
@@ -59,11 +59,10 @@ def schedule(steps: int, recipe: TrainConfig, validations: int, saves: int) -> d
     }
     if steps >= PAPERS_STEPS:
         return often
-    warmup = max(1, min(recipe.warmup, steps // 4))
-    scale = recipe.lr_scale * math.sqrt(warmup / recipe.warmup)
+    fitted = fit_warmup(recipe, steps)
     cooldown = recipe.cooldown or COOLDOWN
-    rates = {"warmup": str(warmup), "lr_scale": f"{scale:.4g}", "cooldown": f"{cooldown:g}"}
-    return often | rates
+    rates = {"warmup": str(fitted.warmup), "lr_scale": f"{fitted.lr_scale:.4g}"}
+    return often | rates | {"cooldown": f"{cooldown:g}"}
 
 
 def scheduled(recipe: Mapping[str, Any], budget: Budget) -> str:
@@ -84,7 +83,11 @@ def averaged(recipe: Mapping[str, Any]) -> str:
     if recipe["select"] == "best":
         return "the weights of the best validation"
     count = recipe["average"]
-    return f"the mean of the last {count} checkpoints" if count > 1 else "the last weights"
+    if count == 1:
+        return "the last weights"
+    if recipe["select"] == "auto":
+        return f"the mean of up to {count} checkpoints, by validation loss"
+    return f"the mean of the last {count} checkpoints"
 
 
 def pace(config: RunConfig, corpus: Corpus, device: torch.device, seconds: float) -> float:

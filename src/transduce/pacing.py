@@ -1,0 +1,162 @@
+"""Settings that depend on how fast this machine trains, chosen before the first step.
+
+Two things need a measurement: the number of CPU threads, since on a busy machine fewer are often
+faster, and the number of steps that a time budget allows, which bounds the warm-up. The passes
+measured here are discarded: random states and counts are restored.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from transduce.batches import Ints, Place, Updates
+from transduce.checkpoint import random_states, restore_random_states
+from transduce.config import TrainConfig
+from transduce.engine import Engine
+from transduce.folder import RunConfig
+from transduce.machine import cores, thread_counts
+from transduce.progress import Progress
+from transduce.schedule import fit_warmup
+
+SAMPLE = 2_000  # target tokens of a measured pass on a CPU; larger updates take proportionally long
+PASSES = 3  # for each number of threads, after one that is not counted
+SHARE_OF_STEPS = 0.9  # of a time budget; validating and saving take the rest
+FEWEST_STEPS = 300  # with fewer, a model learns little more than frequent words (docs/results.md)
+
+
+def fit(engine: Engine, config: RunConfig, updates: Updates, progress: Progress) -> TrainConfig:
+    """Return the training settings of a new run, with threads and warm-up that fit."""
+    train, processes = config.train, engine.processes
+    if train.threads is None:
+        candidates = thread_counts() if processes.world == 1 else [cores()]
+        train = train.replace(threads=candidates[0])
+        if len(candidates) > 1:
+            paces = measure_threads(engine, candidates)
+            train = train.replace(threads=paces[0].threads)
+            torch.set_num_threads(paces[0].threads)
+            progress.say("; ".join(map(str, paces)) + f": {paces[0].threads} chosen")
+    seconds = 1.0
+    if train.seconds is not None and train.warmup_cap < 1:
+        seconds, _ = processes.agree(measure_step(engine), asked=False)
+    steps = planned_steps(train, updates, seconds)
+    if steps is None:
+        return train
+    from_nothing = not (config.origin and config.origin.weights)
+    return fit_to_steps(train, steps, progress, from_nothing=from_nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The speed of gradients with some number of threads."""
+
+    threads: int
+    tokens_per_second: float
+
+    def __str__(self) -> str:
+        plural = "s" * (self.threads > 1)
+        return f"{self.tokens_per_second:,.0f} tokens/s with {self.threads} thread{plural}"
+
+
+@contextlib.contextmanager
+def _discarded(engine: Engine) -> Iterator[None]:
+    """Undo what passes leave behind, apart from gradients, which every update computes itself."""
+    counts, random = engine.counts.clone(), random_states(engine.device)
+    try:
+        yield
+    finally:
+        engine.counts.copy_(counts)
+        restore_random_states(random, engine.device)
+
+
+def measure_threads(engine: Engine, candidates: Sequence[int]) -> list[Pace]:
+    """Time gradients of one small update with each number of threads; the fastest comes first.
+
+    The candidates take turns, so that a passing load of the machine meets all of them alike, and
+    the best of their passes counts.
+    """
+    sentences = _sample(engine)
+    tokens = int(engine.part.target.lengths_of(sentences).sum())
+    fastest = dict.fromkeys(candidates, float("inf"))
+    with _discarded(engine):
+        for number in range(PASSES + 1):
+            for threads in candidates:
+                torch.set_num_threads(threads)
+                seconds = _timed(engine, sentences)
+                if number:
+                    fastest[threads] = min(fastest[threads], seconds)
+    paces = [Pace(threads, tokens / seconds) for threads, seconds in fastest.items()]
+    return sorted(paces, key=lambda pace: -pace.tokens_per_second)
+
+
+def measure_step(engine: Engine) -> float:
+    """Return the seconds that the gradient of an update takes with the present settings."""
+    if engine.device.type == "cpu":
+        sentences, whole = _sample(engine), engine.recipe.batch_tokens
+    else:
+        sentences, whole = engine.layout.updates(np.random.default_rng(0))[0], 0
+    tokens = int(engine.part.target.lengths_of(sentences).sum())
+    with _discarded(engine):
+        _timed(engine, sentences)  # compiles kernels, fills caches
+        seconds = min(_timed(engine, sentences) for _ in range(PASSES))
+    return seconds * max(1.0, whole / tokens)
+
+
+def _sample(engine: Engine) -> Ints:
+    """Return an update of about `SAMPLE` tokens at most."""
+    update = engine.layout.updates(np.random.default_rng(0))[0]
+    total = engine.part.target.lengths_of(update).cumsum()
+    return update[: max(1, int(np.searchsorted(total, SAMPLE, side="right")))]
+
+
+def _timed(engine: Engine, sentences: Ints) -> float:
+    update = engine.prepare(sentences, Place(), 0.0)
+    engine.synchronise()
+    began = time.perf_counter()
+    engine.model.train()
+    engine.gradient(update)
+    engine.synchronise()
+    return time.perf_counter() - began
+
+
+def planned_steps(config: TrainConfig, updates: Updates, step_seconds: float) -> int | None:
+    """Estimate how many steps a run will make; None where it has no end."""
+    ends = []
+    if config.steps is not None:
+        ends.append(float(config.steps))
+    if config.epochs is not None:
+        ends.append(float(config.epochs * updates.per_epoch()))
+    if config.seconds is not None:
+        share = 1.0 if config.timed == "steps" else SHARE_OF_STEPS
+        ends.append(share * config.seconds / step_seconds)
+    return max(1, int(min(ends))) if ends else None
+
+
+def fit_to_steps(
+    config: TrainConfig, steps: int, progress: Progress, *, from_nothing: bool
+) -> TrainConfig:
+    """Return settings whose warm-up fits a run of about so many steps; warn of a run too short.
+
+    A run that ends within its warm-up learns next to nothing, whoever set the warm-up. Few steps
+    are enough for a run that begins with trained weights.
+    """
+    fitted = fit_warmup(config, steps)
+    if fitted != config:
+        progress.say(
+            f"warm-up {fitted.warmup:,} steps instead of {config.warmup:,}, because the run has "
+            f"about {steps:,} steps; the highest rate stays the same (--set warmup=N keeps N)"
+        )
+    if steps <= fitted.warmup:
+        progress.say(
+            f"warning: the run ends after about {steps:,} steps, within its warm-up of "
+            f"{fitted.warmup:,}, and learns next to nothing: train longer, or set a lower warmup"
+        )
+    elif steps < FEWEST_STEPS and from_nothing:
+        progress.say(
+            f"warning: about {steps:,} steps are too few to learn to translate: give it at least "
+            f"{FEWEST_STEPS:,} (--steps, --time), or a smaller model or smaller batches"
+        )
+    return fitted
