@@ -67,6 +67,7 @@ TINY = {
     "save_every": "5",
     "validate_every": "10",
     "log_every": "5",
+    "select": "average",
     "threads": "1",
 }
 

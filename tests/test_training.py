@@ -44,6 +44,7 @@ SETTINGS = {
     "log_every": "5",
     "keep": "3",
     "average": "2",
+    "select": "average",
     "warmup": "10",
     "threads": "1",
 }

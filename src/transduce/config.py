@@ -195,7 +195,7 @@ class TrainConfig(Settings):
     beta2: float = 0.98  # of Adam (5.3)
     epsilon: float = 1e-9  # of Adam (5.3)
     warmup: int = 4000  # updates in which the rate rises (Eq. 3)
-    warmup_cap: float = 0.25  # warm-up is at most this part of a run; 1 where warmup is set
+    warmup_cap: float = 0.25  # warm-up is at most this part of a run; 1: as warmup says
     lr_scale: float = 1.0  # a factor on Eq. 3; 1 in the paper
     cooldown: float = 0.0  # the last part of the run in which the rate falls to 0; not in the paper
     clip: float = 0.0  # the largest norm of the gradient; 0: none, as in the paper

@@ -30,23 +30,28 @@ FEWEST_STEPS = 300  # with fewer, a model learns little more than frequent words
 
 def fit(engine: Engine, config: RunConfig, updates: Updates, progress: Progress) -> TrainConfig:
     """Return the training settings of a new run, with threads and warm-up that fit."""
-    train, processes = config.train, engine.processes
-    if train.threads is None:
-        candidates = thread_counts() if processes.world == 1 else [cores()]
-        train = train.replace(threads=candidates[0])
-        if len(candidates) > 1:
-            paces = measure_threads(engine, candidates)
-            train = train.replace(threads=paces[0].threads)
-            torch.set_num_threads(paces[0].threads)
-            progress.say("; ".join(map(str, paces)) + f": {paces[0].threads} chosen")
+    train = fit_threads(engine, config.train, progress)
     seconds = 1.0
     if train.seconds is not None and train.warmup_cap < 1:
-        seconds, _ = processes.agree(measure_step(engine), asked=False)
+        seconds, _ = engine.processes.agree(measure_step(engine), asked=False)
     steps = planned_steps(train, updates, seconds)
     if steps is None:
         return train
     from_nothing = not (config.origin and config.origin.weights)
     return fit_to_steps(train, steps, progress, from_nothing=from_nothing)
+
+
+def fit_threads(engine: Engine, train: TrainConfig, progress: Progress) -> TrainConfig:
+    """Return settings with the fastest number of threads, which torch then uses, if none is set."""
+    if train.threads is not None:
+        return train
+    candidates = thread_counts() if engine.processes.world == 1 else [cores()]
+    if len(candidates) == 1:
+        return train.replace(threads=candidates[0])
+    paces = measure_threads(engine, candidates)
+    torch.set_num_threads(paces[0].threads)
+    progress.say("; ".join(map(str, paces)) + f": {paces[0].threads} chosen")
+    return train.replace(threads=paces[0].threads)
 
 
 @dataclass(frozen=True, slots=True)

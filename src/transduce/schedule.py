@@ -11,11 +11,11 @@ from transduce.config import TrainConfig
 def fit_warmup(config: TrainConfig, steps: int) -> TrainConfig:
     """Return settings whose warm-up fits a run of about so many steps.
 
-    The warm-up is at most `warmup_cap` of the run, and the peak rate stays the same: Eq. 3 has its
-    peak at step = warmup, with a rate proportional to warmup^-0.5.
+    The warm-up is at most `warmup_cap` of the run (1: as set), and the peak rate stays the same:
+    Eq. 3 has its peak at step = warmup, with a rate proportional to warmup^-0.5.
     """
-    warmup = max(1, min(config.warmup, int(config.warmup_cap * steps)))
-    if warmup == config.warmup:
+    warmup = max(1, int(config.warmup_cap * steps))
+    if config.warmup_cap == 1 or config.warmup <= warmup:
         return config
     lr_scale = config.lr_scale * math.sqrt(warmup / config.warmup)
     return config.replace(warmup=warmup, lr_scale=float(f"{lr_scale:.4g}"))

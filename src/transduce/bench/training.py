@@ -18,6 +18,7 @@ import torch
 
 from transduce import config as configuration
 from transduce import text
+from transduce.architecture import build
 from transduce.bench import hardware, huggingface, peer, pytorch, random_text
 from transduce.bench.results import Comparison, Measured
 from transduce.bench.sides import (
@@ -33,12 +34,15 @@ from transduce.bench.sides import (
 from transduce.checkpoint import weights_of
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import Corpus, open_corpus
+from transduce.engine import Engine
 from transduce.errors import BadInput
 from transduce.folder import RunConfig
 from transduce.machine import choose_device, terminated_as_interrupted
+from transduce.pacing import fit_threads
 from transduce.plan import begun
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
+from transduce.processes import Processes
 from transduce.progress import Progress, Silent
 from transduce.trainer import Trainer
 
@@ -172,6 +176,7 @@ def compare(words: Text, plan: Plan, progress: Progress | None = None) -> list[C
         folder = words.corpus or scratch / "corpus"
         prepared = words.prepared(folder, chosen, progress)
         configs = [begun(prepared, name, plan.settings, on, Silent()) for name in plan.presets]
+        configs = [_with_threads(config, prepared, on, progress) for config in configs]
         machine = _machine(configs[0], names)
         found = []
         for number, config in enumerate(configs):
@@ -190,6 +195,17 @@ def compare(words: Text, plan: Plan, progress: Progress | None = None) -> list[C
                 )
             )
     return found
+
+
+def _with_threads(
+    config: RunConfig, prepared: Corpus, device: torch.device, progress: Progress
+) -> RunConfig:
+    """Choose the number of CPU threads as training does; all sides then use it."""
+    if config.train.threads is not None:
+        return config
+    model = build(config.model).to(device)
+    engine = Engine(model, config.train, prepared.train, Processes(), progress.say)
+    return dataclasses.replace(config, train=fit_threads(engine, config.train, progress))
 
 
 def _machine(config: RunConfig, peers: Sequence[str]) -> dict[str, Any]:
