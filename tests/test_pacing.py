@@ -13,6 +13,7 @@ from transduce import pacing, training
 from transduce.checkpoint import average_checkpoints, load_tensors
 from transduce.choice import chosen
 from transduce.config import TrainConfig
+from transduce.engine import Engine
 from transduce.errors import BadSetting
 from transduce.folder import RunConfig, checkpoints
 from transduce.machine import thread_counts
@@ -208,7 +209,12 @@ def test_the_measured_step_is_about_the_time_that_a_step_takes(
 ) -> None:
     measured: list[float] = []
     real = pacing.measure_step
-    monkeypatch.setattr(pacing, "measure_step", lambda one: measured.append(real(one)) or 1.0)
+
+    def measure(engine: Engine) -> float:
+        measured.append(real(engine))
+        return measured[-1]
+
+    monkeypatch.setattr(pacing, "measure_step", measure)
     train(files, tmp_path / "run", steps=None, seconds="1")
     steps = checkpoints(tmp_path / "run")[-1].step
     assert 0.1 < measured[0] * steps < 3  # of one second
