@@ -74,7 +74,9 @@ def load_export(
                     os.utime(entry)  # the most recently used is deleted last
                 return loaded
         try:
-            with tempfile.TemporaryDirectory(prefix=MAKING, dir=entry.parent) as making:
+            with tempfile.TemporaryDirectory(
+                prefix=MAKING, dir=entry.parent, ignore_cleanup_errors=True
+            ) as making:
                 made = Path(making, "model")
                 write(run, config, codec, made, stamp, tokenizers=False)
                 return load(_placed(made, entry, stamp))
@@ -123,7 +125,7 @@ def weights_hash(path: Path, cache: Path) -> str:
     name, before = str(path.resolve()), _identity(path)
     try:
         known: dict[str, Any] = read_sealed(cache / HASHES, FORMAT, "hashes")["files"]
-    except BadRun:
+    except (BadRun, KeyError):
         known = {}
     match known.get(name):
         case [identity, str(remembered)] if identity == before:
