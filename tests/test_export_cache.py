@@ -303,7 +303,7 @@ def test_the_command_translates_and_says_that_nothing_is_cached(
     run_cli: CommandLine, tiny_run: Path, folder: Path
 ) -> None:
     folder.write_text("a file")
-    command = ["translate", tiny_run, "--engine", "ctranslate2"]
+    command: list[str | Path] = ["translate", tiny_run, "--engine", "ctranslate2"]
     result = run_cli(*command, input="a dog\n", env={"TRANSDUCE_CACHE": str(folder)})
     assert result.status == 0
     assert result.stdout.count("\n") == 1

@@ -425,7 +425,14 @@ def test_only_commands_that_train_together_leave_speaking_to_the_first_process(
 def test_one_process_speaks_whatever_its_rank_is_said_to_be(
     tiny_files: tuple[Path, Path], tmp_path: Path, run_cli: CommandLine
 ) -> None:
-    command = ["train", *tiny_files, "--out", tmp_path / "run", "--preset", "tiny"]
+    command: list[str | Path] = [
+        "train",
+        *tiny_files,
+        "--out",
+        tmp_path / "run",
+        "--preset",
+        "tiny",
+    ]
     found = run_cli(*command, *options(TINY | {"steps": "1"}), env={"LOCAL_RANK": "1", "RANK": "1"})
     assert found.status == 0
     assert "translate with: transduce translate" in found.stderr
@@ -457,7 +464,7 @@ def test_an_environment_that_torchrun_would_not_make_is_refused(
     tmp_path: Path,
     cli: CommandLine,
 ) -> None:
-    command = ["train", *tiny_files, "--out", tmp_path / "run", "--device", "cpu"]
+    command: list[str | Path] = ["train", *tiny_files, "--out", tmp_path / "run", "--device", "cpu"]
     assert message in cli(*command, env=variables).error
     assert not (tmp_path / "run" / "config.json").exists()
 
@@ -467,7 +474,7 @@ def test_every_command_refuses_numbers_of_torchrun_that_are_none(
     command: str, tiny_run: Path, tiny_files: tuple[Path, Path], tmp_path: Path, cli: CommandLine
 ) -> None:
     variable = {"distill": "WORLD_SIZE", "translate": "LOCAL_WORLD_SIZE"}[command]
-    out = ["--out", tmp_path / "run"] if command == "distill" else []
+    out: list[str | Path] = ["--out", tmp_path / "run"] if command == "distill" else []
     engine = ["--engine", "ctranslate2"] if command == "translate" else []
     result = cli(command, tiny_run, tiny_files[0], *out, *engine, env={variable: "two"})
     assert f"{variable} = 'two' in the environment" in result.error
