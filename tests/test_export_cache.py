@@ -401,6 +401,32 @@ def test_the_least_recently_used_exports_are_deleted_and_nothing_else(
     assert (own_run / "config.json").exists()
 
 
+def test_an_export_that_is_used_counts_as_recent(tiny_run: Path, folder: Path) -> None:
+    load(tiny_run)
+    (kept,) = entries(folder)
+    os.utime(kept, (1000, 1000))
+    load(tiny_run)
+    assert kept.stat().st_mtime > 1000
+
+
+def test_weights_that_change_while_they_are_exported_are_refused(
+    own_run: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the export of the old weights would be kept under the hash of the new ones."""
+
+    def changing(path: Path) -> Any:
+        arrays = load_arrays(path)
+        change_weights(own_run, 1.5)
+        return arrays
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exporting, "load_arrays", changing)
+        with pytest.raises(BadRun, match="has changed while it was being exported"):
+            load(own_run)
+    assert entries(folder) == []
+    assert_translates_by_its_weights(own_run)
+
+
 def test_an_export_larger_than_the_limit_is_kept_while_it_is_the_newest(
     tiny_run: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
