@@ -392,7 +392,8 @@ def test_the_least_recently_used_exports_are_deleted_and_nothing_else(
     for name in ("mine", "f" * 64, ".making-recent", ".making-abandoned"):
         (exports / name).mkdir()
     (exports / ("e" * 64)).symlink_to(own_run)
-    os.utime(exports / ".making-abandoned", (1000, 1000))
+    for name in ("mine", "f" * 64, ".making-abandoned"):
+        os.utime(exports / name, (500, 500))  # longer ago than any export
     monkeypatch.setattr(cache, "LIMIT", round(2.5 * size))
     load(own_run, "int16" if "int16" in library.get_supported_compute_types("cpu") else "int8")
     left = {path.name for path in exports.iterdir()}
