@@ -53,6 +53,15 @@ def signals_kept() -> Iterator[None]:
         signal.signal(one, handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep exports in a folder of the tests, in commands of other processes too."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSDUCE_CACHE", str(folder))
+        yield folder
+
+
 # The smallest model that is still a Transformer, trained for a fraction of a second.
 TINY = {
     "N": "1",
@@ -185,13 +194,10 @@ def tiny_run(
 ) -> Iterator[Path]:
     """The folder of a finished run, for looking at only: `own_run` is a copy to change."""
     from transduce.training import train
-    from transduce.translator import Translator
 
     run = tmp_path_factory.mktemp("runs") / "tiny"
     with threads_kept():
         train(*tiny_files, out=run, settings=TINY, preset="tiny", device="cpu")
-        for quantize in ("auto", "none"):
-            Translator.load(run, quantize=quantize)  # which may keep an export there
     before = snapshot(run)
     yield run
     assert snapshot(run) == before, "a test has changed the run that all tests share"

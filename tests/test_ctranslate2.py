@@ -4,7 +4,6 @@ import builtins
 import dataclasses
 import itertools
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -446,72 +445,6 @@ def test_auto_takes_bytes_where_the_processor_multiplies_them(
         path.write_text(text)
     monkeypatch.setattr(export_module, "CPUINFO", path)
     assert choose_quantization("auto") == expected
-
-
-def test_an_export_is_kept_and_used_again_while_the_weights_are_the_same(
-    own_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = own_run / "ctranslate2-none"
-    shutil.rmtree(folder, ignore_errors=True)
-    before = snapshot(own_run)
-
-    def load() -> Translator:
-        return Translator.load(own_run, engine="ctranslate2", quantize="none")
-
-    first = load().translate(SENTENCES[:2])
-    assert snapshot(own_run).items() > before.items()
-    kept = (folder / "model.bin").stat().st_ino
-    assert load().translate(SENTENCES[:2]) == first
-    assert (folder / "model.bin").stat().st_ino == kept
-
-    arrays = load_arrays(own_run / "model.safetensors")
-    tensors = {name: torch.from_numpy(one) * 1.5 for name, one in arrays.items()}
-    save_model(own_run, RunConfig.load(own_run), tensors, "changed")
-    changed = load()
-    assert (folder / "model.bin").stat().st_ino != kept
-    expected = Translator.load(own_run, engine="torch").score(tiny_pairs(3))
-    for a, b in zip(changed.score(tiny_pairs(3)), expected, strict=True):
-        assert a.score == pytest.approx(b.score, abs=1e-3)
-
-
-@pytest.mark.parametrize("name", ["model.bin", "shared_vocabulary.json", "transduce.json"])
-@pytest.mark.parametrize("lost", [True, False])
-def test_a_broken_export_is_made_anew(name: str, lost: bool, own_run: Path) -> None:
-    def load() -> Translator:
-        return Translator.load(own_run, engine="ctranslate2", quantize="none")
-
-    expected = load().translate(SENTENCES[:2])
-    whole = snapshot(own_run)
-    path = own_run / "ctranslate2-none" / name
-    if lost:
-        path.unlink()
-    else:
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
-    assert load().translate(SENTENCES[:2]) == expected
-    assert snapshot(own_run) == whole
-
-
-def test_a_run_that_cannot_be_written_to_is_exported_elsewhere(
-    own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.rmtree(own_run / "ctranslate2-none", ignore_errors=True)
-    before = snapshot(own_run)
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "elsewhere"))
-    real = Path.mkdir
-
-    def refuse(self: Path, *arguments: Any, **settings: Any) -> None:
-        if own_run in self.parents:
-            raise PermissionError(13, "Permission denied", str(self))
-        real(self, *arguments, **settings)
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    translator = Translator.load(own_run, engine="ctranslate2", quantize="none")
-    assert translator("a dog")
-    assert snapshot(own_run) == before
-    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_auto_takes_ctranslate2_on_a_processor_and_torch_without_it(

@@ -13,9 +13,10 @@ from conftest import CommandLine, options, snapshot
 from safetensors.torch import load_file, save_file
 
 from models import memorise, model_of, tokens_of
-from opus import names_of, spm, write_opus
+from opus import SCRIPTS, names_of, spm, write_opus
 from transduce import Translator, pocket
 from transduce.errors import BadInput, BadRun, MissingExtra
+from transduce.export.ctranslate2 import export as to_ctranslate2
 from transduce.export.huggingface import export
 from transduce.folder import RunConfig
 from transduce.importing import import_model
@@ -388,6 +389,44 @@ def test_an_import_translates_the_same_by_the_engine_ctranslate2(
         ):
             assert ours.text == theirs.text
             assert ours.score == pytest.approx(theirs.score, abs=1e-3)
+
+
+def test_an_import_exported_to_ctranslate2_can_be_used_without_us(
+    tuned: tuple[Both, list[float]], tmp_path: Path
+) -> None:
+    """As docs/deployment.md says: sentencepiece cuts the text and joins what comes out."""
+    import ctranslate2
+    import sentencepiece
+
+    both, _ = tuned
+    to_ctranslate2(both.run, tmp_path / "out", "none")
+    assert not list((tmp_path / "out").glob("*tokenizer.json"))
+    cutters = [
+        sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "out" / f"{side}.spm"))
+        for side in ("source", "target")
+    ]
+    codec = both.ours.codec
+    for cutter, subwords in zip(cutters, (codec.source, codec.target), strict=True):
+        for text in (*SCRIPTS, *(side for pair in SHORT for side in pair)):
+            cut = cutter.encode(text, out_type=str)
+            known = [name if name in subwords.names else "<unk>" for name in cut]
+            assert known == [subwords.names[number] for number in subwords.encode(text)]
+    translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
+    for source, _ in SHORT:
+        tokens = cutters[0].encode(source, out_type=str)
+        (found,) = translator.translate_batch([tokens], beam_size=1)
+        expected = both.ours.translate([source], beam=1)[0].text
+        assert cutters[1].decode(found.hypotheses[0]) == expected
+
+
+def test_the_export_of_an_import_names_the_library_that_it_lacks(
+    both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'transduce\[huggingface\]'"):
+        to_ctranslate2(both.run, tmp_path / "out", "none")
+    assert not (tmp_path / "out").exists()
+    assert Translator.load(both.run, engine="ctranslate2")("a dog") is not None
 
 
 def test_the_command_trains_an_import_further(

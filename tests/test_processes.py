@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import (
+    TINY,
+    CommandLine,
     Result,
     environment,
     options,
@@ -387,7 +389,8 @@ def test_a_process_with_a_reason_of_its_own_to_end_says_it(
     waited: list[float] = []
     with monkeypatch.context() as patch:
         patch.setenv("LOCAL_RANK", "1")
-        patch.setattr(sys, "argv", ["transduce", "info", "nowhere"])
+        patch.setenv("WORLD_SIZE", "2")
+        patch.setattr(sys, "argv", ["transduce", "distill", "nowhere", "text", "--out", "run"])
         patch.setattr(time, "sleep", waited.append)
         before = sys.stdout
         for name in ("stdout", "stderr"):
@@ -398,6 +401,83 @@ def test_a_process_with_a_reason_of_its_own_to_end_says_it(
         sys.stdout.close()
     assert waited == [cli.SECONDS_TO_SPEAK]
     assert "error: there is no run folder nowhere" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variables", "arguments"),
+    [
+        ({"LOCAL_RANK": "1"}, ("translate", "RUN")),
+        ({"LOCAL_RANK": "1", "RANK": "1", "WORLD_SIZE": "2"}, ("translate", "RUN")),
+        ({"LOCAL_RANK": "1"}, ("--debug", "info", "RUN")),
+        ({"LOCAL_RANK": "1", "RANK": "1", "WORLD_SIZE": "2"}, ("--version",)),
+    ],
+    ids=str,
+)
+def test_only_commands_that_train_together_leave_speaking_to_the_first_process(
+    variables: dict[str, str], arguments: tuple[str, ...], tiny_run: Path, cli: CommandLine
+) -> None:
+    words = [str(tiny_run) if word == "RUN" else word for word in arguments]
+    expected = cli(*words, input="a dog\n")
+    assert expected.stdout
+    assert cli(*words, input="a dog\n", env=variables).stdout == expected.stdout
+
+
+def test_one_process_speaks_whatever_its_rank_is_said_to_be(
+    tiny_files: tuple[Path, Path], tmp_path: Path, run_cli: CommandLine
+) -> None:
+    command: list[str | Path] = [
+        "train",
+        *tiny_files,
+        "--out",
+        tmp_path / "run",
+        "--preset",
+        "tiny",
+    ]
+    found = run_cli(*command, *options(TINY | {"steps": "1"}), env={"LOCAL_RANK": "1", "RANK": "1"})
+    assert found.status == 0
+    assert "translate with: transduce translate" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE = 'two' in the environment: expected a whole number"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE = '0' in the environment: expected a whole number of at"),
+        ({"WORLD_SIZE": "-2", "LOCAL_RANK": "1"}, "WORLD_SIZE = '-2' in the environment"),
+        ({"WORLD_SIZE": "2", "LOCAL_RANK": "one"}, "WORLD_SIZE = 2 but no RANK"),
+        ({"LOCAL_WORLD_SIZE": "many"}, "LOCAL_WORLD_SIZE = 'many' in the environment"),
+        (
+            {"WORLD_SIZE": "2", "RANK": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"},
+            "RANK = 2 and WORLD_SIZE = 2: expected a rank below the number of processes",
+        ),
+        (
+            {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "http"},
+            "MASTER_PORT = 'http' in the environment",
+        ),
+    ],
+    ids=str,
+)
+def test_an_environment_that_torchrun_would_not_make_is_refused(
+    variables: dict[str, str],
+    message: str,
+    tiny_files: tuple[Path, Path],
+    tmp_path: Path,
+    cli: CommandLine,
+) -> None:
+    command: list[str | Path] = ["train", *tiny_files, "--out", tmp_path / "run", "--device", "cpu"]
+    assert message in cli(*command, env=variables).error
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+@pytest.mark.parametrize("command", ["distill", "translate"])
+def test_every_command_refuses_numbers_of_torchrun_that_are_none(
+    command: str, tiny_run: Path, tiny_files: tuple[Path, Path], tmp_path: Path, cli: CommandLine
+) -> None:
+    variable = {"distill": "WORLD_SIZE", "translate": "LOCAL_WORLD_SIZE"}[command]
+    out: list[str | Path] = ["--out", tmp_path / "run"] if command == "distill" else []
+    engine = ["--engine", "ctranslate2"] if command == "translate" else []
+    result = cli(command, tiny_run, tiny_files[0], *out, *engine, env={variable: "two"})
+    assert f"{variable} = 'two' in the environment" in result.error
 
 
 @pytest.mark.parametrize(

@@ -374,6 +374,7 @@ def test_processes_but_for_the_first_neither_fetch_nor_evaluate(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (file.parent / "train.en").unlink()  # it need not be on every machine
+    monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr(following, "train_on", lambda *_, **__: None)  # it asks for no texts
     monkeypatch.setattr(following, "evaluate", None)

@@ -150,7 +150,8 @@ class ModelConfig(Settings):
             self._require(self.kernel >= 2, "kernel", "at least 2, or no word would meet another")
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(
-                "tie = 'all' needs a joint vocabulary: with separate ones tie 'decoder' or 'none'"
+                "tie = 'all' needs a joint vocabulary: expected 'decoder' or 'none' with separate "
+                "vocabularies"
             )
 
     @property

@@ -10,7 +10,6 @@ A block is whole or absent and is translated by itself, so that a stop changes n
 
 import dataclasses
 import itertools
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from transduce.corpus import Input
 from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.files import read_sealed, remove_leftovers, replacing, write_sealed
 from transduce.inputs import InputFile
-from transduce.machine import choose_device, locked, terminated_as_interrupted
+from transduce.machine import choose_device, locked, terminated_as_interrupted, world_size
 from transduce.plan import Start, settled
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent
@@ -72,7 +71,7 @@ def distill(
     work = _Work(run, own, Path(text), pairs, search)
     work.require_usable(valid)
     if not work.done():
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if world_size() > 1:
             raise BadSetting(
                 "the teacher translates in one process: run this without torchrun until the "
                 "student is being trained, then stop it and go on with torchrun"

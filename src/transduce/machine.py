@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import importlib
 import os
+import re
 import signal
 import time
 import warnings
@@ -157,7 +158,7 @@ def cores() -> int:
     tells nothing there: torchrun sets it where nobody has set anything.
     """
     told = os.environ.get("OMP_NUM_THREADS", "")
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    here = from_torchrun("LOCAL_WORLD_SIZE", 1, least=1)
     if told.isdecimal() and int(told) > (here > 1):
         return int(told) * here
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -172,6 +173,24 @@ def thread_counts() -> list[int]:
     while not os.environ.get("OMP_NUM_THREADS") and counts[-1] > 1:
         counts.append(counts[-1] // 2)
     return counts
+
+
+def from_torchrun(name: str, default: int, *, least: int = 0) -> int:
+    """Read a number that torchrun sets in the environment of the processes that it starts."""
+    text = os.environ.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
+        raise BadSetting(
+            f"{name} = {text!r} in the environment: expected a whole number of at least {least}, "
+            f"as torchrun sets it; unset {name} to run a single process"
+        )
+    return int(text)
+
+
+def world_size() -> int:
+    """Return how many processes torchrun has started for this command; 1 without it."""
+    return from_torchrun("WORLD_SIZE", 1, least=1)
 
 
 def keep_memory() -> None:

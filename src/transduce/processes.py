@@ -22,7 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from transduce.errors import BadSetting, Interrupted, LostProcess, TransduceError
 from transduce.heartbeat import GOES_ON, Heartbeat, patience
-from transduce.machine import undisturbed
+from transduce.machine import from_torchrun, undisturbed, world_size
 from transduce.progress import Unsaid
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Processes:
 @contextlib.contextmanager
 def together(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
     """Meet the other processes, if torchrun has started any, and take a device for each."""
-    world = _number("WORLD_SIZE", 1)
+    world = world_size()
     if world == 1:
         yield Processes(), device
         return
@@ -109,7 +109,10 @@ def together(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
         sys.stderr = sys.__stderr__
     gone = False
     try:
-        yield Processes(dist.get_rank(), world, _number("LOCAL_WORLD_SIZE", 1)), device
+        yield (
+            Processes(dist.get_rank(), world, from_torchrun("LOCAL_WORLD_SIZE", 1, least=1)),
+            device,
+        )
     except Exception as error:
         undisturbed()
         gone = isinstance(error, RuntimeError) and lost(error)
@@ -137,12 +140,7 @@ def _meet(backend: str) -> tuple["Store", Heartbeat]:
     torchrun itself keeps the store, so that it outlives each of them.
     """
     seconds = patience()
-    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
-        if name not in os.environ:
-            raise BadSetting(
-                f"the environment has WORLD_SIZE = {os.environ['WORLD_SIZE']} but no {name}: "
-                "start several processes with torchrun, or unset WORLD_SIZE to train with one"
-            )
+    _require_meeting_place()
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # the store outlives these too
     try:
         store, rank, world = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
@@ -164,6 +162,22 @@ def _meet(backend: str) -> tuple["Store", Heartbeat]:
     return shared, heartbeat
 
 
+def _require_meeting_place() -> None:
+    """Refuse an environment that does not say who this process is and where they meet."""
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        if name not in os.environ:
+            raise BadSetting(
+                f"the environment has WORLD_SIZE = {os.environ['WORLD_SIZE']} but no {name}: "
+                "start several processes with torchrun, or unset WORLD_SIZE to train with one"
+            )
+    if (own := from_torchrun("RANK", 0)) >= (world := world_size()):
+        raise BadSetting(
+            f"the environment has RANK = {own} and WORLD_SIZE = {world}: expected a rank below the "
+            "number of processes; start several processes with torchrun"
+        )
+    from_torchrun("MASTER_PORT", 0)
+
+
 def _await(store: "Store", world: int, seconds: float) -> None:
     """Wait until all processes have told who they are."""
     try:
@@ -179,14 +193,14 @@ def _await(store: "Store", world: int, seconds: float) -> None:
 def _first_to_speak(store: "Store") -> bool:
     """Tell whether no other process of this machine has said yet why they end."""
     try:
-        return store.add(f"said on machine {_number('GROUP_RANK', 0)}", 1) == 1
+        return store.add(f"said on machine {from_torchrun('GROUP_RANK', 0)}", 1) == 1
     except RuntimeError:  # the machine that keeps the store is gone
         return True
 
 
 def _own_gpu() -> torch.device:
-    own, count = _number("LOCAL_RANK", 0), torch.cuda.device_count()
-    here = _number("LOCAL_WORLD_SIZE", own + 1)
+    own, count = from_torchrun("LOCAL_RANK", 0), torch.cuda.device_count()
+    here = from_torchrun("LOCAL_WORLD_SIZE", own + 1, least=1)
     if own >= count or 1 < count < here:  # one may be all that this process is shown
         raise BadSetting(
             f"{here} processes were started on a machine with {count} GPU{'s' * (count != 1)}: "
@@ -194,8 +208,3 @@ def _own_gpu() -> torch.device:
         )
     torch.cuda.set_device(own)
     return torch.device("cuda", own)
-
-
-def _number(name: str, default: int) -> int:
-    """Read a number that torchrun has put into the environment."""
-    return int(os.environ.get(name, default))

@@ -1,8 +1,9 @@
 """Damage at random places in every file that is read back: refused by name, or provably harmless.
 
-A run, its corpus, its export, a parser and a student are made twice, from different texts. Of one
-of them a file is damaged, or exchanged with the other's of the same name, and what reads it is
-called as users would. What it comes to must be what comes of the undamaged files, to the last bit.
+A run, its corpus, its cached export, a parser and a student are made twice, from different texts.
+Of one of them a file is damaged, or exchanged with the other's of the same name, and what reads it
+is called as users would. What it comes to must be what comes of the undamaged files, to the last
+bit.
 """
 
 import random

@@ -20,7 +20,7 @@ from conftest import Result, threads_kept
 
 from faults.calls import CLOSE, FAULTS, OPEN, Call, Disk, Fault
 from faults.count import Count
-from faults.inside import command, complaint, texts, train_command
+from faults.inside import caching_in, command, complaint, texts, train_command
 from transduce.errors import BadRun
 from transduce.files import read_json
 from transduce.folder import load_arrays
@@ -38,8 +38,8 @@ ADVICE = {
 }
 KEPT = {"keep": "2", "average": "2"}
 LEFTOVERS = (".*.writing-*", ".*.old-*")
-# What differs between two equal runs: times, and who came last.
-UNEQUAL = {"metrics.jsonl", "state.json", ".lock", "manifest.json"}
+# What differs between two equal runs: times, who came last, and the inodes of files.
+UNEQUAL = {"metrics.jsonl", "state.json", ".lock", "manifest.json", "hashes.json"}
 MADE_OF_CHECKPOINTS = {"model.safetensors", "config.json"}
 
 
@@ -63,7 +63,11 @@ class Work:
         shutil.copytree(self.before, self.folder)
 
     def run(self) -> Result:
-        """Run the command."""
+        """Run the command, with its cache in the folder too."""
+        with caching_in(self.folder / "cache"):
+            return self._run()
+
+    def _run(self) -> Result:
         if self.to is None:
             return command(*self.arguments)
         try:

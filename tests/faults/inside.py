@@ -4,9 +4,11 @@ Starting Python and torch takes seconds, a command on these texts a quarter of o
 """
 
 import io
+import os
 import sys
 import traceback
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import IO
 from unittest import mock
@@ -88,3 +90,13 @@ def _written(stream: io.TextIOWrapper) -> str:
     stream.flush()
     assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue().decode()
+
+
+@contextmanager
+def caching_in(folder: Path) -> Iterator[None]:
+    """Keep exports in this folder, and the hash of weights however new their file is."""
+    with (
+        mock.patch.dict(os.environ, {"TRANSDUCE_CACHE": str(folder)}),
+        mock.patch("transduce.export.cache.SETTLED", -1),
+    ):
+        yield

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults.inside import SMALLEST, command, texts
+from faults.inside import SMALLEST, caching_in, command, texts
 from treebank import trees
 
-FOLDERS = ("run", "parser", "student", "paper")
+FOLDERS = ("run", "parser", "student", "paper", "cache")
 OFTEN = (
-    *("run/", "paper/", "student/distilled/", "parser/trees/"),
+    *("run/", "cache/", "paper/", "student/distilled/", "parser/trees/"),
     *("parser/lexicon.json", "parser/subwords.json", "parser/config.json"),
 )
 SENTENCE = "the dog sees a tree and every man likes the fish."
@@ -75,7 +75,8 @@ def make(folder: Path) -> World:
         files = texts(given, seed=seed)
         settings = SMALLEST | {"seed": str(seed)}
         run = train(*files, out=home / "run", settings=settings, preset="tiny", device="cpu")
-        Translator.load(run, device="cpu", engine="ctranslate2")  # which keeps its export
+        with caching_in(home / "cache"):
+            Translator.load(run, device="cpu", engine="ctranslate2")
         bank = given / "train.trees"
         bank.write_text("".join(f"{one}\n" for one in trees(40, seed)))
         train_parser(bank, out=home / "parser", settings=PARSING, device="cpu")
@@ -112,7 +113,8 @@ def translate_quickly(world: World) -> Record:
     from transduce.translator import Translator
 
     run = world.damaged / "run"
-    return _translated(Translator.load(run, device="cpu", engine="ctranslate2"))
+    with caching_in(world.damaged / "cache"):
+        return _translated(Translator.load(run, device="cpu", engine="ctranslate2"))
 
 
 def _translated(loaded: Any) -> Record:
@@ -253,7 +255,7 @@ NEWEST = "checkpoints/step-0000006/"
 # What reads a file: the first that fits. A run's own logs and lock come first.
 READERS: list[tuple[str, tuple[Use, ...]]] = [
     ("paper/", (report,)),
-    ("run/ctranslate2-none/", (translate_quickly,)),
+    ("cache/", (translate_quickly,)),
     ("run/corpus/", (corpus, corpus, corpus, corpus, resume)),
     ("run/config.json", (translate, translate, info, watch, resume)),
     ("run/subwords.json", (translate, translate, resume)),

@@ -64,6 +64,7 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
 completion.attach(app)
 
+UNDER_TORCHRUN = ("train", "distill", "demo", "paper")  # commands that train
 SECONDS_TO_SPEAK = 10  # for the first of several processes
 FULL = "no space is left to write{where}: free some and run the same command again"
 FORBIDDEN = "no permission to use{where}: change its permissions or choose another place"
@@ -121,17 +122,33 @@ def main() -> None:
     streams.secure()
     if sys.platform == "darwin":  # what Apple's GPUs have no kernel for, the processor does
         os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
-    if os.environ.get("LOCAL_RANK", "0") == "0":
-        _run()
+    if _follows_another_process():
+        _run_silently()
     else:
-        _run_behind_the_first()
+        _run()
 
 
-def _run_behind_the_first() -> None:
-    """Run one of the processes that torchrun has started on this machine, but for the first.
+def _follows_another_process() -> bool:
+    """Tell whether torchrun runs this command, and this is not the first process of the machine.
 
-    What ends them before they have met, such as a mistyped setting, the first of them says, and
-    torchrun then ends the others. One that it leaves alive has a reason of its own to end.
+    Other commands do not work together: each of their processes does all of it and says so.
+    """
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if "LOCAL_RANK" not in os.environ or command not in UNDER_TORCHRUN:
+        return False
+    from transduce.machine import from_torchrun, world_size
+
+    try:
+        return world_size() > 1 and from_torchrun("LOCAL_RANK", 0) > 0
+    except TransduceError:
+        return False  # the command refuses it
+
+
+def _run_silently() -> None:
+    """Run a process for which the first one speaks.
+
+    If all of them fail before they have met, for example because of a mistyped setting, the first
+    says why and torchrun ends the others. A process that is not ended has a reason of its own.
     """
     sys.stdout = open(os.devnull, "w", encoding="utf-8", newline="\n")  # noqa: PTH123, SIM115
     sys.stderr = unsaid = Unsaid()

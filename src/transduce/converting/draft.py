@@ -215,7 +215,10 @@ def count_words(path: Path) -> int:
     if not path.is_file():
         raise BadInput(f"the dictionary {path} is {'no file' if path.exists() else 'missing'}")
     if path.stat().st_size > LONGEST_DICTIONARY:
-        raise BadInput(f"{path} is larger than {LONGEST_DICTIONARY >> 20} MiB: no dictionary")
+        raise BadInput(
+            f"{path} is larger than {LONGEST_DICTIONARY >> 20} MiB: expected a dictionary, "
+            "a word and a count on each line"
+        )
     with path.open("rb") as file:
         return sum(1 for line in file if line.strip() and not line.startswith(b"madeupword"))
 

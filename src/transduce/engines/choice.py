@@ -1,5 +1,6 @@
 """Which engine translates."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from transduce.folder import RunConfig
 from transduce.hypotheses import Engine, Hypothesis, Ints, Job
 from transduce.machine import may_have_cuda
 from transduce.subwords import Codec
+
+logger = logging.getLogger("transduce")
 
 ENGINES = ("auto", "torch", "ctranslate2")
 WHOLE = ("auto", "none")  # what torch can do about `quantize`
@@ -45,9 +48,11 @@ def choose_engine(
         return with_torch()
     try:
         fast = _with_ctranslate2(runs, configs, codec, device, quantize)
-    except (MissingExtra, BadInput):
+    except (MissingExtra, BadInput, OSError) as error:
         if engine == "ctranslate2" or quantize not in WHOLE:
             raise
+        if isinstance(error, OSError):  # neither the cache nor a temporary folder can be written
+            logger.warning("the engine ctranslate2 cannot be used (%s): torch translates", error)
         return with_torch()
     return fast if engine == "ctranslate2" else Fastest(fast, with_torch)
 

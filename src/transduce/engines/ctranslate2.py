@@ -15,7 +15,6 @@ import copy
 import errno
 import math
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -25,14 +24,8 @@ import numpy.typing as npt
 
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput
-from transduce.export.ctranslate2 import (
-    choose_quantization,
-    is_export_of,
-    library,
-    refuse_inexpressible,
-    stamp_of,
-    write,
-)
+from transduce.export.cache import load_export
+from transduce.export.ctranslate2 import choose_quantization, library, refuse_inexpressible
 from transduce.folder import RunConfig
 from transduce.hypotheses import Hypothesis, Ints, Job
 from transduce.machine import cores
@@ -91,7 +84,7 @@ class CTranslate2Engine:
 
     @classmethod
     def load(cls, run: Path, config: RunConfig, codec: Codec, quantize: str = "none") -> Self:
-        """Load the model of a run folder, exported there already or now."""
+        """Load the model of a run folder, from the cache of exports or exported now."""
         refuse_inexpressible(config.model)
         chosen = choose_quantization(quantize)
         compute_type = "float32" if chosen == "none" else chosen
@@ -101,16 +94,9 @@ class CTranslate2Engine:
                 f"quantize = {quantize!r}: this processor computes with "
                 f"{', '.join(sorted(supported - {'float32'}))} and none, which is float32"
             )
-        stamp = stamp_of(run, config, chosen)
-        folder = run / f"ctranslate2-{chosen}"
-        try:
-            if not is_export_of(folder, stamp):
-                write(run, config, codec, folder, chosen)
-            return cls(folder, codec, config.model, chosen)
-        except OSError:  # we may not write there, or another process has just done so
-            with tempfile.TemporaryDirectory(prefix="transduce-") as temporary:
-                write(run, config, codec, Path(temporary) / "model", chosen)
-                return cls(Path(temporary) / "model", codec, config.model, chosen)
+        return load_export(
+            run, config, codec, chosen, lambda folder: cls(folder, codec, config.model, chosen)
+        )
 
     def search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int

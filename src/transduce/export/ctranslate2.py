@@ -2,9 +2,9 @@
 
     model.bin, config.json    what CTranslate2 reads
     *_vocabulary.json         the subwords' names, in the order of their ids
-    *tokenizer.json           what `tokenizers` reads: text to those names and back; none for an
-                              imported model, whose .spm files do that
-    transduce.json            of which weights this was made
+    *tokenizer.json           for `tokenizers`: text to those names and back
+    source.spm, target.spm    for `sentencepiece`, in their place: of an imported model
+    transduce.json            what the export was made from, and the hash of each file
 
 It is made through the library's own specification classes, from arrays, without torch.
 """
@@ -37,12 +37,11 @@ from transduce.folder import (
     load_arrays,
     require_alike,
     shapes_of,
-    stored_digest,
     weights_file,
 )
-from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec, Subwords
+from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec, SentencePiece, Subwords
 
-FORMAT = 2
+FORMAT = 3
 STAMP = "transduce.json"
 SIDES = ("source", "target")
 CPUINFO = Path("/proc/cpuinfo")
@@ -96,41 +95,70 @@ def export(run: Path, folder: Path, quantize: str = "auto") -> str:
     chosen = choose_quantization(quantize)
     config = RunConfig.load(run)
     config.require("translation", run)
-    write(run, config, Codec.load(config.own(run, SUBWORDS)), folder, chosen)
+    stamp = stamp_of(run, config, chosen, sha256(checked_weights(run, config)))
+    write(run, config, Codec.load(config.own(run, SUBWORDS)), folder, stamp)
     return chosen
 
 
-def write(run: Path, config: RunConfig, codec: Codec, folder: Path, quantize: str) -> None:
-    """Write the model of a run folder, whole or not at all."""
+def write(
+    run: Path,
+    config: RunConfig,
+    codec: Codec,
+    folder: Path,
+    stamp: dict[str, Any],
+    *,
+    tokenizers: bool = True,
+) -> None:
+    """Write the model that `stamp` describes, whole or not at all, with or without tokenizers."""
     refuse_inexpressible(config.model)
-    path, _ = weights_file(run, config)
-    stamp = stamp_of(run, config, quantize)
     config.require_subwords(len(codec.source), len(codec.target), run)
-    require_alike(shapes(config.model), shapes_of(path), path)
+    path = checked_weights(run, config)
     spec = specification(config.model, load_arrays(path), codec)
+    if sha256(path) != stamp["weights"]:
+        raise BadRun(f"{path} has changed while it was being exported: run the same command again")
+    quantize = stamp["quantize"]
     spec.optimize(quantization="float32" if quantize == "none" else quantize)
     shared = codec.source.names == codec.target.names
     vocabularies = [f"{side}_vocabulary.json" for side in (["shared"] if shared else SIDES)]
     with replacing_folder(folder, ("config.json", "model.bin", STAMP, *vocabularies)) as beside:
         spec.save(str(beside))
-        sides = {"source_": codec.source, "target_": codec.target}
-        for side, subwords in {"": codec.source}.items() if codec.joint else sides.items():
-            if isinstance(subwords, Subwords):
-                write_json(beside / f"{side}tokenizer.json", subwords.to_json())
+        if tokenizers:
+            write_tokenizers(codec, beside)
         files = {file.name: sha256(file) for file in sorted(beside.iterdir())}
         write_sealed(beside / STAMP, {**stamp, "files": files})
 
 
-def stamp_of(run: Path, config: RunConfig, quantize: str) -> dict[str, Any]:
-    """Return what tells an export from that of other weights."""
-    path, words = weights_file(run, config)
+def checked_weights(run: Path, config: RunConfig) -> Path:
+    """Return the weights file of a run; refuse it if its arrays are not those of the model.
+
+    Only the header is read, so this also refuses a pipe or a device before it is hashed.
+    """
+    path, _ = weights_file(run, config)
+    require_alike(shapes(config.model), shapes_of(path), path)
+    return path
+
+
+def write_tokenizers(codec: Codec, folder: Path) -> None:
+    """Write files with which other programs turn text into the names of subwords and back."""
+    for side, subwords in zip(SIDES, (codec.source, codec.target), strict=True):
+        if isinstance(subwords, SentencePiece):
+            subwords.write(folder / f"{side}.spm")
+        elif isinstance(subwords, Subwords):
+            name = "tokenizer.json" if codec.joint else f"{side}_tokenizer.json"
+            write_json(folder / name, subwords.to_json())
+
+
+def stamp_of(run: Path, config: RunConfig, quantize: str, weights: str) -> dict[str, Any]:
+    """Return everything that determines an export; `weights` is the SHA-256 of their file."""
     return {
         "format": FORMAT,
-        "weights": stored_digest(path),
-        "subwords": sha256(run / "subwords.json"),
+        "library": library().__version__,
+        "weights": weights,
+        "subwords": sha256(run / SUBWORDS),
+        "model": config.model.to_json(),
         "quantize": quantize,
         "languages": list(config.languages),
-        "words": words,
+        "words": weights_file(run, config)[1],
     }
 
 

@@ -189,7 +189,10 @@ def _dictionary(path: Path) -> list[str]:
     if not path.is_file():
         raise BadInput(f"{path} is missing: expected fairseq's dictionary of that language")
     if path.stat().st_size > LONGEST_DICTIONARY:
-        raise BadInput(f"{path} is larger than {LONGEST_DICTIONARY >> 20} MiB: no dictionary")
+        raise BadInput(
+            f"{path} is larger than {LONGEST_DICTIONARY >> 20} MiB: expected a dictionary, "
+            "a word and a count on each line"
+        )
     try:
         lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError:

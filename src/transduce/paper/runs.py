@@ -14,7 +14,6 @@ and so is the model unless it is to be kept. Rows come in any order, in any numb
 
 import dataclasses
 import gc
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,7 @@ from transduce.errors import BadRun, BadSetting
 from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.history import read
-from transduce.machine import choose_device, cores, terminated_as_interrupted
+from transduce.machine import choose_device, cores, terminated_as_interrupted, world_size
 from transduce.paper.budget import Budget, pace, schedule
 from transduce.paper.folders import (
     OTHERWISE,
@@ -140,7 +139,7 @@ class Experiment:
             progress.say(f"{done} of {len(rows)} rows are finished and stay as they are")
         if not left:
             return
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if world_size() > 1:
             raise BadSetting("rows are trained and translated in one process: leave torchrun away")
         choose_device(self.device)  # what is not there is told before the corpus is prepared
         with terminated_as_interrupted():

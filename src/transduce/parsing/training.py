@@ -7,7 +7,6 @@ RUN/trees/
 """
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.files import read_sealed, remove_leftovers, replacing, write_sealed
 from transduce.folder import RunConfig
 from transduce.inputs import InputFile
-from transduce.machine import locked, terminated_as_interrupted
+from transduce.machine import locked, terminated_as_interrupted, world_size
 from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import symbols_of
 from transduce.parsing.trees import plain, read_trees
@@ -57,7 +56,7 @@ def train_parser(
     work = _Work(run, Path(trees), Path(valid) if valid is not None else None, masked)
     work.require_usable()
     if not work.done():
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if world_size() > 1:
             raise BadSetting(
                 "trees are read in one process: run this without torchrun until the parser is "
                 "being trained, then stop it and go on with torchrun"

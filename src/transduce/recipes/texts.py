@@ -3,11 +3,11 @@
 With several processes the first alone has to have them.
 """
 
-import os
 import re
 from pathlib import Path
 
 from transduce.errors import BadInput
+from transduce.machine import from_torchrun, world_size
 from transduce.progress import Progress
 from transduce.recipes.recipe import Data, Pair
 from transduce.text import require_there
@@ -15,7 +15,7 @@ from transduce.text import require_there
 
 def is_first() -> bool:
     """Tell whether this is the process that fetches, speaks and evaluates."""
-    return os.environ.get("RANK", "0") == "0"
+    return world_size() == 1 or from_torchrun("RANK", 0) == 0
 
 
 def require_texts(*pairs: tuple[str | Path, str | Path | None] | None) -> None:

@@ -93,7 +93,11 @@ class SentencePiece:
         }
         for what, found in refused.items():
             if found:
-                raise BadInput(f"{path} has {what}: expected a unigram model without")
+                raise BadInput(
+                    f"{path} has {what}: expected a SentencePiece model of the type unigram, "
+                    "without byte fallback, user-defined symbols, whitespace as a suffix, "
+                    "unescaped whitespace or a denormalizer"
+                )
         try:
             return cls(
                 names,
