@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from transduce import score
+from transduce import scoring
 from transduce.config import SearchConfig
 from transduce.corpus import Corpus
 from transduce.decoding import Decoder
@@ -65,7 +65,7 @@ def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
     translated = translations(engine.model, corpus, translate or SHOWN)
     bleu = None
     if translate:
-        bleu = score.bleu(translated.outputs, translated.reference, corpus.languages[1])
+        bleu = scoring.bleu(translated.outputs, translated.reference, corpus.languages[1])
     return Validation(smoothed / tokens, nll / tokens, bleu, some(translated, SHOWN))
 
 

@@ -44,7 +44,7 @@ def score(
     json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Score translations with BLEU, chrF and TER by sacreBLEU, each with its signature."""
-    from transduce import score as scores
+    from transduce import scoring as scores
     from transduce import text
 
     pairs = list(text.read_pairs(hypotheses, references))

@@ -45,7 +45,7 @@ from transduce.plan import begun, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent, duration
-from transduce.score import score
+from transduce.scoring import score
 from transduce.text import open_lines, read_pairs
 from transduce.training import train
 from transduce.translator import Translator

@@ -52,7 +52,7 @@ def follow(
 
     if first:
         progress.say(f"recipe {recipe.name}" + (f": {recipe.about}" if recipe.about else ""))
-        for line in differences(recipe, instead):
+        for line in (*recipe.alias_notes, *differences(recipe, instead)):
             progress.say(line)
     wanted = Wanted(
         run=out,
