@@ -38,6 +38,7 @@ ORDER = [
     "data",
     "batches",
     "packing",
+    "padded",
     "kernels",
     "linear",
     "fused",
@@ -267,5 +268,10 @@ def test_the_public_names_are_there_and_no_others() -> None:
     for name in transduce.__all__:
         assert getattr(transduce, name).__module__.startswith("transduce.")
         assert name in dir(transduce)
-    with pytest.raises(AttributeError, match="has no attribute 'Transformer'"):
-        transduce.Transformer  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'Trasformer'"):
+        transduce.Trasformer  # noqa: B018
+
+
+def test_a_function_stays_public_when_a_module_is_imported() -> None:
+    """A submodule named as a public function would replace it in the package."""
+    assert not set(transduce.__all__) & {path.stem for path in ROOT.iterdir()}
