@@ -60,6 +60,7 @@ ORDER = [
     "search",
     "decoding",
     "scoring",
+    "comparing",
     "heartbeat",
     "processes",
     "plan",
@@ -237,7 +238,18 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
+        *(
+            "",
+            "train",
+            "distill",
+            "translate",
+            "serve",
+            "score",
+            "info",
+            "plot",
+            "bench",
+            "settings",
+        ),
         *(
             "demo",
             "watch",

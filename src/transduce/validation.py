@@ -27,6 +27,7 @@ class Validation:
     loss: float
     nll: float
     bleu: float | None = None  # greedy
+    characters: bool = False  # BLEU counts characters: the language's tokeniser is not installed
     samples: Translated | None = None  # of what was translated for it
 
     @property
@@ -44,7 +45,8 @@ class Validation:
         return value if self.bleu is None else value | {"valid_bleu": round(self.bleu, 2)}
 
     def __str__(self) -> str:
-        said = "" if self.bleu is None else f", BLEU {self.bleu:.1f} (greedy)"
+        how = "greedy, of characters" if self.characters else "greedy"
+        said = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({how})"
         return f"validation loss {self.loss:.3f}, ppl {self.perplexity:.2f}{said}"
 
 
@@ -63,10 +65,16 @@ def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
     if not math.isfinite(smoothed):  # a model of no numbers says nothing
         return Validation(smoothed / tokens, nll / tokens)
     translated = translations(engine.model, corpus, translate or SHOWN)
-    bleu = None
+    bleu, language = None, corpus.languages[1]
     if translate:
-        bleu = scoring.bleu(translated.outputs, translated.reference, corpus.languages[1])
-    return Validation(smoothed / tokens, nll / tokens, bleu, some(translated, SHOWN))
+        bleu = scoring.bleu(translated.outputs, translated.reference, language)
+    return Validation(
+        smoothed / tokens,
+        nll / tokens,
+        bleu,
+        scoring.counts_characters(language),
+        some(translated, SHOWN),
+    )
 
 
 def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:

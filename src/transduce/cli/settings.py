@@ -1,18 +1,14 @@
 """`transduce settings`."""
 
 import json as json_module
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from transduce.cli import completion
+from transduce.cli import completion, tables
 from transduce.config import described, find
 from transduce.settings import Described, written
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -70,39 +66,13 @@ def _one(one: Described) -> str:
 
 
 def _all(every: Sequence[Described]) -> None:
-    """Draw a table for each group on a terminal; else print plain columns."""
-    from rich.console import Console
-
-    console = Console(highlight=False) if sys.stdout.isatty() else None
+    """Print a table for each group."""
     for group, title in GROUPS.items():
         rows = [
             (one.name, written(one.default), one.paper, one.meaning)
             for one in every
             if one.group == group
         ]
-        if console:
-            _drawn(console, title, rows)
-        else:
-            typer.echo(f"{title}\n{_plain(rows)}\n")
+        tables.show(title, COLUMNS, rows)
+        typer.echo()
     typer.echo("transduce settings NAME shows one setting with its values and aliases", err=True)
-
-
-def _drawn(console: "Console", title: str, rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, no_wrap=column == "setting", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table, markup=False)
-    console.print()
-
-
-def _plain(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[i]) for row in (COLUMNS, *rows)) for i in range(len(COLUMNS) - 1)]
-    lines = []
-    for *cells, last in (COLUMNS, *rows):
-        shown = [f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)]
-        lines.append("  ".join([*shown, last]))
-    return "\n".join(lines)
