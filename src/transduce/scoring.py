@@ -1,6 +1,6 @@
-"""How good translations are: BLEU, chrF and TER by sacrebleu, and BLEU as the paper measured it.
+"""Scores of translations: BLEU, chrF and TER by sacrebleu, and BLEU as the paper measured it.
 
-A score carries its signature, for a number without one can be compared with nothing.
+A score carries its signature, without which it cannot be compared with other scores.
 """
 
 import dataclasses
