@@ -68,9 +68,8 @@ def distill(
     if not (run / "config.json").exists():  # refused now, not after hours of translating
         basis = Start(own.run, weights=False) if teacher_subwords else None
         settled(find_preset(name), together_with(settings, steps=steps), basis)
-    search = own.config.search.replace(
-        **{k: v for k, v in {"beam": beam, "alpha": alpha}.items() if v is not None}
-    )
+    changes = {"beam": beam, "alpha": alpha}
+    search = own.config.search.replace(**{k: v for k, v in changes.items() if v is not None})
     work = _Work(run, own, Path(text), pairs, search)
     work.require_usable(valid)
     if not work.done():

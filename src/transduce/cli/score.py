@@ -36,58 +36,65 @@ TREE_COLUMNS = (
 )
 
 
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE",
+        help="Translations, one a line, of one or more systems; - is stdin. Without --ref: one "
+        "system, then its reference.",
+    ),
+]
+Ref = Annotated[
+    list[str] | None,
+    typer.Option("--ref", "-r", metavar="FILE", help="A reference, one a line. Repeatable."),
+]
+MetricName = Annotated[
+    list[str] | None,
+    typer.Option(help="bleu, chrf, chrf++ or ter. Repeatable. Default: all of them."),
+]
+Language = Annotated[
+    str | None,
+    typer.Option(help="Target language: chooses BLEU's tokeniser. Default: the file's ending."),
+]
+Tokenize = Annotated[str | None, typer.Option(help="BLEU's tokeniser: 13a, intl, zh, char, …")]
+Confidence = Annotated[
+    int, typer.Option(help="Bootstrap samples for a 95% interval; 1000 is usual.")
+]
+PairedAr = Annotated[
+    bool,
+    typer.Option(
+        "--paired-ar",
+        rich_help_panel=COMPARING,
+        help="Approximate randomisation instead of the paired bootstrap.",
+    ),
+]
+Samples = Annotated[
+    int,
+    typer.Option(
+        rich_help_panel=COMPARING,
+        show_default=False,
+        help="Samples of the test. Default: 1000; 10000 with --paired-ar.",
+    ),
+]
+Paper = Annotated[bool, typer.Option("--paper", help="The paper's tokenised, compound-split BLEU.")]
+Trees = Annotated[
+    bool, typer.Option("--trees", help="Score constituency trees in brackets, as EVALB does.")
+]
+
+
 def score(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE",
-            help="Translations, one a line, of one or more systems; - is stdin. Without --ref: "
-            "one system, then its reference.",
-        ),
-    ],
+    files: Files,
     *,
-    ref: Annotated[
-        list[str] | None,
-        typer.Option("--ref", "-r", metavar="FILE", help="A reference, one a line. Repeatable."),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(help="bleu, chrf, chrf++ or ter. Repeatable. Default: all of them."),
-    ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(help="Target language: chooses BLEU's tokeniser. Default: the file's ending."),
-    ] = None,
+    ref: Ref = None,
+    metric: MetricName = None,
+    language: Language = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
-    tokenize: Annotated[
-        str | None, typer.Option(help="BLEU's tokeniser: 13a, intl, zh, char, …")
-    ] = None,
-    confidence: Annotated[
-        int, typer.Option(help="Bootstrap samples for a 95% interval; 1000 is usual.")
-    ] = 0,
-    paired_ar: Annotated[
-        bool,
-        typer.Option(
-            "--paired-ar",
-            rich_help_panel=COMPARING,
-            help="Approximate randomisation instead of the paired bootstrap.",
-        ),
-    ] = False,
-    samples: Annotated[
-        int,
-        typer.Option(
-            rich_help_panel=COMPARING,
-            show_default=False,
-            help="Samples of the test. Default: 1000; 10000 with --paired-ar.",
-        ),
-    ] = 0,
-    paper: Annotated[
-        bool, typer.Option("--paper", help="The paper's tokenised, compound-split BLEU.")
-    ] = False,
-    trees: Annotated[
-        bool,
-        typer.Option("--trees", help="Score constituency trees in brackets, as EVALB does."),
-    ] = False,
+    tokenize: Tokenize = None,
+    confidence: Confidence = 0,
+    paired_ar: PairedAr = False,
+    samples: Samples = 0,
+    paper: Paper = False,
+    trees: Trees = False,
     json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Score translations with BLEU, chrF, chrF++ and TER as sacreBLEU does, with signatures.
