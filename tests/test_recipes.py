@@ -211,7 +211,9 @@ def test_a_recipe_trains_and_evaluates_and_shows_it_when_it_is_asked_again(
     out = file.parent / "run"
     first = cli("train", "--recipe", file, "--out", out, "--device", "cpu")
     assert first.status == 0, first.stderr
-    assert [line.split()[0] for line in first.stdout.splitlines()] == ["BLEU", "chrF2", "TER"]
+    assert [line.split()[0] for line in first.stdout.splitlines()] == [
+        *("BLEU", "chrF2", "chrF2++", "TER")
+    ]
     kept = read_json(out / "evaluation.json")
     assert (kept["sentences"], kept["search"]["beam"]) == (12, 2)
     assert len((out / "test.hyp").read_text(encoding="utf-8").splitlines()) == 12
