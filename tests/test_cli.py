@@ -808,7 +808,8 @@ def test_systems_are_compared_with_the_first_one(
     }.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     files, ref = [tmp_path / "a.de", tmp_path / "b.de"], tiny_files[1]
-    common = (*files, "--ref", ref, "--metric", "bleu", "--samples", "100")
+    common: list[str | Path]
+    common = [*files, "--ref", ref, "--metric", "bleu", "--samples", "100"]
     result = cli("score", *common)
     assert (result.status, result.stderr) == (0, "")
     head, first, second, signature = lines_of(result.stdout)

@@ -381,7 +381,7 @@ def test_python_values_are_taken_as_they_are() -> None:
     model, train = apply(settings, ModelConfig(), TrainConfig(steps=7))
     assert model == ModelConfig(N=2, P_drop=0.3, tie="none")
     assert train == TrainConfig(joint=False, clip=1.0)
-    numpy = {"N": np.int64(2), "P_drop": np.float64(0.3)}
+    numpy: dict[str, Any] = {"N": np.int64(2), "P_drop": np.float64(0.3)}
     model, _ = apply(numpy, ModelConfig(), TrainConfig())
     assert model == ModelConfig(N=2, P_drop=0.3)
     assert [type(model.N), type(model.P_drop)] == [int, float]

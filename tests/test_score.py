@@ -393,7 +393,8 @@ def test_what_does_not_exist_is_refused_with_a_hint() -> None:
         score(["a"], ["a"], tokenize="13")
     with pytest.raises(BadSetting, match=r"no tokeniser spm: .*flores101"):
         score(["a"], ["a"], tokenize="spm")
-    for bad in ([], "bleu"):
+    wrong: list[Sequence[str]] = [[], "bleu"]
+    for bad in wrong:
         with pytest.raises(BadSetting, match=r"metrics = .*: expected a list of some of bleu"):
             score(["a"], ["a"], metrics=bad)
 

@@ -114,7 +114,7 @@ def _compared(
     progress: Progress,
 ) -> Comparison:
     """Run sacrebleu's paired test with one metric."""
-    from sacrebleu.significance import PairedTest
+    from sacrebleu.significance import PairedTest, Result
 
     total = len(systems) * len(references[0])
     with (
@@ -123,6 +123,7 @@ def _compared(
     ):
         # A sample of few lines may have no n-grams; sacrebleu then divides 0 by 0.
         warnings.simplefilter("ignore", RuntimeWarning)
+        named: list[tuple[str, Sequence[str]]]
         named = [(name, _Followed(lines, advance)) for name, lines in systems.items()]
         run = PairedTest(named, {"": metric}, references, test, samples)
         signatures, scores = run()
@@ -141,6 +142,7 @@ def _compared(
                 p=None if found.p_value is None else float(found.p_value),
             )
             for system, found in zip(systems, scores[name], strict=True)
+            if isinstance(found, Result)
         ),
     )
 

@@ -361,8 +361,8 @@ def as_lines(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the lines of the hypotheses and of each set of references; refuse other things."""
     nested = [one for one in references if isinstance(one, Sequence) and not isinstance(one, str)]
-    several = nested or [references]
-    sides = [hypotheses, *several]
+    several: list[Sequence[Any]] = [*nested] if nested else [references]
+    sides: list[Sequence[Any]] = [hypotheses, *several]
     if isinstance(references, str) or any(isinstance(side, str) for side in sides):
         raise BadInput("expected two lists of lines to score, found one text")
     for side in sides:

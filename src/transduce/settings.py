@@ -100,12 +100,12 @@ class Settings:
 
 def described_fields(kind: type[Settings], group: str) -> dict[str, Described]:
     """Return the description of every field of a configuration, by name."""
-    types_of = hints(kind)
+    types_of, defaults = hints(kind), kind().to_json()
     return {
         field.name: Described(
             name=field.name,
             group=group,
-            default=field.default,
+            default=defaults[field.name],
             values=words(types_of[field.name]),
             meaning=field.metadata["meaning"],
             paper=field.metadata["paper"],
@@ -162,14 +162,12 @@ def written(value: Value) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def read(value: Value, hint: Any, name: str) -> Value:
+def read(value: Any, hint: Any, name: str) -> Any:
     """Check a value given in Python, or read it from the text typed on the command line."""
     if isinstance(value, str):
         return parse(value, hint, name)
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        value = int(value)  # of NumPy too
-    elif isinstance(value, numbers.Real) and not isinstance(value, bool | int):
-        value = float(value)
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):  # NumPy's numbers too
+        value = int(value) if isinstance(value, numbers.Integral) else float(value)
     if not fits(value, hint):
         raise BadSetting(f"{name} = {value!r:.60}: expected {words(hint)}")
     return value
