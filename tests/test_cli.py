@@ -31,7 +31,7 @@ from models import SMALL
 from transduce.checkpoint import average, load_tensors, weights_of
 from transduce.cli import interrupt
 from transduce.cli.options import parse_time
-from transduce.config import ModelConfig, TrainConfig
+from transduce.config import ModelConfig, TrainConfig, described
 from transduce.errors import BadInput
 from transduce.folder import RunConfig, checkpoints
 from transduce.machine import locked
@@ -589,7 +589,7 @@ def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
 
 COMMANDS = (
     *("demo", "train", "translate", "score", "average", "info", "plot", "watch", "serve", "bench"),
-    *("export", "import", "look"),
+    *("export", "import", "look", "settings"),
 )
 
 
@@ -756,7 +756,7 @@ def test_scores_are_printed_with_their_signatures(cli: CommandLine, tiny_files: 
     result = cli("score", tiny_files[1], tiny_files[1])
     assert (result.status, result.stderr) == (0, "")
     lines = lines_of(result.stdout)
-    assert [line.split(" = ")[0] for line in lines] == ["BLEU", "chrF2", "TER"]
+    assert [line.split(" = ")[0] for line in lines] == ["BLEU", "chrF2", "chrF2++", "TER"]
     assert all("nrefs:1|" in line and "|version:" in line for line in lines)
     assert lines[0].startswith("BLEU = 100.00")
 
@@ -777,6 +777,11 @@ def test_scores_are_written_as_json_if_asked(cli: CommandLine, tiny_files: Files
         (["--confidence", "3"], "confidence = 3: expected"),
         (["--tokenize", "14a"], "there is no tokeniser 14a"),
         (["--paper", "--lowercase"], "--paper is a metric of its own"),
+        (["--confidence", "100000000000"], "confidence = 100000000000: expected 0"),
+        (["--samples", "100"], "--paired-ar and --samples compare systems"),
+        (["--trees", "--lowercase"], "--trees takes no options of metrics"),
+        (["--ref", "-", "--confidence", "100"], "--confidence and --paper score one system"),
+        (["--ref", "missing.de", "--metric", "bleu"], "a system is given twice"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -791,6 +796,93 @@ def test_only_as_many_translations_as_references_are_scored(
 ) -> None:
     error = cli("score", "-", tiny_files[1], input="ein Hund\n").error
     assert error.startswith(f"standard input has 1 lines but {tiny_files[1]} has 300")
+
+
+def test_systems_are_compared_with_the_first_one(
+    cli: CommandLine, tiny_files: Files, tmp_path: Path
+) -> None:
+    right = lines_of(tiny_files[1].read_text(encoding="utf-8"))
+    for name, lines in {
+        "a.de": [line.replace("e", "o") for line in right],
+        "b.de": [line if place % 2 else line.upper() for place, line in enumerate(right)],
+    }.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    files, ref = [tmp_path / "a.de", tmp_path / "b.de"], tiny_files[1]
+    common: list[str | Path]
+    common = [*files, "--ref", ref, "--metric", "bleu", "--samples", "100"]
+    result = cli("score", *common)
+    assert (result.status, result.stderr) == (0, "")
+    head, first, second, signature = lines_of(result.stdout)
+    assert head.split() == ["metric", "system", "score", "mean", "and", "95%", "interval", "p"]
+    assert first.startswith(f"BLEU    {tmp_path / 'a.de'} (baseline)  ")
+    assert second.startswith(f"BLEU    {tmp_path / 'b.de'}")
+    assert second.endswith("*")
+    assert signature.startswith("BLEU nrefs:1|bs:100|seed:12345|")
+    (found,) = json.loads(cli("score", *common, "--json").stdout)
+    assert [one["system"] for one in found["systems"]] == list(map(str, files))
+    assert f"{found['systems'][1]['value']:.2f}" in second
+    two = cli("score", *common, "--ref", tmp_path / "b.de", "--paired-ar").stdout
+    assert "BLEU nrefs:2|ar:100|" in two
+    assert "interval" not in two
+    (alone,) = lines_of(cli("score", files[0], "--ref", ref, "--metric", "chrf++").stdout)
+    assert alone.startswith("chrF2++ = ")
+    error = cli("score", "-", "--ref", "-", input="a\n").error
+    assert error.startswith("- stands for two files")
+
+
+def test_trees_are_scored_as_evalb_does(cli: CommandLine, tmp_path: Path) -> None:
+    gold = "(TOP (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))"
+    guesses = [
+        "(S (NP-SBJ (PRP We)) (VP (VBD gave) (ADVP (RP up)) (. .)))",  # 4 brackets of 4 right
+        "",
+        "(S (X (PRP We) (VBD gave)) (RB up) (. .))",  # 1 of 2 right, 4 in gold
+    ]
+    (tmp_path / "gold").write_text(f"{gold}\n" * 3)
+    (tmp_path / "parsed").write_text("".join(f"{line}\n" for line in guesses))
+    result = cli("score", "--trees", tmp_path / "parsed", tmp_path / "gold")
+    assert (result.status, result.stderr) == (0, "")
+    row = lines_of(result.stdout)[1].split()
+    assert row == ["all", "3", "0", "1", "83.33", "62.50", "71.43", "50.00", "50.00", "83.33"]
+    found = json.loads(
+        cli("score", "--trees", tmp_path / "parsed", tmp_path / "gold", "--json").stdout
+    )
+    assert found["all"]["f1"] == pytest.approx(500 / 7)
+    error = cli("score", "--trees", "-", tmp_path / "gold", input=guesses[0]).error
+    assert error.startswith("standard input has 1 trees but ")
+
+
+def test_settings_are_listed_with_defaults_and_meanings(cli: CommandLine) -> None:
+    result = cli("settings")
+    rows = [line.split() for line in lines_of(result.stdout)]
+    assert [row[:3] for row in rows if row[:1] == ["P_drop"]] == [["P_drop", "0.1", "5.4"]]
+    assert [row[0] for row in rows if row and row[0].endswith(":")] == [
+        "Model:",
+        "Training:",
+        "Search:",
+    ]
+    names = {one["name"] for one in json.loads(cli("settings", "--json").stdout)}
+    assert {"N", "eps_ls", "warmup", "beam"} <= names & {row[0] for row in rows if row}
+
+
+def test_one_setting_is_shown_by_its_name_or_alias(cli: CommandLine) -> None:
+    shown = cli("settings", "P_drop").stdout
+    assert shown.startswith("P_drop   dropout on every sub-layer's output")
+    assert "aliases  dropout, " in shown
+    assert cli("settings", "dropout").stdout == shown
+    assert json.loads(cli("settings", "dropout", "--json").stdout)["name"] == "P_drop"
+    assert "Did you mean P_drop?" in cli("settings", "p_drop").error
+    assert "set lr_scale" in cli("settings", "lr").error
+
+
+def test_an_alias_in_set_is_reported_in_one_line(
+    cli: CommandLine, tiny_files: Files, tmp_path: Path
+) -> None:
+    result = cli("train", *tiny_files, "--out", tmp_path / "run", "--set", "dropout=2")
+    assert result.status == 1
+    note, error = lines_of(result.stderr)[0], lines_of(result.stderr)[-1]
+    assert note == f"--set dropout is called P_drop here: {described()['P_drop'].meaning}"
+    assert error.startswith("error: P_drop = 2.0: expected")
+    assert not (tmp_path / "run").exists()
 
 
 def test_averaging_makes_the_mean_the_model_that_translates(

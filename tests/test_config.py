@@ -5,13 +5,25 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce import config as module
-from transduce.config import MOST, ModelConfig, SearchConfig, Settings, TrainConfig, apply, parse
+from transduce import settings as module
+from transduce.aliases import ALIASES, ELSEWHERE
+from transduce.config import (
+    ModelConfig,
+    SearchConfig,
+    TrainConfig,
+    alias_notes,
+    apply,
+    canonical,
+    described,
+    find,
+)
 from transduce.errors import BadSetting
+from transduce.settings import MOST, Settings, parse
 
 CONFIGURATIONS: list[type[Settings]] = [ModelConfig, TrainConfig, SearchConfig]
 
@@ -108,12 +120,12 @@ LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
 FIELDS = [
     pytest.param(kind, name, hint, id=f"{kind.__name__}.{name}")
     for kind in CONFIGURATIONS
-    for name, hint in module._hints(kind).items()
+    for name, hint in module.hints(kind).items()
 ]
 
 
 def test_no_setting_stands_in_two_configurations() -> None:
-    names = [name for kind in CONFIGURATIONS for name in module._hints(kind)]
+    names = [name for kind in CONFIGURATIONS for name in module.hints(kind)]
     assert sorted(names) == sorted(set(names))
 
 
@@ -185,7 +197,7 @@ def test_the_decoder_is_as_deep_as_the_encoder_unless_told_otherwise() -> None:
 
 @pytest.mark.parametrize(("kind", "name", "hint"), FIELDS)
 def test_a_value_of_another_type_is_refused(kind: type[Settings], name: str, hint: Any) -> None:
-    kinds = module._alternatives(hint)
+    kinds = module.alternatives(hint)
     others: list[Any] = ["", "x", [], {}, object()]
     others += [] if type(None) in kinds else [None]
     others += [] if bool in kinds else [True, False]
@@ -199,7 +211,7 @@ def test_a_value_of_another_type_is_refused(kind: type[Settings], name: str, hin
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [param.values[:2] for param in FIELDS if float in module._alternatives(param.values[2])],
+    [param.values[:2] for param in FIELDS if float in module.alternatives(param.values[2])],
 )
 def test_what_is_no_finite_number_is_refused(kind: type[Settings], name: str, value: float) -> None:
     with pytest.raises(BadSetting, match=f"^{name} = {value}: expected "):
@@ -255,14 +267,124 @@ def test_a_misspelt_setting_is_answered_with_the_nearest(wrong: str, meant: str)
         kind.from_json({wrong: 1})
 
 
-def test_a_setting_that_resembles_none_is_answered_with_all_of_them() -> None:
+def test_an_unknown_setting_points_to_the_list_of_settings() -> None:
     with pytest.raises(BadSetting) as caught:
         apply({"zzz": "1"}, ModelConfig(), TrainConfig())
-    message = str(caught.value)
-    assert "Did you mean" not in message
-    names = message.partition("The settings are: ")[2].split(", ")
-    assert set(names) == {*module._hints(ModelConfig), *module._hints(TrainConfig)}
-    assert "\n" not in message
+    assert str(caught.value) == "there is no setting zzz. `transduce settings` lists all of them"
+
+
+@pytest.mark.parametrize(
+    ("alias", "name", "value"),
+    [
+        ("dropout", "P_drop", 0.3),
+        ("heads", "h", 2),
+        ("layers", "N", 2),
+        ("encoder_layers", "N", 2),
+        ("decoder_layers", "N_decoder", 3),
+        ("hidden_size", "d_model", 64),
+        ("embed_dim", "d_model", 64),
+        ("ffn_dim", "d_ff", 128),
+        ("label_smoothing", "eps_ls", 0.2),
+        ("label-smoothing", "eps_ls", 0.2),
+        ("warmup_steps", "warmup", 10),
+        ("max_steps", "steps", 10),
+        ("vocab_size", "vocabulary", 500),
+        ("max_tokens", "batch_tokens", 4000),
+    ],
+)
+def test_a_name_of_another_toolkit_sets_the_same_thing(alias: str, name: str, value: Any) -> None:
+    own, other = ({one: value} for one in (name, alias))
+    before = ModelConfig(), TrainConfig()
+    assert apply(other, *before) == apply(own, *before) != before
+    assert apply({alias: str(value)}, *before) == apply(own, *before)
+    (note,) = alias_notes(other)
+    assert note == f"{alias} is called {name} here: {described()[name].meaning}"
+    assert alias_notes(own) == []
+    assert find(alias) == find(name)
+
+
+def test_the_search_takes_the_names_of_other_toolkits() -> None:
+    assert SearchConfig().replace(beam_size=8, length_penalty=1) == SearchConfig(beam=8, alpha=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("lr", "set lr_scale"),
+        ("learning-rate", "set lr_scale"),
+        ("batch_size", "set batch_tokens"),
+        ("update_freq", "set batch_tokens to the product"),
+        ("fp16", "precision=bf16"),
+        ("beam_size", "beam belongs to the search"),
+        ("source_vocabulary", "set vocabulary"),
+    ],
+)
+def test_a_name_that_means_something_else_here_is_refused_with_advice(
+    name: str, advice: str
+) -> None:
+    with pytest.raises(BadSetting, match=advice):
+        apply({name: "1"}, ModelConfig(), TrainConfig())
+
+
+@pytest.mark.parametrize("names", [("dropout", "P_drop"), ("P_drop", "dropout"), ("h", "heads")])
+def test_a_setting_and_its_alias_cannot_both_be_set(names: tuple[str, str]) -> None:
+    with pytest.raises(BadSetting, match=f"^(P_drop|h) is set twice, once as {names[1]}"):
+        canonical(dict.fromkeys(names, 1))
+
+
+def test_a_misspelt_alias_is_answered_with_its_setting() -> None:
+    with pytest.raises(BadSetting, match=r"Did you mean dropout, which is P_drop\?"):
+        apply({"dropuot": 1}, ModelConfig(), TrainConfig())
+
+
+def test_no_alias_has_two_meanings() -> None:
+    assert ALIASES.keys() <= described().keys()
+    names = [
+        *described(),
+        *ELSEWHERE,
+        *(alias for own in ALIASES.values() for alias in own.split()),
+    ]
+    assert sorted(names) == sorted(set(names))
+    assert all(name == name.lower() for own in ALIASES.values() for name in own.split())
+
+
+def test_every_setting_says_what_it_means_and_where_the_paper_has_it() -> None:
+    every = described()
+    assert [name for name, one in every.items() if not one.meaning] == []
+    assert {one.group for one in every.values()} == {"model", "training", "search"}
+    stated = {name for names in PAPER.values() for name in names}
+    assert [name for name in stated if not every[name].paper] == []
+    for kind, names in OFF.items():
+        assert [name for name in names if every[name].paper and name != "lr_scale"] == [], kind
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"N": 2.5}, "N = 2.5: expected a whole number"),
+        ({"N": True}, "N = True: expected a whole number"),
+        ({"N": None}, "N = None: expected a whole number"),
+        ({"P_drop": [0.1]}, r"P_drop = \[0.1\]: expected a number"),
+        ({"P_drop": float("nan")}, "P_drop = nan: expected a number"),
+        ({"joint": 1}, "joint = 1: expected true or false"),
+        ({"tie": 3}, "tie = 3: expected 'all'"),
+        ({1: 2}, "there is no setting 1"),
+    ],
+)
+def test_a_python_value_of_the_wrong_type_is_refused(settings: Any, said: str) -> None:
+    with pytest.raises(BadSetting, match=f"^{said}"):
+        apply(settings, ModelConfig(), TrainConfig())
+
+
+def test_python_values_are_taken_as_they_are() -> None:
+    settings = {"N": 2, "P_drop": 0.3, "joint": False, "steps": None, "clip": 1, "tie": "none"}
+    model, train = apply(settings, ModelConfig(), TrainConfig(steps=7))
+    assert model == ModelConfig(N=2, P_drop=0.3, tie="none")
+    assert train == TrainConfig(joint=False, clip=1.0)
+    numpy: dict[str, Any] = {"N": np.int64(2), "P_drop": np.float64(0.3)}
+    model, _ = apply(numpy, ModelConfig(), TrainConfig())
+    assert model == ModelConfig(N=2, P_drop=0.3)
+    assert [type(model.N), type(model.P_drop)] == [int, float]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +405,7 @@ def test_a_setting_that_resembles_none_is_answered_with_all_of_them() -> None:
         ("None", float | None, None),
         ("12", int | None, 12),
         ("1.5", float | None, 1.5),
-        ("learned", module._hints(ModelConfig)["positions"], "learned"),
+        ("learned", module.hints(ModelConfig)["positions"], "learned"),
     ],
 )
 def test_a_typed_value_is_read_as_the_settings_type(text: str, hint: Any, value: Any) -> None:
@@ -308,7 +430,7 @@ def test_a_typed_value_is_read_as_the_settings_type(text: str, hint: Any, value:
         ("maybe", bool, "true or false"),
         ("1", bool, "true or false"),
         ("some", int | None, "a whole number or none"),
-        ("Learned", module._hints(ModelConfig)["positions"], "'sinusoidal' or 'learned' or 'none'"),
+        ("Learned", module.hints(ModelConfig)["positions"], "'sinusoidal' or 'learned' or 'none'"),
     ],
 )
 def test_a_typed_value_that_does_not_fit_is_refused(text: str, hint: Any, expected: str) -> None:
@@ -410,7 +532,7 @@ def test_settings_survive_json(settings: Settings) -> None:
 
 @given(st.one_of(MODELS, TRAININGS, SEARCHES))
 def test_every_value_can_be_typed(settings: Settings) -> None:
-    for name, hint in module._hints(type(settings)).items():
+    for name, hint in module.hints(type(settings)).items():
         value = getattr(settings, name)
         assert parse(str(value), hint, name) == value
 

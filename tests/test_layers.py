@@ -15,6 +15,8 @@ ORDER = [
     "errors",
     "files",
     "progress",
+    "aliases",
+    "settings",
     "config",
     "presets",
     "folder",
@@ -36,6 +38,7 @@ ORDER = [
     "data",
     "batches",
     "packing",
+    "padded",
     "kernels",
     "linear",
     "fused",
@@ -56,7 +59,8 @@ ORDER = [
     "history",
     "search",
     "decoding",
-    "score",
+    "scoring",
+    "comparing",
     "heartbeat",
     "processes",
     "plan",
@@ -235,7 +239,18 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("", "train", "distill", "translate", "serve", "score", "info", "plot", "bench"),
+        *(
+            "",
+            "train",
+            "distill",
+            "translate",
+            "serve",
+            "score",
+            "info",
+            "plot",
+            "bench",
+            "settings",
+        ),
         *(
             "demo",
             "watch",
@@ -266,5 +281,10 @@ def test_the_public_names_are_there_and_no_others() -> None:
     for name in transduce.__all__:
         assert getattr(transduce, name).__module__.startswith("transduce.")
         assert name in dir(transduce)
-    with pytest.raises(AttributeError, match="has no attribute 'Transformer'"):
-        transduce.Transformer  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'Trasformer'"):
+        transduce.Trasformer  # noqa: B018
+
+
+def test_a_function_stays_public_when_a_module_is_imported() -> None:
+    """A submodule named as a public function would replace it in the package."""
+    assert not set(transduce.__all__) & {path.stem for path in ROOT.iterdir()}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from transduce.paper.statistics import Resampled, ranks, spearman
-from transduce.score import bleu, middle, resampled, score
+from transduce.scoring import bleu, middle, resampled, score
 
 REFERENCES = [f"the {animal} sees the {thing} today ." for animal in "abcdefgh" for thing in "xyz"]
 GOOD = [

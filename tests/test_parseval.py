@@ -6,10 +6,11 @@ line and in the summary, for ten kinds of changes to the trees.
 """
 
 import random
+from pathlib import Path
 
 import pytest
 
-from transduce.parsing.evaluation import CUTOFF, Marks, mark
+from transduce.parsing.evaluation import CUTOFF, Marks, mark, score_files
 from transduce.parsing.trees import Tree, parsed
 from treebank import joined, parseval, perturbed, trees
 
@@ -94,3 +95,17 @@ def test_errors_and_skipped_sentences_count_nowhere() -> None:
 def test_where_nothing_matches_f1_is_zero() -> None:
     assert parseval([one(GOLD)], [one("(NP (NN cell))")]).f1 == 0
     assert parseval([one(GOLD)], [one("(X (PRP We) (VBD gave) (RP up) (. .))")]).f1 == 0
+
+
+@pytest.mark.parametrize("nothing", ["", "(())", "( )"])
+def test_files_of_trees_are_compared_tree_by_tree(nothing: str, tmp_path: Path) -> None:
+    gold, guesses = made()
+    (tmp_path / "gold").write_text("\n".join(tree.indented() for tree in gold), encoding="utf-8")
+    lines = [str(tree) for tree in guesses]
+    (tmp_path / "guess").write_text("\n".join(lines), encoding="utf-8")
+    marks = [mark(*pair) for pair in zip(gold, guesses, strict=True)]
+    assert score_files(tmp_path / "guess", tmp_path / "gold") == marks
+    lines[7] = nothing
+    (tmp_path / "guess").write_text("\n".join(lines), encoding="utf-8")
+    marks[7] = mark(gold[7], None)
+    assert score_files(tmp_path / "guess", tmp_path / "gold") == marks

@@ -211,7 +211,9 @@ def test_a_recipe_trains_and_evaluates_and_shows_it_when_it_is_asked_again(
     out = file.parent / "run"
     first = cli("train", "--recipe", file, "--out", out, "--device", "cpu")
     assert first.status == 0, first.stderr
-    assert [line.split()[0] for line in first.stdout.splitlines()] == ["BLEU", "chrF2", "TER"]
+    assert [line.split()[0] for line in first.stdout.splitlines()] == [
+        *("BLEU", "chrF2", "chrF2++", "TER")
+    ]
     kept = read_json(out / "evaluation.json")
     assert (kept["sentences"], kept["search"]["beam"]) == (12, 2)
     assert len((out / "test.hyp").read_text(encoding="utf-8").splitlines()) == 12
@@ -394,3 +396,21 @@ def test_a_run_whose_data_could_not_be_fetched_begins_by_the_same_command(
     assert not (file.parent / "run" / "config.json").exists()
     (file.parent / "away.en").rename(file.parent / "train.en")
     assert cli(*command).status == 0
+
+
+def test_a_recipe_may_name_settings_as_other_toolkits_do() -> None:
+    text = "[data]\nname='a'\n[settings]\ndropout=0.3\nmax_steps=9\n[evaluate]\nbeam_size=7\n"
+    found = parse(text, "mine")
+    assert found.settings == {"P_drop": "0.3", "steps": "9"}
+    assert found.tables["settings"] == {"P_drop": 0.3, "steps": 9}
+    assert [line.partition(":")[0] for line in found.alias_notes] == [
+        "dropout is called P_drop here",
+        "max_steps is called steps here",
+    ]
+    assert found.evaluate.search.beam == 7
+    with pytest.raises(BadSetting, match="mine: lr is an absolute learning rate"):
+        parse("[data]\nname='a'\n[settings]\nlr=0.1\n", "mine")
+    with pytest.raises(BadSetting, match=r"mine: \[evaluate\] sets one thing twice"):
+        parse("[data]\nname='a'\n[evaluate]\nbeam_size=7\nbeam=4\n", "mine")
+    with pytest.raises(BadSetting, match=r"mine: steps stands in \[train\] and in \[settings\]"):
+        parse("[data]\nname='a'\n[train]\nsteps=3\n[settings]\nmax_steps=9\n", "mine")

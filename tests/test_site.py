@@ -15,7 +15,8 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pytest
 
 from browsing import DESKTOP, opened
-from pages import api, commands, formulas, notebooks, places
+from pages import api, commands, formulas, notebooks, places, settings
+from transduce.config import described
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -158,7 +159,7 @@ def test_pages_fit_their_screen_and_ask_nothing_of_the_network(
     asked: list[str] = []
     with opened(browser, size=size, dark=True) as page:
         page.on("request", lambda request: asked.append(request.url))
-        for name in ("index", "commands/train", "api/settings", "paper", "notebook", "results"):
+        for name in ("index", "commands/train", "settings", "paper", "notebook", "results"):
             page.goto(f"{address}/{name}.html", wait_until="networkidle")
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
@@ -190,11 +191,19 @@ def test_everything_public_is_described() -> None:
 
 
 def test_every_setting_has_its_default_and_its_meaning() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|(.*)\| .* \|$", api.settings(), re.MULTILINE)
-    names = {name for name, *_ in rows}
-    assert {"d_model", "P_drop", "eps_ls", "warmup", "beam", "alpha"} <= names
-    assert ("d_model", "512") in {(name, default) for name, default, _ in rows}
-    assert [name for name, _, meaning in rows if not meaning.strip()] == []
+    row = r"^\| `(\w+)` \| `([^`]+)` \| (.*) \| (.*) \| (.+) \| (.*) \|$"
+    rows = {name: rest for name, *rest in re.findall(row, settings.page(), re.MULTILINE)}
+    assert rows.keys() == described().keys()
+    assert rows["d_model"][:3] == ["512", "a whole number", "3.1"]
+    assert rows["tie"][1] == "`all` or `decoder` or `none`"
+    assert "`dropout`" in rows["P_drop"][4]
+
+
+def test_the_page_of_the_settings_is_in_the_navigation(site: Site) -> None:
+    page = site.folder / "settings.html"
+    assert {"model", "training", "search"} <= site.pages[page].anchors
+    home = site.pages[site.folder / "index.html"]
+    assert "settings.html" in home.links
 
 
 def test_a_link_is_led_to_the_place_that_its_file_has_in_the_site() -> None:

@@ -444,6 +444,49 @@ def test_tensorboard_is_written_if_asked(files: tuple[Path, Path], tmp_path: Pat
     assert list((out / "tensorboard").glob("events.*"))
 
 
+def test_settings_may_be_python_values_and_names_of_other_toolkits(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """They give the same bits as the texts of --set."""
+    values: dict[str, Any] = {name: int(value) for name, value in SETTINGS.items()}
+    renamed = {"layers": values.pop("N"), "dropout": 0.3, "max_skew": 4, "joint": False}
+    assert values.pop("steps") == 24
+    out = train(
+        *files,
+        out=tmp_path / "values",
+        preset="tiny",
+        steps=2,
+        settings=values | renamed,
+        device="cpu",
+    )
+    text = {"steps": "2", "P_drop": "0.3", "joint": "false"}
+    expected = run(files, tmp_path / "texts", **text)
+    assert RunConfig.load(out).model == RunConfig.load(expected).model
+    assert RunConfig.load(out).train == RunConfig.load(expected).train
+    assert load_all(out) == load_all(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"steps": 2, "settings": {"steps": 3}}, "steps is given as an argument and in settings"),
+        ({"steps": 2, "settings": {"max_steps": 3}}, "steps is given as an argument and in"),
+        ({"steps": "two"}, "steps = 'two': expected a whole number or none"),
+        ({"steps": 2.5}, "steps = 2.5: expected a whole number or none"),
+        ({"settings": {"N": 2.5}}, "N = 2.5: expected a whole number"),
+        ({"settings": {"N": [2]}}, r"N = \[2\]: expected a whole number"),
+        ({"settings": ["N=2"]}, r"settings = \['N=2'\]: expected names and values"),
+        ({"settings": {"lr": 0.1}}, "lr is an absolute learning rate in other toolkits"),
+    ],
+)
+def test_settings_of_the_wrong_type_are_refused_before_anything_is_written(
+    arguments: Any, said: str, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(BadSetting, match=f"^{said}"):
+        train(*files, out=tmp_path / "run", preset="tiny", device="cpu", **arguments)
+    assert not (tmp_path / "run").exists()
+
+
 def test_presets_are_chosen_by_data_and_machine() -> None:
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
     assert plan.choose_preset(29_000, cpu) == "tiny"

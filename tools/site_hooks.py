@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mkdocs.structure.files import File
 
-from pages import api, commands, formulas, notebooks, places
+from pages import api, commands, formulas, notebooks, places, settings
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -30,6 +30,7 @@ def on_config(config: "MkDocsConfig") -> None:
 def on_files(files: "Files", config: "MkDocsConfig") -> None:
     """Add the pages that are made of other things than texts in docs/."""
     texts = {uri: text for uri, (_, text) in (commands.pages() | api.pages()).items()}
+    texts[settings.PAGE] = settings.page()
     for file, uri in places.PAGES.items():
         path = places.ROOT / file
         texts[uri] = notebooks.page(path) if path.suffix == ".ipynb" else _read(path)

@@ -9,11 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from transduce.config import ModelConfig, SearchConfig, TrainConfig
     from transduce.distillation import distill
+    from transduce.errors import TransduceError
     from transduce.inspection import Inspection, Inspector
+    from transduce.model import Transformer
     from transduce.parsing.parser import Parser
     from transduce.parsing.training import train_parser
     from transduce.parsing.trees import Tree
+    from transduce.scoring import Score, score
     from transduce.training import train
     from transduce.translation import Candidate, Translation
     from transduce.translator import Translator
@@ -24,11 +28,18 @@ MODULES = {
     "Candidate": "translation",
     "Inspection": "inspection",
     "Inspector": "inspection",
+    "ModelConfig": "config",
     "Parser": "parsing.parser",
+    "Score": "scoring",
+    "SearchConfig": "config",
+    "TrainConfig": "config",
+    "TransduceError": "errors",
+    "Transformer": "model",
     "Translation": "translation",
     "Translator": "translator",
     "Tree": "parsing.trees",
     "distill": "distillation",
+    "score": "scoring",
     "train": "training",
     "train_parser": "parsing.training",
 }
@@ -36,11 +47,18 @@ __all__ = [
     "Candidate",
     "Inspection",
     "Inspector",
+    "ModelConfig",
     "Parser",
+    "Score",
+    "SearchConfig",
+    "TrainConfig",
+    "TransduceError",
+    "Transformer",
     "Translation",
     "Translator",
     "Tree",
     "distill",
+    "score",
     "train",
     "train_parser",
 ]

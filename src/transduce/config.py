@@ -1,17 +1,19 @@
 """Every setting, with its one default: what the model is, how it is trained, how it is searched.
 
-The defaults are the paper's. A configuration is frozen, checked when made, and JSON on disk.
+The defaults are the paper's. `transduce settings` lists the fields below.
 """
 
-import dataclasses
-import sys
-import types
-import typing
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, TypeVar
 
-from transduce.errors import BadSetting, did_you_mean
+from transduce import settings as base
+from transduce.aliases import ELSEWHERE
+from transduce.errors import BadSetting
+from transduce.settings import Described, Settings, Value, setting
+
+T = TypeVar("T")
 
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
 # Settings that architectures have no place for: they stay as they are.
@@ -25,95 +27,69 @@ UNUSED: dict[str, tuple[str, ...]] = {
 }
 
 
-# Far beyond what can be trained or searched: more is a mistake, or meant to take all memory.
-MOST = {
-    **dict.fromkeys(("N", "N_decoder", "h", "kernel", "beam"), 1_000),
-    **dict.fromkeys(("threads", "nbest"), 10_000),
-    **dict.fromkeys(("d_model", "d_k", "d_v", "max_len"), 1 << 15),
-    **dict.fromkeys(("d_ff", "extra"), 1 << 20),
-    **dict.fromkeys(("vocabulary", "source_vocabulary", "target_vocabulary"), 1 << 24),
-    **dict.fromkeys(("batch_tokens", "accumulate"), 1 << 31),
-    **dict.fromkeys(("draw", "seed"), (1 << 63) - 1),
-}
-
-
-class Settings:
-    """What the three configurations share: checks, JSON, and changes by name."""
-
-    __slots__ = ()
-
-    def __post_init__(self) -> None:
-        """Refuse values of the wrong type, then values that make no sense."""
-        hints = _hints(type(self))
-        for name, hint in hints.items():
-            value = getattr(self, name)
-            if not _fits(value, hint):
-                raise BadSetting(f"{name} = {value!r}: expected {_words(hint)}")
-            if hint is float:
-                object.__setattr__(self, name, float(value))
-            if value is not None and value > MOST.get(name, value):
-                raise BadSetting(f"{name} = {value!r}: expected at most {MOST[name]:,}")
-        self.check()
-
-    def check(self) -> None:
-        """Refuse values that make no sense together."""
-
-    def replace(self, **changes: Any) -> Self:
-        """Return a copy with some settings changed, all of them checked."""
-        known = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
-        for name in changes:
-            if name not in known:
-                raise BadSetting(f"there is no setting {name}.{did_you_mean(name, known)}")
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings as a JSON object."""
-        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
-
-    @classmethod
-    def from_json(cls, value: Any) -> Self:
-        """Make the settings of a JSON object."""
-        if not isinstance(value, dict):
-            raise BadSetting(f"expected an object of settings, found {type(value).__name__}")
-        known = list(_hints(cls))
-        for name in value:
-            if name not in known:
-                raise BadSetting(f"there is no setting {name}.{did_you_mean(name, known)}")
-        return cls(**value)
-
-    def _require(self, condition: bool, name: str, expected: str) -> None:
-        if not condition:
-            raise BadSetting(f"{name} = {getattr(self, name)!r}: expected {expected}")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig(Settings):
     """The architecture columns of Table 3; the defaults are its base row."""
 
-    # The paper's model, or one of those that it was compared with.
-    architecture: Literal["transformer", "recurrent", "convs2s", "bytenet"] = "transformer"
-    N: int = 6  # layers of the encoder, and of the decoder unless N_decoder says otherwise
-    N_decoder: int | None = None  # layers of the decoder; None: as many as of the encoder
-    d_model: int = 512  # width of every layer's output (3.1)
-    d_ff: int = 2048  # inside the feed-forward layers; cells of an LSTM, channels of a convolution
-    h: int = 8  # attention heads (3.2.2)
-    d_k: int = 64  # not d_model // h: rows (B) vary it alone
-    d_v: int = 64  # width of a head's values
-    P_drop: float = 0.1  # on every sub-layer's output and on the embedding sums (5.4)
-    attention_dropout: float = 0.0  # on attention weights; not in the paper
-    relu_dropout: float = 0.0  # inside the feed-forward layers; not in the paper
-    attention_bias: bool = False  # biases of the projections; not in the paper's equations
-    activation: Literal["relu", "swish", "gelu"] = "relu"  # Eq. 2 has ReLU; imported models others
-    logits_bias: bool = False  # one for each word, before the softmax; not in the paper
-    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"  # learned: row (E)
-    attention: Literal["dot-product", "additive"] = "dot-product"  # how a key answers (3.2.1)
-    scaled: bool = True  # dot products, by 1 / sqrt(d_k) (3.2.1)
-    neighbourhood: int | None = None  # r: tokens that self-attention sees around its own (4)
-    kernel: int = 3  # width of the convolutions of convs2s and bytenet
-    tie: Literal["all", "decoder", "none"] = "all"  # which of the three matrices are one (3.4)
-    max_len: int = 256  # subwords of a sentence; more are dropped in training, cut in translation
-    source_vocabulary: int = 37_000  # set from the subwords when a model is trained
-    target_vocabulary: int = 37_000  # likewise
+    architecture: Literal["transformer", "recurrent", "convs2s", "bytenet"] = setting(
+        "transformer", "the paper's model, or a model that the paper compares it with", "3, Table 2"
+    )
+    N: int = setting(6, "layers of the encoder, and of the decoder unless N_decoder is set", "3.1")
+    N_decoder: int | None = setting(None, "layers of the decoder; none: as many as the encoder has")
+    d_model: int = setting(512, "width of the embeddings and of every layer's output", "3.1")
+    d_ff: int = setting(
+        2048,
+        "inner width of the feed-forward networks; LSTM cells or convolution channels elsewhere",
+        "3.3",
+    )
+    h: int = setting(
+        8,
+        "attention heads, each with queries and keys of width d_k and values of width d_v",
+        "3.2.2",
+    )
+    d_k: int = setting(
+        64,  # not d_model // h: rows (B) of Table 3 vary it alone
+        "width of a head's queries and keys; it does not follow from d_model and h",
+        "3.2.2",
+    )
+    d_v: int = setting(64, "width of a head's values", "3.2.2")
+    P_drop: float = setting(
+        0.1,
+        "dropout on every sub-layer's output and on the sums of embeddings and positions",
+        "5.4",
+    )
+    attention_dropout: float = setting(0.0, "dropout on the attention weights")
+    relu_dropout: float = setting(0.0, "dropout inside the feed-forward networks")
+    attention_bias: bool = setting(False, "biases in the projections of attention")
+    activation: Literal["relu", "swish", "gelu"] = setting(
+        "relu",
+        "activation of the feed-forward networks; the paper has ReLU, imported models have others",
+        "3.3",
+    )
+    logits_bias: bool = setting(False, "a bias for each word before the softmax")
+    positions: Literal["sinusoidal", "learned", "none"] = setting(
+        "sinusoidal", "positional encodings; learned ones are row (E) of Table 3", "3.5"
+    )
+    attention: Literal["dot-product", "additive"] = setting(
+        "dot-product", "how a query is compared with a key", "3.2.1"
+    )
+    scaled: bool = setting(True, "divide dot products by sqrt(d_k)", "3.2.1")
+    neighbourhood: int | None = setting(
+        None, "r, the tokens around its own that self-attention sees; none: all tokens", "4"
+    )
+    kernel: int = setting(3, "width of the convolutions of convs2s and bytenet")
+    tie: Literal["all", "decoder", "none"] = setting(
+        "all",
+        "shared matrices: all of source embedding, target embedding and softmax; or the decoder's "
+        "two",
+        "3.4",
+    )
+    max_len: int = setting(
+        256,
+        "most subwords of a sentence; longer ones are left out of training and cut in translation",
+    )
+    source_vocabulary: int = setting(37_000, "subwords of the source; set by training", "5.1")
+    target_vocabulary: int = setting(37_000, "subwords of the target; set by training", "5.1")
 
     def check(self) -> None:
         """Refuse what cannot be built."""
@@ -178,47 +154,74 @@ class ModelConfig(Settings):
 class TrainConfig(Settings):
     """How to train (paper 5); the defaults are those of the base model."""
 
-    # How long: whichever of these comes first ends the run.
-    steps: int | None = None  # updates to make
-    epochs: int | None = None  # passes over the data to make
-    seconds: float | None = None  # to train for
-    timed: Literal["all", "steps"] = "all"  # what they count; steps: not validating, not saving
+    # How long: the first of these to be reached ends the run.
+    steps: int | None = setting(
+        None, "updates to make; the first limit of steps, epochs and seconds ends the run", "5.2"
+    )
+    epochs: int | None = setting(None, "passes over the data to make")
+    seconds: float | None = setting(None, "seconds to train for")
+    timed: Literal["all", "steps"] = setting(
+        "all", "time that `seconds` counts; steps: without validating and saving"
+    )
     # What is learned from.
-    vocabulary: int | None = None  # None: from the size of the corpus
-    joint: bool = True  # one vocabulary for both languages (5.1)
-    subwords: Literal["bpe", "wordpiece", "sentencepiece"] = "bpe"  # the last: imported only
-    batch_tokens: int = 25_000  # of an update, on each side (5.1)
-    accumulate: int | None = 1  # pieces that a process computes it in; None: as few as fit
-    max_skew: float = 4.0  # drop pairs where one side is this many times longer, and 10 more
+    vocabulary: int | None = setting(
+        None, "subwords to learn; none: from the size of the corpus", "5.1"
+    )
+    joint: bool = setting(True, "one vocabulary for both languages", "5.1")
+    subwords: Literal["bpe", "wordpiece", "sentencepiece"] = setting(
+        "bpe", "kind of subwords; sentencepiece comes with imported models only", "5.1"
+    )
+    batch_tokens: int = setting(25_000, "tokens of an update on each side, over all GPUs", "5.1")
+    accumulate: int | None = setting(
+        1, "pieces in which a process computes an update; none: as few as fit into memory"
+    )
+    max_skew: float = setting(
+        4.0, "leave out pairs where one side has more than this times the other's tokens, plus 10"
+    )
     # How.
-    eps_ls: float = 0.1  # label smoothing (5.4)
-    beta1: float = 0.9  # of Adam (5.3)
-    beta2: float = 0.98  # of Adam (5.3)
-    epsilon: float = 1e-9  # of Adam (5.3)
-    warmup: int = 4000  # updates in which the rate rises (Eq. 3)
-    warmup_cap: float = 0.25  # warm-up is at most this part of a run; 1: as warmup says
-    lr_scale: float = 1.0  # a factor on Eq. 3; 1 in the paper
-    cooldown: float = 0.0  # the last part of the run in which the rate falls to 0; not in the paper
-    clip: float = 0.0  # the largest norm of the gradient; 0: none, as in the paper
-    # What is kept and said.
-    save_every: int = 1000  # updates between checkpoints
-    keep: int = 5  # checkpoints that are kept, the newest
-    average: int = 5  # checkpoints in the mean that translates (6.1)
-    # Which weights translate: "average", the mean of the last `average` checkpoints; "best", those
-    # with the lowest validation loss; "auto", the mean if those checkpoints lie in the last tenth
-    # of the run, else whichever of the last checkpoint and shorter means validates best.
-    select: Literal["auto", "average", "best"] = "auto"
-    validate_every: int = 1000  # updates between validations
-    validate_bleu: int = 200  # sentences of the validation set to translate for BLEU
-    patience: int = 0  # validations without a better loss before stopping; 0: never
-    log_every: int = 50  # updates between lines of the log
+    eps_ls: float = setting(0.1, "label smoothing", "5.4")
+    beta1: float = setting(0.9, "Adam's beta1", "5.3")
+    beta2: float = setting(0.98, "Adam's beta2", "5.3")
+    epsilon: float = setting(1e-9, "Adam's epsilon", "5.3")
+    warmup: int = setting(4000, "updates in which the learning rate rises (Eq. 3)", "5.3")
+    warmup_cap: float = setting(
+        0.25, "largest part of a run that the warm-up takes; 1: as warmup says"
+    )
+    lr_scale: float = setting(1.0, "factor on the learning rate of Eq. 3", "5.3")
+    cooldown: float = setting(0.0, "last part of the run in which the learning rate falls to 0")
+    clip: float = setting(0.0, "largest norm of the gradient; 0: no clipping, as in the paper")
+    # What is kept and reported.
+    save_every: int = setting(1000, "updates between checkpoints")
+    keep: int = setting(5, "newest checkpoints to keep")
+    average: int = setting(5, "checkpoints whose mean translates", "6.1")
+    select: Literal["auto", "average", "best"] = setting(
+        "auto",
+        "weights that translate; average: the mean of the last checkpoints; best: the lowest "
+        "validation loss; auto: the mean if those checkpoints lie in the last tenth of the run, "
+        "else the last checkpoint or a shorter mean, by validation loss",
+        "6.1",
+    )
+    validate_every: int = setting(1000, "updates between validations")
+    validate_bleu: int = setting(200, "sentences of the validation set to translate for BLEU")
+    patience: int = setting(
+        0, "validations without a better loss before training stops; 0: never stop"
+    )
+    log_every: int = setting(50, "updates between lines of the log")
     # On what.
-    seed: int = 1  # of everything random
-    threads: int | None = None  # of a CPU; None: the fastest number, measured before step 1
-    precision: Literal["auto", "bf16", "float32"] = "auto"  # auto: bf16 on GPUs that have it
-    kernels: bool = True  # our own on a GPU; false: torch's, to compare with
-    recompute: bool = False  # layers in the backward pass, for less memory and a third more time
-    deterministic: bool = False  # the same bits each time on one GPU; a CPU gives them anyway
+    seed: int = setting(1, "seed of all random numbers")
+    threads: int | None = setting(
+        None, "CPU threads; none: the fastest number, measured; the bits depend on it"
+    )
+    precision: Literal["auto", "bf16", "float32"] = setting(
+        "auto", "arithmetic of training; auto: bf16 on GPUs that have it"
+    )
+    kernels: bool = setting(True, "own Triton kernels on a GPU; false: PyTorch's, to compare")
+    recompute: bool = setting(
+        False, "compute layers again in the backward pass: less memory, a third more time"
+    )
+    deterministic: bool = setting(
+        False, "the same bits each time on one GPU (slower); a CPU always gives them"
+    )
 
     POSITIVE: ClassVar[tuple[str, ...]] = (
         *("batch_tokens", "warmup", "save_every", "keep", "average"),
@@ -249,16 +252,20 @@ class TrainConfig(Settings):
 class SearchConfig(Settings):
     """How to translate (paper 6.1)."""
 
-    beam: int = 4  # hypotheses that are followed at each step (6.1)
-    alpha: float = 0.6  # of the length penalty (6.1)
-    penalty: Literal["paper", "power"] = "paper"  # power: |Y|^alpha, for imported models
-    extra: int = 50  # the output may be this much longer than the input
-    nbest: int = 1  # translations of a text to return
-    sample: bool = False  # draw from the model instead of searching
-    temperature: float = 1.0  # of what is drawn: below 1 surer, above 1 bolder
-    top_k: int = 0  # 0: all words
-    top_p: float = 1.0  # draw from the likeliest words that together reach this; 1: all
-    draw: int = 1  # the seed of what is sampled
+    beam: int = setting(4, "beam size", "6.1")
+    alpha: float = setting(0.6, "exponent of the length penalty ((5 + length) / 6)^alpha", "6.1")
+    penalty: Literal["paper", "power"] = setting(
+        "paper", "form of the length penalty; power: length^alpha, for imported models", "6.1"
+    )
+    extra: int = setting(50, "most tokens by which the output is longer than the input", "6.1")
+    nbest: int = setting(1, "translations of a sentence to return")
+    sample: bool = setting(False, "draw translations at random instead of searching")
+    temperature: float = setting(1.0, "temperature of sampling: below 1 sharper, above 1 flatter")
+    top_k: int = setting(0, "sample from the k likeliest tokens; 0: all")
+    top_p: float = setting(
+        1.0, "nucleus sampling: the smallest set of tokens whose probabilities sum to p; 1: all"
+    )
+    draw: int = setting(1, "seed of sampling")
 
     def check(self) -> None:
         """Refuse what cannot be searched."""
@@ -276,41 +283,62 @@ class SearchConfig(Settings):
         self._require(self.draw >= 0, "draw", "0 or more")
 
 
-def parse(text: str, hint: Any, name: str) -> Any:
-    """Read a setting's value as typed on the command line."""
-    wanted = _alternatives(hint)
-    if types.NoneType in wanted and text.lower() == "none":
-        return None
-    for kind in wanted:
-        try:
-            if kind is bool:
-                return {"true": True, "yes": True, "false": False, "no": False}[text.lower()]
-            if kind in (int, float):
-                return kind(text.replace("_", ""))
-        except (KeyError, ValueError):
-            continue
-        if isinstance(kind, str) and text == kind:
-            return text
-    raise BadSetting(f"{name} = {text!r}: expected {_words(hint)}")
+GROUPS: dict[str, type[Settings]] = {
+    "model": ModelConfig,
+    "training": TrainConfig,
+    "search": SearchConfig,
+}
 
 
-def apply(
-    pairs: Mapping[str, str], model: ModelConfig, train: TrainConfig
-) -> tuple[ModelConfig, TrainConfig]:
-    """Apply `--set name=value` to whichever configuration has that name."""
-    of_model, of_train = _hints(ModelConfig), _hints(TrainConfig)
-    hints = of_model | of_train
-    for name in pairs:
-        if name not in hints:
+@functools.cache
+def described() -> dict[str, Described]:
+    """Return every setting by its name, in the order of the three configurations."""
+    found: dict[str, Described] = {}
+    for group, kind in GROUPS.items():
+        found |= base.described_fields(kind, group)
+    return found
+
+
+def find(name: str) -> Described:
+    """Return the setting with this name or alias."""
+    (own,) = base.canonical({_known_here(name): None}, described())
+    return described()[own]
+
+
+def canonical(settings: Mapping[str, T]) -> dict[str, T]:
+    """Return settings of a model and its training by their own names instead of aliases.
+
+    Refuses names that do not exist and names that cannot be set for a training.
+    """
+    found = base.canonical(
+        {_known_here(name): value for name, value in settings.items()}, described()
+    )
+    for name in found:
+        if described()[name].group == "search":
             raise BadSetting(
-                f"there is no setting {name}.{did_you_mean(name, hints)} "
-                f"The settings are: {', '.join(hints)}"
+                f"{name} belongs to the search, not to the training: give it when translating"
             )
         if name in ("source_vocabulary", "target_vocabulary"):
             raise BadSetting(f"{name} follows from the subwords that are learned: set vocabulary")
-    if pairs.get("subwords") == "sentencepiece":
+    return found
+
+
+def alias_notes(settings: Mapping[str, Value]) -> list[str]:
+    """Return one line for each alias among settings, saying which setting it is."""
+    return base.renamed(settings, described())
+
+
+def apply(
+    settings: Mapping[str, Value], model: ModelConfig, train: TrainConfig
+) -> tuple[ModelConfig, TrainConfig]:
+    """Apply `--set name=value` to the configuration that has the name."""
+    of_model, of_train = base.hints(ModelConfig), base.hints(TrainConfig)
+    hints = of_model | of_train
+    values = {
+        name: base.read(value, hints[name], name) for name, value in canonical(settings).items()
+    }
+    if values.get("subwords") == "sentencepiece":
         raise BadSetting("subwords = 'sentencepiece': expected 'bpe' or 'wordpiece', to be learned")
-    values = {name: parse(text, hints[name], name) for name, text in pairs.items()}
     # All at once: some settings fit only together.
     return (
         model.replace(**{name: value for name, value in values.items() if name in of_model}),
@@ -318,30 +346,8 @@ def apply(
     )
 
 
-def _hints(kind: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-
-
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    if typing.get_origin(hint) in (types.UnionType, typing.Union, Literal):
-        return typing.get_args(hint)
-    return (hint,)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    if typing.get_origin(hint) is Literal:
-        return value in typing.get_args(hint)
-    kinds = _alternatives(hint)
-    if isinstance(value, bool):  # a bool is an int to Python, not to us
-        return bool in kinds
-    if float in kinds and isinstance(value, int | float):
-        return abs(value) <= sys.float_info.max  # neither NaN nor infinite
-    return isinstance(value, kinds)
-
-
-def _words(hint: Any) -> str:
-    if typing.get_origin(hint) is Literal:
-        return " or ".join(map(repr, typing.get_args(hint)))
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return " or ".join(words.get(kind, "none") for kind in _alternatives(hint))
+def _known_here(name: str) -> str:
+    """Refuse names of other toolkits that mean something else here."""
+    if why := ELSEWHERE.get(str(name).replace("-", "_").lower()):
+        raise BadSetting(f"{name} {why}")
+    return name

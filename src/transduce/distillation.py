@@ -24,8 +24,9 @@ from transduce.machine import choose_device, locked, terminated_as_interrupted, 
 from transduce.plan import Start, settled
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent
+from transduce.settings import Value
 from transduce.text import STDIN, open_lines, read_pairs
-from transduce.training import train
+from transduce.training import together_with, train
 from transduce.translator import Translator
 
 FORMAT = 1
@@ -48,7 +49,8 @@ def distill(
     alpha: float | None = None,
     batch: int | None = None,
     preset: str | None = None,
-    settings: Mapping[str, str] | None = None,
+    steps: int | None = None,
+    settings: Mapping[str, Value] | None = None,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Path:
@@ -64,10 +66,9 @@ def distill(
     name = preset or choose_student(own.config.model)
     if not (run / "config.json").exists():  # refused now, not after hours of translating
         basis = Start(own.run, weights=False) if teacher_subwords else None
-        settled(find_preset(name), settings or {}, basis)
-    search = own.config.search.replace(
-        **{k: v for k, v in {"beam": beam, "alpha": alpha}.items() if v is not None}
-    )
+        settled(find_preset(name), together_with(settings, steps=steps), basis)
+    changes = {"beam": beam, "alpha": alpha}
+    search = own.config.search.replace(**{k: v for k, v in changes.items() if v is not None})
     work = _Work(run, own, Path(text), pairs, search)
     work.require_usable(valid)
     if not work.done():
@@ -91,6 +92,7 @@ def distill(
         valid=valid,
         languages="-".join(own.config.languages),
         preset=name,
+        steps=steps,
         settings=settings,
         device=device,
         progress=told,

@@ -53,12 +53,16 @@ class Interrupted(TransduceError):
 class MissingExtra(TransduceError):
     """An optional library is needed and not installed."""
 
-    def __init__(self, what: str, library: str, extra: str) -> None:
-        super().__init__(what, library, extra)  # so that it may go to another process
+    def __init__(self, what: str, library: str, extra: str, otherwise: str = "") -> None:
+        """`otherwise` says what to do without the library."""
+        super().__init__(what, library, extra, otherwise)  # args, so that it can be pickled
 
     def __str__(self) -> str:
-        what, library, extra = self.args
-        return f"{what} needs {library}, which is not installed: pip install 'transduce[{extra}]'"
+        what, library, extra, otherwise = self.args
+        return (
+            f"{what} needs {library}, which is not installed: pip install 'transduce[{extra}]'"
+            f"{otherwise and ', or ' + otherwise}"
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -123,7 +123,11 @@ class Weights:
 
 
 class Transformer(Transducer):
-    """The model of the paper's Figure 1, on packed runs of tokens."""
+    """The model of the paper's Figure 1 (3.1), as a `torch.nn.Module`.
+
+    It is computed on packed runs of tokens, without padding: `forward` takes a `Batch` of them.
+    `forward_padded` takes padded tensors.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)

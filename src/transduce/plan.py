@@ -21,6 +21,7 @@ from transduce.machine import cores
 from transduce.presets import Preset
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, duration
+from transduce.settings import Value
 from transduce.subwords import Codec, require_extensible
 
 GENTLY = 0.3  # of the learning rate, where a run begins with a trained model
@@ -106,7 +107,7 @@ class Start:
 
 
 def settled(
-    chosen: Preset, settings: Mapping[str, str], start: Start | None
+    chosen: Preset, settings: Mapping[str, Value], start: Start | None
 ) -> tuple[ModelConfig, TrainConfig]:
     """Apply settings to a preset, or to the model of `start` and a preset's training."""
     if start is None:
@@ -130,7 +131,7 @@ def settled(
 def begun(
     corpus: Corpus,
     preset: str | None,
-    settings: Mapping[str, str],
+    settings: Mapping[str, Value],
     device: torch.device,
     progress: Progress,
     start: Start | None = None,
@@ -206,7 +207,7 @@ def identified(config: RunConfig, corpus: Corpus) -> RunConfig:
 def continued(
     run: Path,
     preset: str | None,
-    settings: Mapping[str, str],
+    settings: Mapping[str, Value],
     device: torch.device,
     progress: Progress,
     start: Start | None = None,
@@ -294,7 +295,7 @@ def choose_preset(pairs: int, device: torch.device) -> str:
     return "small" if pairs >= 200_000 else "tiny"
 
 
-def _ended_as_set(recipe: TrainConfig, settings: Mapping[str, str]) -> TrainConfig:
+def _ended_as_set(recipe: TrainConfig, settings: Mapping[str, Value]) -> TrainConfig:
     """Let the end that was set be the only one: --time replaces a preset's number of steps."""
     if not ENDS & settings.keys():
         return recipe

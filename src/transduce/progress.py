@@ -14,6 +14,7 @@ from typing import IO, Protocol
 from transduce.errors import BadInput
 
 PLAIN_EVERY = 10.0  # seconds between two plain lines
+LATER = 2  # seconds before short work is shown
 
 Advance = Callable[[int], None]
 Show = Callable[[float, str], None]
@@ -161,6 +162,25 @@ class Unsaid(io.StringIO):
 def for_people() -> Progress:
     """Return the terminal's progress where stderr is one, else plain lines."""
     return Terminal() if sys.stderr.isatty() else Plain()
+
+
+@contextlib.contextmanager
+def later(progress: Progress, what: str, total: int, unit: str) -> Iterator[Advance]:
+    """Follow work as `progress.track` does, but show nothing in the first two seconds."""
+    begin, done = time.monotonic(), 0
+    show: Advance | None = None
+    with contextlib.ExitStack() as stack:
+
+        def advance(units: int) -> None:
+            nonlocal show, done
+            done += units
+            if show is not None:
+                show(units)
+            elif time.monotonic() - begin >= LATER:
+                show = stack.enter_context(progress.track(what, total, unit))
+                show(done)
+
+        yield advance
 
 
 def duration(seconds: float) -> str:

@@ -13,9 +13,9 @@ from transduce.checkpoint import (
     prune,
     save_tensors,
 )
-from transduce.config import SearchConfig
+from transduce.config import SearchConfig, alias_notes, canonical
 from transduce.corpus import Corpus, open_corpus
-from transduce.errors import BadRun
+from transduce.errors import BadRun, BadSetting
 from transduce.extension import added, grown
 from transduce.files import remove_folder, remove_leftovers
 from transduce.folder import (
@@ -36,6 +36,7 @@ from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.processes import together
 from transduce.progress import Progress, Silent
+from transduce.settings import Value
 from transduce.subwords import Codec
 from transduce.trainer import Trainer
 
@@ -61,7 +62,11 @@ class Wanted:
     search: SearchConfig | None = None
     task: Task = "translation"
     preset: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Replace aliases by the settings' own names."""
+        object.__setattr__(self, "settings", canonical(self.settings))
 
     @property
     def kept(self) -> Path:
@@ -97,7 +102,11 @@ def train(
     valid: tuple[str | Path, str | Path | None] | None = None,
     languages: str | None = None,
     preset: str | None = None,
-    settings: Mapping[str, str] | None = None,
+    steps: int | None = None,
+    epochs: int | None = None,
+    seconds: float | None = None,
+    seed: int | None = None,
+    settings: Mapping[str, Value] | None = None,
     device: str = "auto",
     tensorboard: bool = False,
     progress: Progress | None = None,
@@ -106,9 +115,12 @@ def train(
 
     Everything is kept in the folder `out`, which `Translator.load` and every command understand,
     but for the token files if a folder `corpus` is named, which several runs may share.
-    Called again with the same arguments it goes on where it was stopped. `settings` are names and
-    values as for `--set` on the command line; what is not set is chosen from the size of the data
-    and the machine.
+    Called again with the same arguments it goes on where it was stopped.
+
+    `settings` changes any setting that `transduce settings` lists: `{"N": 2, "P_drop": 0.3}`. The
+    values are Python's, or text as for `--set`. `steps`, `epochs`, `seconds` and `seed` are short
+    for the settings of those names. What is not set is chosen from the size of the data and the
+    machine.
 
     With `start`, a trained run, it begins with that run's weights, model, subwords and languages,
     and a preset chooses the training alone; `extend_vocabulary` adds so many subwords of the new
@@ -123,12 +135,31 @@ def train(
         search=search,
         task=task,
         preset=preset,
-        settings=dict(settings or {}),
+        settings=together_with(settings, steps=steps, epochs=epochs, seconds=seconds, seed=seed),
     )
+    for line in alias_notes(settings or {}):
+        (progress or Silent()).say(line)
     texts = Texts(source, target, valid, languages)
     return train_on(
         lambda: texts, wanted, device=device, tensorboard=tensorboard, progress=progress
     )
+
+
+def together_with(
+    settings: Mapping[str, Value] | None, **arguments: float | None
+) -> dict[str, Value]:
+    """Return settings with those that have arguments of their own; refuse what is given twice."""
+    try:
+        found: dict[str, Value] = canonical(dict(settings or {}))
+    except (TypeError, ValueError):
+        raise BadSetting(
+            f"settings = {settings!r:.60}: expected names and values, such as {{'N': 2}}"
+        ) from None
+    for name, value in arguments.items():
+        if value is not None and name in found:
+            raise BadSetting(f"{name} is given as an argument and in settings: give it once")
+        found |= {} if value is None else {name: value}
+    return found
 
 
 def train_on(

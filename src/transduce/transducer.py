@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from transduce.batches import Batch, CrossView, Ranges, Run
 from transduce.config import ModelConfig
 from transduce.linear import Linear, packed, product, wide_product
+from transduce.padded import packed_batch
 
 Layer = TypeVar("Layer", bound=nn.Module)
 
@@ -120,6 +121,26 @@ class Transducer(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Return the decoder's output before the softmax matrix. -> (T, d_model)."""
         return self.decode(batch.target, self.encode(batch.source), batch.cross)
+
+    def forward_padded(self, source: Tensor, target: Tensor) -> Tensor:
+        """Return the logits of every next token, for padded tensors. (B, S), (B, T) -> (B, T, V).
+
+        Both are token ids padded with 0. A source sentence ends with </s> (2). The target is the
+        decoder's input: it begins with <s> (1), and the logits at position t are those of token
+        t + 1. The logits of padding are 0. In the training mode dropout is on, and gradients flow.
+
+        >>> import torch
+        >>> from transduce import ModelConfig, Transformer
+        >>> model = Transformer(ModelConfig(N=2, d_model=64, d_ff=128, h=4, d_k=16, d_v=16)).eval()
+        >>> source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
+        >>> target = torch.tensor([[1, 9, 10], [1, 11, 0]])
+        >>> model.forward_padded(source, target).shape
+        torch.Size([2, 3, 37000])
+        """
+        batch, places = packed_batch(source, target, self.config)
+        logits = self.logits(self(batch))  # (tokens, V)
+        padded = logits.new_zeros(target.numel(), logits.size(1))
+        return padded.index_copy(0, places, logits).view(*target.shape, -1)
 
     @abstractmethod
     def encode(self, source: Run) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from transduce import score
+from transduce import scoring
 from transduce.config import SearchConfig
 from transduce.corpus import Corpus
 from transduce.decoding import Decoder
@@ -27,6 +27,7 @@ class Validation:
     loss: float
     nll: float
     bleu: float | None = None  # greedy
+    characters: bool = False  # BLEU counts characters: the language's tokeniser is not installed
     samples: Translated | None = None  # of what was translated for it
 
     @property
@@ -44,7 +45,8 @@ class Validation:
         return value if self.bleu is None else value | {"valid_bleu": round(self.bleu, 2)}
 
     def __str__(self) -> str:
-        said = "" if self.bleu is None else f", BLEU {self.bleu:.1f} (greedy)"
+        how = "greedy, of characters" if self.characters else "greedy"
+        said = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({how})"
         return f"validation loss {self.loss:.3f}, ppl {self.perplexity:.2f}{said}"
 
 
@@ -58,10 +60,11 @@ def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
     if not math.isfinite(loss):  # such a model cannot translate
         return Validation(loss, nll)
     translated = translations(engine.model, corpus, translate or SHOWN)
-    bleu = None
+    bleu, language = None, corpus.languages[1]
     if translate:
-        bleu = score.bleu(translated.outputs, translated.reference, corpus.languages[1])
-    return Validation(loss, nll, bleu, some(translated, SHOWN))
+        bleu = scoring.bleu(translated.outputs, translated.reference, language)
+    characters = scoring.counts_characters(language)
+    return Validation(loss, nll, bleu, characters, some(translated, SHOWN))
 
 
 @torch.inference_mode()

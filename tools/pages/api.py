@@ -9,23 +9,26 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from transduce import config
 from transduce import errors as error_module
+from transduce.settings import Settings
 
 RESULTS = ("translation.Translations", "Translation", "Candidate")
+COMPARED = ("comparing.Comparison", "comparing.Compared")
 LOOK = ("look.attention_map", "look.maps.AttentionMap", "look.draw_attention", "look.save")
 # What stands together; a public name that is not here is on a page of its own kind, the last.
 PAGES = {
     "translating": ("Translating", ("Translator", *RESULTS)),
     "training": ("Training", ("train", "distill")),
+    "scoring": ("Scoring", ("score", "Score", "comparing.compare", *COMPARED)),
+    "model": ("The model", ("Transformer", "ModelConfig", "TrainConfig", "SearchConfig")),
     "looking": ("Looking inside", ("Inspector", "Inspection", *LOOK)),
     "parsing": ("Parsing", ("Parser", "Tree", "train_parser")),
 }
-SETTINGS = {
-    "ModelConfig": "What the model is: `train(…, settings={…})`, and `--set` on the command line.",
-    "TrainConfig": "How it is trained: given in the same places.",
-    "SearchConfig": "How it is searched: arguments of `Translator.translate`, and options of "
-    "`transduce translate`.",
+# Of these classes most members are for the package itself.
+OF_SETTINGS = ("replace", "to_json", "from_json")
+MEMBERS = {
+    "Transformer": ("forward_padded",),
+    **dict.fromkeys(("ModelConfig", "TrainConfig", "SearchConfig"), OF_SETTINGS),
 }
 COLUMNS = 88  # of a signature in one line
 
@@ -34,6 +37,7 @@ def pages() -> dict[str, tuple[str, str]]:
     """Return the title and the text of each page by its place."""
     offered = importlib.import_module("transduce")
     placed = {name for _, names in PAGES.values() for name in names}
+    placed |= set(vars(error_module))  # on the page of the errors
     groups = dict(PAGES)
     if rest := tuple(name for name in offered.__all__ if name not in placed):
         groups["more"] = ("More", rest)
@@ -41,7 +45,6 @@ def pages() -> dict[str, tuple[str, str]]:
     for place, (title, names) in groups.items():
         texts = [described(f"transduce.{name}", offered_as(name)) for name in names]
         found[f"api/{place}.md"] = title, "\n\n".join([f"# {title}", *texts])
-    found["api/settings.md"] = "Settings", settings()
     found["api/errors.md"] = "Errors", errors()
     return {"api/index.md": ("From Python", _index(groups)), **found}
 
@@ -60,7 +63,9 @@ def described(name: str, thing: Any, level: int = 2) -> str:
         if _called(thing):
             parts.append(_block(f"class {name}{signature(thing)}"))
         parts.append(markdown(thing.__doc__))
-        if dataclasses.is_dataclass(thing) and (rows := list(fields(thing))):
+        if issubclass(thing, Settings):
+            parts.append("Its fields are on the page of the [settings](../settings.md).")
+        elif dataclasses.is_dataclass(thing) and (rows := list(fields(thing))):
             parts.append(_table(("field", "type", "meaning"), rows))
         parts += [
             described(f"{thing.__name__}.{own}", one, level + 1) for own, one in _members(thing)
@@ -110,22 +115,6 @@ def fields(thing: type) -> Iterator[tuple[str, str, str]]:
             yield f"`{node.target.id}`", f"`{kind}`", _cell(comment)
 
 
-def settings() -> str:
-    """Write every setting with its default."""
-    parts = ["# Settings", "Each setting has one default, the paper's where the paper has one."]
-    for name, where in SETTINGS.items():
-        kind = getattr(config, name)
-        usual = {f"`{one.name}`": one.default for one in dataclasses.fields(kind)}
-        rows = [
-            (field, f"`{_default(usual[field])}`", about, _choices(hint))
-            for field, hint, about in fields(kind)
-        ]
-        about = (kind.__doc__ or "").splitlines()[0]
-        parts += [f"## {name}", f"{markdown(about)} {where}"]
-        parts.append(_table(("setting", "default", "meaning", "values"), rows))
-    return "\n\n".join(parts)
-
-
 def errors() -> str:
     """Write the tree of errors."""
     overview = inspect.cleandoc(error_module.__doc__ or "")
@@ -156,8 +145,10 @@ def _typed(line: str) -> str:
 
 
 def _members(thing: type) -> Iterator[tuple[str, Any]]:
-    """Yield what a class itself defines for others, calling it first."""
-    for name, one in vars(thing).items():
+    """Yield the public members that a class defines, or those that `MEMBERS` has for it."""
+    chosen = MEMBERS.get(thing.__name__)
+    found = {name: inspect.getattr_static(thing, name) for name in chosen or vars(thing)}
+    for name, one in found.items():
         plain = one.__func__ if isinstance(one, classmethod | staticmethod) else one
         public = name == "__call__" or not name.startswith("_")
         if public and (inspect.isfunction(plain) or isinstance(one, property)) and plain.__doc__:
@@ -177,7 +168,7 @@ def _index(groups: dict[str, tuple[str, tuple[str, ...]]]) -> str:
             anchor = name.lower().replace(".", "")
             rows.append((f"[`{name}`]({place}.md#{anchor})", _cell(first)))
     rows += [
-        ("[Settings](settings.md)", "Every setting, with its default."),
+        ("[Settings](../settings.md)", "Every setting, with its default."),
         ("[Errors](errors.md)", "What can go wrong, and what it is called."),
     ]
     about = markdown(importlib.import_module("transduce").__doc__)
@@ -193,17 +184,6 @@ def _plain(text: str) -> str:
 
 def _return(function: Any) -> str:
     return _plain(str(inspect.signature(function)).rpartition(" -> ")[2])
-
-
-def _default(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value}"
-
-
-def _choices(hint: str) -> str:
-    inner = hint.strip("`")
-    if match := re.search(r"Literal\[(.*)\]", inner):
-        return ", ".join(f"`{one}`" for one in ast.literal_eval(f"({match[1]},)"))
-    return f"`{inner}`"
 
 
 def _block(code: str) -> str:

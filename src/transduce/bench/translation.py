@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from transduce import score, text
+from transduce import scoring, text
 from transduce.bench import hardware
 from transduce.bench.results import aligned, machine_in_words, quantile
 from transduce.bench.sides import Worker, by_turns, installed, library, named, named_peers
@@ -60,7 +60,7 @@ class Measured:
             tokens=sum(len(ids) + 1 for ids in codec.target.encode_batch(outputs)),
             bleu=None
             if references is None
-            else round(score.bleu(outputs, references, language), 2),
+            else round(scoring.bleu(outputs, references, language), 2),
         )
 
     @property

@@ -33,6 +33,7 @@ from transduce.cli import (
     recipes,
     score,
     serve,
+    settings,
     streams,
     train,
     translate,
@@ -53,7 +54,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, train, distill, translate, serve, parse, score, average),
-    *(info, look, plot, watch, export, import_, convert),
+    *(settings, info, look, plot, watch, export, import_, convert),
 )
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]

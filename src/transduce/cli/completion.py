@@ -44,15 +44,23 @@ def presets(incomplete: str) -> list[str]:
 def settings(incomplete: str) -> list[str]:
     """Complete a setting: its name, and its value in the base model to be changed."""
     from transduce.presets import preset
+    from transduce.settings import written
 
     base = preset("base")
     values = base.model.to_json() | base.train.to_json()
     shown = (
-        f"{name}={_written(value)}"
+        f"{name}={written(value)}"
         for name, value in values.items()
         if not name.endswith("_vocabulary")  # those follow from the subwords
     )
     return _beginning(incomplete, shown)
+
+
+def setting_names(incomplete: str) -> list[str]:
+    """Complete the name of a setting."""
+    from transduce.config import described
+
+    return _beginning(incomplete, described())
 
 
 def devices(incomplete: str) -> list[str]:
@@ -101,11 +109,6 @@ def _is_run(folder: Path) -> bool:
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
-
-
-def _written(value: object) -> str:
-    """Write a value as --set reads it."""
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def recipes(incomplete: str) -> list[str]:

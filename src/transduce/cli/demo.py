@@ -89,14 +89,14 @@ def demo(
 
 def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:
     """Show the first of them, and how many are exactly right."""
-    from transduce import score
+    from transduce.scoring import score
 
     for source, reference, output in list(zip(sources, references, outputs, strict=True))[:SHOWN]:
         typer.echo(f"  en   {source}")
         typer.echo(f"  de   {output}")
         typer.echo("" if output == reference else f"  not  {reference}\n")
     exact = sum(a == b for a, b in zip(outputs, references, strict=True))
-    (bleu,) = score.score(outputs, references, metrics=("bleu",), language="de")
+    (bleu,) = score(outputs, references, metrics=("bleu",), language="de")
     typer.echo(
         f"on {len(sources)} sentences that it never saw: {exact / len(sources):.1%} exactly right"
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from transduce.config import alias_notes, canonical
 from transduce.errors import BadSetting
 from transduce.progress import seconds_of
 
@@ -20,7 +21,11 @@ on_machine, of_search, of_access = panel("Machine"), panel("Search"), panel("Acc
 TrainedRun = Annotated[Path, typer.Argument(help="The run folder of a trained model.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Set any field of the configuration."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting; `transduce settings` lists them. Repeatable.",
+    ),
 ]
 Device = Annotated[str, on_machine(help="auto, cpu, cuda, cuda:1 or mps.")]
 EngineName = Annotated[
@@ -71,14 +76,16 @@ def those_given(**asked: Any) -> dict[str, Any]:
 
 
 def parse_settings(texts: list[str]) -> dict[str, str]:
-    """Read NAME=VALUE several times."""
-    settings = {}
+    """Read NAME=VALUE options; replace aliases and report each on stderr."""
+    settings: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise BadSetting(f"--set {text}: expected NAME=VALUE, such as --set d_ff=4096")
         settings[name.strip()] = value.strip()
-    return settings
+    for line in alias_notes(settings):
+        typer.echo(f"--set {line}", err=True)
+    return canonical(settings)
 
 
 def parse_time(text: str) -> float:

@@ -1,11 +1,18 @@
 """`transduce score`."""
 
+import dataclasses
 import json as json_module
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli import tables
 from transduce.errors import BadInput
+
+if TYPE_CHECKING:
+    from transduce.comparing import Compared, Comparison
+    from transduce.parsing.evaluation import Parseval
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -16,56 +23,266 @@ transduce translate runs/en-de test.en | transduce score - test.de
 
 transduce score out.de test.de --metric bleu --confidence 1000 --json
 
+transduce score baseline.de ours.de --ref test.de --ref test.second.de
+
 transduce score out.de test.de --paper
+
+transduce score --trees parsed.trees gold.trees
 """
+COMPARING = "Comparing systems"
+TREE_COLUMNS = (
+    *("trees", "errors", "skipped", "precision", "recall", "F1"),
+    *("exact match", "no crossing", "tags right"),
+)
+
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE",
+        help="Translations, one a line, of one or more systems; - is stdin. Without --ref: one "
+        "system, then its reference.",
+    ),
+]
+Ref = Annotated[
+    list[str] | None,
+    typer.Option("--ref", "-r", metavar="FILE", help="A reference, one a line. Repeatable."),
+]
+MetricName = Annotated[
+    list[str] | None,
+    typer.Option(help="bleu, chrf, chrf++ or ter. Repeatable. Default: all of them."),
+]
+Language = Annotated[
+    str | None,
+    typer.Option(help="Target language: chooses BLEU's tokeniser. Default: the file's ending."),
+]
+Tokenize = Annotated[str | None, typer.Option(help="BLEU's tokeniser: 13a, intl, zh, char, …")]
+Confidence = Annotated[
+    int, typer.Option(help="Bootstrap samples for a 95% interval; 1000 is usual.")
+]
+PairedAr = Annotated[
+    bool,
+    typer.Option(
+        "--paired-ar",
+        rich_help_panel=COMPARING,
+        help="Approximate randomisation instead of the paired bootstrap.",
+    ),
+]
+Samples = Annotated[
+    int,
+    typer.Option(
+        rich_help_panel=COMPARING,
+        show_default=False,
+        help="Samples of the test. Default: 1000; 10000 with --paired-ar.",
+    ),
+]
+Paper = Annotated[bool, typer.Option("--paper", help="The paper's tokenised, compound-split BLEU.")]
+Trees = Annotated[
+    bool, typer.Option("--trees", help="Score constituency trees in brackets, as EVALB does.")
+]
 
 
 def score(
-    hypotheses: Annotated[str, typer.Argument(help="Translations, one a line; - is stdin.")],
-    references: Annotated[str, typer.Argument(help="What they should have been, one a line.")],
+    files: Files,
     *,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="bleu, chrf or ter; may stand several times.")
-    ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            help="Of the target: chooses BLEU's tokeniser. Default: from the file's ending."
-        ),
-    ] = None,
+    ref: Ref = None,
+    metric: MetricName = None,
+    language: Language = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
-    tokenize: Annotated[str | None, typer.Option(help="BLEU's tokeniser: 13a, intl, zh, …")] = None,
-    confidence: Annotated[
-        int, typer.Option(help="Bootstrap samples for a 95% interval; 1000 is usual.")
-    ] = 0,
-    paper: Annotated[
-        bool, typer.Option("--paper", help="The paper's tokenised, compound-split BLEU.")
-    ] = False,
+    tokenize: Tokenize = None,
+    confidence: Confidence = 0,
+    paired_ar: PairedAr = False,
+    samples: Samples = 0,
+    paper: Paper = False,
+    trees: Trees = False,
     json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Score translations with BLEU, chrF and TER by sacreBLEU, each with its signature."""
-    from transduce import score as scores
+    """Score translations with BLEU, chrF, chrF++ and TER as sacreBLEU does, with signatures.
+
+    Several systems are compared with the first one: p is the probability of such a difference by
+    chance (paired bootstrap), and * marks p < 0.05.
+    """
+    systems, references = _files(files, ref)
+    options = _Options(tuple(metric or ()), language, lowercase, tokenize)
+    if trees:
+        if options != _Options() or paper or confidence or paired_ar or samples:
+            raise BadInput("--trees takes no options of metrics: expected --trees HYP GOLD")
+        _trees(systems, references, json=json)
+    elif len(systems) > 1:
+        if confidence or paper:
+            raise BadInput(
+                "--confidence and --paper score one system; several have intervals and tests of "
+                "their own (--samples, --paired-ar)"
+            )
+        _compare(systems, references, options, (paired_ar, samples), json=json)
+    elif paired_ar or samples:
+        raise BadInput("--paired-ar and --samples compare systems: give two or more, and --ref")
+    else:
+        if paper and options != _Options(language=language):
+            raise BadInput("--paper is a metric of its own: it takes no other options of metrics")
+        _one(systems[0], references, options, confidence, paper=paper, json=json)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Options:
+    """The options of the metrics."""
+
+    metrics: tuple[str, ...] = ()
+    language: str | None = None
+    lowercase: bool = False
+    tokenize: str | None = None
+
+
+def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Return the files of the systems and of the references."""
+    if ref:
+        return list(files), list(ref)
+    if len(files) != 2:
+        raise typer.BadParameter(
+            f"expected a system and its reference, found {len(files)} "
+            f"file{'s' * (len(files) != 1)}; several systems need --ref REF"
+        )
+    return [files[0]], [files[1]]
+
+
+def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
+    """Read all files; refuse files of different lengths."""
     from transduce import text
 
-    pairs = list(text.read_pairs(hypotheses, references))
-    outputs, wanted = [left for left, _ in pairs], [right for _, right in pairs]
-    language = language or text.languages(references, references)[1]
+    paths = [*systems, *references]
+    if paths.count(text.STDIN) > 1:
+        raise BadInput("- stands for two files: standard input can be only one of them")
+    read = [list(text.open_lines(path)) for path in paths]
+    last = text.name_of(paths[-1])
+    for path, lines in zip(paths, read, strict=True):
+        if len(lines) != len(read[-1]):
+            raise BadInput(
+                f"{text.name_of(path)} has {len(lines):,} lines but {last} has {len(read[-1]):,}: "
+                "line n of one must translate line n of the other"
+            )
+    if not read[-1]:
+        names = " and ".join(map(text.name_of, paths))
+        raise BadInput(f"{names} are empty: expected one sentence a line")
+    return read
+
+
+def _language(references: Sequence[str], options: _Options) -> str:
+    from transduce import text
+
+    return options.language or text.languages(references[0], references[0])[1]
+
+
+def _one(
+    system: str,
+    references: Sequence[str],
+    options: _Options,
+    confidence: int,
+    *,
+    paper: bool,
+    json: bool,
+) -> None:
+    """Score one system."""
+    from transduce import scoring
+    from transduce.progress import for_people
+
+    lines, *several = _read([system], references)
+    language, progress = _language(references, options), for_people()
     if paper:
-        if metric or lowercase or tokenize:
-            raise BadInput("--paper is a metric of its own: it takes no other options of metrics")
-        results = [scores.paper_bleu(outputs, wanted, language, confidence=confidence)]
+        own = scoring.paper_bleu(lines, several, language, confidence=confidence, progress=progress)
+        results = [own]
     else:
-        results = scores.score(
-            outputs,
-            wanted,
-            metrics=tuple(metric or scores.METRICS),
+        results = scoring.score(
+            lines,
+            several,
+            metrics=options.metrics or scoring.METRICS,
             language=language,
-            lowercase=lowercase,
-            tokenize=tokenize,
+            lowercase=options.lowercase,
+            tokenize=options.tokenize,
             confidence=confidence,
+            progress=progress,
         )
     if json:
         typer.echo(json_module.dumps([one.to_json() for one in results], indent=2))
     else:
         for one in results:
             typer.echo(str(one))
+
+
+def _compare(
+    systems: Sequence[str],
+    references: Sequence[str],
+    options: _Options,
+    test: tuple[bool, int],
+    *,
+    json: bool,
+) -> None:
+    """Compare systems with the first one."""
+    from transduce import comparing, scoring
+    from transduce.progress import for_people
+
+    if len(set(systems)) < len(systems):
+        raise BadInput(f"a system is given twice: {' '.join(systems)}")
+    read = _read(systems, references)
+    randomised, samples = test
+    found = comparing.compare(
+        dict(zip(systems, read, strict=False)),
+        read[len(systems) :],
+        metrics=options.metrics or scoring.METRICS,
+        language=_language(references, options),
+        lowercase=options.lowercase,
+        tokenize=options.tokenize,
+        test="ar" if randomised else "bs",
+        samples=samples,
+        progress=for_people(),
+    )
+    if json:
+        typer.echo(json_module.dumps([one.to_json() for one in found], indent=2))
+    else:
+        _show(found)
+
+
+def _show(found: "Sequence[Comparison]") -> None:
+    """Print a row for each metric and system, then the signatures."""
+    rows = [
+        (one.name, own.system + " (baseline)" * (place == 0), *_cells(own))
+        for one in found
+        for place, own in enumerate(one.systems)
+    ]
+    columns = ("metric", "system", "score", "mean and 95% interval", "p")
+    shown = [place for place in range(5) if any(row[place] for row in rows)]
+    tables.show("", [columns[i] for i in shown], [[row[i] for i in shown] for row in rows])
+    for one in found:
+        typer.echo(f"{one.name} {one.signature}")
+
+
+def _cells(one: "Compared") -> tuple[str, str, str]:
+    """Return the score, the mean and 95% interval of the samples, and p."""
+    sampled = one.mean is not None and one.interval is not None
+    return (
+        f"{one.value:.2f}",
+        f"{one.mean:.2f} ± {one.interval:.2f}" if sampled else "",
+        "" if one.p is None else f"{one.p:.4f}{'*' * one.significant}",
+    )
+
+
+def _trees(systems: Sequence[str], references: Sequence[str], *, json: bool) -> None:
+    """Score trees as EVALB does with Collins' settings."""
+    from transduce.parsing.evaluation import CUTOFF, score_files, total
+
+    if len(systems) != 1 or len(references) != 1:
+        raise BadInput("--trees scores one file of trees against one: expected --trees HYP GOLD")
+    marks = score_files(systems[0], references[0])
+    parts = {"all": total(marks), f"up to {CUTOFF} words": total(marks, CUTOFF)}
+    if json:
+        typer.echo(
+            json_module.dumps({k: dataclasses.asdict(v) for k, v in parts.items()}, indent=2)
+        )
+        return
+    tables.show("", ["in percent", *TREE_COLUMNS], [_tree_row(*one) for one in parts.items()])
+
+
+def _tree_row(name: str, one: "Parseval") -> list[str]:
+    """Return EVALB's numbers; errors are sentences whose words differ."""
+    counts = [f"{number:,}" for number in (one.sentences, one.errors, one.skipped)]
+    shares = (one.precision, one.recall, one.f1, one.exact, one.no_crossing, one.tagging)
+    return [name, *counts, *(f"{share:.2f}" for share in shares)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from transduce.cli import training as options
-from transduce.cli.options import Device, parse_settings, parse_time
+from transduce.cli.options import Device, Set, parse_settings, parse_time
 from transduce.errors import BadInput
 from transduce.presets import preset as find_preset
 from transduce.recipes.recipe import Asked, find, settings_of
@@ -42,7 +42,7 @@ def train(
     valid: options.Valid = None,
     valid_tsv: options.ValidTsv = None,
     preset: options.PresetName = None,
-    set_: options.Set = None,
+    set_: Set = None,
     batch: options.Batch = None,
     steps: options.Steps = None,
     epochs: options.Epochs = None,

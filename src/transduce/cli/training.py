@@ -68,10 +68,6 @@ PresetName = Annotated[
         "Default: by data and machine."
     ),
 ]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Set any field of the configuration."),
-]
 Batch = Annotated[
     str | None,
     typer.Option(

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from transduce import text
-from transduce.config import MOST, ModelConfig, SearchConfig
+from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput, BadSetting
 from transduce.files import read_json
 from transduce.folder import KEY
+from transduce.settings import MOST
 
 # Settings, what Marian takes them for where they are not stated, and what our model has.
 EXPECTED = {

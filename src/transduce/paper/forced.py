@@ -17,7 +17,7 @@ from transduce.checkpoint import load_model
 from transduce.folder import SUBWORDS, RunConfig
 from transduce.machine import choose_device
 from transduce.progress import Progress
-from transduce.score import middle, resampled
+from transduce.scoring import middle, resampled
 from transduce.subwords import EOS, Codec
 
 SAMPLES = 1000  # for intervals

@@ -44,7 +44,7 @@ from transduce.plan import begun, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent, duration
-from transduce.score import score
+from transduce.scoring import require_tokeniser, score
 from transduce.text import open_lines, read_pairs
 from transduce.training import train
 from transduce.translator import Translator
@@ -142,6 +142,7 @@ class Experiment:
         if world_size() > 1:
             raise BadSetting("rows are trained and translated in one process: leave torchrun away")
         choose_device(self.device)  # what is not there is told before the corpus is prepared
+        require_tokeniser(self.data.pair()[1])
         with terminated_as_interrupted():
             corpus = self._corpus(left[0], progress)
             test = self.test(corpus)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from transduce.score import Counted, counted_bleu, middle, resampled
+from transduce.scoring import Counted, counted_bleu, middle, resampled
 
 Numbers = npt.NDArray[np.float64]
 Interval = tuple[float, float]

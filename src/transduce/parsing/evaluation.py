@@ -13,12 +13,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-from transduce.parsing.trees import TRACE, Tree
+from transduce.errors import BadInput
+from transduce.parsing.trees import TRACE, Tree, parsed, read_trees
+from transduce.text import name_of, open_lines
 
 DELETED = frozenset({"TOP", TRACE, ",", ":", "``", "''", "."})
 EQUAL = {"PRT": "ADVP"}
 CUTOFF = 40  # words of a sentence that also counts among the short ones
+NO_TREE = re.compile(r"\s*\(\s*(\(\s*\)\s*)?\)\s*")  # what some parsers write on failure
 AFTER_LABEL = re.compile("[-=].*", re.DOTALL)
 
 Span = tuple[int, int]
@@ -89,6 +93,25 @@ def mark(gold: Tree, guess: Tree | None) -> Marks:
         words=len(one.words),
         tags=sum(a == b for a, b in zip(one.tags, other.tags, strict=True)),
     )
+
+
+def score_files(guesses: str | Path, gold: str | Path) -> list[Marks]:
+    """Compare the trees of two files, tree by tree.
+
+    Where the guesses are one a line, an empty line or (()) is a sentence without a tree.
+    """
+    expected = list(read_trees(gold))
+    name = name_of(guesses)
+    lines = ["" if NO_TREE.fullmatch(line) else line for line in open_lines(guesses)]
+    found: list[Tree | None] = list(parsed(lines, name))
+    if len(found) < len(expected) == len(lines):
+        found = [next(parsed([line], name)) if line.strip() else None for line in lines]
+    if len(found) != len(expected):
+        raise BadInput(
+            f"{name} has {len(found):,} trees but {name_of(gold)} has {len(expected):,}: tree n of "
+            "one must be of the same sentence as tree n of the other"
+        )
+    return [mark(one, other) for one, other in zip(expected, found, strict=True)]
 
 
 def total(marks: Iterable[Marks], cutoff: int | None = None) -> Parseval:

@@ -23,9 +23,10 @@ from transduce.parsing.trees import plain, read_trees
 from transduce.plan import settled
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent
+from transduce.settings import Value
 from transduce.subwords import UNK, Codec, Subwords, Symbols, default_vocabulary
 from transduce.text import STDIN, open_lines
-from transduce.training import train
+from transduce.training import together_with, train
 
 FORMAT = 1
 FOLDER, MANIFEST = "trees", "manifest.json"
@@ -41,7 +42,8 @@ def train_parser(
     valid: str | Path | None = None,
     masked: bool = False,
     preset: str | None = None,
-    settings: Mapping[str, str] | None = None,
+    steps: int | None = None,
+    settings: Mapping[str, Value] | None = None,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Path:
@@ -52,7 +54,7 @@ def train_parser(
     on when it is called with the same arguments again.
     """
     told, run, name = progress or Silent(), Path(out), preset or PRESET
-    _, recipe = settled(find_preset(name), settings or {}, None)
+    _, recipe = settled(find_preset(name), together_with(settings, steps=steps), None)
     work = _Work(run, Path(trees), Path(valid) if valid is not None else None, masked)
     work.require_usable()
     if not work.done():
@@ -73,6 +75,7 @@ def train_parser(
         search=SEARCH,
         task="parsing",
         preset=name,
+        steps=steps,
         settings=settings,
         device=device,
         progress=told,

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from transduce import score as scores
+from transduce import scoring as scores
 from transduce.errors import BadRun, MissingExtra
 from transduce.files import checksum, read_sealed, remove_leftovers, replacing, sha256, write_sealed
 from transduce.folder import MODEL, RunConfig, stored_digest
 from transduce.machine import locked, terminated_as_interrupted
 from transduce.progress import Progress
 from transduce.recipes.recipe import Files, Measure
-from transduce.score import Score
+from transduce.scoring import Score
 from transduce.text import read_pairs
 from transduce.translator import Translator
 

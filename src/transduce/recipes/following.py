@@ -15,6 +15,8 @@ from transduce.progress import Progress
 from transduce.recipes.evaluation import Evaluation, evaluate
 from transduce.recipes.recipe import Asked, Files, Recipe, read
 from transduce.recipes.texts import check, fetched, is_first
+from transduce.scoring import require_tokeniser
+from transduce.text import languages
 from transduce.training import Texts, Wanted, train_on
 
 KEPT = "recipe.toml"
@@ -45,14 +47,17 @@ def follow(
         require_same(recipe, out)
         own = fetched(recipe.data, data, progress)
         assert own.train
+        given = instead.languages or own.languages
+        if own.test:  # refused now, not after hours of training
+            require_tokeniser(languages(*own.train, given)[1])
         with replacing(out / KEPT) as beside:
             beside.write_text(recipe.text, encoding="utf-8", newline="\n")
         tested.append(own.test)
-        return Texts(*own.train, instead.valid or own.valid, instead.languages or own.languages)
+        return Texts(*own.train, instead.valid or own.valid, given)
 
     if first:
         progress.say(f"recipe {recipe.name}" + (f": {recipe.about}" if recipe.about else ""))
-        for line in differences(recipe, instead):
+        for line in (*recipe.alias_notes, *differences(recipe, instead)):
             progress.say(line)
     wanted = Wanted(
         run=out,

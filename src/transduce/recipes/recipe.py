@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config as configuration
+from transduce.aliases import ALIASES
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, did_you_mean
 from transduce.presets import preset as find_preset
@@ -64,8 +65,16 @@ class Recipe:
 
     @property
     def tables(self) -> dict[str, Any]:
-        """The file as it was read, name by name."""
-        return tomllib.loads(self.text)
+        """The tables of the file, with the settings' own names instead of aliases."""
+        found = tomllib.loads(self.text)
+        if "settings" in found:
+            found["settings"] = configuration.canonical(found["settings"])
+        return found
+
+    @property
+    def alias_notes(self) -> list[str]:
+        """One line for each alias in [settings], saying which setting it is."""
+        return configuration.alias_notes(tomllib.loads(self.text).get("settings", {}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +159,7 @@ def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe
         )
     about = _text(whole.get("about", ""), "about")
     preset, trained = _train(whole.get("train", {}))
-    settings = _settings(whole.get("settings", {}))
+    settings = configuration.canonical(_settings(whole.get("settings", {})))
     for twice in sorted(trained.keys() & settings.keys()):
         raise BadSetting(f"{twice} stands in [train] and in [settings]: say it once")
     settings = trained | settings
@@ -252,6 +261,10 @@ def _settings(table: dict[str, Any]) -> dict[str, str]:
 
 def _measure(table: dict[str, Any]) -> Measure:
     of_search = {"beam", "alpha"}
+    aliases = {alias: name for name in of_search for alias in ALIASES[name].split()}
+    given, table = table, {aliases.get(key, key): value for key, value in table.items()}
+    if len(table) < len(given):
+        raise BadSetting(f"[evaluate] sets one thing twice: {', '.join(given)}")
     _known(table, [*sorted(of_search), "paper", "confidence"], "[evaluate] has no key")
     paper = table.get("paper", False)
     if not isinstance(paper, bool):

@@ -51,7 +51,7 @@ Set = Annotated[
         "--set",
         rich_help_panel=BUDGET,
         metavar="NAME=VALUE",
-        help="Set any field of the configuration, of all that are trained.",
+        help="Change a setting of all trainings; `transduce settings` lists them. Repeatable.",
     ),
 ]
 Steps = Annotated[

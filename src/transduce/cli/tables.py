@@ -1,0 +1,37 @@
+"""Tables: drawn by rich on a terminal, plain columns when piped."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+Rows = Sequence[Sequence[str]]
+
+
+def show(title: str, columns: Sequence[str], rows: Rows) -> None:
+    """Print a table to stdout; the last column may wrap on a terminal."""
+    if sys.stdout.isatty():
+        _drawn(title, columns, rows)
+    else:
+        typer.echo("\n".join(filter(None, [title, *_plain([columns, *rows])])))
+
+
+def _plain(rows: Rows) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _drawn(title: str, columns: Sequence[str], rows: Rows) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title, style="bold"), title_justify="left", box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(Text(column), no_wrap=number == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console(highlight=False).print(table)
