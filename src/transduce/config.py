@@ -28,13 +28,17 @@ UNUSED: dict[str, tuple[str, ...]] = {
 # Far beyond what can be trained or searched: more is a mistake, or meant to take all memory.
 MOST = {
     **dict.fromkeys(("N", "N_decoder", "h", "kernel", "beam"), 1_000),
-    **dict.fromkeys(("threads", "nbest"), 10_000),
+    "nbest": 10_000,
+    "threads": 1_024,
     **dict.fromkeys(("d_model", "d_k", "d_v", "max_len"), 1 << 15),
     **dict.fromkeys(("d_ff", "extra"), 1 << 20),
     **dict.fromkeys(("vocabulary", "source_vocabulary", "target_vocabulary"), 1 << 24),
     **dict.fromkeys(("batch_tokens", "accumulate"), 1 << 31),
-    **dict.fromkeys(("draw", "seed"), (1 << 63) - 1),
+    "alpha": 10,  # the penalty of the longest output must fit into float32
+    "temperature": 1_000_000,
 }
+COLDEST = 1e-6  # below it logits / temperature may overflow float32
+LARGEST = (1 << 63) - 1  # of every other whole number: torch and numpy hold no more
 
 
 class Settings:
@@ -51,8 +55,9 @@ class Settings:
                 raise BadSetting(f"{name} = {value!r}: expected {_words(hint)}")
             if hint is float:
                 object.__setattr__(self, name, float(value))
-            if value is not None and value > MOST.get(name, value):
-                raise BadSetting(f"{name} = {value!r}: expected at most {MOST[name]:,}")
+            most = MOST.get(name, LARGEST if isinstance(value, int) else value)
+            if value is not None and value > most:
+                raise BadSetting(f"{name} = {value!r:.60}: expected at most {most:,}")
         self.check()
 
     def check(self) -> None:
@@ -264,7 +269,7 @@ class SearchConfig(Settings):
             self._require(
                 self.nbest <= self.beam, "nbest", f"at most the beam, which is {self.beam}"
             )
-        self._require(self.temperature > 0, "temperature", "more than 0")
+        self._require(self.temperature >= COLDEST, "temperature", f"at least {COLDEST:g}")
         self._require(self.top_k >= 0, "top_k", "0 or more")
         self._require(0 < self.top_p <= 1, "top_p", "a number above 0, up to 1")
         self._require(self.draw >= 0, "draw", "0 or more")

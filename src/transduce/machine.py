@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
+from transduce.config import MOST
 from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.files import naming, open_own
 
@@ -158,8 +159,15 @@ def cores() -> int:
     """
     told = os.environ.get("OMP_NUM_THREADS", "")
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    if told.isdecimal() and int(told) > (here > 1):
-        return int(told) * here
+    if told.isdecimal():
+        most = MOST["threads"]
+        if len(told) > len(str(most)) or int(told) > most:  # libgomp would crash
+            raise BadSetting(
+                f"OMP_NUM_THREADS is {told:.60} in the environment: expected at most {most:,}; "
+                "unset it to use every core"
+            )
+        if int(told) > (here > 1):
+            return int(told) * here
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

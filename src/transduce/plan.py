@@ -12,7 +12,7 @@ import torch
 from transduce import __version__, text
 from transduce import config as configuration
 from transduce.architecture import count_parameters
-from transduce.config import ModelConfig, SearchConfig, TrainConfig
+from transduce.config import MOST, ModelConfig, SearchConfig, TrainConfig
 from transduce.corpus import Corpus
 from transduce.errors import BadSetting
 from transduce.files import checksum, sha256
@@ -268,8 +268,8 @@ def basis_of(
     start: str | Path | None, subwords_of: str | Path | None, more: int = 0
 ) -> Start | None:
     """Return the trained run that another begins with, if there is one."""
-    if more < 0:
-        raise BadSetting(f"extend_vocabulary = {more:,}: expected a number of subwords to add")
+    if not 0 <= more <= (most := MOST["vocabulary"]):
+        raise BadSetting(f"extend_vocabulary = {f'{more:,}':.60}: expected 0 to {most:,}")
     if more and start is None:
         raise BadSetting(
             f"extend_vocabulary = {more:,} adds subwords to those of a trained run: name it "

@@ -38,6 +38,7 @@ from transduce.cli import (
     translate,
     watch,
 )
+from transduce.cli.options import check_values
 from transduce.errors import Interrupted, TransduceError, out_of_memory
 from transduce.files import WINDOWS
 from transduce.progress import Unsaid
@@ -63,6 +64,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
 completion.attach(app)
+check_values(app)
 
 SECONDS_TO_SPEAK = 10  # for the first of several processes
 FULL = "no space is left to write{where}: free some and run the same command again"

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from transduce.cli import training as options
-from transduce.cli.options import Device, parse_settings, parse_time
+from transduce.cli.options import Device, command, parse_settings, parse_time
 from transduce.errors import BadInput
 from transduce.presets import preset as find_preset
 from transduce.recipes.recipe import Asked, find, settings_of
@@ -112,7 +112,7 @@ def from_texts(
         tensorboard=tensorboard,
         progress=progress,
     )
-    progress.say(f"translate with: transduce translate {run} FILE")
+    progress.say(f"translate with: {command('translate', run, 'FILE')}")
 
 
 def by_recipe(
@@ -142,4 +142,4 @@ def by_recipe(
             f"on {found.sentences:,} sentences of {' and '.join(found.test)}: "
             f"{out / EVALUATION}, translations in {out / TRANSLATIONS}"
         )
-    progress.say(f"translate with: transduce translate {out} FILE")
+    progress.say(f"translate with: {command('translate', out, 'FILE')}")
