@@ -31,6 +31,7 @@ ORDER = [
     "corpus",
     "inputs",
     "encoding",
+    "suspects",
     "preparation",
     "machine",
     "data",
