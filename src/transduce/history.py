@@ -13,6 +13,7 @@ import numpy as np
 
 from transduce.errors import BadRun
 from transduce.files import read_json
+from transduce.progress import counted
 
 TRAINING = ("loss", "perplexity", "learning_rate", "target_tokens_per_second")
 VALIDATION = ("valid_loss", "valid_perplexity", "valid_bleu")
@@ -98,7 +99,7 @@ def read(run: Path, name: str) -> History:
     lines = [line for line in text.split("\n") if line.strip()]
     rows = [row for row in map(as_row, map(parsed, lines)) if row]
     if lines and not rows:
-        raise BadRun(f"{path} is damaged: none of its {len(lines):,} lines can be read")
+        raise BadRun(f"{path} is damaged: none of its {counted(len(lines), 'line')} can be read")
     if not rows:
         raise BadRun(
             f"{run} has logged nothing yet: `transduce train` writes what it logs to metrics.jsonl"

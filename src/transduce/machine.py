@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from transduce.config import MOST
 from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.files import naming, open_own
+from transduce.progress import counted
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +72,7 @@ def _cuda(name: str) -> "torch.device":
     chosen, count = torch.device(name), torch.cuda.device_count()
     if chosen.index >= count:
         raise BadSetting(
-            f"device = {name!r}: this machine has {count} GPU{'s' * (count != 1)}: "
+            f"device = {name!r}: this machine has {counted(count, 'GPU')}: "
             f"expected cuda:{count - 1} at most"
         )
     torch.cuda.set_device(chosen)  # whose streams, graphs and random numbers are taken

@@ -20,7 +20,7 @@ from transduce.folder import SUBWORDS, Origin, RunConfig, Task, weights_file
 from transduce.machine import cores
 from transduce.presets import Preset
 from transduce.presets import preset as find_preset
-from transduce.progress import Progress, duration
+from transduce.progress import Progress, counted, duration
 from transduce.subwords import Codec, require_extensible
 
 GENTLY = 0.3  # of the learning rate, where a run begins with a trained model
@@ -163,9 +163,9 @@ def begun(
     )
     progress.say(
         f"batches of {recipe.batch_tokens:,} tokens a side, {_length(recipe)}, "
-        f"warm-up {recipe.warmup:,} steps"
+        f"warm-up {counted(recipe.warmup, 'step')}"
         + (f", cool-down over the last {recipe.cooldown:.0%}" if recipe.cooldown else "")
-        + f", seed {recipe.seed}, {recipe.threads} threads"
+        + f", seed {recipe.seed}, {counted(recipe.threads or 1, 'thread')}"
     )
     return RunConfig(
         model=model,
@@ -239,7 +239,7 @@ def continued(
         )
     if recipe.threads != config.train.threads:
         progress.say(
-            f"{recipe.threads} threads instead of {config.train.threads}: "
+            f"{counted(recipe.threads or 1, 'thread')} instead of {config.train.threads}: "
             "the run goes on, but not bit for bit as it would have"
         )
     return dataclasses.replace(config, train=recipe)
@@ -297,8 +297,8 @@ def _ended_as_set(recipe: TrainConfig, settings: Mapping[str, str]) -> TrainConf
 
 def _length(recipe: TrainConfig) -> str:
     ends = [
-        f"{recipe.steps:,} steps" if recipe.steps else "",
-        f"{recipe.epochs:,} epochs" if recipe.epochs else "",
+        counted(recipe.steps, "step") if recipe.steps else "",
+        counted(recipe.epochs, "epoch") if recipe.epochs else "",
         duration(recipe.seconds) if recipe.seconds else "",
     ]
     return " or ".join(end for end in ends if end) or "no end set"

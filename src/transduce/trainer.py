@@ -50,7 +50,7 @@ from transduce.machine import (
     undisturbed,
 )
 from transduce.processes import Processes, lost
-from transduce.progress import Progress, Show, duration
+from transduce.progress import Progress, Show, counted, duration
 from transduce.saving import Saver
 from transduce.schedule import adam, learning_rate
 from transduce.state import State, Window
@@ -381,6 +381,6 @@ class Trainer:
         tensors, words = chosen(self.run, recipe, self.state)
         save_model(self.run, dataclasses.replace(self.config, chosen=self.choice()), tensors, words)
         self.progress.say(
-            f"trained {self.state.step:,} steps in {duration(self.state.seconds)}; "
+            f"trained {counted(self.state.step, 'step')} in {duration(self.state.seconds)}; "
             f"{self.run / 'model.safetensors'} is the {words}"
         )

@@ -1,6 +1,7 @@
 """Options that several commands have."""
 
 import inspect
+import math
 import shlex
 import shutil
 import sys
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.models import OptionInfo, ParameterInfo
 
+from transduce.config import LARGEST
 from transduce.errors import BadSetting
 from transduce.progress import counted, seconds_of
 
@@ -104,26 +106,30 @@ def parameters(app: typer.Typer) -> Iterator[tuple[str, ParameterInfo]]:
 
 
 def check_values(app: typer.Typer) -> None:
-    """Have every option refuse the name of another option as its value."""
+    """Have every option refuse values that no option can mean."""
     for _, info in parameters(app):
         if isinstance(info, OptionInfo) and info.callback is None:
-            info.callback = refuse_options_as_values
+            info.callback = check_value
 
 
-def refuse_options_as_values(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
-    """Refuse `--valid dev.en --out run`, where --out would become the second file of --valid.
+def check_value(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """Refuse numbers that torch cannot hold, and the name of an option where a value is expected.
 
-    The parser takes as many words as an option has values, whatever they are, and would then
-    report that --out is missing.
+    In `--valid dev.en --out run` the parser takes --out for the second file of --valid, and would
+    then report that --out is missing.
     """
     known = {name for one in context.command.params for name in one.opts}
     values = value if isinstance(value, list | tuple) else (value,)
-    flat = [text for one in values for text in (one if isinstance(one, tuple) else (one,))]
-    for place, text in enumerate(map(str, flat)):
-        if text in known:
+    flat = [part for one in values for part in (one if isinstance(one, tuple) else (one,))]
+    for place, part in enumerate(flat):
+        if isinstance(part, int) and abs(part) > LARGEST:
+            raise typer.BadParameter(f"expected at most {LARGEST:,}")
+        if isinstance(part, float) and not math.isfinite(part):
+            raise typer.BadParameter(f"{part} is not a finite number")
+        if isinstance(part, str | Path) and str(part) in known:
             before = flat[place - 1] if place else "it"
             many = counted(param.nargs, "value")
-            raise typer.BadParameter(f"it takes {many}, but after {before} comes the option {text}")
+            raise typer.BadParameter(f"it takes {many}, but after {before} comes the option {part}")
     return value
 
 

@@ -27,7 +27,7 @@ from transduce.errors import BadData, BadInput, did_you_mean
 from transduce.files import remove_leftovers, sha256, write_sealed
 from transduce.machine import locked, terminated_as_interrupted
 from transduce.pocket import Part
-from transduce.progress import Progress
+from transduce.progress import Progress, counted
 
 ARCHIVES, WORK = "archives", ".getting"
 MIRROR = "TRANSDUCE_MIRROR"
@@ -211,7 +211,7 @@ def _announce(
         known = f"{volume(size)} in all" if size else "of unknown size"
         also = f", but for {unknown} of unknown size" if size and unknown else ""
         begun = f", of which {volume(here)} are here already" if here else ""
-        many = f"{len(archives)} file{'s' if len(archives) > 1 else ''}"
+        many = counted(len(archives), "file")
         progress.say(f"  to download: {many}, {known}{also}{begun}")
     else:
         size = here = 0
@@ -360,4 +360,4 @@ def _told(data: DataSet, part: str, counts: Mapping[str, int]) -> str:
     known = data.known.get(part)
     compared = "" if known in (None, counts["pairs"]) else f"; others count {known:,}"
     left_out = f"; left out: {reasons}" if dropped else ""
-    return f"{counts['pairs']:,} pairs{left_out}{compared}"
+    return f"{counted(counts['pairs'], 'pair')}{left_out}{compared}"

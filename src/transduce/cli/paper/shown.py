@@ -73,7 +73,6 @@ def parts(table: Table, width: int) -> list[Table]:
 def stamped(finding: Finding) -> Finding:
     """Return a finding that says by what command it was made, and when."""
     command = shlex.join(["transduce", *sys.argv[1:]])
-    command = command.encode(errors="replace").decode()  # a file name may not be UTF-8
     now = dt.datetime.now(tz=dt.UTC).isoformat(sep=" ", timespec="minutes")
     made = {"command": command, "date": now}
     return dataclasses.replace(finding, data=finding.data | made)
