@@ -30,7 +30,8 @@ from conftest import (
 from models import SMALL
 from transduce.checkpoint import average, load_tensors, weights_of
 from transduce.cli import interrupt
-from transduce.cli.options import command, parse_time
+from transduce.cli.options import command as written
+from transduce.cli.options import parse_time
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadInput
 from transduce.folder import RunConfig, checkpoints
@@ -1018,7 +1019,7 @@ def test_a_printed_command_works_when_it_is_pasted(
     monkeypatch.setattr(sys, "argv", [started.replace("BIN", str(tmp_path))])
     monkeypatch.setenv("PATH", on_path.replace("BIN", str(tmp_path)))
     program = expected.replace("PYTHON", sys.executable)
-    assert command("look", Path("my run"), "Two dogs") == f"{program} look 'my run' 'Two dogs'"
+    assert written("look", Path("my run"), "Two dogs") == f"{program} look 'my run' 'Two dogs'"
 
 
 def test_a_probability_mass_that_float32_rounds_to_0_leaves_the_likeliest_word(

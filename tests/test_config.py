@@ -384,7 +384,7 @@ TRAININGS = st.builds(
 SEARCHES = st.builds(
     SearchConfig,
     beam=positive(MOST["beam"]),
-    alpha=st.floats(0, 1e300),
+    alpha=st.floats(0, MOST["alpha"]),
     penalty=st.sampled_from(["paper", "power"]),
     extra=positive(),
     nbest=st.just(1),

@@ -234,8 +234,7 @@ def test_table1_runs_from_the_command_line(cli: CommandLine, tmp_path: Path) -> 
         ("--k", "1", "--k 1: expected a width of 2 to 1,000"),
         ("--r", "2", "--r 2: expected 3 to 32,768 tokens, to reach both ways"),
         ("--seconds", "0", "--seconds 0: expected more than 0"),
-        ("--seconds", "nan", "--seconds nan: expected more than 0"),
-        ("--k", "9" * 400, f"--k {'9' * 56}: expected a width of 2 to 1,000"),
+        ("--k", "1001", "--k 1001: expected a width of 2 to 1,000"),
         ("--batch", "0", "--batch 0: expected 1 to 65,536 sentences"),
     ],
 )
