@@ -58,7 +58,11 @@ COMMANDS = (
 )
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
-    app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
+    app.command(
+        name.rstrip("_"),
+        epilog=module.EXAMPLES,
+        no_args_is_help=module is not demo,  # the only one that needs no arguments
+    )(getattr(module, name))
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")

@@ -39,22 +39,20 @@ SETTINGS = {
 def demo(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The run folder.")] = Path("runs/demo"),
-    time: Annotated[str, typer.Option(help="Time for the whole, training and all.")] = "3m45s",
+    time: Annotated[str, typer.Option(help="Time for everything: data, training, test.")] = "3m45s",
     pairs: Annotated[
         int, typer.Option(help="Sentence pairs to train on.", min=1000, max=MOST_PAIRS)
     ] = 100_000,
     test: Annotated[
         int,
-        typer.Option(
-            help="Sentences to translate at the end, which it never saw.", min=1, max=MOST_TESTED
-        ),
+        typer.Option(help="Unseen sentences to translate at the end.", min=1, max=MOST_TESTED),
     ] = 500,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+    seed: Annotated[int, typer.Option(help="The random seed.")] = 1,
 ) -> None:
-    """Train on the corpus that comes along, translate what was never seen, and show it.
+    """Train a small English-German translator, and show how it translates unseen sentences.
 
-    A small English-German grammar writes the sentences. Two cores are enough; the same command
-    again goes on with the same run, or shows it.
+    A grammar of its own writes the sentences, so nothing is downloaded. Two cores are enough. The
+    same command again continues a run that was stopped, or shows one that has finished.
     """
     began = clock.monotonic()
     from transduce import pocket, training
