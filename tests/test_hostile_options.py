@@ -28,11 +28,11 @@ MANY = 2  # texts that are tried of each option; which ones follows from its nam
 
 # As a float, 400 digits are infinite; as an int they are beyond any float, and 5,000 beyond int().
 HUGE = ["9" * 30, "9" * 400]
-NO_WHOLE_NUMBER = [*HUGE, "9" * 5_000, "", "nan", "1.5"]
-NO_REAL_NUMBER = ["nan", "inf", "-inf", "9" * 400, "", "x"]
-REAL = ["-1", "0", "1e-320", "1e-40", "1e308"]
+NO_WHOLE_NUMBER = [*HUGE, "9" * 5_000, "", "nan"]
+NO_REAL_NUMBER = ["nan", "-inf", "9" * 400, ""]
+REAL = ["-1", "1e-320", "1e-40", "1e308"]
 TEXTS = ["", "\udcff", "a" * 5_000, "http://[", "9" * 400, "\U0001f994\u2028"]
-TIMES = ["", "5", f"{'9' * 400}h", "infs", "nan", "-1s", "0.0s", "1e400s"]
+TIMES = ["", "5", f"{'9' * 400}h", "nan", "0.0s"]
 
 SMALL = options(TINY | {"validate_bleu": "0", "save_every": "1", "log_every": "1"})
 SMALL = [word for word in SMALL if word != f"steps={TINY['steps']}"]
@@ -76,7 +76,7 @@ USES = {
 # These work for long once they have accepted everything, so they get nothing that they may accept.
 LONG_WORK = ("bench ", "paper ", "demo")
 ACCEPT_ANY_TEXT = {"out", "corpus"}
-NO_NAME = ["\udcff", "a" * 5_000]
+NO_NAME = ["\udcff", "9" * 400]
 
 
 class Case(NamedTuple):
