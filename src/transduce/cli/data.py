@@ -123,7 +123,12 @@ def get(
         if paths:
             typer.echo(f"{paths[0]}\t{paths[1]}")
     if got.train:
-        words = [*got.train, *(["--valid", *got.valid] if got.valid else []), "--out", "runs/first"]
+        words: list[str | Path] = [
+            *got.train,
+            *(["--valid", *got.valid] if got.valid else []),
+            "--out",
+            "runs/first",
+        ]
         progress.say(f"next: {command('train', *words)}")
 
 
