@@ -589,6 +589,10 @@ def test_wrong_usage_has_a_status_of_its_own(arguments: list[str], cli: CommandL
     assert "Traceback" not in result.stderr
 
 
+def test_a_command_that_is_given_nothing_shows_its_examples(cli: CommandLine) -> None:
+    assert "transduce train train.en train.de --out runs/en-de" in cli("train").stderr
+
+
 def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
     result = cli("--version")
     assert (result.status, result.stdout) == (0, f"transduce {version('transduce')}\n")

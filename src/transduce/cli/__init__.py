@@ -4,6 +4,7 @@ Output for people goes to stderr, results to stdout. Exit status 0, 1 (a clear e
 130 (interrupted, after saving). Commands import late, so that --help answers at once.
 """
 
+import contextlib
 import errno
 import os
 import signal
@@ -58,11 +59,7 @@ COMMANDS = (
 )
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
-    app.command(
-        name.rstrip("_"),
-        epilog=module.EXAMPLES,
-        no_args_is_help=module is not demo,  # the only one that needs no arguments
-    )(getattr(module, name))
+    app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
@@ -70,6 +67,7 @@ app.add_typer(paper.app, name="paper")
 completion.attach(app)
 check_values(app)
 
+NEED_ARGUMENTS = {one.__name__.rpartition(".")[2].rstrip("_") for one in COMMANDS} - {"demo"}
 SECONDS_TO_SPEAK = 10  # for the first of several processes
 FULL = "no space is left to write{where}: free some and run the same command again"
 FORBIDDEN = "no permission to use{where}: change its permissions or choose another place"
@@ -157,6 +155,8 @@ def _run() -> None:
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # wherever it stands
     try:
         try:
+            if len(sys.argv) == 2 and sys.argv[1] in NEED_ARGUMENTS:
+                _help(sys.argv[1])
             app()
         finally:
             sys.stdout.flush()  # what cannot be written is to be said here, not by Python's end
@@ -178,6 +178,13 @@ def _run() -> None:
             1,
             debug=debug,
         )
+
+
+def _help(command: str) -> None:
+    """Show what a command needs that was given nothing, as a usage error: stdout stays empty."""
+    with contextlib.redirect_stdout(sys.stderr):
+        app([command, "--help"], standalone_mode=False)
+    sys.exit(2)
 
 
 def _forget_output() -> None:
