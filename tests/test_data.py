@@ -429,8 +429,10 @@ def test_a_download_that_fails_says_how_else_the_set_can_be_had(
 
 def test_a_mirror_is_an_address(cli: CommandLine, tmp_path: Path) -> None:
     refused = cli("data", "get", "iwslt14-de-en", "--out", tmp_path / "x", "--mirror", "here:80")
-    assert (
-        refused.error
-        == "the mirror 'here:80' is not a web address: expected http://HOST/… or https://HOST/…"
+    assert refused.error == (
+        "the mirror 'here:80' is not a web address: expected http://HOST/… or https://HOST/…"
     )
+    for odd in ("http://[", "https://", "http://host:port", "ftp://host", ""):
+        arguments = ("data", "get", "iwslt14-de-en", "--out", tmp_path / "x", "--mirror", odd)
+        assert cli(*arguments).error.startswith(f"the mirror {odd!r} is not a web address")
     assert not (tmp_path / "x").exists()
