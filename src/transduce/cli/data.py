@@ -123,12 +123,10 @@ def get(
         if paths:
             typer.echo(f"{paths[0]}\t{paths[1]}")
     if got.train:
-        words: list[str | Path] = [
-            *got.train,
-            *(["--valid", *got.valid] if got.valid else []),
-            "--out",
-            "runs/first",
-        ]
+        words: list[str | Path] = [*got.train]
+        if got.valid:
+            words += ["--valid", *got.valid]
+        words += ["--out", "runs/first"]
         progress.say(f"next: {command('train', *words)}")
 
 
