@@ -287,4 +287,4 @@ def _stream(errors: str) -> io.TextIOWrapper:
 def _written(stream: io.TextIOWrapper) -> str:
     stream.flush()
     assert isinstance(stream.buffer, io.BytesIO)
-    return stream.buffer.getvalue().decode()
+    return stream.buffer.getvalue().decode("utf-8", "surrogateescape")

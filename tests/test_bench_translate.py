@@ -169,7 +169,7 @@ def test_what_misses_in_another_process_is_said_in_this_one() -> None:
 def test_references_must_be_one_for_each_line(tiny_run: Path, files: tuple[Path, Path]) -> None:
     source, reference = files
     reference.write_text("only one\n", encoding="utf-8")
-    with pytest.raises(BadInput, match=r"text\.de has 1 lines for 3 of .*text\.en: expected one"):
+    with pytest.raises(BadInput, match=r"text\.de has 1 line for 3 of .*text\.en: expected one"):
         compare(tiny_run, str(source), str(reference), peers=["none"])
     source.write_text("\n \n", encoding="utf-8")
     with pytest.raises(BadInput, match=r"text\.en is empty: there is nothing to translate"):

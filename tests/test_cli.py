@@ -30,6 +30,7 @@ from conftest import (
 from models import SMALL
 from transduce.checkpoint import average, load_tensors, weights_of
 from transduce.cli import interrupt
+from transduce.cli.options import command as written
 from transduce.cli.options import parse_time
 from transduce.config import ModelConfig, TrainConfig, described
 from transduce.errors import BadInput
@@ -81,8 +82,8 @@ def truncate(path: Path) -> None:
         (b"a\nb\nc\n", b"a\nb\xc3\nc\n", ["bad.de, line 2 is not UTF-8"]),
         (b"", b"", ["bad.en and ", "bad.de are empty"]),
         (b"a\nb\n", b"", ["bad.en has 2 lines but ", "bad.de has 0"]),
-        (b"\n\n\n", b"a\nb\nc\n", ["0 pairs that are not blank"]),
-        (b"a\n", b"b\n", ["1 pairs that are not blank"]),
+        (b"\n\n\n", b"a\nb\nc\n", ["0 pairs with text on both sides"]),
+        (b"a\n", b"b\n", ["1 pair with text on both sides"]),
         (b"a\nb\0\nc\n", b"a\nb\nc\n", ["bad.en, line 2 holds a NUL byte"]),
         (b"\xff\xfea\0\n\0", b"a\n", ["bad.en", "UTF-16"]),
     ],
@@ -214,7 +215,12 @@ def test_training_into_a_folder_of_something_else_is_refused(
         (["--set", "=3"], "--set =3: expected NAME=VALUE"),
         (["--set", "vocabulary=10"], "vocabulary = 10: expected at least 260"),
         (["--set", "seconds=inf"], "seconds = inf: expected"),
-        (["--seed", "99999999999999999999999"], "seed = 99999999999999999999999: expected"),
+        (
+            ["--set", f"seed={10**22}"],
+            f"seed = {10**22}: expected at most 9,223,372,036,854,775,807",
+        ),
+        (["--set", f"warmup={10**400}"], "warmup = 1000000"),
+        (["--set", f"epochs={10**400}"], "epochs = 1000000"),
         (["--steps", "0"], "steps = 0: expected more than 0"),
         (["--time", "soon"], "--time soon: expected a length of time such as"),
         (["--time", "0s"], "--time 0s: expected a length of time such as"),
@@ -242,9 +248,10 @@ def test_a_setting_that_does_not_fit_is_refused(
         (["--beam", "0"], "beam = 0: expected at least 1"),
         (["--nbest", "5"], "nbest = 5: expected at most the beam, which is 4"),
         (["--alpha", "-1"], "alpha = -1.0: expected 0 or more"),
-        (["--alpha", "nan"], "alpha = nan: expected a number"),
+        (["--alpha", "1e308"], "alpha = 1e+308: expected at most 10"),
         (["--batch", "0"], "batch = 0: expected at least 1"),
-        (["--sample", "--temperature", "0"], "temperature = 0.0: expected more than 0"),
+        (["--sample", "--temperature", "0"], "temperature = 0.0: expected at least 1e-06"),
+        (["--sample", "--temperature", "1e-40"], "temperature = 1e-40: expected at least 1e-06"),
         (["--sample", "--top-p", "1.5"], "top_p = 1.5: expected"),
         (["--device", "tpu"], "device = 'tpu': expected auto, cpu, cuda, mps, or cuda:1"),
         (["--prefix", "Hund " * 1000], "the prefix of text 1 has"),
@@ -582,6 +589,10 @@ def test_wrong_usage_has_a_status_of_its_own(arguments: list[str], cli: CommandL
     assert "Traceback" not in result.stderr
 
 
+def test_a_command_that_is_given_nothing_shows_its_examples(cli: CommandLine) -> None:
+    assert "transduce train train.en train.de --out runs/en-de" in cli("train").stderr
+
+
 def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
     result = cli("--version")
     assert (result.status, result.stdout) == (0, f"transduce {version('transduce')}\n")
@@ -795,7 +806,17 @@ def test_only_as_many_translations_as_references_are_scored(
     cli: CommandLine, tiny_files: Files
 ) -> None:
     error = cli("score", "-", tiny_files[1], input="ein Hund\n").error
-    assert error.startswith(f"standard input has 1 lines but {tiny_files[1]} has 300")
+    assert error.startswith(f"standard input has 1 line but {tiny_files[1]} has 300")
+
+
+def test_averaging_more_checkpoints_than_there_are_is_refused_unless_it_is_the_default(
+    cli: CommandLine, own_run: Path
+) -> None:
+    before = snapshot(own_run)
+    error = cli("average", own_run, "--last", "50").error
+    assert error.startswith(f"{own_run} has 4 checkpoints to average, not 50: --last 4 takes all")
+    assert snapshot(own_run) == before
+    assert "steps 5, 10, 15, 20" in cli("average", own_run).stderr
 
 
 def test_systems_are_compared_with_the_first_one(
@@ -1031,16 +1052,80 @@ def test_what_a_run_begins_with_it_goes_on_with(
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90s", 90), ("90", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), ("1h1m1s", 3661)],
+    [
+        *[("90s", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), ("1h1m1s", 3661)],
+        *[("3min", 180), ("3 mins", 180), ("1.5h", 5400), ("2 hours", 7200), ("5 m", 300)],
+        *[("1 hour 30 minutes", 5400), ("45 sec", 45), ("1d", 86_400), ("2 Days 1H", 176_400)],
+    ],
 )
 def test_a_length_of_time_is_read_as_people_write_it(text: str, seconds: float) -> None:
     assert parse_time(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "0s", "soon", "1.5h", "-3m", "3m1h", "5 m", "10ms"])
+@pytest.mark.parametrize("text", ["", "0s", "soon", "-3m", "3m1h", "10ms", "1h30", "1e3s"])
 def test_what_is_no_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match=f"^--time {text}: expected a length of time"):
         parse_time(text)
+
+
+def test_a_time_without_a_unit_is_refused_and_the_units_are_named() -> None:
+    with pytest.raises(BadInput, match=r"^--time 5: 5 what\? Write 5s, 5m or 5h: seconds, minutes"):
+        parse_time(" 5 ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--valid", "one.file", "--out", "x"], "'--valid': it takes 2 values, but after one.file"),
+        (["--out", "--preset", "tiny"], "'-o': it takes 1 value, but after it comes the option"),
+        (
+            ["--out", "x", "--seed", "9" * 30],
+            "'--seed': expected at most 9,223,372,036,854,775,807",
+        ),
+    ],
+)
+def test_a_value_that_no_option_can_mean_is_a_usage_error(
+    arguments: list[str], expected: str, cli: CommandLine, tiny_files: Files
+) -> None:
+    result = cli("train", *tiny_files, *arguments)
+    assert result.status == 2
+    assert expected in result.stderr
+    assert "Missing option" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("started", "on_path", "expected"),
+    [
+        (".venv/bin/transduce", "", ".venv/bin/transduce"),
+        ("my tools/transduce", "", "'my tools/transduce'"),
+        ("BIN/transduce", "BIN", "transduce"),
+        ("lib/transduce/__main__.py", "", "PYTHON -m transduce"),
+        ("OTHER/transduce", "BIN", "OTHER/transduce"),
+    ],
+)
+def test_a_printed_command_works_when_it_is_pasted(
+    started: str,
+    on_path: str,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "transduce").write_text("#!/bin/sh\n")
+    (tmp_path / "transduce").chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [started.replace("BIN", str(tmp_path))])
+    monkeypatch.setenv("PATH", on_path.replace("BIN", str(tmp_path)))
+    program = expected.replace("PYTHON", sys.executable)
+    assert written("look", Path("my run"), "Two dogs") == f"{program} look 'my run' 'Two dogs'"
+
+
+def test_a_probability_mass_that_float32_rounds_to_0_leaves_the_likeliest_word(
+    cli: CommandLine, tiny_run: Path
+) -> None:
+    drawn, greedy = (
+        cli("translate", tiny_run, "--engine", "torch", *arguments, input="a dog\n").stdout
+        for arguments in (["--sample", "--top-p", "1e-320"], ["--beam", "1"])
+    )
+    assert drawn == greedy
 
 
 def test_pairs_may_come_through_a_pipe(cli: CommandLine, tmp_path: Path) -> None:

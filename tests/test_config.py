@@ -110,7 +110,7 @@ LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
     (SearchConfig, "extra", 0, 1, "at least 1"),
     (SearchConfig, "nbest", 0, 1, "at least 1"),
     (SearchConfig, "nbest", 5, 4, "at most the beam, which is 4"),
-    (SearchConfig, "temperature", 0.0, 1e-12, "more than 0"),
+    (SearchConfig, "temperature", 0.9e-6, 1e-6, "at least 1e-06"),
     (SearchConfig, "top_k", -1, 0, "0 or more"),
     (SearchConfig, "top_p", 0.0, 1e-12, "above 0, up to 1"),
     (SearchConfig, "top_p", 1.001, 1.0, "above 0, up to 1"),
@@ -506,7 +506,7 @@ TRAININGS = st.builds(
 SEARCHES = st.builds(
     SearchConfig,
     beam=positive(MOST["beam"]),
-    alpha=st.floats(0, 1e300),
+    alpha=st.floats(0, MOST["alpha"]),
     penalty=st.sampled_from(["paper", "power"]),
     extra=positive(),
     nbest=st.just(1),

@@ -223,6 +223,15 @@ def test_the_file_of_joeynmt_becomes_a_recipe(cli: CommandLine, tmp_path: Path) 
     assert recipe["data"]["test"] == ["text/test.de", "text/test.en"]
 
 
+def test_a_setting_that_a_key_gives_is_not_called_a_default(tmp_path: Path) -> None:
+    joined = FAIRSEQ.replace("--nwordssrc 10000", "--joined-dictionary --nwordssrc 10000")
+    for text, origin in ((FAIRSEQ, "the default of fairseq"), (joined, "--joined-dictionary")):
+        (tmp_path / "train.sh").write_text(text, encoding="utf-8")
+        recipe = convert([tmp_path / "train.sh"], tmp_path).text
+        (line,) = [one for one in recipe.splitlines() if one.startswith("joint = ")]
+        assert line.endswith(origin)
+
+
 @pytest.mark.parametrize("name", YAML)
 def test_each_key_of_a_file_is_accounted_for_once(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(ALL[name], encoding="utf-8")

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import faulty_server as faults
 import pytest
@@ -34,6 +35,7 @@ from shelf import (
 from transduce import pocket
 from transduce.data import catalogue, getting
 from transduce.errors import BadData, BadInput, BadRun, MissingExtra
+from transduce.files import read_sealed, write_sealed
 from transduce.machine import locked
 
 
@@ -235,6 +237,31 @@ def test_a_damaged_record_is_mended(shelf: Faulty, tmp_path: Path, damage: str) 
     assert json.loads((out / "data.json").read_text())["name"] == "multi30k-en-de"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"made": None},
+        {"files": None},
+        {"files": {"train.en": {"size": 1}}},
+        {"languages": ["en"]},
+        {"archives": []},
+        {"parts": 3},
+        {"made": ["train", "../train"]},
+    ],
+    ids=str,
+)
+def test_a_sealed_record_that_is_incomplete_is_made_again(
+    shelf: Faulty, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    out = tmp_path / "got"
+    quick("multi30k-en-de", out)
+    record = read_sealed(out / "data.json", 1, "a data set")
+    kept = {name: value for name, value in record.items() if name != "sha256"} | change
+    write_sealed(out / "data.json", {k: v for k, v in kept.items() if v is not None})
+    assert quick("multi30k-en-de", out).train
+    assert read_sealed(out / "data.json", 1, "a data set")["made"] == ["train", "valid", "test"]
+
+
 def test_files_that_are_there_are_taken_and_checked(
     shelf: Faulty, cli: CommandLine, tmp_path: Path
 ) -> None:
@@ -357,7 +384,7 @@ def test_what_fails_while_it_is_written_leaves_nothing_half(shelf: Faulty, tmp_p
     shelf.serve("train.de.gz", gzip.compress(b"nur eine\n"))
     table = catalogue._tables()["archives"]["train.de.gz"]
     table["md5"] = hashlib.md5(shelf.files["train.de.gz"]).hexdigest()
-    with pytest.raises(BadData, match="goes on after 1 sentences"):
+    with pytest.raises(BadData, match="goes on after 1 sentence"):
         quick("multi30k-en-de", tmp_path / "got")
     names = {path.name for path in (tmp_path / "got").iterdir()}
     assert names == {"archives", ".getting"}
@@ -402,5 +429,10 @@ def test_a_download_that_fails_says_how_else_the_set_can_be_had(
 
 def test_a_mirror_is_an_address(cli: CommandLine, tmp_path: Path) -> None:
     refused = cli("data", "get", "iwslt14-de-en", "--out", tmp_path / "x", "--mirror", "here:80")
-    assert refused.error == "the mirror here:80 is no address: expected http://… or https://…"
+    assert refused.error == (
+        "the mirror 'here:80' is not a web address: expected http://HOST/… or https://HOST/…"
+    )
+    for odd in ("http://[", "https://", "http://host:port", "ftp://host", ""):
+        arguments = ("data", "get", "iwslt14-de-en", "--out", tmp_path / "x", "--mirror", odd)
+        assert cli(*arguments).error.startswith(f"the mirror {odd!r} is not a web address")
     assert not (tmp_path / "x").exists()

@@ -154,6 +154,7 @@ def test_a_part_longer_than_the_file_is_fetched_anew(server: Faulty, tmp_path: P
         (faults.endless, "more than the 300,000 bytes expected"),
         (faults.redirect("file:///etc/passwd"), "no http or https address"),
         (faults.redirect("ftp://127.0.0.1/a"), "not followed"),
+        (faults.redirect("http://["), "an address that cannot be read"),
     ],
 )
 def test_a_place_that_cannot_be_right_is_left_at_once(

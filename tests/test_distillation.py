@@ -387,7 +387,7 @@ def test_a_damaged_block_is_named(
             run(teacher, text, tmp_path / "run")
     path = tmp_path / "run" / "distilled" / "blocks" / "0000001.txt"
     path.write_text("cut short\n")
-    with pytest.raises(BadRun, match=r"0000001.txt is damaged: it has 1 lines, expected 8"):
+    with pytest.raises(BadRun, match=r"0000001.txt is damaged: it has 1 line, expected 8"):
         run(teacher, text, tmp_path / "run")
     path.unlink()
     run(teacher, text, tmp_path / "run")

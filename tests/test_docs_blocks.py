@@ -40,6 +40,7 @@ QUICK = {
     "train --recipe": ["--steps", "2", *TEXTS],
     "distill": ["--steps", "2", *TEXTS],
     "demo": ["--time", "2s", "--pairs", "1000"],
+    "average": ["--last", "1"],  # of so short a run there is one checkpoint
     "bench train": ["--steps", "1", "--rounds", "1", "--peer", "none", *TEXTS],
     "bench translate": ["--rounds", "1", "--single", "1", "--engine", "torch", "--peer", "none"],
     "paper table1": ["--n", "8..16", "--d", "16", "--batch", "1", "--seconds", "0.01"],

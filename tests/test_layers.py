@@ -33,6 +33,7 @@ ORDER = [
     "corpus",
     "inputs",
     "encoding",
+    "suspects",
     "preparation",
     "machine",
     "data",

@@ -330,14 +330,26 @@ def test_several_runs_are_drawn_here_or_where_it_is_said(
     assert (tmp_path / "new" / "both.svg").exists()
 
 
+def test_a_folder_stands_for_the_runs_in_it_that_have_logged_something(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    for name in ("b", "a"):
+        write(tmp_path / "runs" / name, log(5, 10))
+    (tmp_path / "runs" / "begun").mkdir()
+    (tmp_path / "runs" / "begun" / "metrics.jsonl").touch()
+    assert [one.name for one in read_all([tmp_path / "runs"])] == ["a", "b"]
+    assert cli("plot", tmp_path / "runs", "--out", tmp_path / "both.svg").status == 0
+    both = (tmp_path / "both.svg").read_text()
+    cli("plot", tmp_path / "runs" / "a", tmp_path / "runs" / "b", "--out", tmp_path / "named.svg")
+    assert (tmp_path / "named.svg").read_text() == both
+
+
 def test_the_command_tells_of_lines_left_out(cli: CommandLine, tmp_path: Path) -> None:
     path = write(tmp_path / "run", log(5, 10)) / "metrics.jsonl"
     path.write_text(path.read_text()[:-9])
     result = cli("plot", tmp_path / "run")
     assert result.status == 0
-    assert result.stderr.splitlines()[0] == (
-        f"{path}: lines that cannot be read, and are left out: 1"
-    )
+    assert result.stderr.splitlines()[0] == f"{path}: left out 1 damaged line"
 
 
 @pytest.mark.parametrize(
@@ -353,7 +365,7 @@ def test_the_command_tells_of_lines_left_out(cli: CommandLine, tmp_path: Path) -
         ),
         (["run", "--what", "bleu"], "--what bleu: nothing of that is logged in run"),
         (["nothing"], "there is no run folder nothing: `transduce train` makes one"),
-        (["folder.png"], "folder.png is not a run folder: it has no metrics.jsonl"),
+        (["folder.png"], "folder.png is not a run folder, and contains none"),
         (["run", "run/metrics.jsonl"], "run/metrics.jsonl is not a run folder"),
         (["begun"], "begun has logged nothing yet"),
         (["empty"], "empty has logged nothing yet"),

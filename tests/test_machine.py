@@ -282,3 +282,17 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPat
         os.sched_setaffinity(0, allowed)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert cores() == 3
+    for odd in ("", "none", "-1", "0.5", "1e3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", odd)
+        assert cores() == len(allowed)
+
+
+@pytest.mark.parametrize("threads", ["1025", "99999999", "9" * 30, "9" * 5_000], ids=len)
+def test_more_threads_than_openmp_can_start_are_refused(
+    threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    with pytest.raises(
+        BadSetting, match=r"^OMP_NUM_THREADS is \d+ in the environment: expected at"
+    ):
+        cores()

@@ -188,7 +188,7 @@ def test_a_short_training_warms_up_for_a_quarter_to_the_usual_rate() -> None:
     [
         (["smoothing", "--eps", "0.1,0.2"], "expected 0, to compare with, and one more"),
         (["smoothing", "--eps", "much"], "--eps much: expected numbers"),
-        (["scaling", "--no-train", "--widths", "0"], "--widths 0: expected d_k of 1 or more"),
+        (["scaling", "--no-train", "--widths", "0"], "--widths 0: expected d_k from 1 to 32,768"),
         (["scaling", "--widths", "wide"], "--widths wide: expected numbers"),
         (["positions", "--longest", "90", "--pairs", "100"], "--longest 90: expected sentences of"),
         (["positions", "--languages", "en-de"], "go with a text of your own"),

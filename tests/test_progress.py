@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from transduce import progress as module
-from transduce.progress import Plain, Progress, Silent, Terminal, duration, for_people
+from transduce.progress import Plain, Progress, Silent, Terminal, counted, duration, for_people
 
 
 @pytest.fixture
@@ -241,3 +241,13 @@ def test_durations_never_shrink_as_time_grows() -> None:
     for before, after in itertools.pairwise(found):
         if before[-1] == after[-1] and before.count("m") == after.count("m"):
             assert minutes(before) <= minutes(after)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps"), (1_000, "1,000 steps")]
+)
+def test_one_is_singular(number: int, words: str) -> None:
+    assert counted(number, "step") == words
+    assert counted(number, "process", "processes") == words.replace("step", "process").replace(
+        "processs", "processes"
+    )

@@ -15,6 +15,7 @@ from transduce.settings import Described, Settings, Value, setting
 
 T = TypeVar("T")
 
+COLDEST = 1e-6  # below it, logits / temperature may overflow float32
 LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
 # Settings that architectures have no place for: they stay as they are.
 _OF_LAYERS = ("neighbourhood", "attention_dropout", "relu_dropout", "activation")
@@ -277,7 +278,7 @@ class SearchConfig(Settings):
             self._require(
                 self.nbest <= self.beam, "nbest", f"at most the beam, which is {self.beam}"
             )
-        self._require(self.temperature > 0, "temperature", "more than 0")
+        self._require(self.temperature >= COLDEST, "temperature", f"at least {COLDEST:g}")
         self._require(self.top_k >= 0, "top_k", "0 or more")
         self._require(0 < self.top_p <= 1, "top_p", "a number above 0, up to 1")
         self._require(self.draw >= 0, "draw", "0 or more")

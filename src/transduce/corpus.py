@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from transduce.errors import BadRun
 from transduce.files import read_sealed, sha256
+from transduce.progress import counted
 from transduce.subwords import EOS, Codec
 
 FORMAT = 1
@@ -100,8 +101,9 @@ class Counts:
         lost = sum(self.dropped.values())
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.dropped.items() if n)
         return (
-            f"{self.pairs:,} pairs, {self.source_tokens:,} and {self.target_tokens:,} tokens; "
-            + (f"dropped {lost:,} pairs: {reasons}" if lost else "none dropped")
+            f"{counted(self.pairs, 'pair')}, {self.source_tokens:,} and "
+            f"{self.target_tokens:,} tokens; "
+            + (f"dropped {counted(lost, 'pair')}: {reasons}" if lost else "none dropped")
         )
 
 

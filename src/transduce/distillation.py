@@ -23,7 +23,7 @@ from transduce.inputs import InputFile
 from transduce.machine import choose_device, locked, terminated_as_interrupted, world_size
 from transduce.plan import Start, settled
 from transduce.presets import preset as find_preset
-from transduce.progress import Progress, Silent
+from transduce.progress import Progress, Silent, counted
 from transduce.settings import Value
 from transduce.text import STDIN, open_lines, read_pairs
 from transduce.training import together_with, train
@@ -164,7 +164,7 @@ class _Work:
             lines += 1
             blank += not line.strip()
         if lines == blank:
-            found = f"holds nothing but {lines:,} blank lines" if lines else "is empty"
+            found = f"holds nothing but {counted(lines, 'blank line')}" if lines else "is empty"
             raise BadInput(f"{self.text} {found}: expected text for the teacher to translate")
         write_sealed(
             self.folder / MANIFEST,
@@ -225,7 +225,7 @@ class _Work:
             block = list(open_lines(path))
             if len(block) != size:
                 raise BadRun(
-                    f"{path} is damaged: it has {len(block):,} lines, expected {size:,}; "
+                    f"{path} is damaged: it has {counted(len(block), 'line')}, expected {size:,}; "
                     "delete it to have them translated anew"
                 )
             yield from block

@@ -25,6 +25,7 @@ from transduce.feed import Update
 from transduce.machine import repeatable, widest
 from transduce.packing import Packed
 from transduce.processes import Processes
+from transduce.progress import counted
 from transduce.transducer import Transducer
 
 LARGEST = 1e18  # norm of a gradient whose square, which Adam keeps, is surely a number
@@ -209,8 +210,8 @@ class Engine:
         self.sums.copy_(before)
         torch.cuda.set_rng_state(random)
         self.say(
-            f"{self.recipe.batch_tokens:,} tokens a side in {self.pieces} "
-            f"piece{'s' if self.pieces > 1 else ''}: the largest that fit into memory"
+            f"{self.recipe.batch_tokens:,} tokens a side in {counted(self.pieces, 'piece')}: "
+            "the largest that fit into memory"
         )
 
     def synchronise(self) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from transduce.errors import BadSetting
 from transduce.folder import RunConfig
 from transduce.plan import Start
-from transduce.progress import Progress
+from transduce.progress import Progress, counted
 from transduce.subwords import Codec, Coder, Subwords, made_of
 
 # The weights that have a row for each subword, and of which side; of matrices that are tied only
@@ -31,9 +31,10 @@ def grown(
         **dict.fromkeys(OF_TARGET, _parts(old.target, new.target)),
     }
     counts = {len(parts[name]) for name in (OF_SOURCE[0], OF_TARGET[0])}
-    numbers = " and ".join(f"{count:,}" for count in sorted(counts))
+    *fewer, most = sorted(counts)
+    numbers = " and ".join([*(f"{count:,}" for count in fewer), counted(most, "new subword")])
     progress.say(
-        f"{numbers} new subwords: the vector of each begins as the mean of those of its parts; "
+        f"{numbers}: the vector of each begins as the mean of those of its parts; "
         "all other weights are as they were"
     )
     return {name: _longer(one, parts.get(name, [])) for name, one in tensors.items()}
@@ -43,7 +44,7 @@ def added(config: RunConfig, run: Path, start: Start | None) -> int:
     """Return how many subwords a run that goes on was to add; refuse another number."""
     more = config.origin.more if config.origin else 0
     if start and start.more != more:
-        began = f"{more:,} more subwords" if more else "the subwords as they were"
+        began = counted(more, "more subword") if more else "the subwords as they were"
         raise BadSetting(
             f"{run} was begun with {began}, not with {start.more:,} more: go on with "
             f"{f'--extend-vocabulary {more}' if more else 'the same'}, or choose another folder"

@@ -13,6 +13,7 @@ import numpy as np
 
 from transduce.errors import BadRun
 from transduce.files import read_json
+from transduce.progress import counted
 
 TRAINING = ("loss", "perplexity", "learning_rate", "target_tokens_per_second")
 VALIDATION = ("valid_loss", "valid_perplexity", "valid_bleu")
@@ -65,12 +66,26 @@ class History:
 
 
 def read_all(runs: Sequence[Path]) -> list[History]:
-    """Read what runs have logged; a run that is named twice is read once."""
-    runs = list({run.resolve(): run for run in runs}.values())
+    """Read what runs have logged; a run that is named twice is read once.
+
+    A folder that contains runs stands for those of its runs that have logged something.
+    """
+    runs = list({run.resolve(): run for one in runs for run in runs_in(one)}.values())
     names = [run.resolve().name for run in runs]
     if len(set(names)) < len(names):
         names = [str(run) for run in runs]
     return [read(run, name) for run, name in zip(runs, names, strict=True)]
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """Return the runs that a folder contains, or the folder itself if it is a run or has none."""
+    if any((folder / name).is_file() for name in ("metrics.jsonl", "config.json")):
+        return [folder]
+    found: list[Path] = []
+    with suppress(OSError):  # `read` reports a folder that cannot be read
+        logs = sorted(folder.glob("*/metrics.jsonl"))
+        found = [path.parent for path in logs if path.is_file() and path.stat().st_size]
+    return found or [folder]
 
 
 def read(run: Path, name: str) -> History:
@@ -79,12 +94,12 @@ def read(run: Path, name: str) -> History:
         raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
     path = run / "metrics.jsonl"
     if not path.is_file() and not (run / "config.json").is_file():
-        raise BadRun(f"{run} is not a run folder: it has no metrics.jsonl")
+        raise BadRun(f"{run} is not a run folder, and contains none: there is no metrics.jsonl")
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     lines = [line for line in text.split("\n") if line.strip()]
     rows = [row for row in map(as_row, map(parsed, lines)) if row]
     if lines and not rows:
-        raise BadRun(f"{path} is damaged: none of its {len(lines):,} lines can be read")
+        raise BadRun(f"{path} is damaged: none of its {counted(len(lines), 'line')} can be read")
     if not rows:
         raise BadRun(
             f"{run} has logged nothing yet: `transduce train` writes what it logs to metrics.jsonl"

@@ -15,7 +15,7 @@ from transduce.files import remove_folder
 from transduce.folder import checkpoints
 from transduce.metrics import Metrics, Samples, Translated
 from transduce.processes import Processes
-from transduce.progress import Show, duration
+from transduce.progress import Show, counted, duration
 from transduce.state import State, Window
 
 IN_A_ROW = 10  # updates that are refused, one after the other, before a run is given up
@@ -153,7 +153,7 @@ class Log:
         skipped = int(counts.skipped)
         if skipped:
             self.say(
-                f"step {entry.step:,}: {skipped:,} update{'s' * (skipped > 1)} since the last "
+                f"step {entry.step:,}: {counted(skipped, 'update')} since the last "
                 "record skipped, for the gradient was no number"
             )
         # Where all were skipped there is no loss to tell.

@@ -14,6 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.files import naming, open_own
+from transduce.progress import counted
+from transduce.settings import MOST
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +73,7 @@ def _cuda(name: str) -> "torch.device":
     chosen, count = torch.device(name), torch.cuda.device_count()
     if chosen.index >= count:
         raise BadSetting(
-            f"device = {name!r}: this machine has {count} GPU{'s' * (count != 1)}: "
+            f"device = {name!r}: this machine has {counted(count, 'GPU')}: "
             f"expected cuda:{count - 1} at most"
         )
     torch.cuda.set_device(chosen)  # whose streams, graphs and random numbers are taken
@@ -159,8 +161,15 @@ def cores() -> int:
     """
     told = os.environ.get("OMP_NUM_THREADS", "")
     here = from_torchrun("LOCAL_WORLD_SIZE", 1, least=1)
-    if told.isdecimal() and int(told) > (here > 1):
-        return int(told) * here
+    if told.isdecimal():
+        most = MOST["threads"]
+        if len(told) > len(str(most)) or int(told) > most:  # libgomp would crash
+            raise BadSetting(
+                f"OMP_NUM_THREADS is {told:.60} in the environment: expected at most {most:,}; "
+                "unset it to use every core"
+            )
+        if int(told) > (here > 1):
+            return int(told) * here
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -20,8 +20,8 @@ from transduce.folder import SUBWORDS, Origin, RunConfig, Task, weights_file
 from transduce.machine import cores
 from transduce.presets import Preset
 from transduce.presets import preset as find_preset
-from transduce.progress import Progress, duration
-from transduce.settings import Value
+from transduce.progress import Progress, counted, duration
+from transduce.settings import MOST, Value
 from transduce.subwords import Codec, require_extensible
 
 GENTLY = 0.3  # of the learning rate, where a run begins with a trained model
@@ -169,10 +169,10 @@ def begun(
     )
     progress.say(
         f"batches of {recipe.batch_tokens:,} tokens a side, {_length(recipe)}, "
-        f"warm-up {recipe.warmup:,} steps"
+        f"warm-up {counted(recipe.warmup, 'step')}"
         + (f", cool-down over the last {recipe.cooldown:.0%}" if recipe.cooldown else "")
         + f", seed {recipe.seed}"
-        + (f", {recipe.threads} thread{'s' * (recipe.threads > 1)}" if recipe.threads else "")
+        + (f", {counted(recipe.threads, 'thread')}" if recipe.threads else "")
     )
     return RunConfig(
         model=model,
@@ -246,7 +246,7 @@ def continued(
         )
     if config.train.threads and recipe.threads != config.train.threads:
         progress.say(
-            f"{recipe.threads} threads instead of {config.train.threads}: "
+            f"{counted(recipe.threads or 1, 'thread')} instead of {config.train.threads}: "
             "the run goes on, but not bit for bit as it would have"
         )
     return dataclasses.replace(config, train=recipe)
@@ -275,8 +275,8 @@ def basis_of(
     start: str | Path | None, subwords_of: str | Path | None, more: int = 0
 ) -> Start | None:
     """Return the trained run that another begins with, if there is one."""
-    if more < 0:
-        raise BadSetting(f"extend_vocabulary = {more:,}: expected a number of subwords to add")
+    if not 0 <= more <= (most := MOST["vocabulary"]):
+        raise BadSetting(f"extend_vocabulary = {f'{more:,}':.60}: expected 0 to {most:,}")
     if more and start is None:
         raise BadSetting(
             f"extend_vocabulary = {more:,} adds subwords to those of a trained run: name it "
@@ -304,8 +304,8 @@ def _ended_as_set(recipe: TrainConfig, settings: Mapping[str, Value]) -> TrainCo
 
 def _length(recipe: TrainConfig) -> str:
     ends = [
-        f"{recipe.steps:,} steps" if recipe.steps else "",
-        f"{recipe.epochs:,} epochs" if recipe.epochs else "",
+        counted(recipe.steps, "step") if recipe.steps else "",
+        counted(recipe.epochs, "epoch") if recipe.epochs else "",
         duration(recipe.seconds) if recipe.seconds else "",
     ]
     return " or ".join(end for end in ends if end) or "no end set"

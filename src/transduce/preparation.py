@@ -54,8 +54,9 @@ from transduce.encoding import (
 from transduce.errors import BadInput, BadRun
 from transduce.files import replacing_folder, sha256, write_sealed
 from transduce.inputs import InputFile, InputText, Pair
-from transduce.progress import Progress, Silent
+from transduce.progress import Progress, Silent, counted
 from transduce.subwords import Codec, Subwords, default_vocabulary, extended
+from transduce.suspects import PairCounts, refuse_equal_sides
 
 HELD_OUT_MOST = 2_000
 # Subwords are learned on a random sample of about this size. Europarl's 180 million characters in
@@ -104,6 +105,9 @@ def prepare(
                 f"{folder} was prepared from other text or with other settings than {text.name}: "
                 "go on with the same, or choose another folder for a new run"
             )
+        for one, other_side in ((text, target), (given, valid[1] if valid else None)):
+            if one and other_side is not None:
+                refuse_equal_sides(one)
         before = [file.facts() for file in files]
         with replacing_folder(folder, (MANIFEST, SUBWORDS, *TOKEN_FILES)) as beside:
             codec, counts, counts_valid = _build(
@@ -216,13 +220,18 @@ def _build(
 ) -> tuple[Codec, Counts, Counts]:
     """Fill a folder with everything but the manifest."""
     rules = Rules(max_len, train.max_skew)
-    scan = _scan(text, train.seed, progress)
-    in_valid = _scan(given, train.seed, progress).read if given else 0  # errors come early
+    in_valid, of_valid = 0, None
+    if given:  # first, so that the training text can be compared with it
+        found = _scan(given, train.seed, progress)
+        in_valid, of_valid = found.read, found.counts
+    scan = _scan(text, train.seed, progress, of_valid)
+    for warning in scan.counts.warnings(text.name):
+        progress.say(warning)
     wanted = 0 if given else min(HELD_OUT_MOST, max(1, scan.usable // 100))
     if scan.usable <= wanted:
         raise BadInput(
-            f"{text.name} has {scan.usable:,} pairs that are not blank: expected at least "
-            + ("1 to train on" if given else "2, for one is held out; or give validation text")
+            f"{text.name} has {counted(scan.usable, 'pair')} with text on both sides: expected "
+            + ("at least 1" if given else "at least 2 (1 is held out), or validation text")
         )
     if codec is None or more:
         drawn = {key_of(*pair) for pair in scan.candidates[:wanted]}
@@ -256,21 +265,24 @@ class _Scan:
     usable: int  # neither side blank
     characters: tuple[int, int]
     candidates: list[Pair]  # to hold out, in random order, no two equal
+    counts: PairCounts
 
 
-def _scan(text: InputText, seed: int, progress: Progress) -> _Scan:
+def _scan(text: InputText, seed: int, progress: Progress, valid: PairCounts | None = None) -> _Scan:
     """Check and count a text, and draw pairs from it, each with the same chance."""
     chance = random.Random(seed)
     drawn: list[Pair] = []
     most = 2 * HELD_OUT_MOST  # some may turn out to be over-long or skewed
     read = usable = left = right = 0
+    counts = PairCounts(valid)
     with progress.track(f"reading {text.name}", None, "pairs") as advance:
         for pair in text.pairs(advance):
             read += 1
             source, target = pair
-            if not source.strip() or not target.strip():
+            if not (plain := source.strip()) or not (translated := target.strip()):
                 continue
             usable += 1
+            counts.add(plain, translated)
             left += len(source)
             right += len(target)
             if len(drawn) < most:
@@ -279,7 +291,7 @@ def _scan(text: InputText, seed: int, progress: Progress) -> _Scan:
                 drawn[place] = pair
     chance.shuffle(drawn)
     different = {key_of(*pair): pair for pair in drawn}
-    return _Scan(read, usable, (left, right), list(different.values()))
+    return _Scan(read, usable, (left, right), list(different.values()), counts)
 
 
 def _sample(

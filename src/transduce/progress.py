@@ -16,6 +16,17 @@ from transduce.errors import BadInput
 PLAIN_EVERY = 10.0  # seconds between two plain lines
 LATER = 2  # seconds before short work is shown
 
+UNITS = {
+    r"d(?:ays?)?": 86_400,
+    r"h(?:(?:ou)?rs?)?": 3_600,
+    r"m(?:in(?:ute)?s?)?": 60,
+    r"s(?:ec(?:ond)?s?)?": 1,
+}
+TIME = re.compile(
+    r"\s*" + "".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?)\s*{unit}\s*)?" for unit in UNITS),
+    re.IGNORECASE | re.ASCII,
+)
+
 Advance = Callable[[int], None]
 Show = Callable[[float, str], None]
 
@@ -72,7 +83,8 @@ class Plain:
             rate = done / max(now - begin, 1e-9)
             share = f" of {total:,} ({done / total:.0%})" if total else ""
             left = f", {duration((total - done) / rate)} left" if total and rate else ""
-            return f"{what}: {done:,}{share} {unit}, {rate:,.0f} {unit}/s{left}"
+            many = f"{done:,}{share} {unit}" if total else counted(done, unit.removesuffix("s"))
+            return f"{what}: {many}, {rate:,.0f} {unit}/s{left}"
 
         def advance(units: int) -> None:
             nonlocal done, last
@@ -84,7 +96,8 @@ class Plain:
 
         yield advance
         if last > begin:
-            self.say(f"{what}: {done:,} {unit} in {duration(time.monotonic() - begin)}")
+            many = counted(done, unit.removesuffix("s"))
+            self.say(f"{what}: {many} in {duration(time.monotonic() - begin)}")
 
     @contextlib.contextmanager
     def watch(self, what: str) -> Iterator[Show]:
@@ -194,13 +207,28 @@ def duration(seconds: float) -> str:
 
 
 def seconds_of(text: str, name: str) -> float:
-    """Read a length of time such as 90s, 30m or 1h30m as seconds."""
-    match = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", text.strip())
+    """Read a length of time such as 90s, 3 min, 1h30m or 1.5 hours as seconds.
+
+    A number without a unit is refused: some would mean seconds by it, others minutes.
+    """
+    if re.fullmatch(r"\s*\d{1,9}\s*", text):
+        n = text.strip()
+        raise BadInput(f"{name} {n}: {n} what? Write {n}s, {n}m or {n}h: seconds, minutes or hours")
+    match = TIME.fullmatch(text)
     seconds = (
-        sum(int(part) * unit for part, unit in zip(match.groups("0"), (3600, 60, 1), strict=True))
+        sum(
+            float(part) * unit for part, unit in zip(match.groups("0"), UNITS.values(), strict=True)
+        )
         if match
-        else 0
+        else 0.0
     )
     if not seconds:
-        raise BadInput(f"{name} {text}: expected a length of time such as 90s, 30m or 1h30m")
-    return float(seconds)
+        raise BadInput(
+            f"{name} {text:.60}: expected a length of time such as 90s, 30m, 1h30m or 1.5 hours"
+        )
+    return seconds
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Write a number and its noun: 1 step, 2,000 steps, 0 processes."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -287,7 +287,10 @@ def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _cut(log_p: Tensor, config: SearchConfig) -> Tensor:
-    """Leave only the likeliest words: `top_k` of them, or those that make up `top_p`."""
+    """Keep the `top_k` likeliest words, and of these the fewest whose probabilities reach `top_p`.
+
+    The likeliest word is always kept: float32 rounds the smallest values of `top_p` to 0.
+    """
     if 0 < config.top_k < log_p.size(-1):
         least = log_p.topk(config.top_k, dim=-1).values[:, -1:]
         log_p = log_p.masked_fill(log_p < least, -math.inf)
@@ -295,7 +298,9 @@ def _cut(log_p: Tensor, config: SearchConfig) -> Tensor:
         ordered, word = log_p.sort(dim=-1, descending=True)
         probabilities = ordered.softmax(-1)
         before = probabilities.cumsum(-1) - probabilities
-        log_p = log_p.masked_fill((before >= config.top_p).gather(1, word.argsort(-1)), -math.inf)
+        beyond = before >= config.top_p
+        beyond[:, 0] = False
+        log_p = log_p.masked_fill(beyond.gather(1, word.argsort(-1)), -math.inf)
     return log_p
 
 

@@ -19,13 +19,16 @@ T = TypeVar("T")
 # Far beyond what can be trained or searched. A larger value is a mistake or an attack on memory.
 MOST = {
     **dict.fromkeys(("N", "N_decoder", "h", "kernel", "beam"), 1_000),
-    **dict.fromkeys(("threads", "nbest"), 10_000),
+    "nbest": 10_000,
+    "threads": 1_024,
     **dict.fromkeys(("d_model", "d_k", "d_v", "max_len"), 1 << 15),
     **dict.fromkeys(("d_ff", "extra"), 1 << 20),
     **dict.fromkeys(("vocabulary", "source_vocabulary", "target_vocabulary"), 1 << 24),
     **dict.fromkeys(("batch_tokens", "accumulate"), 1 << 31),
-    **dict.fromkeys(("draw", "seed"), (1 << 63) - 1),
+    "alpha": 10,  # the penalty of the longest output must fit into float32
+    "temperature": 1_000_000,
 }
+LARGEST = (1 << 63) - 1  # of every other whole number: torch and numpy hold no more
 
 
 def setting(default: T, meaning: str, paper: str = "") -> T:
@@ -66,8 +69,9 @@ class Settings:
                 raise BadSetting(f"{name} = {value!r}: expected {words(hint)}")
             if hint is float:
                 object.__setattr__(self, name, float(value))
-            if value is not None and value > MOST.get(name, value):
-                raise BadSetting(f"{name} = {value!r}: expected at most {MOST[name]:,}")
+            most = MOST.get(name, LARGEST if isinstance(value, int) else value)
+            if value is not None and value > most:
+                raise BadSetting(f"{name} = {value!r:.60}: expected at most {most:,}")
         self.check()
 
     def check(self) -> None:
@@ -166,7 +170,7 @@ def read(value: Any, hint: Any, name: str) -> Any:
     """Check a value given in Python, or read it from the text typed on the command line."""
     if isinstance(value, str):
         return parse(value, hint, name)
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):  # NumPy's numbers too
+    if not isinstance(value, bool) and isinstance(value, numbers.Real):  # NumPy's numbers too
         value = int(value) if isinstance(value, numbers.Integral) else float(value)
     if not fits(value, hint):
         raise BadSetting(f"{name} = {value!r:.60}: expected {words(hint)}")

@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, Protocol, cast
 
 from transduce.errors import BadInput, MissingExtra
+from transduce.progress import counted
 
 STDIN = "-"
 BLOCK = 1 << 16  # bytes read at once, and handed on at once
@@ -171,7 +172,7 @@ def _pairs_of_two(source: str | Path, target: str | Path) -> Iterator[tuple[str,
             lines_left = lines + (sentence is not None) + sum(1 for _ in left)
             lines_right = lines + (translation is not None) + sum(1 for _ in right)
             raise BadInput(
-                f"{name_of(source)} has {lines_left:,} lines but {name_of(target)} has "
+                f"{name_of(source)} has {counted(lines_left, 'line')} but {name_of(target)} has "
                 f"{lines_right:,}: line n of one must translate line n of the other"
             )
         yield sentence, translation

@@ -52,7 +52,7 @@ from transduce.machine import (
 )
 from transduce.plan import identified
 from transduce.processes import Processes, lost
-from transduce.progress import Progress, Show, duration
+from transduce.progress import Progress, Show, counted, duration
 from transduce.saving import Saver
 from transduce.schedule import adam, learning_rate
 from transduce.state import State, Window
@@ -395,6 +395,6 @@ class Trainer:
         config = dataclasses.replace(self.config, chosen=rule(recipe, self.state.step))
         save_model(self.run, config, tensors, words)
         self.progress.say(
-            f"trained {self.state.step:,} steps in {duration(self.state.seconds)}; "
+            f"trained {counted(self.state.step, 'step')} in {duration(self.state.seconds)}; "
             f"{self.run / 'model.safetensors'} is the {words}"
         )

@@ -14,7 +14,7 @@ from transduce.bench.service import command, serving
 from transduce.bench.translation import read
 from transduce.errors import BadInput, MissingExtra
 from transduce.machine import cores, terminated_as_interrupted
-from transduce.progress import Progress, Silent
+from transduce.progress import Progress, Silent, counted
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -132,7 +132,7 @@ def measure(
             shown = []
             for line in typed:
                 shown.append(_typed(page, line))
-                show(0.5 + 0.5 * len(shown) / len(typed), f"{len(shown)} sentences")
+                show(0.5 + 0.5 * len(shown) / len(typed), counted(len(shown), "sentence"))
         version = browser.version
     painted, ready = zip(*first[1:], strict=True)
     machine = hardware.describe("cpu", cores(), ["fastapi", "uvicorn", "playwright"])
@@ -140,7 +140,8 @@ def measure(
         painted=painted,
         ready=ready,
         shown=tuple(shown),
-        text=f"{len(typed)} lines of about {words} words of {source}, in Chromium {version}",
+        text=f"{counted(len(typed), 'line')} of about {words} words of {source}, in Chromium "
+        f"{version}",
         machine=machine,
     )
 

@@ -9,6 +9,7 @@ from transduce.bench.flops import flops
 from transduce.bench.sides import WARM_UP, Round, Saving, Started, total
 from transduce.config import ModelConfig
 from transduce.folder import RunConfig
+from transduce.progress import counted
 
 COLUMNS = (
     *("", "target tokens/s", "lowest to highest", "ms/step", "MFU"),
@@ -184,10 +185,8 @@ def _circumstances(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str
     one, machine = comparisons[0], comparisons[0].machine
     rounds, matrix = len(one.ours.rounds), machine["matrix"]
     size = f"{matrix['size']:,} x {matrix['size']:,}"
-    yield (
-        "rounds",
-        f"median of {rounds}, of {one.steps} steps each; {WARM_UP} steps before each to warm up",
-    )
+    steps = counted(one.steps, "step")
+    yield "rounds", f"median of {rounds}, of {steps} each; {WARM_UP} steps before each to warm up"
     yield "text", one.text
     for each in comparisons:
         yield "model", _shape(each.config)
@@ -195,9 +194,8 @@ def _circumstances(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str
         if each.saving is not None:
             every, step = each.config.train.save_every, 1000 * each.saving.step
             share, checkpoint = each.saving_share, 1000 * each.saving.checkpoint
-            words = (
-                f"{checkpoint:,.0f} ms for each checkpoint, every {every:,} steps of {step:,.1f}"
-            )
+            often = f"every {counted(every, 'step')} of {step:,.1f}"
+            words = f"{checkpoint:,.0f} ms for each checkpoint, {often}"
             yield "saving", f"{share:.2%} of the time: {words} ms"
     if one.peers:
         yield "batches", "of one size from one corpus for all sides; sorted by length for the peers"

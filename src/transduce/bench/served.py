@@ -25,7 +25,7 @@ from transduce.bench.told import (
 )
 from transduce.bench.translators import Translated
 from transduce.config import SearchConfig
-from transduce.progress import duration
+from transduce.progress import counted, duration
 
 COLUMNS = (
     *("", "sentences/s", "lowest to highest", "median, ms", "95th", "99th"),
@@ -119,7 +119,7 @@ class Comparison:
                 "",
             ],
             [
-                f"serve, {self.loads[0].clients} clients",
+                f"serve, {counted(self.loads[0].clients, 'client')}",
                 *spread(self._served, ",.1f"),
                 *milliseconds(self.latencies, 0.5, 0.95, 0.99),
                 *milliseconds(self.alone.latencies, 0.5, 0.95),
@@ -211,7 +211,7 @@ class Endurance:
         middle, late, latest = milliseconds(load.latencies, 0.5, 0.95, 0.99)
         used = number(cores_of_service([load])) or "unknown"
         notes = {
-            "load": f"{load.clients} clients for {duration(load.seconds)}: "
+            "load": f"{counted(load.clients, 'client')} for {duration(load.seconds)}: "
             f"{load.speed:,.1f} texts/s",
             "latency": f"median {middle} ms, 95th percentile {late} ms, 99th {latest} ms",
             **answers([load]),

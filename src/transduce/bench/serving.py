@@ -25,7 +25,7 @@ from transduce.engines.choice import ENGINES
 from transduce.errors import BadInput
 from transduce.folder import RunConfig
 from transduce.machine import cores, terminated_as_interrupted
-from transduce.progress import Progress, Silent
+from transduce.progress import Progress, Silent, counted
 from transduce.web.limits import Limits
 
 MIX_SEED = 1
@@ -95,7 +95,7 @@ def compare(
         alone=alone,
         page=page,
         search=sides.search,
-        text=f"{len(texts):,} lines of {plan.source}",
+        text=f"{counted(len(texts), 'line')} of {plan.source}",
         machine=machine_of(sides.path),
     )
 

@@ -43,7 +43,7 @@ from transduce.plan import begun
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
 from transduce.processes import Processes
-from transduce.progress import Progress, Silent
+from transduce.progress import Progress, Silent, counted
 from transduce.trainer import Trainer
 
 OURS = "transduce"
@@ -231,7 +231,7 @@ def _measured(
     sides = [OURS, *[REPEATABLE] * plan.deterministic, *peers]
     progress.say(
         f"measuring {' and '.join(sides)} with the preset {config.preset}: "
-        f"{plan.rounds} rounds of {plan.steps} steps each, by turns"
+        f"{counted(plan.rounds, 'round')} of {counted(plan.steps, 'step')} each, by turns"
     )
     with contextlib.ExitStack() as stack:
         # One after the other: each has the machine for itself until it has made its first step.

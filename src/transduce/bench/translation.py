@@ -29,7 +29,7 @@ from transduce.engines.choice import ENGINES
 from transduce.errors import BadInput
 from transduce.folder import SUBWORDS, RunConfig
 from transduce.machine import choose_device, cores, terminated_as_interrupted
-from transduce.progress import Progress, Silent
+from transduce.progress import Progress, Silent, counted
 from transduce.subwords import Codec
 
 PEERS = ("huggingface", "ctranslate2")
@@ -216,7 +216,7 @@ def compare(
         sides=tuple(side.judged(codec, references, config.languages[1]) for side in sides),
         peers=len(names),
         search=search,
-        text=f"{len(texts):,} lines of {source}",
+        text=f"{counted(len(texts), 'line')} of {source}",
         machine=hardware.describe(
             "cuda" if any("cuda" in side.path for side in sides) else "cpu",
             cores(),
@@ -263,7 +263,7 @@ def read(
     others = list(text.open_lines(reference))
     if len(others) != len(texts):
         raise BadInput(
-            f"{reference} has {len(others):,} lines for {len(texts):,} of {source}: "
+            f"{reference} has {counted(len(others), 'line')} for {len(texts):,} of {source}: "
             "expected one each"
         )
     return [texts[i] for i in kept], [others[i] for i in kept]

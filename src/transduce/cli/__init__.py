@@ -4,6 +4,7 @@ Output for people goes to stderr, results to stdout. Exit status 0, 1 (a clear e
 130 (interrupted, after saving). Commands import late, so that --help answers at once.
 """
 
+import contextlib
 import errno
 import os
 import signal
@@ -39,6 +40,7 @@ from transduce.cli import (
     translate,
     watch,
 )
+from transduce.cli.options import check_values
 from transduce.errors import Interrupted, TransduceError, out_of_memory
 from transduce.files import WINDOWS
 from transduce.progress import Unsaid
@@ -64,8 +66,10 @@ app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
 completion.attach(app)
+check_values(app)
 
 UNDER_TORCHRUN = ("train", "distill", "demo", "paper")  # commands that train
+NEED_ARGUMENTS = {one.__name__.rpartition(".")[2].rstrip("_") for one in COMMANDS} - {"demo"}
 SECONDS_TO_SPEAK = 10  # for the first of several processes
 FULL = "no space is left to write{where}: free some and run the same command again"
 FORBIDDEN = "no permission to use{where}: change its permissions or choose another place"
@@ -169,6 +173,8 @@ def _run() -> None:
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # wherever it stands
     try:
         try:
+            if len(sys.argv) == 2 and sys.argv[1] in NEED_ARGUMENTS:
+                _help(sys.argv[1])
             app()
         finally:
             sys.stdout.flush()  # what cannot be written is to be said here, not by Python's end
@@ -190,6 +196,13 @@ def _run() -> None:
             1,
             debug=debug,
         )
+
+
+def _help(command: str) -> None:
+    """Show what a command needs that was given nothing, as a usage error: stdout stays empty."""
+    with contextlib.redirect_stdout(sys.stderr):
+        app([command, "--help"], standalone_mode=False)
+    sys.exit(2)
 
 
 def _forget_output() -> None:

@@ -5,28 +5,43 @@ from typing import Annotated
 
 import typer
 
+from transduce.errors import BadRun
+
 EXAMPLES = """
 [bold]Example[/bold]
 
 transduce average runs/en-de --last 5
 """
 
+DEFAULT = 5  # checkpoints, as the paper averages for its base models (6.1)
+
 
 def average(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
     *,
-    last: Annotated[int, typer.Option(help="How many checkpoints, the newest ones.", min=1)] = 5,
+    last: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="How many checkpoints, the newest ones. Default: 5, or fewer if there are."
+        ),
+    ] = None,
 ) -> None:
     """Translate from now on with the mean of the last checkpoints, as the paper does (6.1)."""
     from transduce.checkpoint import average_checkpoints, save_model
     from transduce.files import remove_leftovers
-    from transduce.folder import RunConfig
+    from transduce.folder import RunConfig, checkpoints
     from transduce.machine import locked
-    from transduce.progress import for_people
+    from transduce.progress import counted, for_people
 
     RunConfig.load(run)  # refuses what is no run before anything is written there
     with locked(run):
         remove_leftovers(run)
-        tensors, words = average_checkpoints(run, last)
+        there = sum(one.scheduled for one in checkpoints(run))
+        if last is not None and there and last > there:
+            raise BadRun(
+                f"{run} has {counted(there, 'checkpoint')} to average, not {last:,}: "
+                f"--last {there} takes all of them (the setting keep says how many training keeps)"
+            )
+        tensors, words = average_checkpoints(run, last or DEFAULT)
         save_model(run, RunConfig.load(run), tensors, words)
     for_people().say(f"{run / 'model.safetensors'} is now the {words}")

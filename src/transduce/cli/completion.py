@@ -3,13 +3,13 @@
 It is asked at every press of a key, so it imports little and looks at few files.
 """
 
-import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import typer
-from typer.models import ParameterInfo
+
+from transduce.cli.options import parameters
 
 DEEP = 3  # folders down that runs are looked for
 MANY = 2000  # folders that are looked at
@@ -22,16 +22,9 @@ Complete = Callable[[str], list[str]]
 
 def attach(app: typer.Typer) -> None:
     """Have every command complete the parameters that have a name of `VALUES`."""
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            attach(group.typer_instance)
-    for command in app.registered_commands:
-        if command.callback is None:
-            continue
-        for name, hint in inspect.get_annotations(command.callback).items():
-            for info in getattr(hint, "__metadata__", ()):
-                if isinstance(info, ParameterInfo) and name in VALUES:
-                    info.autocompletion = VALUES[name]
+    for name, info in parameters(app):
+        if name in VALUES:
+            info.autocompletion = VALUES[name]
 
 
 def presets(incomplete: str) -> list[str]:

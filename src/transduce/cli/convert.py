@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.options import command
+
 if TYPE_CHECKING:
     from transduce.converting import Conversion
 
@@ -91,4 +93,4 @@ def _report(conversion: "Conversion", out: Path | None) -> None:
         progress.say(f"to do: {note}")
     if out is not None:
         then = "then train" if conversion.to_do else "train"
-        progress.say(f"{then} with: transduce train --recipe {out} --out RUN")
+        progress.say(f"{then} with: {command('train', '--recipe', out, '--out', 'RUN')}")

@@ -1,7 +1,6 @@
 """`transduce data`."""
 
 import json as json_module
-import shlex
 import shutil
 import textwrap
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli import completion
+from transduce.cli.options import command
 
 if TYPE_CHECKING:
     from transduce.data.catalogue import DataSet
@@ -123,8 +123,11 @@ def get(
         if paths:
             typer.echo(f"{paths[0]}\t{paths[1]}")
     if got.train:
-        words = [*got.train, *(["--valid", *got.valid] if got.valid else []), "--out", "runs/first"]
-        progress.say(f"next: transduce train {shlex.join(map(str, words))}")
+        words: list[str | Path] = [*got.train]
+        if got.valid:
+            words += ["--valid", *got.valid]
+        words += ["--out", "runs/first"]
+        progress.say(f"next: {command('train', *words)}")
 
 
 def _download(one: "DataSet") -> str:

@@ -1,12 +1,14 @@
 """`transduce demo`."""
 
+import shlex
 import time as clock
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from transduce.cli.options import parse_time
+from transduce.cli.options import command, parse_time
+from transduce.errors import BadInput
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -17,6 +19,7 @@ transduce demo --time 90s --out runs/short-demo
 """
 
 SHOWN = 8  # of them on the screen
+MOST_PAIRS, MOST_TESTED = 10_000_000, 100_000  # they are made in memory
 RESERVE = 10.0  # seconds to translate and score them in
 
 # In so short a run every step counts: small batches, no dropout (the model sees each pair once or
@@ -36,17 +39,20 @@ SETTINGS = {
 def demo(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The run folder.")] = Path("runs/demo"),
-    time: Annotated[str, typer.Option(help="Time for the whole, training and all.")] = "3m45s",
-    pairs: Annotated[int, typer.Option(help="Sentence pairs to train on.", min=1000)] = 100_000,
+    time: Annotated[str, typer.Option(help="Time for everything: data, training, test.")] = "3m45s",
+    pairs: Annotated[
+        int, typer.Option(help="Sentence pairs to train on.", min=1000, max=MOST_PAIRS)
+    ] = 100_000,
     test: Annotated[
-        int, typer.Option(help="Sentences to translate at the end, which it never saw.", min=1)
+        int,
+        typer.Option(help="Unseen sentences to translate at the end.", min=1, max=MOST_TESTED),
     ] = 500,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+    seed: Annotated[int, typer.Option(help="The random seed.")] = 1,
 ) -> None:
-    """Train on the corpus that comes along, translate what was never seen, and show it.
+    """Train a small English-German translator, and show how it translates unseen sentences.
 
-    A small English-German grammar writes the sentences. Two cores are enough; the same command
-    again goes on with the same run, or shows it.
+    A grammar of its own writes the sentences, so nothing is downloaded. Two cores are enough. The
+    same command again continues a run that was stopped, or shows one that has finished.
     """
     began = clock.monotonic()
     from transduce import pocket, training
@@ -56,6 +62,8 @@ def demo(
 
     progress = for_people()
     budget = parse_time(time)
+    if not out.name:
+        raise BadInput(f"--out {out}: expected the name of a folder for the run, such as runs/demo")
     data = out.with_name(out.name + "-data")
     progress.say(f"writing {pairs:,} English-German sentence pairs of a small grammar to {data}")
     files = pocket.write(data, pairs, test, seed)
@@ -77,18 +85,20 @@ def demo(
     with progress.track("translating", test, "sentences") as advance:
         outputs = [one.text for one in translator.stream(sources, advance=advance)]
     _show(sources, references, outputs)
+    translate = command("translate", out, data / "test.en")
     progress.say(
         f"done in {duration(clock.monotonic() - began)}. Now try:\n"
-        f'  echo "{sources[0]}" | transduce translate {out}\n'
-        f"  transduce translate {out} {data / 'test.en'} | transduce score - {data / 'test.de'}\n"
-        f'  transduce look {out} "{sources[0]}"\n'
-        f"  transduce serve {out}        (a page; needs pip install 'transduce[web]')\n"
-        "or your own text: transduce train YOUR.en YOUR.de --out runs/mine"
+        f"  {shlex.join(['echo', sources[0]])} | {command('translate', out)}\n"
+        f"  {translate} | {command('score', '-', data / 'test.de')}\n"
+        f"  {command('look', out, sources[0])}\n"
+        f"  {command('serve', out)}        (a web page; needs pip install 'transduce[web]')\n"
+        f"or your own text: {command('train', 'YOUR.en', 'YOUR.de', '--out', 'runs/mine')}"
     )
 
 
 def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:
     """Show the first of them, and how many are exactly right."""
+    from transduce.progress import counted
     from transduce.scoring import score
 
     for source, reference, output in list(zip(sources, references, outputs, strict=True))[:SHOWN]:
@@ -98,6 +108,7 @@ def _show(sources: list[str], references: list[str], outputs: list[str]) -> None
     exact = sum(a == b for a, b in zip(outputs, references, strict=True))
     (bleu,) = score(outputs, references, metrics=("bleu",), language="de")
     typer.echo(
-        f"on {len(sources)} sentences that it never saw: {exact / len(sources):.1%} exactly right"
+        f"on {counted(len(sources), 'sentence')} that it never saw: "
+        f"{exact / len(sources):.1%} exactly right"
     )
     typer.echo(str(bleu))

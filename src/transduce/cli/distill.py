@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Set, TrainedRun, parse_settings, parse_time
+from transduce.cli.options import Set, TrainedRun, command, parse_settings, parse_time
 from transduce.recipes.recipe import settings_of
 
 EXAMPLES = """
@@ -95,4 +95,4 @@ def distill(
         device=device,
         progress=progress,
     )
-    progress.say(f"translate with: transduce translate {run} FILE")
+    progress.say(f"translate with: {command('translate', run, 'FILE')}")

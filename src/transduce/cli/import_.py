@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.options import command
+
 EXAMPLES = """
 [bold]Examples[/bold]
 
@@ -35,5 +37,5 @@ def import_(
     config = import_model(folder, out, languages=languages)
     source, target = config.languages
     for_people().say(
-        f"{out} now translates from {source} to {target}: transduce translate {out} FILE"
+        f"{out} now translates from {source} to {target}: {command('translate', out, 'FILE')}"
     )

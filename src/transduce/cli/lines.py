@@ -11,7 +11,7 @@ from typing import Any
 from transduce import text
 from transduce.alignment import pharaoh
 from transduce.errors import BadInput
-from transduce.progress import Progress, Silent
+from transduce.progress import Progress, Silent, counted
 from transduce.translation import Candidate, Translation
 from transduce.translator import Translator
 
@@ -130,23 +130,23 @@ class _Beginnings(Iterator[str]):
         self._number = 0
         count = _count(path)
         if None not in (count, expected) and count != expected:
-            raise self._error(f"{count:,}", f"{expected:,}")
+            raise self._error(counted(count or 0, "line"), f"{expected:,}")
 
     def __next__(self) -> str:
         line = next(self._lines, None)
         if line is None:
-            raise self._error(f"{self._number:,}", "more")
+            raise self._error(counted(self._number, "line"), "more")
         self._number += 1
         return line
 
     def end(self) -> None:
         """Refuse lines that are left."""
         if next(self._lines, None) is not None:
-            raise self._error("more", f"{self._number:,}")
+            raise self._error("more lines", f"{self._number:,}")
 
     def _error(self, lines: str, expected: str) -> BadInput:
         return BadInput(
-            f"{self._path} has {lines} lines but {self._source} has {expected}: "
+            f"{self._path} has {lines} but {self._source} has {expected}: "
             "line n of one must begin the translation of line n of the other"
         )
 

@@ -158,4 +158,5 @@ def _write_page(inspection: "Inspection", out: Path) -> None:
 
     page = document(inspection.to_json(), title=f"What {inspection.model} attends to")
     with replacing(out) as beside:
-        beside.write_text(page, encoding="utf-8", newline="\n")
+        # The name of a run that is not UTF-8 is shown with question marks.
+        beside.write_text(page, encoding="utf-8", errors="replace", newline="\n")

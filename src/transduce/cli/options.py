@@ -1,14 +1,22 @@
 """Options that several commands have."""
 
+import inspect
+import math
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.models import OptionInfo, ParameterInfo
 
 from transduce.config import alias_notes, canonical
 from transduce.errors import BadSetting
-from transduce.progress import seconds_of
+from transduce.progress import counted, seconds_of
+from transduce.settings import LARGEST
 
 
 def panel(name: str) -> Any:
@@ -68,6 +76,66 @@ TrustedProxy = Annotated[
     ),
 ]
 AccessLog = Annotated[bool, of_access("--access-log", help="Write a line for each request.")]
+
+
+def command(*words: str | Path) -> str:
+    """Write a command of this program, quoted, that works when it is pasted into this shell."""
+    return f"{_program()} {shlex.join(map(str, words))}"
+
+
+def _program() -> str:
+    """Return how this program can be started from here: by its name, its path or its module."""
+    started = Path(sys.argv[0])
+    by_name = shutil.which("transduce")
+    if started == Path("transduce"):
+        return "transduce"
+    if by_name is not None:
+        here = Path(sys.executable).absolute().parent
+        if Path(by_name).absolute().parent == here or Path(by_name).absolute() == started:
+            return "transduce"
+    if started.stem == "transduce" and started.suffix in ("", ".exe"):
+        return shlex.quote(sys.argv[0])
+    return f"{shlex.quote(sys.executable)} -m transduce"
+
+
+def parameters(app: typer.Typer) -> Iterator[tuple[str, ParameterInfo]]:
+    """Yield the name and the declaration of every parameter of every command."""
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            yield from parameters(group.typer_instance)
+    for one in app.registered_commands:
+        for name, hint in inspect.get_annotations(one.callback).items() if one.callback else ():
+            for info in getattr(hint, "__metadata__", ()):
+                if isinstance(info, ParameterInfo):
+                    yield name, info
+
+
+def check_values(app: typer.Typer) -> None:
+    """Have every option refuse values that no option can mean."""
+    for _, info in parameters(app):
+        if isinstance(info, OptionInfo) and info.callback is None:
+            info.callback = check_value
+
+
+def check_value(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """Refuse numbers that torch cannot hold, and the name of an option where a value is expected.
+
+    In `--valid dev.en --out run` the parser takes --out for the second file of --valid, and would
+    then report that --out is missing.
+    """
+    known = {name for one in context.command.params for name in one.opts}
+    values = value if isinstance(value, list | tuple) else (value,)
+    flat = [part for one in values for part in (one if isinstance(one, tuple) else (one,))]
+    for place, part in enumerate(flat):
+        if isinstance(part, int) and abs(part) > LARGEST:
+            raise typer.BadParameter(f"expected at most {LARGEST:,}")
+        if isinstance(part, float) and not math.isfinite(part):
+            raise typer.BadParameter(f"{part} is not a finite number")
+        if isinstance(part, str | Path) and str(part) in known:
+            before = flat[place - 1] if place else "it"
+            many = counted(param.nargs, "value")
+            raise typer.BadParameter(f"it takes {many}, but after {before} comes the option {part}")
+    return value
 
 
 def those_given(**asked: Any) -> dict[str, Any]:

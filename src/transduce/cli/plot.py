@@ -12,12 +12,16 @@ transduce plot runs/en-de
 
 transduce plot runs/small runs/base --by time --out compared.svg
 
+transduce plot runs
+
 transduce plot runs/en-de --what all --out all.pdf
 """
 
 
 def plot(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run folders.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="Run folders, or folders of runs.")
+    ],
     *,
     out: Annotated[
         Path | None,
@@ -44,17 +48,18 @@ def plot(
     from transduce.history import read_all
     from transduce.look import curves as look
     from transduce.look.style import check_ending, save
-    from transduce.progress import for_people
+    from transduce.progress import counted, for_people
 
     progress = for_people()
-    place = out or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
-    check_ending(place)
+    if out is not None:
+        check_ending(out)
     histories = read_all(runs)
+    folder = histories[0].run if len(histories) == 1 else Path()
+    place = out or folder / "curves.png"
     for one in histories:
         if one.damaged:
             progress.say(
-                f"{one.run / 'metrics.jsonl'}: lines that cannot be read, and are left out: "
-                f"{one.damaged:,}"
+                f"{one.run / 'metrics.jsonl'}: left out {counted(one.damaged, 'damaged line')}"
             )
     wanted = [name.strip() for name in what.split(",")] if what is not None else []
     save(look.draw(histories, what=wanted, by=by), place)

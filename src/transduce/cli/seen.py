@@ -1,7 +1,6 @@
 """What `transduce look` prints: what words look at, and which heads have a job."""
 
 import itertools
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,11 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from transduce import text
+from transduce.cli.options import command
 from transduce.errors import BadInput
 from transduce.inspection import Inspection, Inspector
 from transduce.look.heads import Found, find
 from transduce.look.view import View
-from transduce.progress import Progress
+from transduce.progress import Progress, counted
 
 TOGETHER = 16  # sentences that are translated at once
 STRIKING = 2.0  # times the share of a head that looks at everything alike: what is worth a line
@@ -87,14 +87,13 @@ def heads(run: Path, file: str, most: int, progress: Progress) -> None:
     ]
     names = ["looks at", "kind", "layer", "head", "share", "by chance"]
     console.print(_table(names, rows, right={*names[2:]}))
-    progress.say(f"over {len(sentences):,} sentences; to see the first of these heads:")
+    progress.say(f"over {counted(len(sentences), 'sentence')}; to see the first of these heads:")
     progress.say(_command(run, found[0], sentences))
 
 
 def _command(run: Path, found: Found, sentences: Sequence[str]) -> str:
-    sentence = shlex.quote(sentences[found.example])
-    which = f"--kind {found.kind} --layer {found.layer} --head {found.head}"
-    return f"transduce look {shlex.quote(str(run))} {sentence} {which} --words --out head.svg"
+    which = ["--kind", found.kind, "--layer", str(found.layer), "--head", str(found.head)]
+    return command("look", run, sentences[found.example], *which, "--words", "--out", "head.svg")
 
 
 def _console() -> Console:

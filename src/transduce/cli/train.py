@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from transduce.cli import training as options
-from transduce.cli.options import Device, Set, parse_settings, parse_time
+from transduce.cli.options import Device, Set, command, parse_settings, parse_time
 from transduce.errors import BadInput
 from transduce.presets import preset as find_preset
 from transduce.recipes.recipe import Asked, find, settings_of
@@ -112,7 +112,7 @@ def from_texts(
         tensorboard=tensorboard,
         progress=progress,
     )
-    progress.say(f"translate with: transduce translate {run} FILE")
+    progress.say(f"translate with: {command('translate', run, 'FILE')}")
 
 
 def by_recipe(
@@ -127,7 +127,7 @@ def by_recipe(
     """Follow a recipe, and write the scores to stdout."""
     recipe = find(name)  # so is this
     check(recipe.data, data, asked.valid)
-    from transduce.progress import for_people
+    from transduce.progress import counted, for_people
     from transduce.recipes.evaluation import EVALUATION, TRANSLATIONS
     from transduce.recipes.following import follow
 
@@ -139,7 +139,7 @@ def by_recipe(
         for line in found.lines():
             typer.echo(line)
         progress.say(
-            f"on {found.sentences:,} sentences of {' and '.join(found.test)}: "
+            f"on {counted(found.sentences, 'sentence')} of {' and '.join(found.test)}: "
             f"{out / EVALUATION}, translations in {out / TRANSLATIONS}"
         )
-    progress.say(f"translate with: transduce translate {out} FILE")
+    progress.say(f"translate with: {command('translate', out, 'FILE')}")

@@ -123,8 +123,11 @@ class Draft:
             ledger.set(setting, d_model // h, "d_model / h")
         return d_model
 
-    def take_ties(self, *, both: str, output: str, joint: bool) -> None:
-        """Say which matrices are one (paper 3.4), by two keys: all three, or the decoder's two."""
+    def take_ties(self, *, both: str, output: str, joint: bool, joint_key: str) -> None:
+        """Say which matrices are one (paper 3.4), by two keys: all three, or the decoder's two.
+
+        `joint` says whether both languages share a vocabulary, and `joint_key` which key says so.
+        """
         ledger = self.ledger
         tie = "none"
         if ledger.flag(output):
@@ -132,7 +135,8 @@ class Draft:
         if ledger.flag(both) and (ledger.flag(output) or output not in ledger.given):
             tie = "all"
         ledger.set("tie", tie, ledger.key(both, output))
-        ledger.set("joint", joint or tie == "all", ledger.key(both) if tie == "all" else "")
+        keys = (both, joint_key) if tie == "all" else (joint_key,)
+        ledger.set("joint", joint or tie == "all", ledger.key(*keys))
         if ledger.flag(both) and tie != "all":
             ledger.changed(both, f"tie = {tie}: here the matrix before the softmax is one of them")
         else:

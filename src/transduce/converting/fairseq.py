@@ -137,10 +137,14 @@ def convert(draft: Draft) -> None:
     usual, origin = _architecture(draft)
     d_model = draft.take_stacks(STACKS, usual_sizes() | usual, origin)
     _take_layers(draft, usual, origin)
-    joined = ledger.flag("preprocess.joined_dictionary")
-    ledger.taken("preprocess.joined_dictionary", f"joint = {joined}")
+    joined_key = "preprocess.joined_dictionary"
+    joined = ledger.flag(joined_key)
+    ledger.taken(joined_key, f"joint = {joined}")
     draft.take_ties(
-        both="share_all_embeddings", output="share_decoder_input_output_embed", joint=joined
+        both="share_all_embeddings",
+        output="share_decoder_input_output_embed",
+        joint=joined,
+        joint_key=joined_key,
     )
     _take_rate(draft, d_model)
     _take_batch(draft)

@@ -136,8 +136,14 @@ def _take_layers(draft: Draft, d_model: int) -> None:
 def _take_vocabulary(draft: Draft) -> None:
     ledger = draft.ledger
     files = [ledger.value(f"data.{side}.voc_file") for side in ("src", "trg")]
-    joint = ledger.flag("model.tied_embeddings") or (files[0] is not None and files[0] == files[1])
-    draft.take_ties(both="model.tied_embeddings", output="model.tied_softmax", joint=joint)
+    tied = "model.tied_embeddings"
+    one_file = files[0] is not None and files[0] == files[1]
+    draft.take_ties(
+        both=tied,
+        output="model.tied_softmax",
+        joint=ledger.flag(tied) or one_file,
+        joint_key="data.src.voc_file" if one_file else tied,
+    )
     stated = {}
     for side in ("src", "trg"):
         name = f"data.{side}.voc_limit"

@@ -110,6 +110,7 @@ def convert(draft: Draft) -> None:
         both="share_embeddings",
         output="share_decoder_embeddings",
         joint=ledger.flag("share_vocab"),
+        joint_key="share_vocab",
     )
     _take_rate(draft, d_model)
     _take_batch(draft)

@@ -113,7 +113,7 @@ def fetch(
 
 def _from(url: str, archive: Archive, folder: Path, progress: Progress, patience: Patience) -> Path:
     """Download a file from one place, with as many tries as patience allows."""
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+    if not is_address(url):
         raise Failed("it is no http or https address", again=False)
     anew = False  # whether it was fetched from its start, since what had come was wrong
     for number in range(1, patience.tries + 1):
@@ -141,6 +141,15 @@ def _from(url: str, archive: Archive, folder: Path, progress: Progress, patience
         else:
             return part.finish(folder / archive.file)
     raise AssertionError("every try returns or raises")
+
+
+def is_address(url: str) -> bool:
+    """Tell whether a text is an http or https address with a host that can be asked."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # such as of "http://[" and "http://host:port"
+        return False
 
 
 def wrong(path: Path, archive: Archive) -> str | None:
@@ -249,6 +258,8 @@ def _answer(request: urllib.request.Request, patience: Patience) -> Iterator[Any
         raise Failed(f"nothing came for {duration(patience.stall)}") from None
     except urllib.error.URLError as error:
         raise Failed(f"it cannot be reached ({error.reason})", reached=False) from None
+    except ValueError as error:  # a redirection to an address such as "http://["
+        raise Failed(f"it names an address that cannot be read ({error})", again=False) from None
     except (http.client.HTTPException, ConnectionError) as error:
         raise Failed(f"the connection broke ({type(error).__name__}: {error})") from None
     except OSError as error:

@@ -7,7 +7,6 @@ DIR/
   archives/               what was downloaded, until all is written
 """
 
-import contextlib
 import dataclasses
 import itertools
 import os
@@ -20,20 +19,20 @@ from typing import Any
 from transduce import pocket
 from transduce.data import catalogue, elsewhere
 from transduce.data.catalogue import PARTS, POCKET, Archive, DataSet
-from transduce.data.downloading import Patience, fetch, volume, wrong
+from transduce.data.downloading import Patience, fetch, is_address, volume, wrong
+from transduce.data.record import FORMAT, RECORD, facts, was_ours, whole
+from transduce.data.record import read as read_record
 from transduce.data.writing import moses, write
-from transduce.errors import BadData, BadInput, BadRun, did_you_mean
-from transduce.files import read_sealed, remove_leftovers, sha256, write_sealed
+from transduce.errors import BadData, BadInput, did_you_mean
+from transduce.files import remove_leftovers, sha256, write_sealed
 from transduce.machine import locked, terminated_as_interrupted
 from transduce.pocket import Part
-from transduce.progress import Progress
+from transduce.progress import Progress, counted
 
-FORMAT = 1
-RECORD, ARCHIVES, WORK = "data.json", "archives", ".getting"
+ARCHIVES, WORK = "archives", ".getting"
 MIRROR = "TRANSDUCE_MIRROR"
 UNPACKED = 4  # times an archive's size: about what its texts take, where nobody knows
 FORMS = ("", ".xz", ".zst")  # in which a text may be given, instead of the .gz that is downloaded
-BEGIN = 1 << 10  # bytes of data.json that tell what it is
 HELD_POCKET = 500  # pairs of valid and of test
 STOPPED = "stopped; what has come is kept: the same command goes on from there"
 
@@ -86,16 +85,18 @@ def get(
     Files in the folder `given` are taken from there, all others are downloaded: from the mirrors
     first, at MIRROR/FILE, of which TRANSDUCE_MIRROR names another. `keep` keeps the archives.
     """
-    if whole := _whole_already(name, out, progress):
-        return whole
+    if there := _whole_already(name, out, progress):
+        return there
     if name.startswith("mtdata:"):
         progress.say("looking it up in mtdata's index, which takes some seconds")
     data = resolve(name)
     if own := os.environ.get(MIRROR):
         mirrors = [*mirrors, own]
     for one in mirrors:
-        if not one.startswith(("http://", "https://")):
-            raise BadInput(f"the mirror {one} is no address: expected http://… or https://…")
+        if not is_address(one):
+            raise BadInput(
+                f"the mirror {one!r} is not a web address: expected http://HOST/… or https://HOST/…"
+            )
     with terminated_as_interrupted(STOPPED), locked(out / WORK):
         # Another process may have been at it while this one looked.
         got = _whole_already(name, out, progress)
@@ -111,7 +112,7 @@ def get(
 def _whole_already(name: str, out: Path, progress: Progress) -> Got | None:
     """Return the data set if it lies in the folder, whole; refuse a folder of something else."""
     refuse_foreign(name, out)
-    record = _record(out)
+    record = read_record(out)
     if not record or _damaged(record, out):
         return None
     progress.say(f"{out} holds {name}, whole")
@@ -128,8 +129,8 @@ def _get(
 ) -> Got:
     """Make what is missing or damaged; the folder is this process's own."""
     remove_leftovers(out)
-    record = _record(out)
-    parts = tuple(part for part in data.made if part not in _whole(record, out))
+    record = read_record(out)
+    parts = tuple(part for part in data.made if part not in whole(record, out))
     archives = _archives(data, parts, record)
     files = _here(archives, out, given)
     missing = {file: one for file, one in archives.items() if file not in files}
@@ -158,49 +159,17 @@ def refuse_foreign(name: str, out: Path) -> None:
     """Refuse a folder of another data set, or with texts that are somebody's own."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: expected a folder for the data set")
-    there = _record(out).get("name")
+    there = read_record(out).get("name")
     if there not in (None, name):
         raise BadInput(f"{out} holds the data set {there}: choose another folder for {name}")
-    if there is None and out.is_dir() and not ((out / WORK).exists() or _was_ours(name, out)):
+    if there is None and out.is_dir() and not ((out / WORK).exists() or was_ours(name, out)):
         own = [path for path in out.iterdir() if path.stem in PARTS or path.name == ARCHIVES]
         if own:
             raise BadInput(f"{out} holds {own[0].name}, which is not of transduce: choose another")
 
 
-def _was_ours(name: str, out: Path) -> bool:
-    """Tell whether data.json, though damaged, is one that was written for this data set."""
-    with contextlib.suppress(OSError), (out / RECORD).open("rb") as file:
-        begin = file.read(BEGIN)
-        return b'"sha256": "' in begin and f'"name": "{name}"'.encode() in begin
-    return False
-
-
-def _record(out: Path) -> dict[str, Any]:
-    """Return what data.json says, or nothing where it is missing or damaged."""
-    try:
-        return read_sealed(out / RECORD, FORMAT, "a data set")
-    except BadRun:
-        return {}
-
-
-def _whole(record: Mapping[str, Any], out: Path) -> set[str]:
-    """Return the parts whose two files are as they were written."""
-    by_part: dict[str, list[bool]] = {}
-    for file, then in record.get("files", {}).items():
-        by_part.setdefault(Path(file).stem, []).append(_as_written(out / file, then))
-    return {part for part, good in by_part.items() if len(good) == 2 and all(good)}
-
-
-def _as_written(path: Path, then: Mapping[str, Any]) -> bool:
-    """Tell whether a file is as it was; only one that was touched since is read to tell."""
-    if path.is_symlink() or not path.is_file() or path.stat().st_size != then["size"]:
-        return False
-    untouched: bool = path.stat().st_mtime_ns == then["mtime_ns"]
-    return untouched or sha256(path) == then["sha256"]
-
-
 def _damaged(record: Mapping[str, Any], out: Path) -> bool:
-    return set(record["made"]) != _whole(record, out)
+    return set(record["made"]) != whole(record, out)
 
 
 def _got(record: Mapping[str, Any], out: Path) -> Got:
@@ -242,7 +211,7 @@ def _announce(
         known = f"{volume(size)} in all" if size else "of unknown size"
         also = f", but for {unknown} of unknown size" if size and unknown else ""
         begun = f", of which {volume(here)} are here already" if here else ""
-        many = f"{len(archives)} file{'s' if len(archives) > 1 else ''}"
+        many = counted(len(archives), "file")
         progress.say(f"  to download: {many}, {known}{also}{begun}")
     else:
         size = here = 0
@@ -378,15 +347,10 @@ def _make(
         "made": list(data.made),
         "archives": record["archives"],
         "parts": {**record.get("parts", {}), **counts},
-        "files": {**record.get("files", {}), **{file: _now(out / file) for file in written}},
+        "files": {**record.get("files", {}), **{file: facts(out / file) for file in written}},
     }
     write_sealed(out / RECORD, record)
     return record
-
-
-def _now(path: Path) -> dict[str, Any]:
-    status = path.stat()
-    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256(path)}
 
 
 def _told(data: DataSet, part: str, counts: Mapping[str, int]) -> str:
@@ -396,4 +360,4 @@ def _told(data: DataSet, part: str, counts: Mapping[str, int]) -> str:
     known = data.known.get(part)
     compared = "" if known in (None, counts["pairs"]) else f"; others count {known:,}"
     left_out = f"; left out: {reasons}" if dropped else ""
-    return f"{counts['pairs']:,} pairs{left_out}{compared}"
+    return f"{counted(counts['pairs'], 'pair')}{left_out}{compared}"

@@ -16,7 +16,7 @@ from transduce.data.catalogue import Cleaning, DataSet, Source
 from transduce.data.formats import sentences
 from transduce.errors import BadData, MissingExtra
 from transduce.files import replacing
-from transduce.progress import Progress
+from transduce.progress import Progress, counted
 
 Pair = tuple[str, str]
 Words = Callable[[str], int]
@@ -49,8 +49,8 @@ def pairs(
                 names = [f"{place.archive} {place.member}".strip() for place in source.places]
                 more, fewer = names if right is None else reversed(names)
                 raise BadData(
-                    f"{more} goes on after {read:,} sentences, but {fewer} ends there: line n of "
-                    "one must translate line n of the other"
+                    f"{more} goes on after {counted(read, 'sentence')}, but {fewer} ends there: "
+                    "line n of one must translate line n of the other"
                 )
             if why := useless(left, right):
                 dropped[why] += 1

@@ -13,7 +13,7 @@ import torch
 from transduce.config import TrainConfig
 from transduce.corpus import Corpus
 from transduce.folder import RunConfig
-from transduce.progress import Silent, duration
+from transduce.progress import Silent, counted, duration
 from transduce.schedule import fit_warmup
 from transduce.trainer import Trainer
 
@@ -43,7 +43,7 @@ class Budget:
     def __str__(self) -> str:
         if self.seconds is not None and self.is_time:
             return duration(self.seconds)
-        return f"{self.steps or PAPERS_STEPS:,} steps"
+        return counted(self.steps or PAPERS_STEPS, "step")
 
 
 def schedule(steps: int, recipe: TrainConfig, validations: int, saves: int) -> dict[str, str]:

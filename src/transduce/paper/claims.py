@@ -11,7 +11,7 @@ from transduce.paper.budget import Budget, schedule
 from transduce.paper.rows import Data, Result, Row
 from transduce.paper.runs import CORPUS, EXPERIMENT, Experiment
 from transduce.presets import preset as find_preset
-from transduce.progress import Progress
+from transduce.progress import Progress, counted
 
 TEXTS, RUNS = "texts", "runs"  # folders of an experiment
 VALIDATIONS, SAVES = 4, 1  # of each training
@@ -50,9 +50,9 @@ class Trial:
         model, recipe = find_preset(self.preset).model, find_preset(self.preset).train
         batch = int(self.settings.get("batch_tokens", recipe.batch_tokens))
         return (
-            f"Size: {self.steps:,} steps of {batch:,} tokens a side (the paper: 100,000 of "
-            f"25,000); preset {self.preset}, N = {self.settings.get('N', model.N)} and d_model = "
-            f"{self.settings.get('d_model', model.d_model)} (the paper: base, 6 and 512)"
+            f"Size: {counted(self.steps, 'step')} of {batch:,} tokens a side (the paper: 100,000 "
+            f"of 25,000); preset {self.preset}, N = {self.settings.get('N', model.N)} and "
+            f"d_model = {self.settings.get('d_model', model.d_model)} (the paper: base, 6 and 512)"
         )
 
 

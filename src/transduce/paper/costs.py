@@ -1,5 +1,6 @@
 """What is measured for Table 1, and what came of it."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -7,6 +8,7 @@ from transduce.errors import BadSetting
 from transduce.paper.fits import Power, upper
 from transduce.paper.layers import Kind
 from transduce.paper.measuring import Passed
+from transduce.settings import MOST
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,19 +25,23 @@ class Plan:
     def check(self) -> None:
         """Refuse what cannot be measured."""
         for n in self.n:
-            if n < 2:
-                raise BadSetting(f"--n {n}: expected 2 tokens or more")
+            _require(2 <= n <= 1 << 20, f"--n {n}", f"2 to {1 << 20:,} tokens")
         for d in self.d:
-            if d < 2 or d % 2:
-                raise BadSetting(f"--d {d}: expected an even number")
-        if self.k < 2:
-            raise BadSetting(f"--k {self.k}: expected a width of 2 or more, to reach anything")
-        if self.r < 3:
-            raise BadSetting(f"--r {self.r}: expected 3 tokens or more, to reach both ways")
-        if self.seconds <= 0:
-            raise BadSetting(f"--seconds {self.seconds:g}: expected more than 0")
-        if self.batch is not None and self.batch < 1:
-            raise BadSetting(f"--batch {self.batch}: expected 1 sentence or more")
+            even = 2 <= d <= MOST["d_model"] and d % 2 == 0
+            _require(even, f"--d {d}", f"an even number, at most {MOST['d_model']:,}")
+        most = MOST["kernel"]
+        _require(2 <= self.k <= most, f"--k {self.k}", f"a width of 2 to {most:,}")
+        most = MOST["max_len"]
+        _require(3 <= self.r <= most, f"--r {self.r}", f"3 to {most:,} tokens, to reach both ways")
+        _require(0 < self.seconds < math.inf, f"--seconds {self.seconds:g}", "more than 0")
+        if self.batch is not None:
+            most = 1 << 16
+            _require(1 <= self.batch <= most, f"--batch {self.batch}", f"1 to {most:,} sentences")
+
+
+def _require(condition: bool, found: str, expected: str) -> None:
+    if not condition:
+        raise BadSetting(f"{found:.60}: expected {expected}")
 
 
 @dataclass(slots=True)

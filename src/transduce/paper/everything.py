@@ -27,6 +27,7 @@ from transduce.paper.runs import CORPUS
 from transduce.plan import begun, settled
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent, duration
+from transduce.text import require_there
 
 FORMAT = 1
 PLAN = "plan.json"
@@ -78,6 +79,8 @@ class Everything:
     def run(self, save: Saved, progress: Progress) -> list[str]:
         """Do one after the other, save what each found; return what was left out, and why."""
         self.data.require()
+        for path in self.trees or ():
+            require_there(path)
         for name in (*self._systems(), self._preset()):  # what is mistyped is refused at once
             settled(find_preset(name), self.settings, None)
         choose_device(self.device)

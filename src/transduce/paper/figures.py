@@ -29,7 +29,7 @@ from transduce.paper.phenomena import (
     upper_layers,
 )
 from transduce.paper.words import PRONOUNS
-from transduce.progress import Progress
+from transduce.progress import Progress, counted
 from transduce.text import language_code
 
 # The sentences of the paper's own figures, from the news of its test sets.
@@ -259,7 +259,7 @@ def _heads(heads: Sequence[int]) -> str:
 
 
 def _count(heads: Sequence[int]) -> str:
-    return f"{len(heads)} head{'s' if len(heads) > 1 else ''}"
+    return counted(len(heads), "head")
 
 
 def _part(share: float) -> str:

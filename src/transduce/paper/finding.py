@@ -61,7 +61,8 @@ class Finding:
             texts.append(picture.svg)
         for path, text in zip(written, texts, strict=True):
             with replacing(path) as beside:
-                beside.write_text(text, encoding="utf-8", newline="\n")
+                # A file name that is not UTF-8 has surrogates; JSON reads back their escapes.
+                beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         return written
 
     @classmethod

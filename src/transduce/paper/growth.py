@@ -10,6 +10,7 @@ from transduce.paper.finding import Table
 from transduce.paper.fits import POINTS, Power, power, upper
 from transduce.paper.layers import D_K, TABLE_1
 from transduce.paper.measuring import Passed
+from transduce.progress import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,7 +107,7 @@ def notes(found: Measured) -> list[str]:
     """Return what it comes to, and how it was measured."""
     plan = found.plan
     how = (
-        f"{found.batch} sentence{'s' if found.batch > 1 else ''} of n tokens, {found.precision}, "
+        f"{counted(found.batch, 'sentence')} of n tokens, {found.precision}, "
         f"{found.device}, k = {plan.k}, r = {plan.r}, heads of about {D_K}; median of warm passes, "
         f"weights' gradients included. Attention goes by {found.attention}, which keep no n x n "
         "matrix: so its memory grows with n."

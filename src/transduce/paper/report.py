@@ -45,7 +45,8 @@ def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) 
         )
     path = out / NAME if out.suffix != ".html" else out
     with replacing(path) as beside:
-        beside.write_text(page(findings, left_out), encoding="utf-8", newline="\n")
+        text = page(findings, left_out)
+        beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     return path
 
 

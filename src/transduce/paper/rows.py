@@ -42,6 +42,7 @@ class Data:
                 raise BadInput(
                     f"{file.path} is no file: expected one, for several trainings read it"
                 )
+        self.pair()  # refuses languages that cannot be read
 
     def pair(self) -> tuple[str, str]:
         """Return the two languages."""

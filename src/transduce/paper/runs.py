@@ -43,7 +43,7 @@ from transduce.paper.rows import FORMAT, RESULT, Data, Result, Row
 from transduce.plan import begun, settled
 from transduce.preparation import prepare
 from transduce.presets import preset as find_preset
-from transduce.progress import Progress, Silent, duration
+from transduce.progress import Progress, Silent, counted, duration
 from transduce.scoring import require_tokeniser, score
 from transduce.text import open_lines, read_pairs
 from transduce.training import train
@@ -205,7 +205,7 @@ class Experiment:
             _remove(run / name)
         progress.say(
             f"{row.name}: BLEU {result.bleu:.2f} ({result.low:.2f} to {result.high:.2f}), "
-            f"perplexity {result.perplexity:.2f}, {result.steps:,} steps in "
+            f"perplexity {result.perplexity:.2f}, {counted(result.steps, 'step')} in "
             f"{duration(result.seconds)}"
         )
 
@@ -222,7 +222,7 @@ class Experiment:
         measured = pace(config, corpus, device, self.budget.seconds / 20)
         steps = round(self.budget.seconds * measured)
         free_memory()
-        progress.say(f"{row.name} makes about {steps:,} steps in {self.budget}")
+        progress.say(f"{row.name} makes about {counted(steps, 'step')} in {self.budget}")
         fit = schedule(steps, config.train, self.validations, self.saves)
         return fit | dict(row.settings)
 

@@ -18,6 +18,7 @@ from transduce.paper.forced import Estimate
 from transduce.paper.rows import Data, Result
 from transduce.paper.statistics import Resampled
 from transduce.progress import Progress
+from transduce.settings import MOST
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,8 +88,8 @@ def measure(widths: Sequence[int], keys: int = KEYS, seed: int = 1) -> list[Widt
     """Draw queries and keys of each width, and measure their dot products and the softmax."""
     found = []
     for d_k in widths:
-        if d_k < 1:
-            raise BadSetting(f"--widths {d_k}: expected d_k of 1 or more")
+        if not 1 <= d_k <= MOST["d_k"]:
+            raise BadSetting(f"--widths {f'{d_k}':.60}: expected d_k from 1 to {MOST['d_k']:,}")
         draw = torch.Generator().manual_seed(seed)
         # In groups that share their keys, for each query with its own would not fit.
         q = torch.randn(GROUPS, QUERIES // GROUPS, d_k, generator=draw)
@@ -103,6 +104,8 @@ def scaling(
     widths: Sequence[int], trial: Trial | None, data: Data | None, progress: Progress
 ) -> Finding:
     """Measure the softmax at several d_k and, with a trial, train at a large one."""
+    if data is not None:
+        data.require()  # before anything that takes long
     measured = measure(widths)
     tables = [_numbers(measured)]
     drawn = [

@@ -9,7 +9,7 @@ import torch
 
 from transduce import engine
 from transduce.bench import hardware
-from transduce.errors import out_of_memory
+from transduce.errors import BadSetting, out_of_memory
 from transduce.machine import choose_device
 from transduce.paper.costs import Counted, Measured, Paths, Plan, Row
 from transduce.paper.drawing import pictures
@@ -58,6 +58,8 @@ def table1(plan: Plan, device: str, progress: Progress) -> Finding:
         hardware.describe(where.type, torch.get_num_threads(), ["torch"]),
     )
     measure(found, where, progress)
+    if not any(row.passes for row in found.rows):
+        raise BadSetting("no layer fits into memory: choose a smaller --n, --d or --batch")
     drawn = pictures(
         "Left: time of a layer, forward and backward, over n, and the powers of n that large n "
         "show. Right: the longest path between two positions.",

@@ -22,7 +22,7 @@ from transduce.parsing.sequences import symbols_of
 from transduce.parsing.trees import plain, read_trees
 from transduce.plan import settled
 from transduce.presets import preset as find_preset
-from transduce.progress import Progress, Silent
+from transduce.progress import Progress, Silent, counted
 from transduce.settings import Value
 from transduce.subwords import UNK, Codec, Subwords, Symbols, default_vocabulary
 from transduce.text import STDIN, open_lines
@@ -162,7 +162,7 @@ class _Work:
                     targets.write(" ".join(symbols_of(tree, masked=self.masked)) + "\n")
                     kept += 1
             without = f"; {empty:,} without words are left out" if empty else ""
-            progress.say(f"{file.path}: {kept:,} trees{without}")
+            progress.say(f"{file.path}: {counted(kept, 'tree')}{without}")
         inputs = {part: dataclasses.asdict(one.describe()) for part, one in self.files.items()}
         write_sealed(
             self.folder / MANIFEST, {"format": FORMAT, "masked": self.masked, "inputs": inputs}
