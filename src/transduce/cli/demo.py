@@ -75,7 +75,8 @@ def demo(
     unseen = pocket.pairs(test, "test", seed)
     sources, references = [source for source, _ in unseen], [target for _, target in unseen]
     with progress.track("translating", test, "sentences") as advance:
-        outputs = [one.text for one in translator.stream(sources, advance=advance)]
+        found = translator.stream(sources, split=False, advance=advance)
+        outputs = [one.text for one in found]
     _show(sources, references, outputs)
     progress.say(
         f"done in {duration(clock.monotonic() - began)}. Now try:\n"
