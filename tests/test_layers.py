@@ -18,6 +18,7 @@ ORDER = [
     "config",
     "presets",
     "folder",
+    "formats",
     "text",
     "converting",
     "pocket",

@@ -11,8 +11,8 @@ MISSING = (
     "sentencex is not installed: a line of several sentences is translated whole, which may lose "
     "some of them; pip install 'transduce[split]'"
 )
-# Where a sentence may end: at a mark that something follows. Below U+0530, which is Latin, Greek and
-# Cyrillic, the splitter knows these marks alone. Lines without any need no splitter.
+# Where a sentence may end: at a mark that something follows. The splitter knows these alone below
+# U+0530, which is Latin, Greek and Cyrillic. A line without any needs no splitter.
 MAY_END = re.compile(r"[!.:;?\u0530-\U0010ffff]\s*\S")
 
 
