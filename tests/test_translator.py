@@ -1,5 +1,6 @@
 """The public API: strings in, strings out, line n for line n."""
 
+import ast
 import json
 import re
 import sys
@@ -463,3 +464,18 @@ def test_what_is_no_list_of_texts_is_refused(translator: Translator) -> None:
 def test_settings_of_draws_need_draws(translator: Translator) -> None:
     with pytest.raises(BadInput, match="they need sample=True"):
         translator.translate(["Two dogs run."], top_k=3)
+
+
+def test_every_use_within_the_package_says_whether_lines_are_split() -> None:
+    """The default is for people. What is scored line by line must not follow it unawares."""
+    root = Path(transduce.__file__).parent
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and re.fullmatch(
+                r"(\w+\.)*translator\.(stream|translate)", ast.unparse(node.func)
+            ):
+                found.append(path.stem)
+                names = {keyword.arg for keyword in node.keywords}
+                assert "split" in names or path.stem == "lines", ast.unparse(node)
+    assert {"distillation", "evaluation", "runs", "demo", "lines", "translators"} <= {*found}

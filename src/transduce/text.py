@@ -151,7 +151,7 @@ def names_file(argument: str) -> bool:
     if len(place.parts) > 1 and exists(str(place.parent)):  # a mistyped name may have a space
         return True
     end = argument[-1:]
-    closes = end and unicodedata.category(end) in ("Po", "Pe", "Pf") and end not in "/\\*&#%@"
+    closes = end and unicodedata.category(end) in ("Po", "Pe", "Pf") and end not in ")]}/\\*&#%@"
     return not (closes or any(map(str.isspace, argument)))
 
 
