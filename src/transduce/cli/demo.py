@@ -80,7 +80,7 @@ def demo(
     _show(sources, references, outputs)
     progress.say(
         f"done in {duration(clock.monotonic() - began)}. Now try:\n"
-        f'  echo "{sources[0]}" | transduce translate {out}\n'
+        f'  transduce translate {out} "{sources[0]}"\n'
         f"  transduce translate {out} {data / 'test.en'} | transduce score - {data / 'test.de'}\n"
         f'  transduce look {out} "{sources[0]}"\n'
         f"  transduce serve {out}        (a page; needs pip install 'transduce[web]')\n"
