@@ -316,7 +316,7 @@ def test_out_never_replaces_a_file_unless_told_to(
         (["--out", other], "standard input has no file name to use in a folder"),
         ([source, "--out", tmp_path / "a.gz"], f"--out {tmp_path / 'a.gz'}: output is not compr"),
     ):
-        result = cli("translate", tiny_run, *arguments, input="a dog")
+        result = cli("translate", tiny_run, *map(str, arguments), input="a dog")
         assert result.error.startswith(expected)
         assert "engine" not in result.stderr
     assert out.read_text(encoding="utf-8") == "the reference\n"

@@ -284,11 +284,12 @@ def test_a_prefix_begins_the_paragraph_and_not_each_sentence(translator: Transla
 def test_a_prefix_of_several_sentences_keeps_its_text_whole(translator: Translator) -> None:
     """Each sentence of such a prefix translates one of the text: only the whole can go on."""
     text, prefix = "A man sleeps. Two dogs run.", "Ein Mann. Zwei"
-    settings = {"prefixes": [prefix, "Ein Mann."], "beam": 1}
-    whole, split = translator.translate([text, text], **settings)
+    prefixes = [prefix, "Ein Mann."]
+    whole, split = translator.translate([text, text], prefixes=prefixes, beam=1)
     assert (whole.parts, split.parts) == (1, 2)
     assert whole.text.startswith(prefix)
-    assert whole == translator.translate([text, text], split=False, **settings)[0]
+    together = translator.translate([text, text], prefixes=prefixes, beam=1, split=False)
+    assert whole == together[0]
 
 
 def test_candidates_of_several_sentences_join_those_of_the_same_rank(
