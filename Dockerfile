@@ -6,7 +6,7 @@ FROM python:3.11-slim-bookworm AS build
 # Where torch comes from: by default the usual index, whose build is for GPUs and processors; name
 # torch's own index of builds for processors to have an image of a fraction of the size.
 ARG TORCH_INDEX=
-ARG EXTRAS=web,fast,split,zst
+ARG EXTRAS=web,fast,zst
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 RUN python -m venv /opt/transduce

@@ -68,9 +68,10 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences of the pocket corpus, and a blank line among them."""
+    """Sentences of the pocket corpus; one line has two of them, another is blank."""
     path = tmp_path_factory.mktemp("text") / "mono.en"
     lines = [source for source, _ in pocket.pairs(LINES - 1, seed=5)]
+    lines[5] = f"{lines[5]} {lines[6]}"
     lines.insert(3, "")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
@@ -107,7 +108,9 @@ def test_a_student_learns_from_what_the_teacher_writes(
 ) -> None:
     sources, targets = (lines_of(student / "distilled" / name) for name in NAMES)
     assert sources == lines_of(text)
-    said = Translator.load(teacher, device="cpu").translate(sources, beam=2)
+    translator = Translator.load(teacher, device="cpu")
+    said = translator.translate(sources, beam=2, split=False)  # line n for line n, whole
+    assert said != translator.translate(sources, beam=2)
     assert targets == [one.text for one in said]
     assert targets[3] == ""
     assert sum(map(bool, targets)) > LINES / 2

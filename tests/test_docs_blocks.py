@@ -92,8 +92,9 @@ def here(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which the names of the texts are real."""
     for name in ("en-de", "de-en", "seed-2"):
         shutil.copytree(run, tmp_path / "runs" / name)
-    for stem in ("train", "val", "test", "law", "begin", "book"):
+    for stem in ("train", "val", "test", "law", "begin", "book", "a", "b"):
         write_pairs(tmp_path, stem, tiny_pairs(300 if stem in ("train", "law") else 3))
+    (tmp_path / "book.de").unlink()  # a page has it made, and nothing is overwritten
     pairs = tiny_pairs(300)
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
     (tmp_path / "begin.de").write_text("der\nder\nder\n", encoding="utf-8")

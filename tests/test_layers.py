@@ -20,6 +20,7 @@ ORDER = [
     "config",
     "presets",
     "folder",
+    "formats",
     "text",
     "converting",
     "pocket",

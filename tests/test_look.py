@@ -570,6 +570,8 @@ def test_the_command_finds_heads_and_tells_how_to_see_one(
         (["look", "RUN", "--find", "nothing"], "nothing"),
         (["look", "RUN", "--find", "blank"], "blank has no sentence that can be looked at"),
         (["look", "none", "yes"], "there is no run folder none"),
+        (["look", "RUN", "text"], "text is a file: expected a sentence, such as"),
+        (["look", "RUN", "tset.en"], "tset.en is no sentence, and there is no such file: expected"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_one_sentence(

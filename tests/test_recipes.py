@@ -18,6 +18,7 @@ from transduce.presets import preset
 from transduce.progress import Silent
 from transduce.recipes import evaluation, following, recipe
 from transduce.recipes.recipe import Asked, find, parse
+from transduce.translator import Translator
 
 SETTINGS = "\n".join(
     f"{name} = {value}" for name, value in TINY.items() if name not in ("steps", "log_every")
@@ -414,3 +415,12 @@ def test_a_recipe_may_name_settings_as_other_toolkits_do() -> None:
         parse("[data]\nname='a'\n[evaluate]\nbeam_size=7\nbeam=4\n", "mine")
     with pytest.raises(BadSetting, match=r"mine: steps stands in \[train\] and in \[settings\]"):
         parse("[data]\nname='a'\n[train]\nsteps=3\n[settings]\nmax_steps=9\n", "mine")
+
+
+def test_a_test_text_is_translated_line_by_line_and_whole(tiny_run: Path) -> None:
+    """Recorded scores must not depend on how lines are split into sentences."""
+    lines = ["the dog sees a man. one bird likes the tree!"]
+    found = evaluation._translated(tiny_run, lines, recipe.Measure(), "cpu", Silent())
+    translator = Translator.load(tiny_run, device="cpu")
+    assert found == [one.text for one in translator.translate(lines, split=False)]
+    assert found != [one.text for one in translator.translate(lines)]

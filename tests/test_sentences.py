@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import MissingExtra
-from transduce.sentences import sentences
+from transduce.sentences import ready, sentences, split_line
 
 MARKS = st.sampled_from(
     [*".!?。！？… \t\u00a0\u3000\u2028\"'“”«»「」()AaÄ我é1", "Dr. ", "z. B. ", "...", "😀"]
@@ -59,3 +59,46 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.raises(MissingExtra, match=r"needs sentencex, .* 'transduce\[split\]'"):
         sentences("One. Two.", "en")
+
+
+@pytest.mark.parametrize(
+    "line", ["A dog runs.", "  A dog runs. ", "3.5 dogs: run; now", "Dr. Smith left.", "No end"]
+)
+def test_a_line_of_one_sentence_stays_as_it_is(line: str) -> None:
+    assert split_line(line, "en") == [("", line)]
+
+
+def test_a_line_of_several_sentences_is_split_and_a_blank_one_has_none() -> None:
+    assert split_line(" A dog.  A man! ", "en") == [(" ", "A dog."), ("  ", "A man!")]
+    assert split_line("我爱你。你呢？", "zh") == [("", "我爱你。"), ("", "你呢？")]
+    assert split_line("", "en") == split_line(" \t", "en") == []
+
+
+TERMINATORS = st.sampled_from("!.?;:…։՜؟۔।॥၏။።។。！？｡‼⁇¡¿·\u037e\u0387")
+SCRIPTS = st.sampled_from(["en", "de", "el", "hy", "my", "zh", "ru", "hi", "am", "ar", "src"])
+
+
+@given(st.lists(TERMINATORS | MARKS | st.characters(codec="utf-8")).map("".join), SCRIPTS)
+def test_the_quick_check_never_hides_a_sentence(text: str, language: str) -> None:
+    """What is not given to the splitter would not have been split by it."""
+    line = " ".join(text.splitlines())
+    expected = [sentence for _, sentence in sentences(line, language)]
+    assert [sentence.strip() for _, sentence in split_line(line, language)] == expected
+
+
+def test_every_character_that_ends_a_sentence_reaches_the_splitter() -> None:
+    for language in ("en", "el", "hy"):
+        for code in (*range(0x20, 0x0600), *range(0x2000, 0x3100)):
+            line = f"Aaa bbb{chr(code)} Ccc ddd"
+            if line.isprintable():
+                found = [sentence for _, sentence in sentences(line, language)]
+                assert len(split_line(line, language)) == len(found), line
+
+
+def test_without_the_library_a_warning_says_that_lines_stay_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert ready()
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.warns(UserWarning, match=r"sentencex is not installed: .*translated whole"):
+        assert not ready()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ def test_json_has_one_object_a_line(cli: CommandLine, tiny_run: Path) -> None:
         assert one["tokens"] == list(same.tokens)
         assert one["score"] == pytest.approx(same.score, abs=1e-4)
         assert one["log_probability"] <= one["score"] <= 0
-        assert not {"candidates", "alignment", "parts"} & one.keys()
+        assert not {"candidates", "alignment"} & one.keys()
+    assert [one.get("parts", 1) for one in found] == [2, 1, 1]
 
 
 def test_json_holds_what_was_asked_for(cli: CommandLine, tiny_run: Path) -> None:
@@ -71,7 +73,7 @@ def test_a_line_of_json_is_one_line_to_every_tool(cli: CommandLine, tiny_run: Pa
     assert "wörter" in result.stdout
 
 
-@pytest.mark.parametrize("split", [(), ("--split",)])
+@pytest.mark.parametrize("split", [(), ("--no-split",)])
 def test_links_stand_behind_the_text(
     split: tuple[str, ...], cli: CommandLine, tiny_run: Path
 ) -> None:
@@ -139,7 +141,7 @@ LETTERS = st.sampled_from("ab. ä我😀\t\r\x01\x0b\x0c\x1b\x1c\x7f\x85\u00a0\u
     lines=st.lists(st.text(LETTERS, max_size=12), max_size=5),
     ends=st.randoms(use_true_random=False),
     mark=st.booleans(),
-    options=st.sets(st.sampled_from(["--split", "--align"])),
+    options=st.sets(st.sampled_from(["--no-split", "--align"])),
 )
 def test_line_n_of_the_output_is_line_n_of_the_input_whatever_is_in_it(
     lines: list[str],
@@ -165,10 +167,32 @@ def test_line_n_of_the_output_is_line_n_of_the_input_whatever_is_in_it(
     assert plain.stderr.splitlines() == ["engine: ctranslate2 on cpu, float32"]
 
 
-def test_a_paragraph_may_be_split_from_python_too(tiny_run: Path, cli: CommandLine) -> None:
-    output = cli("translate", tiny_run, "--split", input=TEXT).stdout.split("\n")[:-1]
-    found = Translator.load(tiny_run).translate(LINES, split=True)
+@pytest.mark.parametrize(
+    ("options", "split"), [((), True), (("--split",), True), (("--no-split",), False)]
+)
+def test_the_sentences_of_a_line_are_translated_one_by_one_unless_told_otherwise(
+    options: tuple[str, ...], split: bool, tiny_run: Path, cli: CommandLine
+) -> None:
+    output = cli("translate", tiny_run, *options, input=TEXT).stdout.split("\n")[:-1]
+    translator = Translator.load(tiny_run)
+    found = translator.translate(LINES, split=split)
     assert [one.text for one in found] == output
+    first, second = (one.text.strip() for one in translator.translate(LINES[0].split("  ")))
+    assert (output[0] == f"{first}  {second}") is split
+
+
+def test_without_the_splitter_lines_stay_whole_and_that_is_said_once(
+    cli: CommandLine, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cli("translate", tiny_run, "--no-split", input=TEXT)
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    result = cli("translate", tiny_run, input=TEXT)
+    assert result.stdout == whole.stdout
+    assert result.stderr.count("sentencex is not installed") == 1
+    assert cli("translate", tiny_run, "--no-split", input=TEXT).stderr == whole.stderr
+    asked = cli("translate", tiny_run, "--split", input=TEXT)
+    assert asked.error.startswith("--split needs sentencex, which is not installed")
+    assert asked.stdout == ""
 
 
 def test_help_has_a_panel_for_each_kind_of_option(cli: CommandLine) -> None:
@@ -189,3 +213,169 @@ def test_a_text_that_cannot_be_read_is_refused_before_a_model_is_loaded(
         assert "engine" not in result.stderr
     (tmp_path / "bad.en").write_bytes(b"\xff\xfe\xff\n")
     assert "engine" not in cli("translate", tiny_run, tmp_path / "bad.en").stderr
+
+
+# What is translated: text, files, several files.
+
+
+def test_text_itself_is_translated(cli: CommandLine, tiny_run: Path) -> None:
+    for words in ("the dog sees a man.", "a dog", "bird!", "a dog\n\none bird!"):
+        result = cli("translate", tiny_run, words, input="not read")
+        assert result.status == 0, result.stderr
+        assert result.stdout == cli("translate", tiny_run, input=words).stdout
+
+
+def test_several_inputs_are_translated_one_after_the_other(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "a.en", tmp_path / "b.en"
+    first.write_text("a dog\n", encoding="utf-8")
+    second.write_text("the man\n\n", encoding="utf-8")
+    together = cli("translate", tiny_run, first, "one bird!", second, "-", "--json", input="a tree")
+    found = objects(together.stdout)
+    assert [one["source"] for one in found] == ["a dog", "one bird!", "the man", "", "a tree"]
+    assert [one["line"] for one in found] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("name", ["tset.en", "tset", "folder/tset.en", "folder/my tset.en"])
+def test_a_mistyped_file_name_is_no_text(
+    name: str, cli: CommandLine, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for arguments in ([name], ["a dog runs.", name]):
+        result = cli("translate", tiny_run, *arguments)
+        assert result.error.startswith(f"{name} does not exist: expected a text file, or text")
+        assert result.stdout == ""
+
+
+def test_inputs_that_make_no_sense_are_refused(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.en"
+    path.write_text("a dog\n", encoding="utf-8")
+    for arguments, expected in (
+        (["-", "-"], "- is given twice"),
+        ([""], "an argument is empty"),
+        ([path, path, "--given", path], "--given has one line for each line of a file"),
+        (["a dog.", "--prefixes", path], "--prefixes has one line for each line of a file"),
+        (["a dog \udcff."], "the text 'a dog \\udcff.' is not UTF-8"),
+    ):
+        assert cli("translate", tiny_run, *arguments).error.startswith(expected)
+
+
+# Where it is written.
+
+
+def test_out_writes_what_standard_output_would_have(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "out.de"
+    result = cli("translate", tiny_run, "--nbest", "2", "--out", out, input=TEXT)
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1] == f"wrote {out}"
+    expected = cli("translate", tiny_run, "--nbest", "2", "--out", "-", input=TEXT).stdout
+    assert out.read_bytes().decode() == expected
+    assert [path.name for path in out.parent.iterdir()] == ["out.de"]
+
+
+def test_several_files_go_into_a_folder_named_by_language(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    names = ("a.en", "b.en.gz", "notes.txt")
+    for name in names:
+        data = f"a dog {name}\n".encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    files, out = [tmp_path / name for name in names], tmp_path / "out"
+    assert cli("translate", tiny_run, *files, "--json", "--out", out).status == 0
+    assert sorted(path.name for path in out.iterdir()) == ["a.de", "b.de", "notes.txt"]
+    for name, path in zip(names, ("a.de", "b.de", "notes.txt"), strict=True):
+        (found,) = objects((out / path).read_text(encoding="utf-8"))
+        assert (found["line"], found["source"]) == (1, f"a dog {name}")
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    assert cli("translate", tiny_run, files[0], "--out", alone).status == 0
+    assert (alone / "a.de").exists()
+
+
+def test_out_never_replaces_a_file_unless_told_to(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    source, out, other = tmp_path / "a.en", tmp_path / "a.de", tmp_path / "b"
+    source.write_text("a dog\n", encoding="utf-8")
+    out.write_text("the reference\n", encoding="utf-8")
+    other.mkdir()
+    (other / "a.en").write_text("a man\n", encoding="utf-8")
+    for arguments, expected in (
+        ([source, "--out", out], f"{out} exists: choose another name, or replace it with --over"),
+        ([source, "--out", tmp_path], f"{out} exists: "),
+        ([source, "--out", source, "--overwrite"], f"{source} is the text to translate"),
+        ([source, other / "a.en", "--out", out], f"--out {out} is a file: several inputs need"),
+        ([source, other / "a.en", "--out", tmp_path / "new"], "two inputs would be written to"),
+        (["a dog", "--out", other], "the text has no file name to use in a folder"),
+        (["--out", other], "standard input has no file name to use in a folder"),
+        ([source, "--out", tmp_path / "a.gz"], f"--out {tmp_path / 'a.gz'}: output is not compr"),
+    ):
+        result = cli("translate", tiny_run, *map(str, arguments), input="a dog")
+        assert result.error.startswith(expected)
+        assert "engine" not in result.stderr
+    assert out.read_text(encoding="utf-8") == "the reference\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.de", "a.en", "b"]
+    link = tmp_path / "link.de"
+    link.symlink_to(out)
+    assert cli("translate", tiny_run, source, "--out", link, "--overwrite").status == 0
+    assert link.is_symlink()
+    assert out.read_text(encoding="utf-8") == cli("translate", tiny_run, source).stdout
+
+
+def test_an_output_is_written_whole_or_not_at_all(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.de"
+    for wrong in (b"a dog\n" * 3 + b"b\xe4d\n", b"a\0dog\n"):
+        result = cli("translate", tiny_run, "--beam", "1", "--out", out, input=wrong)
+        assert result.status == 1
+        assert list(tmp_path.iterdir()) == []
+    prefixes = tmp_path / "begins.de"
+    prefixes.write_text("ein\n" * 3, encoding="utf-8")
+    more = ("--prefixes", prefixes, "--out", out)
+    assert cli("translate", tiny_run, *more, input="a dog\n").error
+    assert not out.exists()
+
+
+def test_out_may_be_a_device(cli: CommandLine, tiny_run: Path) -> None:
+    for _ in range(2):
+        assert cli("translate", tiny_run, "a dog.", "--out", "/dev/null").status == 0
+    assert not Path("/dev/null").is_file()
+
+
+# Given translations that are too few or too many.
+
+
+def test_a_mismatch_of_given_translations_is_found_before_anything_is_written(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.cli.lines.SCORED", 2)
+    source, target = tmp_path / "a.en", tmp_path / "a.de"
+    source.write_text("a dog\n" * 7, encoding="utf-8")
+    for count in (5, 9):
+        target.write_text("ein Hund\n" * count, encoding="utf-8")
+        result = cli("translate", tiny_run, source, "--given", target)
+        assert result.error.startswith(f"{source} has 7 lines but {target} has {count}: line n")
+        assert result.stdout == ""
+        assert "engine" not in result.stderr
+
+
+def test_a_mismatch_that_a_pipe_hides_says_how_far_the_output_goes(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.cli.lines.SCORED", 2)
+    target, out = tmp_path / "a.de", tmp_path / "out"
+    target.write_text("ein Hund\n" * 5, encoding="utf-8")
+    result = cli("translate", tiny_run, "--given", target, input="a dog\n" * 7)
+    assert result.error.startswith(f"standard input has 7 lines but {target} has 5")
+    assert result.error.endswith("; only the first 4 lines were scored")
+    assert result.stdout.count("\n") == 4
+    arguments = ("--given", target, "--out", out)
+    assert cli("translate", tiny_run, *arguments, input="a dog\n" * 7).error
+    assert not out.exists()

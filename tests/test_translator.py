@@ -1,7 +1,9 @@
 """The public API: strings in, strings out, line n for line n."""
 
+import ast
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,7 +90,8 @@ def test_nbest_are_distinct_and_in_order(translator: Translator) -> None:
 
 def test_a_text_longer_than_the_limit_is_cut_and_nothing_is_lost(translator: Translator) -> None:
     long = " ".join(TEXT[:12])
-    (translation,) = translator.translate([long], nbest=2)
+    (translation,) = translator.translate([long], nbest=2, split=False)
+    assert translation.cut
     assert translation.parts > 1
     assert len(translation.candidates) == 2
     short = translator.translate(["Two dogs run."])[0]
@@ -240,15 +243,16 @@ def test_a_paragraph_is_its_sentences_with_the_same_white_space(translator: Tran
     first, second, third = (one.text.strip() for one in translator.translate(sentences))
     assert whole.text == f"{first}  {second}\t{third}"
     assert (whole.parts, whole.cut) == (3, False)
-    (together,) = translator.translate([" ".join(sentences)])
+    (together,) = translator.translate([" ".join(sentences)], split=False)
     assert together.text != whole.text
+    assert translator("A man sleeps.  Two dogs run.\tA woman reads!") == whole.text
 
 
 def test_a_paragraph_of_one_sentence_and_a_blank_one_are_as_without_splitting(
     translator: Translator,
 ) -> None:
-    texts = ["A man sleeps.", "", " \t "]
-    assert translator.translate(texts, split=True) == translator.translate(texts)
+    texts = ["A man sleeps.", "", " \t ", "  A man sleeps. ", "Two dogs", "Dr. A runs 3.5 miles."]
+    assert translator.translate(texts) == translator.translate(texts, split=False)
 
 
 def test_line_breaks_of_any_kind_never_come_out_of_a_paragraph(translator: Translator) -> None:
@@ -275,6 +279,50 @@ def test_a_prefix_begins_the_paragraph_and_not_each_sentence(translator: Transla
     assert found.text.startswith("Ein Mann")
     assert found.text.endswith(plain.text.split(" ")[-1])
     assert found.text.count("Ein Mann") == 1
+
+
+def test_a_prefix_of_several_sentences_keeps_its_text_whole(translator: Translator) -> None:
+    """Each sentence of such a prefix translates one of the text: only the whole can go on."""
+    text, prefix = "A man sleeps. Two dogs run.", "Ein Mann. Zwei"
+    prefixes = [prefix, "Ein Mann."]
+    whole, split = translator.translate([text, text], prefixes=prefixes, beam=1)
+    assert (whole.parts, split.parts) == (1, 2)
+    assert whole.text.startswith(prefix)
+    together = translator.translate([text, text], prefixes=prefixes, beam=1, split=False)
+    assert whole == together[0]
+
+
+def test_candidates_of_several_sentences_join_those_of_the_same_rank(
+    translator: Translator,
+) -> None:
+    sentences = ["A man sleeps.", "Two dogs run."]
+    (whole,) = translator.translate([" ".join(sentences)], nbest=3)
+    first, second = translator.translate(sentences, nbest=3)
+    ranks = zip(whole.candidates, first.candidates, second.candidates, strict=True)
+    for joined, left, right in ranks:
+        assert joined.text == f"{left.text.strip()} {right.text.strip()}"
+        assert joined.score == pytest.approx(left.score + right.score, abs=1e-4)
+
+
+def test_given_translations_are_scored_whole(translator: Translator) -> None:
+    pair = ("A man sleeps. Two dogs run.", "Ein Mann. Zwei Hunde.")
+    (whole,) = translator.score([pair], alpha=0.0)
+    parts = translator.score(
+        [("A man sleeps.", "Ein Mann."), ("Two dogs run.", "Zwei Hunde.")], alpha=0.0
+    )
+    assert whole.text == pair[1]
+    assert whole.log_probability != pytest.approx(sum(one.log_probability for one in parts))
+
+
+def test_without_the_splitter_lines_stay_whole_and_a_warning_says_so(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["A man sleeps. Two dogs run."]
+    expected = translator.translate(texts, split=False)
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.warns(UserWarning, match="sentencex is not installed"):
+        assert translator.translate(texts) == expected
+    assert translator.translate(texts, split=False) == expected
 
 
 @pytest.mark.parametrize("split", [False, True])
@@ -417,3 +465,18 @@ def test_what_is_no_list_of_texts_is_refused(translator: Translator) -> None:
 def test_settings_of_draws_need_draws(translator: Translator) -> None:
     with pytest.raises(BadInput, match="they need sample=True"):
         translator.translate(["Two dogs run."], top_k=3)
+
+
+def test_every_use_within_the_package_says_whether_lines_are_split() -> None:
+    """The default is for people. What is scored line by line must not follow it unawares."""
+    root = Path(transduce.__file__).parent
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and re.fullmatch(
+                r"(\w+\.)*translator\.(stream|translate)", ast.unparse(node.func)
+            ):
+                found.append(path.stem)
+                names = {keyword.arg for keyword in node.keywords}
+                assert "split" in names or path.stem == "lines", ast.unparse(node)
+    assert {"distillation", "evaluation", "runs", "demo", "lines", "translators"} <= {*found}

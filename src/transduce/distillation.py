@@ -200,6 +200,7 @@ class _Work:
                 translations = translator.stream(
                     block,
                     batch=batch,
+                    split=False,  # line n of the student's text translates line n of this one
                     advance=advance,
                     **self.search.to_json(),
                 )

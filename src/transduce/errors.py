@@ -2,6 +2,7 @@
 
 TransduceError          one clear sentence for a person; the command line prints it and exits with 1
 ├── BadInput            a text, a file or an argument that cannot be used as it is
+│   └── UnsupportedFormat  a document in a format that is not read yet
 ├── BadSetting          a setting or preset that does not exist or does not fit
 ├── BadData             a data set that cannot be had, or is not what it should be
 ├── BadRun              a run folder, checkpoint or corpus that is missing, foreign or damaged
@@ -24,6 +25,14 @@ class TransduceError(Exception):
 
 class BadInput(TransduceError):
     """A text, a file or an argument cannot be used as it is."""
+
+
+class UnsupportedFormat(BadInput):
+    """A document is not plain text, and its format is not read yet."""
+
+    def __init__(self, message: str, *, binary: bool = False) -> None:
+        super().__init__(message)
+        self.binary = binary  # its bytes cannot be taken for lines of text
 
 
 class BadSetting(TransduceError):

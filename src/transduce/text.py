@@ -1,7 +1,8 @@
 """Text in: plain files, gz, xz, zst, TSV and standard input become lines and pairs of lines.
 
 A line ends with a line feed and with nothing else, so that line n of one file is line n of the
-other in every tool. What cannot be read exactly is refused, with the file and the line named.
+other in every tool. What cannot be read exactly is refused, with the file and the line named; so is
+a document in another format, unless it is read as text on request (`as_text`).
 """
 
 import contextlib
@@ -11,13 +12,15 @@ import lzma
 import re
 import select
 import sys
+import unicodedata
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import BinaryIO, Protocol, cast
 
-from transduce.errors import BadInput, MissingExtra
+from transduce import formats
+from transduce.errors import BadInput, MissingExtra, UnsupportedFormat
 from transduce.progress import counted
 
 STDIN = "-"
@@ -53,14 +56,14 @@ class Decompressor(Protocol):
         """Return what can be unfolded so far."""
 
 
-def open_lines(path: str | Path) -> Iterator[str]:
+def open_lines(path: str | Path, *, as_text: bool = False) -> Iterator[str]:
     r"""Yield the lines of a text file, or of standard input if `path` is "-".
 
     Compressed text is known by its first bytes, so it may come through a pipe as well. Lines end
     with \n; a \r before it, a byte-order mark at the start and a missing last \n do not matter.
     """
     with _opened(path) as stream:
-        for lines in _lines(_unfolded(path, stream), name_of(path)):
+        for lines in _lines(_text(path, stream, as_text=as_text), name_of(path)):
             yield from lines
 
 
@@ -71,10 +74,10 @@ class Lines(Iterator[str]):
     them answered together.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, as_text: bool = False) -> None:
         self._come: deque[str] = deque()
         self._stream: BinaryIO | None = None  # until the first line is asked for
-        self._blocks = self._read(path)
+        self._blocks = self._read(path, as_text=as_text)
 
     def __next__(self) -> str:
         while not self._come:
@@ -92,21 +95,23 @@ class Lines(Iterator[str]):
             self._come.extend(lines)
         return True
 
-    def _read(self, path: str | Path) -> Iterator[list[str]]:
+    def _read(self, path: str | Path, *, as_text: bool) -> Iterator[list[str]]:
         with _opened(path) as self._stream:
-            yield from _lines(_unfolded(path, self._stream), name_of(path))
+            yield from _lines(_text(path, self._stream, as_text=as_text), name_of(path))
 
 
-def read_pairs(source: str | Path, target: str | Path | None) -> Iterator[tuple[str, str]]:
+def read_pairs(
+    source: str | Path, target: str | Path | None, *, as_text: bool = False
+) -> Iterator[tuple[str, str]]:
     """Yield pairs of lines: of two files line by line, or of one TSV if there is no `target`."""
     if target is None:
-        return _pairs_of_tsv(source)
+        return _pairs_of_tsv(source, as_text=as_text)
     if str(source) == str(target) == STDIN:
         raise BadInput(
             "source and target cannot both be standard input: "
             "give one file of each, or one TSV on standard input"
         )
-    return _pairs_of_two(source, target)
+    return _pairs_of_two(source, target, as_text=as_text)
 
 
 def languages(
@@ -135,6 +140,30 @@ def language_code(language: str | None) -> str:
     return (language or "").replace("_", "-").split("-")[0].lower()
 
 
+def names_file(argument: str) -> bool:
+    """Tell whether an argument of a command names a file; otherwise it is text itself.
+
+    Text has white space or ends with a punctuation mark. Everything else is a file's name, existing
+    or not, so that a mistyped name is never taken for text.
+    """
+    if argument == STDIN or exists(argument):
+        return True
+    place = Path(argument)
+    if len(place.parts) > 1 and exists(str(place.parent)):  # a mistyped name may have a space
+        return True
+    end = argument[-1:]
+    closes = end and unicodedata.category(end) in ("Po", "Pe", "Pf") and end not in ")]}/\\*&#%@"
+    return not (closes or any(map(str.isspace, argument)))
+
+
+def exists(path: str) -> bool:
+    """Tell whether there is such a file or folder, whatever the name."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # too long for a name, or with a NUL
+        return False
+
+
 def name_of(path: str | Path) -> str:
     """Name a file in a message for people."""
     return "standard input" if str(path) == STDIN else str(path)
@@ -148,9 +177,9 @@ def _ending(path: str | Path) -> str:
     return endings[-1] if endings else ""
 
 
-def _pairs_of_tsv(path: str | Path) -> Iterator[tuple[str, str]]:
+def _pairs_of_tsv(path: str | Path, *, as_text: bool) -> Iterator[tuple[str, str]]:
     number = 0
-    for number, line in enumerate(open_lines(path), start=1):
+    for number, line in enumerate(open_lines(path, as_text=as_text), start=1):
         source, tab, target = line.partition("\t")
         if not tab or "\t" in target:
             found = f"{line.count(chr(9)) + 1} columns" if tab else "no tab"
@@ -163,8 +192,10 @@ def _pairs_of_tsv(path: str | Path) -> Iterator[tuple[str, str]]:
         raise BadInput(f"{name_of(path)} is empty: expected one pair of sentences a line")
 
 
-def _pairs_of_two(source: str | Path, target: str | Path) -> Iterator[tuple[str, str]]:
-    left, right = open_lines(source), open_lines(target)
+def _pairs_of_two(
+    source: str | Path, target: str | Path, *, as_text: bool
+) -> Iterator[tuple[str, str]]:
+    left, right = (open_lines(path, as_text=as_text) for path in (source, target))
     number = 0
     for number, (sentence, translation) in enumerate(itertools.zip_longest(left, right), start=1):
         if sentence is None or translation is None:
@@ -231,6 +262,21 @@ def _blocks(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
         if not block:
             return
         yield block
+
+
+def _text(path: str | Path, stream: BinaryIO, *, as_text: bool) -> Iterator[bytes]:
+    """Yield the bytes of a text; refuse other documents, known by how they begin or by ending."""
+    blocks = _unfolded(path, stream)
+    if as_text:
+        return blocks
+    head = next(blocks, b"")
+    found = formats.of_content(head) or formats.of_name(path)
+    if found is not None:
+        raise UnsupportedFormat(
+            f"{name_of(path)} is {found.name}, which transduce does not read yet: {found.advice}",
+            binary=found.binary,
+        )
+    return itertools.chain([head], blocks) if head else iter(())
 
 
 def _unfolded(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:

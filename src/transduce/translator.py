@@ -15,7 +15,8 @@ from transduce.errors import BadInput, BadRun
 from transduce.folder import SUBWORDS, RunConfig, weights_file
 from transduce.hypotheses import Engine, Hypothesis, Ints, Job
 from transduce.parts import Part, cut, gaps, source_words
-from transduce.sentences import sentences
+from transduce.sentences import ready as splitter_ready
+from transduce.sentences import split_line
 from transduce.subwords import EOS, Codec, Coder
 from transduce.translation import Candidate, Segment, Translation, Translations
 
@@ -98,16 +99,20 @@ class Translator:
         *,
         prefixes: Sequence[str] | None = None,
         batch: int | None = None,
-        split: bool = False,
+        split: bool = True,
         align: bool = False,
         **settings: Any,
     ) -> Translations:
         """Translate many texts; `settings` are those of SearchConfig: beam, alpha, nbest and so on.
 
-        With `prefixes`, the translation of each text begins with its prefix. With `split`, texts
-        are paragraphs: their sentences are translated one by one. With `align`, candidates tell
-        which of their words translate which. What is returned is a list; a notebook shows it as a
-        table.
+        The sentences of a text are translated one by one and joined: models are trained on single
+        sentences and drop the others. Candidate k joins the k-th best translations of the
+        sentences, and its score is their sum. `split=False` translates each text whole, as a test
+        set is scored.
+
+        With `prefixes`, the translation of each text begins with its prefix; a text whose prefix
+        has several sentences is translated whole. With `align`, candidates tell which of their
+        words translate which. The result is a list, which a notebook shows as a table.
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise BadInput(f"expected a list of texts, found {texts!r:.60}")
@@ -127,7 +132,7 @@ class Translator:
         batch: int | None = None,
         window: int = WINDOW,
         ready: Callable[[], bool] = lambda: True,
-        split: bool = False,
+        split: bool = True,
         align: bool = False,
         advance: Callable[[int], None] = lambda done: None,
         **settings: Any,
@@ -168,7 +173,11 @@ class Translator:
         align: bool = False,
         **settings: Any,
     ) -> list[Candidate]:
-        """Score given translations, as the search would have; `first` numbers the first pair."""
+        """Score given translations, as the search would have; `first` numbers the first pair.
+
+        Each pair is scored whole, even if it has several sentences: nothing tells which sentence
+        of a translation belongs to which of the text.
+        """
         config = self.config.search.replace(**settings)
         encoded = [
             (self._ids(source, self.codec.source), self._ids(target, self.codec.target))
@@ -201,11 +210,15 @@ class Translator:
         prefixes: Sequence[str | None] | None = None,
         first: int = 0,
         *,
-        split: bool = False,
+        split: bool,
     ) -> list["Work"]:
         """Make texts ready to be searched: encoded, in parts; a blank one has none."""
         prefixes = [None] * len(texts) if prefixes is None else prefixes
-        units = [self._units(one_line(text), split=split) for text in texts]
+        split = split and splitter_ready()
+        units = [
+            self._units(one_line(text), prefix, split=split)
+            for text, prefix in zip(texts, prefixes, strict=True)
+        ]
         subwords, limit = self.codec.source, self.config.model.max_len - 1
         encoded = iter(subwords.encode_batch([one for own in units for _, one in own]))
         found = []
@@ -236,10 +249,14 @@ class Translator:
             found.append(Segment(before[begin], sentence, tuple(candidates)))
         return found
 
-    def _units(self, text: str, *, split: bool) -> list[tuple[str, str]]:
-        """Return what is encoded by itself, each after the white space before it."""
-        if split:
-            return sentences(text, self.config.languages[0])
+    def _units(self, text: str, prefix: str | None, *, split: bool) -> list[tuple[str, str]]:
+        """Return what is encoded by itself, each after the white space before it.
+
+        A prefix of several sentences translates several of the text's, so the text stays whole.
+        """
+        source, target = self.config.languages
+        if split and (prefix is None or len(split_line(one_line(prefix), target)) <= 1):
+            return split_line(text, source)
         return [("", text)] if text.strip() else []
 
     def _forced(self, prefix: str, number: int) -> list[int]:

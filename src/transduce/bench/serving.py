@@ -212,7 +212,7 @@ def mixed(lines: Sequence[str]) -> list[str]:
 
 
 def expected(worker: Worker, texts: Sequence[str]) -> list[str]:
-    """Return what the service must answer: line by line what `translate --split` writes."""
+    """Return what the service must answer: line by line what `translate` writes."""
     split = [text.split("\n") for text in texts]
     found = iter(worker.measure(("all", [line for own in split for line in own])).outputs)
     return ["\n".join(itertools.islice(found, len(own))) for own in split]

@@ -276,7 +276,7 @@ def serve(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Measure how fast a service answers many clients at once, beside translate --split.
+    """Measure how fast a service answers many clients at once, beside translate.
 
     Sentences a second of both on the same lines, by turns; how long an answer takes, under load and
     to a single client; and what service and clients cost. Every answer is compared with what

@@ -1,6 +1,5 @@
 """`transduce demo`."""
 
-import shlex
 import time as clock
 from pathlib import Path
 from typing import Annotated
@@ -83,12 +82,13 @@ def demo(
     unseen = pocket.pairs(test, "test", seed)
     sources, references = [source for source, _ in unseen], [target for _, target in unseen]
     with progress.track("translating", test, "sentences") as advance:
-        outputs = [one.text for one in translator.stream(sources, advance=advance)]
+        found = translator.stream(sources, split=False, advance=advance)
+        outputs = [one.text for one in found]
     _show(sources, references, outputs)
     translate = command("translate", out, data / "test.en")
     progress.say(
         f"done in {duration(clock.monotonic() - began)}. Now try:\n"
-        f"  {shlex.join(['echo', sources[0]])} | {command('translate', out)}\n"
+        f"  {command('translate', out, sources[0])}\n"
         f"  {translate} | {command('score', '-', data / 'test.de')}\n"
         f"  {command('look', out, sources[0])}\n"
         f"  {command('serve', out)}        (a web page; needs pip install 'transduce[web]')\n"

@@ -3,10 +3,10 @@
 import itertools
 import json
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self
 
 from transduce import text
 from transduce.alignment import pharaoh
@@ -20,69 +20,170 @@ SCORED = 1000  # given translations that are scored at once
 Form = Callable[[int, Translation], Iterable[str]]  # the lines of the nth translation
 
 
-def require(*files: str | None) -> None:
-    """Refuse files that cannot be read, before a model is loaded for them."""
-    for file in files:
-        # A pipe would lose what is read of it here.
-        if file not in (None, text.STDIN) and (Path(file).is_file() or not Path(file).exists()):
-            next(text.open_lines(file), None)
+class Input:
+    """What is translated: a file, standard input, or text that an argument holds.
+
+    A file is read through once here, so that one that cannot be read is refused before a model is
+    loaded for it. A pipe is not, because what is read of it would be lost.
+    """
+
+    def __init__(self, argument: str, *, is_text: bool = False, as_text: bool = False) -> None:
+        self.argument, self.is_text, self.as_text = argument, is_text, as_text
+        self.name = "the text" if is_text else text.name_of(argument)
+        self.count: int | None = None
+        if is_text:
+            self.count = len(_lines_of(argument))
+        elif not _is_pipe(argument):
+            self.count = sum(1 for _ in text.open_lines(argument, as_text=as_text))
+
+    def lines(self) -> tuple[Iterator[str], Callable[[], bool]]:
+        """Return the lines, and what tells whether another can be had without waiting."""
+        if self.is_text:
+            return iter(_lines_of(self.argument)), lambda: True
+        lines = text.Lines(self.argument, as_text=self.as_text)
+        return lines, lines.ready
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Everything that is read: inputs, prefixes and given translations."""
+
+    sources: list[Input]
+    prefixes: Input | None
+    given: Input | None
+
+    @classmethod
+    def read(
+        cls, arguments: Sequence[str], prefixes: str | None, given: str | None, *, as_text: bool
+    ) -> Self:
+        """Read arguments and the files of options, none of which may be missing or empty."""
+        if arguments.count(text.STDIN) > 1:
+            raise BadInput("- is given twice: standard input can be read only once")
+        for argument in arguments:
+            if not argument:
+                raise BadInput("an argument is empty: expected a file, text in quotes, or -")
+            if argument != text.STDIN and text.names_file(argument) and not text.exists(argument):
+                raise BadInput(
+                    f"{argument} does not exist: expected a text file, or text with a space or a "
+                    'mark at its end, such as "Two dogs run."'
+                )
+        sources = [
+            Input(argument, is_text=not text.names_file(argument), as_text=as_text)
+            for argument in arguments
+        ]
+        for one in sources:
+            if one.count == 0:
+                raise BadInput(f"{one.name} is empty: there is nothing to translate")
+        files = (None if one is None else Input(one, as_text=as_text) for one in (prefixes, given))
+        found = cls(sources, *files)
+        if found.given is not None:
+            found._require_as_many(sources[0], found.given)
+        return found
+
+    @staticmethod
+    def _require_as_many(source: Input, given: Input) -> None:
+        """Refuse a mismatch before anything is written; that of a pipe shows only at its end."""
+        if None not in (source.count, given.count) and source.count != given.count:
+            raise BadInput(
+                f"{source.name} has {source.count:,} lines but {given.name} has {given.count:,}: "
+                "line n of one must translate line n of the other"
+            )
+
+
+def _lines_of(argument: str) -> list[str]:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"the text {argument!a:.60} is not UTF-8: expected text in UTF-8") from None
+    return [line.removesuffix("\r") for line in argument.removesuffix("\n").split("\n")]
+
+
+def results(
+    translator: Translator,
+    texts: Texts,
+    prefix: str | None,
+    progress: Progress,
+    *,
+    bar: bool,
+    **options: Any,
+) -> Iterator[Iterator[Translation]]:
+    """Yield the translations of each input, or the scores of the given ones."""
+    for source in texts.sources:
+        if texts.given is None:
+            begins = None if texts.prefixes is None else _Beginnings(texts.prefixes, source)
+            forced = begins if prefix is None else itertools.repeat(prefix)
+            yield translated(translator, source, forced, progress, bar=bar, **options)
+        else:
+            of_scores = {name: options[name] for name in ("alpha", "align") if name in options}
+            yield scored(translator, source, texts.given, **of_scores)
 
 
 def translated(
     translator: Translator,
-    file: str,
-    prefix: str | None,
-    prefixes: str | None,
+    source: Input,
+    prefixes: Iterable[str] | None,
     progress: Progress,
+    *,
+    bar: bool,
     **options: Any,
 ) -> Iterator[Translation]:
-    """Translate the lines of a file as they come; each begins with the prefix or with its own."""
-    source = text.Lines(file)
-    count = _count(file)
-    if count == 0:
-        raise BadInput(f"{file} is empty: there is nothing to translate")
-    begins = None if prefixes is None else _Beginnings(prefixes, file, count)
-    typed = file == text.STDIN and sys.stdin.isatty()
-    shown = Silent() if typed or sys.stdout.isatty() else progress  # the lines themselves tell
+    """Translate the lines of an input as they come; each begins with its prefix."""
+    lines, ready = source.lines()
     cut = 0
-    with shown.track("translating", count, "lines") as advance:
+    shown = progress if bar else Silent()
+    with shown.track("translating", source.count, "lines") as advance:
         for one in translator.stream(
-            source,
-            prefixes=begins if prefix is None else itertools.repeat(prefix),
-            ready=source.ready,
-            advance=advance,
-            **options,
+            lines, prefixes=prefixes, ready=ready, advance=advance, **options
         ):
             cut += one.cut
             yield one
-    if begins is not None:
-        begins.end()
+    if isinstance(prefixes, _Beginnings):
+        prefixes.end()
     if cut:
         progress.say(
             f"{cut:,} line{' was' if cut == 1 else 's were'} longer than the model's "
-            f"{translator.config.model.max_len:,} subwords: cut, translated in parts and joined; "
-            "--split cuts at the ends of sentences"
+            f"{translator.config.model.max_len:,} subwords: cut, translated in parts and joined"
+            + ("" if options.get("split") else "; without --no-split, sentences are kept together")
         )
 
 
 def scored(
-    translator: Translator, source: str, target: str, **options: Any
+    translator: Translator, source: Input, target: Input, **options: Any
 ) -> Iterator[Translation]:
     """Score given translations line by line."""
     first = 1
-    pairs = text.read_pairs(source, target)
-    while block := list(itertools.islice(pairs, SCORED)):
+    pairs = text.read_pairs(source.argument, target.argument, as_text=source.as_text)
+    while block := _next_pairs(pairs, first):
         candidates = translator.score(block, first=first, **options)
         for (sentence, _), candidate in zip(block, candidates, strict=True):
             yield Translation(sentence, (candidate,))
         first += len(block)
 
 
-def write(translations: Iterable[Translation], form: Form) -> None:
-    """Write translations to stdout, each at once: somebody may be waiting for it."""
-    for number, translation in enumerate(translations, start=1):
-        sys.stdout.writelines(f"{line}\n" for line in form(number, translation))
-        sys.stdout.flush()
+def _next_pairs(pairs: Iterator[tuple[str, str]], first: int) -> list[tuple[str, str]]:
+    """Read the next pairs; where they come through a pipe, their number shows only at its end."""
+    try:
+        return list(itertools.islice(pairs, SCORED))
+    except BadInput as error:
+        if first == 1:
+            raise
+        raise BadInput(f"{error}; only the first {first - 1:,} lines were scored") from None
+
+
+def write(translations: Iterable[Translation], form: Form, stream: IO[str], first: int = 1) -> int:
+    """Write translations, each at once: somebody may be waiting for it. Return the next number."""
+    for number, translation in enumerate(translations, start=first):
+        stream.writelines(f"{line}\n" for line in form(number, translation))
+        stream.flush()
+        first = number + 1
+    return first
+
+
+def form(*, nbest: bool, given: bool, json: bool) -> Form:
+    """Return how translations are written."""
+    if json:
+        return as_json(candidates=nbest)
+    return with_score if given else ranked if nbest else plain
 
 
 def plain(number: int, translation: Translation) -> Iterable[str]:
@@ -122,15 +223,14 @@ def _columns(candidate: Candidate) -> str:
 class _Beginnings(Iterator[str]):
     """The lines of a file of prefixes, which must be as many as those of the text."""
 
-    def __init__(self, path: str, source: str, expected: int | None) -> None:
-        if path == source == text.STDIN:
+    def __init__(self, prefixes: Input, source: Input) -> None:
+        if prefixes.argument == source.argument == text.STDIN:
             raise BadInput("text and prefixes cannot both be standard input: give a file of one")
-        self._lines = text.open_lines(path)
-        self._path, self._source = text.name_of(path), text.name_of(source)
+        self._lines = text.open_lines(prefixes.argument, as_text=prefixes.as_text)
+        self._path, self._source = prefixes.name, source.name
         self._number = 0
-        count = _count(path)
-        if None not in (count, expected) and count != expected:
-            raise self._error(counted(count or 0, "line"), f"{expected:,}")
+        if None not in (prefixes.count, source.count) and prefixes.count != source.count:
+            raise self._error(counted(prefixes.count or 0, "line"), f"{source.count:,}")
 
     def __next__(self) -> str:
         line = next(self._lines, None)
@@ -151,8 +251,8 @@ class _Beginnings(Iterator[str]):
         )
 
 
-def _count(file: str) -> int | None:
-    """Count the lines of a file; a stream has no count."""
-    if file == text.STDIN or not Path(file).is_file():
-        return None
-    return sum(1 for _ in text.open_lines(file))
+def _is_pipe(path: str) -> bool:
+    """Tell whether a file can be read only once: standard input, a named pipe, a device."""
+    if path == text.STDIN:
+        return True
+    return text.exists(path) and not (Path(path).is_file() or Path(path).is_dir())

@@ -1,5 +1,6 @@
 """`transduce look`."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,6 +104,7 @@ def look(
     drawn = view is not None or word is not None or words
     if (sentence is None) == (find is None):
         raise BadInput('expected a sentence, such as "Two dogs run.", or else --find FILE')
+    _require_sentence(sentence)
     whole = kind == "cross" and layer is None and not head and not drawn
     if find is not None:
         if target is not None or out is not None or not whole:
@@ -131,6 +133,20 @@ def look(
             )
             save(figure, out)
         progress.say(f"wrote {out}")
+
+
+def _require_sentence(argument: str | None) -> None:
+    """Refuse the name of a file, existing or mistyped; a single word is a sentence here."""
+    from transduce.text import exists, names_file
+
+    if argument is None or not names_file(argument):
+        return
+    there = exists(argument) and Path(argument).is_file()
+    if there or re.search(r"[\w/\\]\.[A-Za-z]\w*$", argument):
+        raise BadInput(
+            f"{argument} {'is a file' if there else 'is no sentence, and there is no such file'}: "
+            'expected a sentence, such as "Two dogs run."; --find FILE searches the heads of a text'
+        )
 
 
 def _inspected(run: Path, sentence: str | None, target: str | None) -> "Inspection":

@@ -19,7 +19,7 @@ EXAMPLES = """
 
 transduce score out.de test.de
 
-transduce translate runs/en-de test.en | transduce score - test.de
+transduce translate runs/en-de test.en --no-split | transduce score - test.de
 
 transduce score out.de test.de --metric bleu --confidence 1000 --json
 

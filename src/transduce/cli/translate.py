@@ -1,5 +1,7 @@
 """`transduce translate`."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +17,7 @@ from transduce.cli.options import (
     panel,
     those_given,
 )
-from transduce.errors import BadInput
+from transduce.errors import BadInput, MissingExtra, UnsupportedFormat
 from transduce.progress import Progress
 
 if TYPE_CHECKING:
@@ -24,11 +26,17 @@ if TYPE_CHECKING:
 EXAMPLES = """
 [bold]Examples[/bold]
 
+transduce translate runs/en-de "Two dogs run."
+
 transduce translate runs/en-de test.en > out.de
 
-echo "Two dogs run." | transduce translate runs/en-de
+cat test.en | transduce translate runs/en-de
 
-transduce translate runs/en-de book.txt.gz --split
+transduce translate runs/en-de book.txt.gz --out book.de
+
+transduce translate runs/en-de a.en b.en --out translated/
+
+transduce translate runs/en-de test.en --no-split | transduce score - test.de
 
 transduce translate runs/en-de test.en --beam 8 --nbest 3
 
@@ -49,9 +57,29 @@ transduce translate runs/seed1 test.en --with runs/seed2 --with runs/seed3
 
 of_input, of_output, of_sampling = panel("Input"), panel("Output"), panel("Sampling")
 
-File = Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst); - is stdin.")]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE|TEXT]...",
+        help="Text files (plain, gz, xz, zst) or text in quotes; - is standard input. Default: -.",
+    ),
+]
 Split = Annotated[
-    bool, of_input("--split", help="Lines are paragraphs: translate their sentences one by one.")
+    bool | None,
+    of_input(
+        "--split/--no-split",
+        help="Translate the sentences of a line one by one and join them (the default), or each "
+        "line whole, as a test set is scored.",
+        show_default=False,
+    ),
+]
+AsText = Annotated[
+    bool,
+    of_input(
+        "--as-text",
+        help="Translate every line of a file as it is, even if it looks like HTML, subtitles or "
+        "another format that is refused.",
+    ),
 ]
 Prefix = Annotated[str | None, of_input(help="Words that every translation begins with.")]
 Prefixes = Annotated[
@@ -60,8 +88,22 @@ Prefixes = Annotated[
 ]
 Given = Annotated[
     str | None,
-    of_input(metavar="FILE", help="Score these translations: score and text between tabs."),
+    of_input(
+        metavar="FILE",
+        help="Score these translations, line by line and whole: score and text between tabs.",
+    ),
 ]
+Out = Annotated[
+    str | None,
+    of_output(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Write here instead of standard output, whole or not at all. Several files need a "
+        "folder, where test.en becomes test.de. An existing file is kept.",
+    ),
+]
+Overwrite = Annotated[bool, of_output("--overwrite", help="Let --out replace existing files.")]
 NBest = Annotated[
     int | None,
     of_output(metavar="K", help="Write the K best: line number, score and text between tabs."),
@@ -101,12 +143,15 @@ Batch = Annotated[
 
 def translate(
     run: TrainedRun,
-    file: File = "-",
+    inputs: Inputs = None,
     *,
-    split: Split = False,
+    split: Split = None,
+    as_text: AsText = False,
     prefix: Prefix = None,
     prefixes: Prefixes = None,
     given: Given = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
     nbest: NBest = None,
     align: Align = False,
     json: Json = False,
@@ -125,35 +170,73 @@ def translate(
 ) -> None:
     """Translate text line by line: line n of the output translates line n of the input.
 
+    Lines may have several sentences. Those that come through a pipe are answered as they come.
     The search is the paper's: beam 4, alpha 0.6, output at most 50 subwords longer than the input.
-    CTranslate2's rule for ending differs a little. Lines through a pipe are answered as they come.
+    CTranslate2's rule for ending differs a little.
     """
-    from transduce.cli import lines
+    from transduce.cli import lines, outputs
     from transduce.progress import for_people
 
     draws = those_given(temperature=temperature, top_k=top_k, top_p=top_p, draw=seed)
     search = those_given(beam=beam, alpha=alpha, nbest=nbest, sample=sample or None) | draws
-    begins = prefix is not None or prefixes is not None
-    if given is not None and (search.keys() - {"alpha"} or begins or split):
-        raise BadInput("--given scores what is there: of the search it takes --alpha alone")
+    arguments, progress = inputs or ["-"], for_people()
     if draws and not sample:
         raise BadInput("--temperature, --top-k, --top-p and --seed need --sample")
+    _check_files(arguments, {*search, *(["split"] if split else [])}, prefix, prefixes, given)
+    splits = _splits(split, progress, given)
+    form = lines.form(nbest=nbest is not None, given=given is not None, json=json)
+    options = {**search, "batch": batch, "split": splits, "align": align}
+    with _offering_as_text():
+        texts = lines.Texts.read(arguments, prefixes, given, as_text=as_text)
+        places = outputs.places(out, texts.sources, run, overwrite=overwrite)
+        engine = "torch" if sample and engine == "auto" else engine  # it alone draws
+        translator = _loaded([run, *(others or [])], device, engine, quantize, progress)
+        bar = outputs.wants_bar(places, arguments)
+        found = lines.results(translator, texts, prefix, progress, bar=bar, **options)
+        outputs.write(found, places, form, progress)
+
+
+def _check_files(
+    arguments: list[str],
+    options: set[str],
+    prefix: str | None,
+    prefixes: str | None,
+    given: str | None,
+) -> None:
+    """Refuse options that exclude each other."""
+    from transduce.text import names_file
+
+    begins = prefix is not None or prefixes is not None
+    if given is not None and (options - {"alpha"} or begins):
+        raise BadInput("--given scores what is there: of the search it takes --alpha alone")
     if prefix is not None and prefixes is not None:
         raise BadInput("--prefix and --prefixes both say how translations begin: give one of them")
-    lines.require(file, given, prefixes)
-    progress = for_people()
-    if sample and engine == "auto":
-        engine = "torch"  # it alone draws
-    translator = _loaded([run, *(others or [])], device, engine, quantize, progress)
-    form: lines.Form
-    if given is not None:
-        found = lines.scored(translator, file, given, align=align, **search)
-        form = lines.with_score
-    else:
-        search |= {"batch": batch, "split": split, "align": align}
-        found = lines.translated(translator, file, prefix, prefixes, progress, **search)
-        form = lines.plain if nbest is None else lines.ranked
-    lines.write(found, lines.as_json(candidates=nbest is not None) if json else form)
+    for name, file in (("--prefixes", prefixes), ("--given", given)):
+        if file is not None and (len(arguments) > 1 or not names_file(arguments[0])):
+            raise BadInput(f"{name} has one line for each line of a file: give one file to read")
+
+
+def _splits(wanted: bool | None, progress: Progress, given: str | None) -> bool:
+    """Tell whether lines are split; where the splitter is missing, say so or refuse --split."""
+    from transduce.sentences import MISSING, installed
+
+    if wanted is False or given is not None or installed():
+        return wanted is not False
+    if wanted:
+        raise MissingExtra("--split", "sentencex", "split")
+    progress.say(MISSING)
+    return False
+
+
+@contextlib.contextmanager
+def _offering_as_text() -> Iterator[None]:
+    """Say how to translate the lines of a refused format nevertheless."""
+    try:
+        yield
+    except UnsupportedFormat as error:
+        if error.binary:
+            raise
+        raise BadInput(f"{error}; --as-text translates its lines as they are") from None
 
 
 def _loaded(

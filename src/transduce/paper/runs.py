@@ -229,7 +229,8 @@ class Experiment:
     def _translated(self, run: Path, sources: Sequence[str], progress: Progress) -> list[str]:
         translator = Translator.load(run, device=self.device, engine="torch")
         with progress.track("translating", len(sources), "sentences") as advance:
-            found = translator.stream(sources, advance=advance, **self.search.to_json())
+            settings = self.search.to_json()
+            found = translator.stream(sources, split=False, advance=advance, **settings)
             return [one.text for one in found]
 
     def _result(self, row: Row, run: Path, corpus: Corpus, outputs: Sequence[str]) -> Result:

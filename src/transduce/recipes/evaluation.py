@@ -113,7 +113,8 @@ def _translated(
     translator = Translator.load(run, device=device)
     settings = measure.search.to_json()
     with progress.track("translating the test text", len(sources), "sentences") as advance:
-        return [one.text for one in translator.stream(sources, advance=advance, **settings)]
+        found = translator.stream(sources, split=False, advance=advance, **settings)
+        return [one.text for one in found]
 
 
 def _scored(

@@ -1,4 +1,4 @@
-"""A text is lines, a line is sentences: for a request what `translate --split` is for a file."""
+"""A text is lines, a line is sentences: for a request what `translate` is for a file."""
 
 from collections.abc import Sequence
 from typing import Any

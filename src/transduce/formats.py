@@ -1,0 +1,105 @@
+"""Documents that are not plain text: recognised by their content or ending, to be refused."""
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+LINES = "write its sentences into a text file, one on each line"
+PAIRS = f"{LINES}, or as pairs with a tab between them into a .tsv file"
+CUES = "write the text of each subtitle on a line of its own, without numbers and times"
+PANDOC = "extract its text first, for example with pandoc --to plain --wrap none"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that is not read yet, and what to do instead."""
+
+    name: str
+    advice: str = LINES
+    binary: bool = False  # its bytes are no lines of text
+
+
+SUBTITLES, WEBVTT = Format("SubRip subtitles", CUES), Format("WebVTT subtitles", CUES)
+HTML, XML = Format("HTML", PANDOC), Format("XML")
+TMX, XLIFF, PO = Format("TMX", PAIRS), Format("XLIFF", PAIRS), Format("gettext PO", PAIRS)
+JSON, YAML = Format("JSON"), Format("YAML")
+CSV = Format("CSV", PAIRS)
+WORD = Format("a Word document", PANDOC, binary=True)
+OPEN_DOCUMENT = Format("an OpenDocument file", PANDOC, binary=True)
+SHEET = Format("a spreadsheet", PAIRS, binary=True)
+SLIDES = Format("a presentation", binary=True)
+RTF = Format("RTF", PANDOC)
+EPUB = Format("an EPUB book", PANDOC, binary=True)
+PDF = Format("PDF", "extract its text first, for example with pdftotext", binary=True)
+ARCHIVE = Format("an archive", "unpack it first", binary=True)
+BZIP2 = Format("compressed with bzip2", "unpack it first, or use gz, xz or zst", binary=True)
+
+BY_ENDING = {
+    "srt": SUBTITLES,
+    "vtt": WEBVTT,
+    **dict.fromkeys(("ass", "ssa", "sbv", "ttml", "dfxp"), Format("subtitles", CUES)),
+    **dict.fromkeys(("html", "htm", "xhtml"), HTML),
+    "xml": XML,
+    "tmx": TMX,
+    **dict.fromkeys(("xliff", "xlf", "sdlxliff"), XLIFF),
+    **dict.fromkeys(("po", "pot"), PO),
+    **dict.fromkeys(("json", "jsonl", "ndjson"), JSON),
+    "ipynb": Format("a Jupyter notebook"),
+    **dict.fromkeys(("yaml", "yml"), YAML),
+    "csv": CSV,
+    **dict.fromkeys(("md", "markdown"), Format("Markdown", PANDOC)),
+    "rst": Format("reStructuredText", PANDOC),
+    "tex": Format("LaTeX", PANDOC),
+    **dict.fromkeys(("properties", "strings", "resx"), Format("a file of program messages")),
+    **dict.fromkeys(("docx", "doc"), WORD),
+    "odt": OPEN_DOCUMENT,
+    **dict.fromkeys(("xlsx", "xls", "ods", "parquet"), SHEET),
+    **dict.fromkeys(("pptx", "ppt", "odp"), SLIDES),
+    "rtf": RTF,
+    "epub": EPUB,
+    "pdf": PDF,
+    **dict.fromkeys(("zip", "tar", "tgz", "7z", "rar"), ARCHIVE),
+    "bz2": BZIP2,
+}
+COMPRESSED = ("gz", "xz", "zst")
+
+# How documents begin that no plain text begins like. A byte-order mark may precede those of text.
+BY_CONTENT = [
+    (rb"%PDF-", PDF),
+    (rb"PK\x03\x04.{26}mimetypeapplication/epub", EPUB),
+    (rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument", OPEN_DOCUMENT),
+    (rb"PK\x03\x04.*?word/", WORD),
+    (rb"PK\x03\x04.*?xl/", SHEET),
+    (rb"PK\x03\x04.*?ppt/", SLIDES),
+    (rb"PK\x03\x04|7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|.{257}ustar", ARCHIVE),
+    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Format("an old Office document", PANDOC, binary=True)),
+    (rb"BZh[1-9]1AY&SY", BZIP2),
+    (rb"\{\\rtf\d", RTF),
+    (rb"WEBVTT\s", WEBVTT),
+    (rb"\s*\d+\s*\n\d\d:\d\d:\d\d[,.]\d{3} --> \d\d:", SUBTITLES),
+    (rb"\s*(?:#[^\n]*\n\s*)*msgid \"", PO),
+    (rb"\s*(?:<[?!][^>]*>\s*)*<tmx\s", TMX),
+    (rb"\s*(?:<[?!][^>]*>\s*)*<xliff\s", XLIFF),
+    (rb"\s*(?:<[?!][^>]*>\s*)*<html[\s>]|\s*<!doctype html", HTML),
+    (rb"\s*<\?xml\s", XML),
+]
+BEGINNINGS = [
+    (re.compile(rb"(?:\xef\xbb\xbf)?(?:%b)" % begin, re.DOTALL | re.IGNORECASE), found)
+    for begin, found in BY_CONTENT
+]
+
+
+def of_content(head: bytes) -> Format | None:
+    """Return the format of a document that begins with these bytes; None if it may be text."""
+    for begin, found in BEGINNINGS:
+        if begin.match(head):
+            return found
+    return None
+
+
+def of_name(path: str | PurePath) -> Format | None:
+    """Return the format that the ending of a file's name stands for, compressed or not."""
+    endings = [suffix[1:].lower() for suffix in PurePath(path).suffixes]
+    while endings and endings[-1] in COMPRESSED:
+        endings.pop()
+    return BY_ENDING.get(endings[-1]) if endings else None
