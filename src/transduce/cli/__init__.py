@@ -38,7 +38,7 @@ from transduce.cli import (
     translate,
     watch,
 )
-from transduce.errors import Interrupted, TransduceError, out_of_memory
+from transduce.errors import Interrupted, TransduceError, out_of_memory, printable
 from transduce.files import WINDOWS
 from transduce.progress import Unsaid
 
@@ -187,7 +187,7 @@ def _end(message: str, status: int, *, debug: bool) -> None:
         import traceback
 
         traceback.print_exc()
-    print(message, file=sys.stderr)  # noqa: T201
+    print(printable(message), file=sys.stderr)  # noqa: T201
     sys.exit(status)
 
 
