@@ -50,18 +50,22 @@ def demo(
     """
     began = clock.monotonic()
     from transduce import pocket, training
+    from transduce.data import pocket_texts
     from transduce.folder import RunConfig
+    from transduce.machine import require_run_folder
     from transduce.progress import duration, for_people
     from transduce.translator import Translator
 
     progress = for_people()
     budget = parse_time(time)
     data = out.with_name(out.name + "-data")
+    require_run_folder(out)
+    before = RunConfig.load(out) if (out / "config.json").exists() else None
     progress.say(f"writing {pairs:,} English-German sentence pairs of a small grammar to {data}")
-    files = pocket.write(data, pairs, test, seed)
+    files = pocket_texts.write(data, pairs, test, seed, anew=before is None)
     left = max(1.0, budget - RESERVE - (clock.monotonic() - began))
-    if (out / "config.json").exists():  # it goes on for as long as it was given then
-        left = RunConfig.load(out).train.seconds or left
+    if before is not None:  # it goes on for as long as it was given then
+        left = before.train.seconds or left
     training.train(
         *files["train"],
         out=out,
@@ -77,14 +81,15 @@ def demo(
     with progress.track("translating", test, "sentences") as advance:
         outputs = [one.text for one in translator.stream(sources, advance=advance)]
     _show(sources, references, outputs)
-    progress.say(
-        f"done in {duration(clock.monotonic() - began)}. Now try:\n"
-        f'  echo "{sources[0]}" | transduce translate {out}\n'
-        f"  transduce translate {out} {data / 'test.en'} | transduce score - {data / 'test.de'}\n"
-        f'  transduce look {out} "{sources[0]}"\n'
-        f"  transduce serve {out}        (a page; needs pip install 'transduce[web]')\n"
-        "or your own text: transduce train YOUR.en YOUR.de --out runs/mine"
-    )
+    for line in (
+        f"done in {duration(clock.monotonic() - began)}. Now try:",
+        f'  echo "{sources[0]}" | transduce translate {out}',
+        f"  transduce translate {out} {data / 'test.en'} | transduce score - {data / 'test.de'}",
+        f'  transduce look {out} "{sources[0]}"',
+        f"  transduce serve {out}        (a page; needs pip install 'transduce[web]')",
+        "or your own text: transduce train YOUR.en YOUR.de --out runs/mine",
+    ):
+        progress.say(line)
 
 
 def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:

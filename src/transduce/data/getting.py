@@ -21,19 +21,26 @@ from transduce import pocket
 from transduce.data import catalogue, elsewhere
 from transduce.data.catalogue import PARTS, POCKET, Archive, DataSet
 from transduce.data.downloading import Patience, fetch, volume, wrong
+from transduce.data.folders import (
+    ARCHIVES,
+    FORMAT,
+    RECORD,
+    end,
+    record_of,
+    refuse_foreign,
+    remove_archives,
+    working,
+)
 from transduce.data.writing import moses, write
-from transduce.errors import BadData, BadInput, BadRun, did_you_mean
-from transduce.files import read_sealed, remove_leftovers, sha256, write_sealed
-from transduce.machine import locked, terminated_as_interrupted
+from transduce.errors import BadData, BadInput, did_you_mean
+from transduce.files import remove_leftovers, sha256, write_sealed
+from transduce.machine import terminated_as_interrupted
 from transduce.pocket import Part
 from transduce.progress import Progress
 
-FORMAT = 1
-RECORD, ARCHIVES, WORK = "data.json", "archives", ".getting"
 MIRROR = "TRANSDUCE_MIRROR"
 UNPACKED = 4  # times an archive's size: about what its texts take, where nobody knows
 FORMS = ("", ".xz", ".zst")  # in which a text may be given, instead of the .gz that is downloaded
-BEGIN = 1 << 10  # bytes of data.json that tell what it is
 HELD_POCKET = 500  # pairs of valid and of test
 STOPPED = "stopped; what has come is kept: the same command goes on from there"
 
@@ -96,22 +103,22 @@ def get(
     for one in mirrors:
         if not one.startswith(("http://", "https://")):
             raise BadInput(f"the mirror {one} is no address: expected http://… or https://…")
-    with terminated_as_interrupted(STOPPED), locked(out / WORK):
+    with terminated_as_interrupted(STOPPED), working(name, out):
         # Another process may have been at it while this one looked.
         got = _whole_already(name, out, progress)
         if got is None:
             got = _get(data, out, given, mirrors, patience, progress)
             if not keep:
-                shutil.rmtree(out / ARCHIVES, ignore_errors=True)
+                remove_archives(out, record_of(out))
     # Whoever waits for this very lock finds all whole, and needs it no more.
-    shutil.rmtree(out / WORK, ignore_errors=True)
+    end(out)
     return got
 
 
 def _whole_already(name: str, out: Path, progress: Progress) -> Got | None:
     """Return the data set if it lies in the folder, whole; refuse a folder of something else."""
     refuse_foreign(name, out)
-    record = _record(out)
+    record = record_of(out)
     if not record or _damaged(record, out):
         return None
     progress.say(f"{out} holds {name}, whole")
@@ -128,7 +135,7 @@ def _get(
 ) -> Got:
     """Make what is missing or damaged; the folder is this process's own."""
     remove_leftovers(out)
-    record = _record(out)
+    record = record_of(out)
     parts = tuple(part for part in data.made if part not in _whole(record, out))
     archives = _archives(data, parts, record)
     files = _here(archives, out, given)
@@ -152,35 +159,6 @@ def _get(
     except BadData as error:
         raise _without_unchecked(error, archives, out) from None
     return _got(record, out)
-
-
-def refuse_foreign(name: str, out: Path) -> None:
-    """Refuse a folder of another data set, or with texts that are somebody's own."""
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"{out} is a file: expected a folder for the data set")
-    there = _record(out).get("name")
-    if there not in (None, name):
-        raise BadInput(f"{out} holds the data set {there}: choose another folder for {name}")
-    if there is None and out.is_dir() and not ((out / WORK).exists() or _was_ours(name, out)):
-        own = [path for path in out.iterdir() if path.stem in PARTS or path.name == ARCHIVES]
-        if own:
-            raise BadInput(f"{out} holds {own[0].name}, which is not of transduce: choose another")
-
-
-def _was_ours(name: str, out: Path) -> bool:
-    """Tell whether data.json, though damaged, is one that was written for this data set."""
-    with contextlib.suppress(OSError), (out / RECORD).open("rb") as file:
-        begin = file.read(BEGIN)
-        return b'"sha256": "' in begin and f'"name": "{name}"'.encode() in begin
-    return False
-
-
-def _record(out: Path) -> dict[str, Any]:
-    """Return what data.json says, or nothing where it is missing or damaged."""
-    try:
-        return read_sealed(out / RECORD, FORMAT, "a data set")
-    except BadRun:
-        return {}
 
 
 def _whole(record: Mapping[str, Any], out: Path) -> set[str]:
@@ -340,6 +318,8 @@ def _without_unchecked(error: BadData, archives: Mapping[str, Archive], out: Pat
         return error
     for path in unchecked:
         path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # others may be there
+        (out / ARCHIVES).rmdir()
     return BadData(f"{error}; no hash of it is known, so the same command downloads it anew")
 
 
