@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from leftovers import killed
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -181,13 +183,23 @@ def test_a_failure_while_saving_leaves_the_old_file(
     assert [one.name for one in tmp_path.iterdir()] == ["model.safetensors"]
 
 
-def test_a_saved_file_may_be_read_by_those_who_may_read_the_folder(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    save_tensors(tmp_path / "file.safetensors", TENSORS)
-    assert (tmp_path / "file.safetensors").stat().st_mode & 0o777 == 0o644
-    tmp_path.chmod(0o700)
-    save_tensors(tmp_path / "file.safetensors", TENSORS)
-    assert (tmp_path / "file.safetensors").stat().st_mode & 0o777 == 0o600
+@pytest.mark.parametrize("mask", [0o077, 0o027, 0o022, 0o002])
+@pytest.mark.parametrize("folder", [0o755, 0o700, 0o1777])
+def test_a_saved_file_has_the_permissions_that_the_umask_gives(
+    folder: int, mask: int, tmp_path: Path
+) -> None:
+    tmp_path.chmod(folder)
+    before = os.umask(mask)
+    try:
+        save_tensors(tmp_path / "file.safetensors", TENSORS)
+        write_checkpoint(tmp_path, 5)
+    finally:
+        os.umask(before)
+    found = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(found) == 4
+    assert {path.stat().st_mode & 0o777 for path in found} == {0o666 & ~mask}
+    assert (tmp_path / "checkpoints").stat().st_mode & 0o777 == 0o777 & ~mask
+    assert (tmp_path / "checkpoints" / "step-0000005").stat().st_mode & 0o777 == 0o777 & ~mask
 
 
 @pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("decoder", 2), ("none", 3)])
@@ -346,7 +358,7 @@ def test_training_goes_on_from_the_newest_and_scheduled_ones_first(tmp_path: Pat
 def test_what_is_half_written_is_no_checkpoint(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 5)
     folder = tmp_path / "checkpoints"
-    shutil.copytree(folder / "step-0000005", folder / ".step-0000009.writing-123")
+    shutil.copytree(folder / "step-0000005", killed(folder, "step-0000009") / "new")
     shutil.copytree(folder / "step-0000005", folder / "step-0000009.bak")
     assert written(tmp_path) == ["step-0000005"]
 
@@ -482,7 +494,7 @@ def test_a_checkpoint_is_absent_before_the_first_of_its_files_is_deleted(
 ) -> None:
     for step in (5, 10):
         write_checkpoint(tmp_path, step)
-    monkeypatch.setattr("shutil.rmtree", lambda path, ignore_errors: None)  # killed right here
+    monkeypatch.setattr("transduce.files._clean", lambda *_: None)  # killed right here
     prune(tmp_path, 1)
     assert written(tmp_path) == ["step-0000010"]
 
@@ -508,7 +520,7 @@ def test_a_checkpoint_of_a_stranger_is_refused_in_one_sentence(tmp_path: Path) -
     save_checkpoint(tmp_path, 5, scheduled=True, weights=tensors, optimizer=tensors, state={})
     (one,) = checkpoints(tmp_path)
     hostile.sealed(one.path / "state.json", owns=[])
-    with pytest.raises(BadRun, match=r"state\.json is damaged: expected hashes"):
+    with pytest.raises(BadRun, match=r"state\.json is damaged: owns is \[\]: expected an object"):
         one.own("weights.safetensors")
     path = one.path / "optimizer.safetensors"
     with pytest.raises(BadRun, match="it holds no random state"):

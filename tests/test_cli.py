@@ -26,6 +26,7 @@ from conftest import (
     tiny_pairs,
     write_pairs,
 )
+from leftovers import killed
 
 from models import SMALL
 from transduce.checkpoint import average, load_tensors, weights_of
@@ -1221,10 +1222,10 @@ def test_what_a_killed_process_left_half_made_is_cleared_away(
     cli: CommandLine, tiny_files: Files, own_run: Path
 ) -> None:
     half_made = [
-        own_run / "checkpoints" / ".step-0000023.writing-999999" / "weights.safetensors",
-        own_run / "checkpoints" / ".step-0000020.old-999999" / "weights.safetensors",
-        own_run / ".corpus.writing-999999" / "train.source.tokens",
-        own_run / ".model.safetensors.writing-999999",
+        killed(own_run / "checkpoints", "step-0000023") / "new" / "weights.safetensors",
+        killed(own_run / "checkpoints", "step-0000020", restore=True) / "old" / "weights",
+        killed(own_run, "corpus") / "new" / "train.source.tokens",
+        killed(own_run, "model.safetensors") / "new",
     ]
     for path in half_made:
         path.parent.mkdir(exist_ok=True)

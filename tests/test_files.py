@@ -1,5 +1,6 @@
 """A file is whole or absent, and a sealed one tells if it was changed."""
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -11,12 +12,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from leftovers import killed
 
-from transduce.errors import BadRun
+from transduce.errors import BadInput, BadRun
 from transduce.files import (
+    MARK,
+    OWN_NAME,
     checksum,
+    open_own,
+    open_regular,
     read_json,
     read_sealed,
+    refuse_foreign_file,
     remove_folder,
     remove_leftovers,
     replacing,
@@ -87,7 +94,9 @@ def test_a_file_keeps_its_old_content_until_the_new_one_is_whole(tmp_path: Path)
     with replacing(path) as beside:
         beside.write_text("new")
         assert path.read_text() == "old"
-        assert beside.parent == path.parent  # on the same disk, where a rename is one act
+        # On the same disk, where a rename is one act, and out of other users' reach.
+        assert beside.parent.parent == path.parent
+        assert beside.parent.stat().st_mode & 0o777 == 0o700
     assert path.read_text() == "new"
     assert names(tmp_path) == {"file"}
 
@@ -197,25 +206,123 @@ def test_a_folder_is_replaced_with_all_that_was_in_it(tmp_path: Path) -> None:
     assert names(tmp_path) == {"folder"}
 
 
-def test_what_a_killed_process_left_beside_is_not_taken_over(tmp_path: Path) -> None:
-    left = tmp_path / f".folder.writing-{os.getpid()}"
-    left.mkdir()
-    (left / "stale").write_text("stale")
-    with replacing_folder(tmp_path / "folder") as beside:
-        (beside / "file").write_text("new")
-    assert names(tmp_path / "folder") == {"file"}
+def working_folders(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if OWN_NAME.fullmatch(path.name)]
 
 
 def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    left = [".file.writing-1", ".folder.writing-22/file", "inner/.file.writing-1", ".f.old-1/file"]
-    kept = [".lock", "file", "a.writing-1", ".hidden/file", "inner/file", "inner/.other", "f/file"]
-    for name in (*left, *kept):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("x")
-    remove_leftovers(tmp_path)
-    found = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
-    assert sorted(found) == sorted(kept)
+    kept = [
+        # Names that look like those of this program, of older versions or of other programs.
+        *(".data.old-2019/results.csv", ".notes.writing-1", ".f.removing-7/file", ".tmpdvCMvZ"),
+        *(".transduce-0123456789abcdef/thesis.tex", ".transduce-notes/file", ".lock", "file"),
+        *("inner/.data.old-2019/results.csv", "inner/.transduce-0123456789abcdef/file"),
+        "other/file",
+    ]
+    for name in kept:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("somebody's")
+    for folder in (tmp_path, tmp_path / "inner", tmp_path / "other"):
+        (killed(folder, "file") / "new").write_text("half")
+        (killed(folder, "folder") / "new").mkdir()
+    remove_leftovers(tmp_path, "inner", "missing")
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    others = {name for name in found if name.startswith("other/.transduce-")}
+    assert found - others == set(kept)
+    assert len(working_folders(tmp_path / "other")) == 2  # which was not asked for
     remove_leftovers(tmp_path / "nothing")
+
+
+def test_leftovers_are_not_looked_for_through_links(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    left = killed(tmp_path / "elsewhere", "file")
+    (tmp_path / "run" / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "run" / left.name).symlink_to(left)
+    remove_leftovers(tmp_path / "run", "checkpoints")
+    assert left.is_dir()
+    assert names(tmp_path / "run") == {"checkpoints", left.name}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"token": "0" * 16},
+        {"made_by": "another program"},
+        {"for": "../outside"},
+        {"for": 1},
+        {"restore": "yes"},
+    ],
+)
+def test_a_folder_whose_record_does_not_fit_its_name_is_left_alone(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    left = killed(tmp_path, "file", restore=True)
+    (left / "old").write_text("somebody's")
+    record = json.loads((left / "record.json").read_text())
+    (left / "record.json").write_text(json.dumps(record | changed))
+    remove_leftovers(tmp_path)
+    assert (left / "old").read_text() == "somebody's"
+    assert names(tmp_path) == {left.name}
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_a_working_folder_of_a_process_that_was_killed_before_its_record_is_removed(
+    record: bool, tmp_path: Path
+) -> None:
+    left = tmp_path / ".transduce-0123456789abcdef"
+    left.mkdir()
+    if record:
+        (left / "record.json").touch()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == set()
+
+
+def test_what_others_put_in_the_way_is_neither_written_through_nor_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even a stranger who could guess the random name would gain nothing."""
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0123456789abcdef")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".transduce-0123456789abcdef").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError), replacing(tmp_path / "file") as beside:
+        beside.write_text("new")
+    assert names(tmp_path / "elsewhere") == set()
+    assert names(tmp_path) == {"elsewhere", ".transduce-0123456789abcdef"}
+
+
+def test_folders_that_a_failed_write_made_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(KeyError), replacing(tmp_path / "there" / "a" / "b" / "file"):
+        raise KeyError
+    assert names(tmp_path) == {"there"}
+    assert names(tmp_path / "there") == set()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_not_a_regular_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    for read in (read_json, sha256, open_regular, lambda path: open_own(path, "a")):
+        with pytest.raises(BadRun, match=r"expected a (regular file|file of the run)"):
+            read(path)
+
+
+def test_a_file_that_this_program_did_not_make_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "thesis.html"
+    path.write_text("transduce is a library")
+    with pytest.raises(BadInput, match="does not say that transduce made it"):
+        refuse_foreign_file(path)
+    path.write_text(f"<!-- {MARK} -->")
+    refuse_foreign_file(path)
+    (tmp_path / "link.html").symlink_to(path)
+    with pytest.raises(BadInput, match="does not say that transduce made it"):
+        refuse_foreign_file(tmp_path / "link.html")
+    refuse_foreign_file(tmp_path / "new.html")
 
 
 @given(CONTENTS)
@@ -355,18 +462,43 @@ def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
 
 def test_a_folder_that_was_moved_aside_goes_back_to_its_place(tmp_path: Path) -> None:
     """Killed between two renames: the only whole copy is the one that was moved aside."""
-    aside = tmp_path / "checkpoints" / ".step-0000005.old-123"
-    aside.mkdir(parents=True)
-    (aside / "weights").write_text("whole")
-    replaced = tmp_path / "checkpoints" / ".step-0000009.old-123"
-    replaced.mkdir()
-    (tmp_path / "checkpoints" / "step-0000009").mkdir()
-    (tmp_path / ".corpus.spool-x").mkdir()
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    aside = killed(folder, "step-0000005", restore=True)
+    (aside / "old").mkdir()
+    (aside / "old" / "weights").write_text("whole")
+    replaced = killed(folder, "step-0000009", restore=True)
+    (replaced / "old").mkdir()
+    (folder / "step-0000009").mkdir()
+    deleted = killed(folder, "step-0000001")
+    (deleted / "old").mkdir()
+    remove_leftovers(tmp_path, "checkpoints")
+    assert (folder / "step-0000005" / "weights").read_text() == "whole"
+    assert names(folder) == {"step-0000005", "step-0000009"}
+
+
+def test_a_folder_that_cannot_be_replaced_or_put_back_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "file").write_text("old")
+    with monkeypatch.context() as patch, contextlib.suppress(OSError):
+        original, moves = Path.replace, []
+
+        def once(*given: Path) -> Path:
+            moves.append(given)
+            if len(moves) > 1:
+                raise OSError(errno.EIO, "failed")
+            return original(*given)
+
+        patch.setattr(Path, "replace", once)
+        with replacing_folder(path) as beside:
+            (beside / "file").write_text("new")
+    assert not path.exists()
     remove_leftovers(tmp_path)
-    assert (tmp_path / "checkpoints" / "step-0000005" / "weights").read_text() == "whole"
-    names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    assert names == ["step-0000005", "step-0000009"]
-    assert not (tmp_path / ".corpus.spool-x").exists()
+    assert names(tmp_path) == {"folder"}
+    assert (path / "file").read_text() == "old"
 
 
 def test_a_folder_that_is_deleted_leaves_its_place_at_once(
@@ -376,7 +508,7 @@ def test_a_folder_that_is_deleted_leaves_its_place_at_once(
     folder.mkdir()
     (folder / "state.json").touch()
     with monkeypatch.context() as patch:
-        patch.setattr("transduce.files.shutil.rmtree", lambda *_, **__: None)  # killed before it
+        patch.setattr("transduce.files._clean", lambda *_: None)  # killed before it
         remove_folder(folder)
     assert not folder.exists()
     assert len(list(tmp_path.iterdir())) == 1
@@ -384,11 +516,13 @@ def test_a_folder_that_is_deleted_leaves_its_place_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_safetensors_left_half_written_is_removed(tmp_path: Path) -> None:
-    (tmp_path / ".tmpdvCMvZ").touch()
-    (tmp_path / ".tmp").touch()
-    remove_leftovers(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [".tmp"]
+def test_a_link_to_a_folder_is_deleted_and_not_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").touch()
+    (tmp_path / "step-1").symlink_to(tmp_path / "elsewhere")
+    remove_folder(tmp_path / "step-1")
+    assert names(tmp_path) == {"elsewhere"}
+    assert names(tmp_path / "elsewhere") == {"file"}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
@@ -420,5 +554,5 @@ def test_a_folder_that_has_lost_a_file_does_not_take_its_place(tmp_path: Path) -
 
 
 def test_a_folder_in_the_place_of_a_file_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match=f"^{tmp_path} is no file$"):
+    with pytest.raises(BadRun, match=f"^{tmp_path} is a folder: expected a regular file$"):
         read_json(tmp_path)

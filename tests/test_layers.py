@@ -13,6 +13,7 @@ import transduce
 # The house, in the order that data walks through it.
 ORDER = [
     "errors",
+    "fields",
     "files",
     "progress",
     "aliases",

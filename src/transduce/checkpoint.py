@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from transduce.config import ModelConfig
 from transduce.errors import BadRun
 from transduce.files import remove_folder, replacing, replacing_folder, write_sealed
 from transduce.folder import (
+    CHECKPOINTS,
     FORMAT,
     KEY,
     MODEL,
@@ -60,15 +62,17 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, str]) -> None:
-    """Write a file of safetensors, for those who may read its folder."""
+    """Write a file of safetensors, with the permissions that the umask gives."""
     with replacing(path) as beside:
+        beside.touch()
+        mode = stat.S_IMODE(beside.stat().st_mode)
         try:
             save_file(tensors, beside, metadata=note)
         except SafetensorError as error:  # it tells the system's error in words only
             found = re.search(r"os error (\d+)", str(error))
             number = int(found[1]) if found else errno.EIO
             raise OSError(number, os.strerror(number), str(path)) from None
-        beside.chmod(path.parent.stat().st_mode & 0o666)  # the library makes it private
+        beside.chmod(mode)  # the library replaces the file by one that is private
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -200,7 +204,7 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint, whole or not at all."""
     name = f"step-{step:07}" + ("" if scheduled else "-interrupted")
-    with replacing_folder(run / "checkpoints" / name, PARTS) as folder:
+    with replacing_folder(run / CHECKPOINTS / name, PARTS) as folder:
         given = {WEIGHTS: weights, OPTIMIZER: optimizer}
         owns = {name: save_tensors(folder / name, tensors) for name, tensors in given.items()}
         write_sealed(folder / STATE, {"format": FORMAT, "owns": owns, **state})

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.errors import BadRun
+from transduce.fields import made
 from transduce.files import read_sealed, sha256
 from transduce.progress import counted
 from transduce.subwords import EOS, Codec
@@ -147,7 +148,7 @@ class Manifest:
             for count in (*counts.pop("dropped").values(), *counts.values()):
                 _checked(count, int)
             fields[name] = Counts(**fields[name])
-        fields["inputs"] = [_input(one) for one in fields["inputs"]]
+        fields["inputs"] = [made(Input, one) for one in fields["inputs"]]
         for name in (SUBWORDS, *TOKEN_FILES):
             _checked(fields["files"][name]["size"], int)
             _checked(fields["files"][name]["sha256"], str)
@@ -206,15 +207,6 @@ def _opened(folder: Path) -> Corpus:
     train = _part(folder / "train", manifest, manifest.train.pairs)
     valid = _part(folder / "valid", manifest, manifest.valid.pairs)
     return Corpus(train, valid, codec, manifest)
-
-
-def _input(value: dict[str, Any]) -> Input:
-    _checked(value["path"], str)
-    _checked(value["size"], int)
-    _checked(value["sha256"], str)
-    if type(value["mtime_ns"]) is not int:  # which is below 0 before 1970
-        raise TypeError(f"mtime_ns = {value['mtime_ns']!r:.60}")
-    return Input(**value)
 
 
 def _checked(value: Any, kind: type[Any]) -> Any:

@@ -10,7 +10,6 @@ A block is whole or absent and is translated by itself, so that a stop changes n
 
 import dataclasses
 import itertools
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,16 @@ from typing import Any
 from transduce.config import ModelConfig, SearchConfig
 from transduce.corpus import Input
 from transduce.errors import BadInput, BadRun, BadSetting
-from transduce.files import read_sealed, remove_leftovers, replacing, write_sealed
+from transduce.fields import made
+from transduce.files import (
+    read_sealed,
+    remove_folder,
+    remove_leftovers,
+    replacing,
+    require_regular,
+    write_sealed,
+)
+from transduce.folder import WRITTEN_IN, Origin
 from transduce.inputs import InputFile
 from transduce.machine import choose_device, locked, terminated_as_interrupted, world_size
 from transduce.plan import Start, settled
@@ -33,6 +41,14 @@ FORMAT = 1
 BLOCK = 1_024  # lines; what a stop can cost
 FOLDER, MANIFEST, BLOCKS = "distilled", "manifest.json", "blocks"
 SOURCE, TARGET = "source.txt", "target.txt"
+# The types of the manifest's fields.
+FIELDS = {
+    "teacher": dict[str, Any],
+    "search": dict[str, Any],
+    "inputs": list[dict[str, Any]],
+    "lines": int,
+    "block": int,
+}
 
 Texts = tuple[str | Path, str | Path]
 
@@ -78,8 +94,7 @@ def distill(
                 "student is being trained, then stop it and go on with torchrun"
             )
         with terminated_as_interrupted(), locked(run):
-            remove_leftovers(run)
-            remove_leftovers(work.folder)
+            remove_leftovers(run, *WRITTEN_IN)
             work.begin(valid)
             work.translate(device, batch, told)
             work.join()
@@ -150,6 +165,8 @@ class _Work:
         if not (self.folder / MANIFEST).exists():
             return False
         self._require_same(self._manifest())
+        for name in (SOURCE, TARGET):
+            require_regular(self.folder / name)
         return (self.folder / TARGET).exists()
 
     def begin(self, valid: tuple[str | Path, str | Path | None] | None) -> None:
@@ -213,7 +230,7 @@ class _Work:
         sources, targets = map(open_lines, self.pairs) if self.pairs else ((), ())
         _write(self.folder / SOURCE, itertools.chain(open_lines(self.text), sources))
         _write(self.folder / TARGET, itertools.chain(self._translations(manifest), targets))
-        shutil.rmtree(self.folder / BLOCKS)
+        remove_folder(self.folder / BLOCKS)
 
     def _blocks(self, manifest: Mapping[str, Any]) -> Iterator[tuple[int, Path]]:
         """Yield how many lines each block has, and its file."""
@@ -223,7 +240,7 @@ class _Work:
 
     def _translations(self, manifest: Mapping[str, Any]) -> Iterator[str]:
         for size, path in self._blocks(manifest):
-            block = list(open_lines(path))
+            block = list(open_lines(require_regular(path)))
             if len(block) != size:
                 raise BadRun(
                     f"{path} is damaged: it has {counted(len(block), 'line')}, expected {size:,}; "
@@ -232,23 +249,32 @@ class _Work:
             yield from block
 
     def _manifest(self) -> dict[str, Any]:
-        return read_sealed(self.folder / MANIFEST, FORMAT, "a student's texts")
+        path = self.folder / MANIFEST
+        manifest = read_sealed(path, FORMAT, "a student's texts", FIELDS)
+        try:
+            teacher = made(Origin, manifest["teacher"])
+            inputs = [made(Input, one) for one in manifest["inputs"]]
+        except TypeError as error:
+            raise BadRun(f"{path} is damaged: {error}") from None
+        if min(manifest["lines"], manifest["block"]) < 1:
+            raise BadRun(f"{path} is damaged: expected at least one line and one line a block")
+        return manifest | {"teacher": teacher, "inputs": inputs}
 
     def _require_same(self, manifest: Mapping[str, Any]) -> None:
         otherwise = "go on with the same, or choose another folder"
         teacher, own = manifest["teacher"], self.teacher.origin
-        if (teacher["sha256"], teacher["subwords"]) != (own.sha256, own.subwords):
+        if (teacher.sha256, teacher.subwords) != (own.sha256, own.subwords):
             raise BadRun(
-                f"{self.run} was begun with the teacher {teacher['run']} ({teacher['weights']}), "
+                f"{self.run} was begun with the teacher {teacher.run} ({teacher.weights}), "
                 f"and {self.teacher.run} now has other weights: {otherwise}"
             )
         for name, value in self.search.to_json().items():
-            if manifest["search"][name] != value:
+            if manifest["search"].get(name) != value:
                 raise BadSetting(
-                    f"{self.run} was begun with {name} = {manifest['search'][name]}, "
+                    f"{self.run} was begun with {name} = {manifest['search'].get(name)}, "
                     f"not {value}: {otherwise}"
                 )
-        files, old = self.files, [Input(**one) for one in manifest["inputs"]]
+        files, old = self.files, manifest["inputs"]
         if len(files) != len(old):
             began = "without" if len(files) > len(old) else "with"
             raise BadSetting(f"{self.run} was begun {began} the pairs of people: {otherwise}")

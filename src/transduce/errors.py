@@ -16,6 +16,7 @@ A message says what was found, where, what was expected and what to do.
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Iterable
 
 
@@ -72,6 +73,21 @@ class MissingExtra(TransduceError):
             f"{what} needs {library}, which is not installed: pip install 'transduce[{extra}]'"
             f"{otherwise and ', or ' + otherwise}"
         )
+
+
+def printable(text: str) -> str:
+    r"""Return a text on one line that a terminal shows as it is.
+
+    Control characters, line ends and marks that reverse the direction of text become escapes such
+    as \x1b: whoever wrote a model's files must not steer the reader's terminal.
+    """
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(letter: str) -> str:
+    kept = letter.isprintable() or unicodedata.category(letter) in ("Zs", "Co", "Cn", "Cs")
+    harmless = letter in "\u200c\u200d"  # joiners, which many scripts need
+    return letter if kept or harmless else letter.encode("unicode_escape").decode()
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

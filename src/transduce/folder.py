@@ -27,20 +27,25 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
+from transduce import fields
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.errors import BadRun, BadSetting
-from transduce.files import read_sealed, sha256, write_sealed
+from transduce.files import open_regular, read_sealed, sha256, write_sealed
 
 FORMAT = 1
 MODEL, BEST, START = "model.safetensors", "best.safetensors", "start.safetensors"
-SUBWORDS, LEXICON = "subwords.json", "lexicon.json"
+SUBWORDS, LEXICON, RECIPE = "subwords.json", "lexicon.json", "recipe.toml"
 PARTS = WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
+CHECKPOINTS = "checkpoints"
+# Folders inside a run. None may be a link, because old files in them are deleted.
+OWN_FOLDERS = (CHECKPOINTS, "corpus", "distilled", "trees", "tensorboard")
+WRITTEN_IN = (CHECKPOINTS, "distilled", "distilled/blocks", "trees")  # beside the run itself
 LARGEST_HEADER = 1 << 23  # bytes; a thousand layers take 3 MB
 KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
 
@@ -113,10 +118,8 @@ class RunConfig:
             within = sorted(run.glob("*/config.json"))
             hint = f"; one of those in it is {within[0].parent}" if within else ""
             raise BadRun(f"{run} is not a run folder: it has no config.json{hint}")
-        value = read_sealed(path, FORMAT, "settings")
-        origin = value.get("origin")  # older runs say nothing of it, nor of the last two
+        value = read_sealed(path, FORMAT, "settings", FIELDS)
         try:
-            _require_texts(value)
             return cls(
                 model=ModelConfig.from_json(value["model"]),
                 train=TrainConfig.from_json(value["train"]),
@@ -127,12 +130,12 @@ class RunConfig:
                 weights=value["weights"],
                 chosen=value["chosen"],
                 versions=value["versions"],
-                origin=Origin(**origin) if origin else None,
-                task=_task(value.get("task", "translation")),
-                identity=value.get("identity", ""),
-                owns={name: tuple(hashes) for name, hashes in value.get("owns", {}).items()},
+                origin=_origin(value.get("origin")),
+                task=value.get("task") or "translation",
+                identity=value.get("identity") or "",
+                owns={name: tuple(hashes) for name, hashes in (value.get("owns") or {}).items()},
             )
-        except (AttributeError, KeyError, IndexError, TypeError, BadSetting) as error:
+        except (TypeError, BadSetting) as error:
             raise BadRun(f"{path} is damaged: {error}") from None
 
     def owning(self, run: Path, *names: str) -> Self:
@@ -170,28 +173,36 @@ class RunConfig:
             raise BadRun(f"{run} holds {HOLDS[self.task]}: `transduce {DOES[self.task]}` uses it")
 
 
-def _require_texts(value: dict[str, Any]) -> None:
-    """Refuse a config.json that has something else where a text is expected."""
-    texts = {name: value[name] for name in ("preset", "device", "weights", "chosen")}
-    match value["languages"], value["versions"]:
-        case [[source, target], dict(versions)]:
-            texts |= {"the source's language": source, "the target's": target, **versions}
-        case _:
-            raise TypeError("expected two languages, and the versions of libraries by their names")
-    origin = dict(value.get("origin") or {})
-    if type(more := origin.pop("more", 0)) is not int or more < 0:
-        raise TypeError(f"more = {more!r:.60}: expected a number of subwords")
-    for name, text in (texts | origin).items():
-        if not isinstance(text, str):
-            raise TypeError(f"{name} = {text!r:.60}: expected text")
+# The types of the fields of config.json; older runs lack those that may be None.
+FIELDS = {
+    **dict.fromkeys(("preset", "device", "weights", "chosen"), str),
+    **dict.fromkeys(("model", "train", "search"), dict[str, Any]),
+    "languages": tuple[str, str],
+    "versions": dict[str, str],
+    "origin": dict[str, str | int] | None,
+    "task": Task | None,
+    "identity": str | None,
+    "owns": dict[str, list[str]] | None,
+}
 
 
-def _task(value: Any) -> Task:
-    """Read what a model was trained for."""
-    for known in get_args(Task):
-        if value == known:
-            return known  # type: ignore[no-any-return]
-    raise BadSetting(f"task = {value!r}: expected {' or '.join(get_args(Task))}")
+def _origin(value: dict[str, Any] | None) -> Origin | None:
+    if not value:
+        return None
+    origin = fields.made(Origin, value)
+    if origin.more < 0:
+        raise TypeError(f"more is {origin.more}: expected a number of subwords")
+    return origin
+
+
+def require_own_folders(run: Path) -> None:
+    """Refuse a run with a link in the place of one of its folders."""
+    for name in OWN_FOLDERS:
+        if (run / name).is_symlink():
+            raise BadRun(
+                f"{run / name} is a link: expected a folder of the run itself; "
+                "move the folder that it leads to there"
+            )
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -204,13 +215,12 @@ class Checkpoint:
 
     def state(self) -> dict[str, Any]:
         """Read what is neither weight nor optimizer."""
-        return read_sealed(self.path / STATE, FORMAT, "training state")
+        expected = {"owns": dict[str, str] | None}
+        return read_sealed(self.path / STATE, FORMAT, "training state", expected)
 
     def own(self, name: str) -> Path:
         """Return the path of a file of tensors; refuse one that is of another checkpoint."""
-        owns = self.state().get("owns", {})  # older ones do not know it
-        if not isinstance(owns, dict):
-            raise BadRun(f"{self.path / STATE} is damaged: expected hashes by the files' names")
+        owns = self.state().get("owns") or {}  # older ones do not have it
         path, known = self.path / name, owns.get(name)
         if known and path.is_file() and hash_of(path) != known:
             raise BadRun(f"{path} is damaged or of another checkpoint than {self.path / STATE}")
@@ -218,12 +228,18 @@ class Checkpoint:
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:
-    """Return the checkpoints of a run, oldest first."""
-    return sorted(
-        Checkpoint(int(match[1]), match[2] is None, path)
-        for path in (run / "checkpoints").glob("step-*")
-        if (match := re.fullmatch(r"step-(\d+)(-interrupted)?", path.name))
-    )
+    """Return the checkpoints of a run, oldest first; refuse links, which lead out of the run."""
+    folder = run / CHECKPOINTS
+    if folder.is_symlink():
+        require_own_folders(run)
+    found = []
+    for path in folder.glob("step-*"):
+        if match := re.fullmatch(r"step-([0-9]{1,18})(-interrupted)?", path.name):
+            if path.is_symlink() or not path.is_dir():
+                kind = "a link" if path.is_symlink() else "not a folder"
+                raise BadRun(f"{path} is {kind}: expected a checkpoint of the run itself")
+            found.append(Checkpoint(int(match[1]), match[2] is None, path))
+    return sorted(found)
 
 
 def last_checkpoint(run: Path) -> Checkpoint | None:
@@ -305,7 +321,7 @@ def require_small_header(path: Path) -> None:
     """Refuse what is no safetensors file by its length, before more of it is read."""
     if not path.is_file():  # a device or a pipe might never end
         raise FileNotFoundError(path)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         length = int.from_bytes(file.read(8), "little")
     if length > min(LARGEST_HEADER, path.stat().st_size):
         raise ValueError(f"its header would have {length:,} bytes")

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from transduce.errors import BadRun
-from transduce.files import read_json
+from transduce.files import LARGEST_LOG, open_regular, read_json, read_regular
 from transduce.progress import counted
 
 TRAINING = ("loss", "perplexity", "learning_rate", "target_tokens_per_second")
 VALIDATION = ("valid_loss", "valid_perplexity", "valid_bleu")
 LOGGED = {"step", "epoch", "seconds", *TRAINING, *VALIDATION}
+AT_ONCE = 1 << 26  # bytes that are read of a growing file in one go
 MARK = 256  # bytes before a place in a file by which it is known again
 
 Row = dict[str, float]
@@ -95,7 +96,7 @@ def read(run: Path, name: str) -> History:
     path = run / "metrics.jsonl"
     if not path.is_file() and not (run / "config.json").is_file():
         raise BadRun(f"{run} is not a run folder, and contains none: there is no metrics.jsonl")
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = read_regular(path, LARGEST_LOG).decode("utf-8", "replace") if path.exists() else ""
     lines = [line for line in text.split("\n") if line.strip()]
     rows = [row for row in map(as_row, map(parsed, lines)) if row]
     if lines and not rows:
@@ -149,13 +150,15 @@ class Growing:
         one, or has other bytes where we stand. A line that is not yet whole waits.
         """
         try:
-            with self.path.open("rb") as file:
-                inode = os.fstat(file.fileno()).st_ino
+            with open_regular(self.path) as file:
+                found = os.fstat(file.fileno())
+                inode = found.st_ino
                 file.seek(self.place - len(self.mark))
                 same = file.read(len(self.mark)) == self.mark and inode == self.inode
-                file.seek(self.place if same else 0)
-                read = file.read()
-        except OSError:
+                begin = self.place if same else 0
+                file.seek(begin)
+                read = file.read(min(AT_ONCE, max(0, found.st_size - begin)))
+        except (OSError, BadRun):
             read, same, inode = b"", False, 0
         void = self.place > 0 and not same
         if not same:

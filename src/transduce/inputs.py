@@ -1,14 +1,13 @@
 """The texts that a corpus is made of: read several times, and known again."""
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from transduce.corpus import SIDES, Input
-from transduce.files import sha256
+from transduce.files import sha256, working_folder
 from transduce.progress import Advance
 from transduce.text import STDIN, name_of, read_pairs
 
@@ -73,11 +72,8 @@ class InputText:
         if all(map(_lasts, given)):
             files = [InputFile(Path(path), str(Path(path).resolve())) for path in given]
             return cls(source, target, files, name)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        spool = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix=f".{folder.name}.spool-", dir=folder.parent)
-        )
-        left, right = (Path(spool, side) for side in SIDES)
+        spool = stack.enter_context(working_folder(folder))
+        left, right = (spool / side for side in SIDES)
         with left.open("wb") as sources, right.open("wb") as targets:
             for sentence, translation in read_pairs(source, target):
                 sources.write(sentence.encode() + b"\n")

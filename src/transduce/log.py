@@ -68,12 +68,12 @@ class Log:
         validated = state.step if validated is None else validated
         self.run, self.counts, self.processes, self.say = run, counts, processes, say
         self.settle = settle
-        self.metrics = (
+        self.samples = Samples(run, validated) if processes.first else None
+        self.metrics = (  # last, because it opens a file
             Metrics(run, state.step, tensorboard=tensorboard, validated=validated)
             if processes.first
             else None
         )
-        self.samples = Samples(run, validated) if processes.first else None
         self.waiting: Entry | None = None
         if processes.first:
             values = [getattr(state.window, name) for name in Counts._fields]

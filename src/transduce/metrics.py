@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from transduce.errors import MissingExtra
-from transduce.files import naming, open_own, replacing
+from transduce.files import LARGEST_LOG, naming, open_own, read_regular, replacing
 
 
 class Metrics:
@@ -94,7 +94,7 @@ def forget_after(path: Path, step: int, validated: int | None = None) -> list[di
     validated = step if validated is None else validated
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = read_regular(path, LARGEST_LOG).decode("utf-8", "replace")
     lines, objects = [], []
     for line in text.split("\n"):
         with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):

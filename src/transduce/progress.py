@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Protocol
 
-from transduce.errors import BadInput
+from transduce.errors import BadInput, printable
 
 PLAIN_EVERY = 10.0  # seconds between two plain lines
 LATER = 2  # seconds before short work is shown
@@ -35,7 +35,7 @@ class Progress(Protocol):
     """Where long work reports to."""
 
     def say(self, text: str) -> None:
-        """Tell the user one thing."""
+        """Print one line."""
 
     def track(
         self, what: str, total: int | None, unit: str
@@ -71,7 +71,7 @@ class Plain:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        print(text, file=self.stream, flush=True)
+        print(printable(text), file=self.stream, flush=True)
 
     @contextlib.contextmanager
     def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
@@ -128,7 +128,7 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """Print one line above whatever is being drawn."""
-        self.console.print(text, markup=False, emoji=False)
+        self.console.print(printable(text), markup=False, emoji=False)
 
     @contextlib.contextmanager
     def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
@@ -150,7 +150,7 @@ class Terminal:
         with bars.Progress(
             *columns, console=self.console, transient=True, redirect_stdout=False
         ) as bar:
-            task = bar.add_task(what, total=total)
+            task = bar.add_task(printable(what), total=total)
             yield lambda units: bar.advance(task, units)
 
     @contextlib.contextmanager
@@ -164,8 +164,8 @@ class Terminal:
             bars.TextColumn("{task.fields[note]}", markup=False),
         ]
         with bars.Progress(*columns, console=self.console, redirect_stdout=False) as bar:
-            task = bar.add_task(what, total=1.0, note="")
-            yield lambda part, note: bar.update(task, completed=part, note=note)
+            task = bar.add_task(printable(what), total=1.0, note="")
+            yield lambda part, note: bar.update(task, completed=part, note=printable(note))
 
 
 class Unsaid(io.StringIO):

@@ -17,11 +17,13 @@ from transduce.config import SearchConfig, alias_notes, canonical
 from transduce.corpus import Corpus, open_corpus
 from transduce.errors import BadRun, BadSetting
 from transduce.extension import added, grown
-from transduce.files import remove_folder, remove_leftovers
+from transduce.files import remove_folder, remove_leftovers, replacing
 from transduce.folder import (
     LEXICON,
+    RECIPE,
     START,
     SUBWORDS,
+    WRITTEN_IN,
     RunConfig,
     Task,
 )
@@ -63,6 +65,7 @@ class Wanted:
     task: Task = "translation"
     preset: str | None = None
     settings: Mapping[str, Value] = field(default_factory=dict)
+    recipe: str | None = None  # its text, which the run folder keeps
 
     def __post_init__(self) -> None:
         """Replace aliases by the settings' own names."""
@@ -196,7 +199,7 @@ def begin_or_go_on(
 ) -> RunConfig:
     """Make the corpus and the folder of a run, or see that they are those that it began with."""
     run, basis, goes_on = wanted.run, wanted.basis, wanted.goes_on
-    remove_leftovers(run)
+    remove_leftovers(run, *WRITTEN_IN)
     if goes_on:
         config = continued(run, wanted.preset, wanted.settings, on, told, basis, wanted.task)
         prune(run, config.train.keep)  # which a kill may have kept from being done
@@ -228,6 +231,9 @@ def begin_or_go_on(
         config = _begun(wanted, tokens, on, told)
     elif fresh:
         _require_same(config, tokens, wanted)
+    if wanted.recipe is not None:
+        with replacing(run / RECIPE) as beside:
+            beside.write_text(wanted.recipe, encoding="utf-8", newline="\n")
     config.own(run, SUBWORDS).stat()  # the folder may have been removed meanwhile
     config.save(run)  # last, for it makes the folder a run
     return config

@@ -37,7 +37,7 @@ ADVICE = {
     errno.ENAMETOOLONG: "choose a shorter one",
 }
 KEPT = {"keep": "2", "average": "2"}
-LEFTOVERS = (".*.writing-*", ".*.old-*")
+LEFTOVERS = (".transduce-*",)
 # What differs between two equal runs: times, who came last, and the inodes of files.
 UNEQUAL = {"metrics.jsonl", "state.json", ".lock", "manifest.json", "hashes.json"}
 MADE_OF_CHECKPOINTS = {"model.safetensors", "config.json"}
@@ -157,7 +157,7 @@ def unclear(result: Result, number: int, work: Work) -> str:
         return f"it names no file: {sentence}"
     if number in ADVICE and ADVICE[number] not in sentence:
         return f"it does not say what to do: {sentence}"
-    if any(f".{mark}-" in sentence for mark in ("writing", "old")):
+    if ".transduce-" in sentence:
         return f"it names a file that nobody knows: {sentence}"
     return ""
 

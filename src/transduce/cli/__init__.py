@@ -41,7 +41,7 @@ from transduce.cli import (
     watch,
 )
 from transduce.cli.options import check_values
-from transduce.errors import Interrupted, TransduceError, out_of_memory
+from transduce.errors import Interrupted, TransduceError, out_of_memory, printable
 from transduce.files import WINDOWS
 from transduce.progress import Unsaid
 
@@ -218,7 +218,7 @@ def _end(message: str, status: int, *, debug: bool) -> None:
         import traceback
 
         traceback.print_exc()
-    print(message, file=sys.stderr)  # noqa: T201
+    print(printable(message), file=sys.stderr)  # noqa: T201
     sys.exit(status)
 
 

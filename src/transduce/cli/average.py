@@ -29,13 +29,13 @@ def average(
     """Translate from now on with the mean of the last checkpoints, as the paper does (6.1)."""
     from transduce.checkpoint import average_checkpoints, save_model
     from transduce.files import remove_leftovers
-    from transduce.folder import RunConfig, checkpoints
+    from transduce.folder import WRITTEN_IN, RunConfig, checkpoints
     from transduce.machine import locked
     from transduce.progress import counted, for_people
 
     RunConfig.load(run)  # refuses what is no run before anything is written there
     with locked(run):
-        remove_leftovers(run)
+        remove_leftovers(run, *WRITTEN_IN)
         there = sum(one.scheduled for one in checkpoints(run))
         if last is not None and there and last > there:
             raise BadRun(

@@ -1,5 +1,6 @@
 """`transduce convert`."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,7 +62,7 @@ def convert(
     from transduce.errors import BadInput
     from transduce.files import replacing
 
-    if out is not None and out.exists():
+    if out is not None and os.path.lexists(out):
         raise BadInput(f"{out} exists already: choose a new name for the recipe")
     given = {"train": text, "valid": valid, "test": test}
     conversion = conversion_of(

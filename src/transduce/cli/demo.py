@@ -55,7 +55,9 @@ def demo(
     """
     began = clock.monotonic()
     from transduce import pocket, training
+    from transduce.data import pocket_texts
     from transduce.folder import RunConfig
+    from transduce.machine import require_run_folder
     from transduce.progress import duration, for_people
     from transduce.translator import Translator
 
@@ -64,11 +66,13 @@ def demo(
     if not out.name:
         raise BadInput(f"--out {out}: expected the name of a folder for the run, such as runs/demo")
     data = out.with_name(out.name + "-data")
+    require_run_folder(out)
+    before = RunConfig.load(out) if (out / "config.json").exists() else None
     progress.say(f"writing {pairs:,} English-German sentence pairs of a small grammar to {data}")
-    files = pocket.write(data, pairs, test, seed)
+    files = pocket_texts.write(data, pairs, test, seed, anew=before is None)
     left = max(1.0, budget - RESERVE - (clock.monotonic() - began))
-    if (out / "config.json").exists():  # it goes on for as long as it was given then
-        left = RunConfig.load(out).train.seconds or left
+    if before is not None:  # it goes on for as long as it was given then
+        left = before.train.seconds or left
     training.train(
         *files["train"],
         out=out,
@@ -85,15 +89,16 @@ def demo(
         found = translator.stream(sources, split=False, advance=advance)
         outputs = [one.text for one in found]
     _show(sources, references, outputs)
-    translate = command("translate", out, data / "test.en")
-    progress.say(
-        f"done in {duration(clock.monotonic() - began)}. Now try:\n"
-        f"  {command('translate', out, sources[0])}\n"
-        f"  {translate} | {command('score', '-', data / 'test.de')}\n"
-        f"  {command('look', out, sources[0])}\n"
-        f"  {command('serve', out)}        (a web page; needs pip install 'transduce[web]')\n"
-        f"or your own text: {command('train', 'YOUR.en', 'YOUR.de', '--out', 'runs/mine')}"
-    )
+    scored = command("score", "-", data / "test.de")
+    for line in (
+        f"done in {duration(clock.monotonic() - began)}. Now try:",
+        f"  {command('translate', out, sources[0])}",
+        f"  {command('translate', out, data / 'test.en')} | {scored}",
+        f"  {command('look', out, sources[0])}",
+        f"  {command('serve', out)}        (a web page; needs pip install 'transduce[web]')",
+        f"or your own text: {command('train', 'YOUR.en', 'YOUR.de', '--out', 'runs/mine')}",
+    ):
+        progress.say(line)
 
 
 def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:

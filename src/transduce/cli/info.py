@@ -3,10 +3,13 @@
 import contextlib
 import dataclasses
 import json as json_module
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from transduce.errors import printable
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -16,6 +19,8 @@ transduce info runs/en-de
 transduce info runs/en-de --json
 """
 
+# Characters that JSON leaves as they are and that can steer a terminal.
+UNESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 SHOWN = {"step", "loss", "perplexity", "target_tokens_per_second"}  # of a record of training
 
 
@@ -27,10 +32,11 @@ def info(
     """Show what a run folder holds: model, training, validation, checkpoints."""
     facts = gather(run)
     if json:
-        typer.echo(json_module.dumps(facts, indent=2, ensure_ascii=False))
+        text = json_module.dumps(facts, indent=2, ensure_ascii=False)
+        typer.echo(UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
         return
     for name, value in _rows(facts).items():
-        typer.echo(f"{name:12} {value}")
+        typer.echo(f"{name:12} {printable(value)}")
 
 
 def _rows(facts: dict[str, Any]) -> dict[str, str]:
@@ -119,10 +125,12 @@ def gather(run: Path) -> dict[str, Any]:
 
 
 def _metrics(path: Path) -> list[dict[str, Any]]:
+    from transduce.files import LARGEST_LOG, read_regular
+
     if not path.exists():
         return []
     found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in read_regular(path, LARGEST_LOG).decode("utf-8", "replace").split("\n"):
         with contextlib.suppress(ValueError, RecursionError):  # a line that a kill cut short
             entry = json_module.loads(line)
             if isinstance(entry, dict) and all(map(_is_number, entry.values())):

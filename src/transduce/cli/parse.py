@@ -10,6 +10,7 @@ import typer
 
 from transduce.cli.options import Device
 from transduce.errors import BadInput
+from transduce.files import refuse_foreign_file, replacing
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -87,7 +88,8 @@ def parse(
             if draw is not None:
                 if tree is None:
                     raise BadInput("--draw draws a tree: there are no words to parse")
-                draw.write_text(drawn(tree), encoding="utf-8", newline="\n")
+                with replacing(draw) as beside:
+                    beside.write_text(drawn(tree), encoding="utf-8", newline="\n")
                 progress.say(f"wrote {draw}")
 
 
@@ -99,6 +101,7 @@ def _require(draw: Path, *, one: bool) -> None:
         raise BadInput("--draw draws one tree: give one sentence")
     if not draw.parent.is_dir():
         raise BadInput(f"--draw {draw}: there is no folder {draw.parent}")
+    refuse_foreign_file(draw, "--draw")
 
 
 def _file(given: list[str]) -> str | None:

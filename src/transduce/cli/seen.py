@@ -11,7 +11,7 @@ from rich.text import Text
 
 from transduce import text
 from transduce.cli.options import command
-from transduce.errors import BadInput
+from transduce.errors import BadInput, printable
 from transduce.inspection import Inspection, Inspector
 from transduce.look.heads import Found, find
 from transduce.look.view import View
@@ -37,7 +37,7 @@ def words(inspection: Inspection, kind: str, layer: int | None, heads: Sequence[
             cells.insert(1, sure)
     which = view.which(view.layer(layer), view.some(heads), mean=True)
     console = _console()
-    console.print(Text(inspection.sentences[1], style="bold"))
+    console.print(Text(printable(inspection.sentences[1]), style="bold"))
     console.print(_table(names, rows, right={"share"}))
     console.print(Text(f"{kind} attention, {which}", style="dim"))
 
@@ -105,5 +105,5 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: set[st
     for name in names:
         table.add_column(name, justify="right" if name in right else "left")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*map(Text, map(printable, row)))
     return table

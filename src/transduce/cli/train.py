@@ -6,7 +6,7 @@ import typer
 
 from transduce.cli import training as options
 from transduce.cli.options import Device, Set, command, parse_settings, parse_time
-from transduce.errors import BadInput
+from transduce.errors import BadInput, printable
 from transduce.presets import preset as find_preset
 from transduce.recipes.recipe import Asked, find, settings_of
 from transduce.recipes.texts import check, require_texts
@@ -137,7 +137,7 @@ def by_recipe(
     )
     if found:
         for line in found.lines():
-            typer.echo(line)
+            typer.echo(printable(line))
         progress.say(
             f"on {counted(found.sentences, 'sentence')} of {' and '.join(found.test)}: "
             f"{out / EVALUATION}, translations in {out / TRANSLATIONS}"

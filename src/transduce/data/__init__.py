@@ -1,5 +1,6 @@
 """Data sets by name: a catalogue, downloads that resume, and texts that are ready to train on."""
 
-from transduce.data.getting import Got, get, refuse_foreign, resolve
+from transduce.data.folders import refuse_foreign
+from transduce.data.getting import Got, get, resolve
 
 __all__ = ["Got", "get", "refuse_foreign", "resolve"]

@@ -23,7 +23,7 @@ from urllib.parse import quote, urlsplit
 from transduce import __version__
 from transduce.data.catalogue import Archive
 from transduce.errors import BadData
-from transduce.files import read_json, sync, write_json
+from transduce.files import folder_made, read_json, sync, write_json
 from transduce.progress import Progress, duration
 
 BLOCK = 1 << 18
@@ -98,17 +98,17 @@ def fetch(
 ) -> Path:
     """Download a file from the first place that has it, and check it; mirrors are asked first."""
     patience = patience or Patience()
-    folder.mkdir(parents=True, exist_ok=True)
     own = [f"{mirror.rstrip('/')}/{quote(archive.file)}" for mirror in mirrors]
     reasons = []
-    for url in [*own, *archive.urls]:
-        try:
-            return _from(url, archive, folder, progress, patience)
-        except Failed as failed:
-            reasons.append(f"{url}: {failed}")
-            if len(reasons) < len(own) + len(archive.urls):
-                progress.say(f"{reasons[-1]}; trying the next place")
-    raise BadData(f"{archive.file} could not be downloaded ({'; '.join(reasons)})")
+    with folder_made(folder):
+        for url in [*own, *archive.urls]:
+            try:
+                return _from(url, archive, folder, progress, patience)
+            except Failed as failed:
+                reasons.append(f"{url}: {failed}")
+                if len(reasons) < len(own) + len(archive.urls):
+                    progress.say(f"{reasons[-1]}; trying the next place")
+        raise BadData(f"{archive.file} could not be downloaded ({'; '.join(reasons)})")
 
 
 def _from(url: str, archive: Archive, folder: Path, progress: Progress, patience: Patience) -> Path:

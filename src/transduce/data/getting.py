@@ -7,6 +7,7 @@ DIR/
   archives/               what was downloaded, until all is written
 """
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -20,16 +21,23 @@ from transduce import pocket
 from transduce.data import catalogue, elsewhere
 from transduce.data.catalogue import PARTS, POCKET, Archive, DataSet
 from transduce.data.downloading import Patience, fetch, is_address, volume, wrong
-from transduce.data.record import FORMAT, RECORD, facts, was_ours, whole
-from transduce.data.record import read as read_record
+from transduce.data.folders import (
+    ARCHIVES,
+    FORMAT,
+    RECORD,
+    end,
+    record_of,
+    refuse_foreign,
+    remove_archives,
+    working,
+)
 from transduce.data.writing import moses, write
 from transduce.errors import BadData, BadInput, did_you_mean
 from transduce.files import remove_leftovers, sha256, write_sealed
-from transduce.machine import locked, terminated_as_interrupted
+from transduce.machine import terminated_as_interrupted
 from transduce.pocket import Part
 from transduce.progress import Progress, counted
 
-ARCHIVES, WORK = "archives", ".getting"
 MIRROR = "TRANSDUCE_MIRROR"
 UNPACKED = 4  # times an archive's size: about what its texts take, where nobody knows
 FORMS = ("", ".xz", ".zst")  # in which a text may be given, instead of the .gz that is downloaded
@@ -97,22 +105,22 @@ def get(
             raise BadInput(
                 f"the mirror {one!r} is not a web address: expected http://HOST/… or https://HOST/…"
             )
-    with terminated_as_interrupted(STOPPED), locked(out / WORK):
+    with terminated_as_interrupted(STOPPED), working(name, out):
         # Another process may have been at it while this one looked.
         got = _whole_already(name, out, progress)
         if got is None:
             got = _get(data, out, given, mirrors, patience, progress)
             if not keep:
-                shutil.rmtree(out / ARCHIVES, ignore_errors=True)
+                remove_archives(out, record_of(out))
     # Whoever waits for this very lock finds all whole, and needs it no more.
-    shutil.rmtree(out / WORK, ignore_errors=True)
+    end(out)
     return got
 
 
 def _whole_already(name: str, out: Path, progress: Progress) -> Got | None:
     """Return the data set if it lies in the folder, whole; refuse a folder of something else."""
     refuse_foreign(name, out)
-    record = read_record(out)
+    record = record_of(out)
     if not record or _damaged(record, out):
         return None
     progress.say(f"{out} holds {name}, whole")
@@ -129,8 +137,8 @@ def _get(
 ) -> Got:
     """Make what is missing or damaged; the folder is this process's own."""
     remove_leftovers(out)
-    record = read_record(out)
-    parts = tuple(part for part in data.made if part not in whole(record, out))
+    record = record_of(out)
+    parts = tuple(part for part in data.made if part not in _whole(record, out))
     archives = _archives(data, parts, record)
     files = _here(archives, out, given)
     missing = {file: one for file, one in archives.items() if file not in files}
@@ -155,21 +163,24 @@ def _get(
     return _got(record, out)
 
 
-def refuse_foreign(name: str, out: Path) -> None:
-    """Refuse a folder of another data set, or with texts that are somebody's own."""
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"{out} is a file: expected a folder for the data set")
-    there = read_record(out).get("name")
-    if there not in (None, name):
-        raise BadInput(f"{out} holds the data set {there}: choose another folder for {name}")
-    if there is None and out.is_dir() and not ((out / WORK).exists() or was_ours(name, out)):
-        own = [path for path in out.iterdir() if path.stem in PARTS or path.name == ARCHIVES]
-        if own:
-            raise BadInput(f"{out} holds {own[0].name}, which is not of transduce: choose another")
+def _whole(record: Mapping[str, Any], out: Path) -> set[str]:
+    """Return the parts whose two files are as they were written."""
+    by_part: dict[str, list[bool]] = {}
+    for file, then in record.get("files", {}).items():
+        by_part.setdefault(Path(file).stem, []).append(_as_written(out / file, then))
+    return {part for part, good in by_part.items() if len(good) == 2 and all(good)}
+
+
+def _as_written(path: Path, then: Mapping[str, Any]) -> bool:
+    """Tell whether a file is as it was; only one that was touched since is read to tell."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != then["size"]:
+        return False
+    untouched: bool = path.stat().st_mtime_ns == then["mtime_ns"]
+    return untouched or sha256(path) == then["sha256"]
 
 
 def _damaged(record: Mapping[str, Any], out: Path) -> bool:
-    return set(record["made"]) != whole(record, out)
+    return set(record["made"]) != _whole(record, out)
 
 
 def _got(record: Mapping[str, Any], out: Path) -> Got:
@@ -309,6 +320,8 @@ def _without_unchecked(error: BadData, archives: Mapping[str, Archive], out: Pat
         return error
     for path in unchecked:
         path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # others may be there
+        (out / ARCHIVES).rmdir()
     return BadData(f"{error}; no hash of it is known, so the same command downloads it anew")
 
 
@@ -347,10 +360,16 @@ def _make(
         "made": list(data.made),
         "archives": record["archives"],
         "parts": {**record.get("parts", {}), **counts},
-        "files": {**record.get("files", {}), **{file: facts(out / file) for file in written}},
+        "files": {**record.get("files", {}), **{file: _facts(out / file) for file in written}},
     }
     write_sealed(out / RECORD, record)
     return record
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """Return what the record keeps of a text."""
+    status = path.stat()
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256(path)}
 
 
 def _told(data: DataSet, part: str, counts: Mapping[str, int]) -> str:

@@ -11,6 +11,7 @@ It is made through the library's own specification classes, from arrays, without
 
 import contextlib
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,7 +91,7 @@ def hidden(name: str) -> Iterator[None]:
 
 def export(run: Path, folder: Path, quantize: str = "auto") -> str:
     """Write the model of a run folder to a new folder; return how its matrices are stored."""
-    if folder.exists():
+    if os.path.lexists(folder):
         raise BadInput(f"{folder} exists already: choose a new folder for the export")
     chosen = choose_quantization(quantize)
     config = RunConfig.load(run)

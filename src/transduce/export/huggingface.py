@@ -1,5 +1,6 @@
 """A run as a folder that Hugging Face's `transformers` loads: MarianMTModel and AutoTokenizer."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def export(run: Path, folder: Path) -> None:
     With separate vocabularies the tokenizer is the source's, and that of the target stands in the
     folder `target` in it. Subwords of an imported model come out as the files they came in as.
     """
-    if folder.exists():
+    if os.path.lexists(folder):
         raise BadInput(f"{folder} exists already: choose a new folder for the export")
     config = RunConfig.load(run)
     config.require("translation", run)

@@ -4,6 +4,7 @@ Differs: no <unk> ever comes out here; and the probabilities of a search are tho
 where `generate` with `renormalize_logits` leaves out what may not come out.
 """
 
+import os
 import platform
 from pathlib import Path
 
@@ -31,8 +32,9 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
     The languages are as given ("en-de"), else as the folder says, else src and tgt. Of the search
     the folder's `num_beams` and `length_penalty` are taken over.
     """
-    if run.exists():
+    if os.path.lexists(run):
         raise BadInput(f"{run} exists already: choose a new folder for the run")
+    _require_regular(folder)
     found = of_fairseq(folder) if (folder / SETTINGS).exists() else _of_marian(folder)
     config = RunConfig(
         model=found.model,
@@ -52,6 +54,13 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
         save_tensors(beside / MODEL, found.weights)
         config.owning(beside, SUBWORDS, MODEL).save(beside)
     return config
+
+
+def _require_regular(folder: Path) -> None:
+    """Refuse a folder with a pipe or a device in it: some library might read it without end."""
+    for path in [*folder.glob("*"), *folder.glob("target/*")]:
+        if not path.is_dir() and path.exists() and not path.is_file():
+            raise BadInput(f"{path} is a pipe or a device: expected a folder of regular files")
 
 
 def _of_marian(folder: Path) -> Imported:

@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import BadInput, MissingExtra
-from transduce.files import replacing
+from transduce.files import MARK, refuse_foreign_file, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENDINGS = (".png", ".svg", ".pdf")
+# No dates, so that equal pictures are equal files; the mark says that we may replace them.
+METADATA: dict[str, dict[str, str | None]] = {
+    ".png": {"Software": MARK},
+    ".svg": {"Creator": MARK, "Date": None},
+    ".pdf": {"Creator": MARK, "CreationDate": None},
+}
 
 # Okabe and Ito's colours, which the colour-blind tell apart too; grey in the place of their yellow,
 # which is hardly seen on white. The markers tell them apart without any colour.
@@ -79,9 +85,8 @@ def save(figure: "Figure", path: str | Path) -> None:
     """Write a picture in the format that its name ends in; equal pictures are equal files."""
     path = Path(path)
     ending = check_ending(path)
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending)
     with house_style(), replacing(path) as beside:
-        figure.savefig(beside, format=ending[1:], metadata=undated)
+        figure.savefig(beside, format=ending[1:], metadata=METADATA[ending])
 
 
 def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:
@@ -91,4 +96,5 @@ def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:
         raise BadInput(f"--out {path}: expected a name that ends in {', '.join(endings)}")
     if path.is_dir():
         raise BadInput(f"--out {path} is a folder: expected the name of a picture")
+    refuse_foreign_file(path)
     return ending

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from transduce import pocket
 from transduce.corpus import Corpus, open_corpus
+from transduce.data.pocket_texts import write
 from transduce.errors import BadRun
+from transduce.machine import choose_device
 from transduce.paper.budget import Budget, schedule
 from transduce.paper.rows import Data, Result, Row
 from transduce.paper.runs import CORPUS, EXPERIMENT, Experiment
+from transduce.plan import settled
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, counted
 
@@ -28,7 +31,9 @@ class Trial:
     device: str = "auto"
 
     def require(self) -> None:
-        """Refuse the folder of a run, or of rows of a table."""
+        """Refuse settings that do not exist, and the folder of a run or of rows of a table."""
+        settled(find_preset(self.preset), self.shared(), None)
+        choose_device(self.device)
         for name in (EXPERIMENT, "config.json"):
             if (self.out / name).exists():
                 raise BadRun(f"{self.out} holds something else ({name}): choose another folder")
@@ -103,7 +108,7 @@ def trained(
         one: Row(name=one, preset=trial.preset, settings=shared | dict(own))
         for one, own in variants.items()
     }
-    experiment.open()
+    experiment.open(list(rows.values()))
     experiment.run(list(rows.values()), progress)
     results = {one: experiment.finished(row) for one, row in rows.items()}
     return Trained(
@@ -113,5 +118,5 @@ def trained(
 
 def pocket_texts(folder: Path, pairs: int, held: int, seed: int = 1) -> Data:
     """Write the corpus that comes along: so many pairs to train on, and so many of each other."""
-    files = pocket.write(folder, pairs, held, seed)
+    files = write(folder, pairs, held, seed)
     return Data(**files, languages="-".join(pocket.LANGUAGES))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from transduce.errors import MissingExtra
-from transduce.look.style import house_style
+from transduce.look.style import METADATA, house_style
 from transduce.paper.finding import Picture
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def pictures(caption: str, draw: Callable[[], "Figure"]) -> Drawn:
 def svg(figure: "Figure") -> str:
     """Return a picture as SVG, equal for equal pictures."""
     with house_style(), io.StringIO() as file:
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        figure.savefig(file, format="svg", metadata=METADATA[".svg"])
         return file.getvalue()
 
 

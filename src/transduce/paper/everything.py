@@ -31,6 +31,7 @@ from transduce.text import require_there
 
 FORMAT = 1
 PLAN = "plan.json"
+FIELDS = {"seconds": float, "steps": dict[str, int] | None}
 # Rows of Table 3 in the order of what they tell; those for which no time is left wait.
 ROWS = (
     *("base", "C-N2", "A-h1", "C-d256", "D-drop0", "C-ff1024", "B-dk16", "A-h32", "D-ls0"),
@@ -127,7 +128,7 @@ class Everything:
         if not path.exists():
             require_new(self.out)
             write_sealed(path, {"format": FORMAT, "seconds": self.seconds})
-        before = read_sealed(path, FORMAT, "a plan")["seconds"]
+        before = read_sealed(path, FORMAT, "a plan", FIELDS)["seconds"]
         if before != self.seconds:
             raise BadRun(
                 f"{self.out} was begun with a time of {duration(before)}, not "
@@ -246,8 +247,8 @@ class Everything:
     def _steps(self, name: str, share: float) -> int:
         """Return how many steps each training of a claim makes; the same when the work goes on."""
         path = self.out / PLAN
-        plan = read_sealed(path, FORMAT, "a plan")
-        steps = plan.setdefault("steps", {})
+        plan = read_sealed(path, FORMAT, "a plan", FIELDS)
+        steps = plan["steps"] = plan.get("steps") or {}
         if name not in steps:
             trainings, most = CLAIMS[name]
             promised = self._pace() * share * OF_STEPS / trainings

@@ -2,13 +2,21 @@
 
 import dataclasses
 import json
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from transduce.errors import BadInput
-from transduce.files import checksum, replacing
+from transduce.errors import BadInput, BadRun
+from transduce.fields import made
+from transduce.files import (
+    LARGEST_PICTURE,
+    checksum,
+    read_regular,
+    refuse_foreign_file,
+    replacing,
+)
 
 FORMAT = 1
 NUMBER = re.compile(r"[-+±<>~]?\d")
@@ -50,7 +58,7 @@ class Finding:
 
     def save(self, folder: Path) -> list[Path]:
         """Write NAME.json, and the pictures beside it; return what was written."""
-        folder.mkdir(parents=True, exist_ok=True)
+        refuse_foreign(folder, self.name)
         written = [folder / f"{self.name}.json"]
         content = json.loads(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}))
         content = {"sha256": checksum(content), **content}
@@ -69,20 +77,40 @@ class Finding:
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote, or say why it is not that."""
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(read_regular(path, LARGEST_PICTURE).decode("utf-8"))
             seal = content.pop("sha256", None)  # older ones have none
             if seal is not None and seal != checksum(content):
                 raise ValueError("its content does not agree with its checksum")
             if content.pop("format") != FORMAT:
                 raise KeyError("format")
+            finding = made(cls, content)
             tables = [
-                Table(one["title"], tuple(one["columns"]), tuple(map(tuple, one["rows"])))
-                for one in content.pop("tables")
+                Table(one.title, tuple(one.columns), tuple(map(tuple, one.rows)))
+                for one in (made(Table, one) for one in content["tables"])
             ]
-            pictures = [Picture(**one) for one in content.pop("pictures")]
-            notes = tuple(content.pop("notes"))
-            return cls(tables=tuple(tables), pictures=tuple(pictures), notes=notes, **content)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            pictures = tuple(made(Picture, one) for one in content["pictures"])
+            notes = tuple(content["notes"])
+            return dataclasses.replace(
+                finding, tables=tuple(tables), pictures=pictures, notes=notes
+            )
+        except (OSError, BadRun, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadInput(
                 f"{path} holds no finding of `transduce paper`, or one of another version: {error}"
             ) from None
+
+
+def refuse_foreign(folder: Path, name: str) -> None:
+    """Refuse a folder in which a finding of this name would overwrite somebody else's files."""
+    path = folder / f"{name}.json"
+    before = Finding.load(path).pictures if os.path.lexists(path) else ()
+    known = {picture.svg for picture in before}  # older versions did not mark their pictures
+    for drawn in [*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg")]:
+        if drawn.is_symlink() or not drawn.is_file() or _text(drawn) not in known:
+            refuse_foreign_file(drawn)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_regular(path, LARGEST_PICTURE).decode("utf-8", "replace")
+    except (OSError, BadRun):
+        return ""

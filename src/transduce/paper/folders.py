@@ -4,11 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from transduce import fields
 from transduce.corpus import Input
 from transduce.errors import BadInput, BadRun
 from transduce.inputs import InputFile
 
 OTHERWISE = "go on with the same, or choose another folder"
+# The types of the fields that every experiment.json has.
+BEGUN = {"experiment": str, "settings": dict[str, Any], "inputs": list[dict[str, Any]]}
 ENDS = ("steps", "seconds")  # of a budget's settings the budget itself is told first
 
 
@@ -25,6 +28,14 @@ def require_experiment(folder: Path, before: str, now: str) -> None:
     """Refuse the folder of another experiment."""
     if before != now:
         raise BadRun(f"{folder} holds {before}, not {now}: choose another folder")
+
+
+def require_fields(path: Path, content: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Refuse a file with a field of another type than expected."""
+    try:
+        fields.require(content, expected)
+    except TypeError as error:
+        raise BadRun(f"{path} is damaged: {error}") from None
 
 
 def require_settings(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -48,7 +59,10 @@ def require_files(
 ) -> None:
     """Refuse to go on with other files; those that only one of the two has are not looked at."""
     for file, one in zip(now, before, strict=False):
-        old = Input(**one)
+        try:
+            old = fields.made(Input, one)
+        except TypeError as error:
+            raise BadRun(f"experiment.json of {folder} is damaged: {error}") from None
         if not file.agrees(old):
             raise BadRun(
                 f"{file.path} holds other {what} than {old.path}, which {folder} was begun with: "

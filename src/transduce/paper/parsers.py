@@ -19,13 +19,16 @@ from transduce.architecture import count_parameters
 from transduce.bench import hardware
 from transduce.checkpoint import average_checkpoints, load_tensors, save_model
 from transduce.errors import BadInput, BadRun
+from transduce.fields import made
 from transduce.files import read_sealed, replacing, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.inputs import InputFile
 from transduce.machine import choose_device, cores, terminated_as_interrupted
 from transduce.paper.budget import schedule
 from transduce.paper.folders import (
+    BEGUN,
     require_experiment,
+    require_fields,
     require_files,
     require_new,
     require_settings,
@@ -62,8 +65,9 @@ class Scores:
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> Self:
         """Read what `asdict` made."""
-        parts = {name: Parseval(**value[name]) for name in ("all", "short")}
-        return cls(**{**value, **parts})
+        scores = made(cls, value)
+        parts: dict[str, Any] = {name: made(Parseval, value[name]) for name in ("all", "short")}
+        return dataclasses.replace(scores, **parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +96,12 @@ class Result:
         value = read_sealed(folder / RESULT, FORMAT, "results")
         value.pop("format")
         try:
-            parts = {name: Scores.of_json(value[name]) for name in ("valid", "test")}
-            return cls(**{**value, **parts})
-        except (KeyError, TypeError) as error:
+            result = made(cls, value)
+            parts: dict[str, Any] = {
+                name: Scores.of_json(value[name]) for name in ("valid", "test")
+            }
+            return dataclasses.replace(result, **parts)
+        except TypeError as error:
             raise BadRun(f"{folder / RESULT} is of another version: {error}") from None
 
 
@@ -125,7 +132,7 @@ class Experiment:
                 raise BadInput(f"{file.path} {found}: expected a file of trees")
         path = self.folder / EXPERIMENT
         if path.exists():
-            self._require_same(read_sealed(path, FORMAT, "an experiment"))
+            self._require_same(read_sealed(path, FORMAT, "an experiment", BEGUN))
             return
         settled(find_preset(self.preset), self.settings, None)
         require_new(self.folder)
@@ -148,6 +155,7 @@ class Experiment:
     def _require_same(self, before: Mapping[str, Any]) -> None:
         now = self._shared()
         require_experiment(self.folder, before["experiment"], now["experiment"])
+        require_fields(self.folder / EXPERIMENT, before, {"preset": str, "masked": bool})
         old, new = (
             {"preset": one["preset"], "masked": one["masked"], **one["settings"]}
             for one in (before, now)

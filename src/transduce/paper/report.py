@@ -11,7 +11,7 @@ from typing import Any
 
 from transduce import __version__
 from transduce.errors import BadInput
-from transduce.files import replacing
+from transduce.files import refuse_foreign_file, replacing
 from transduce.paper.finding import Finding, Picture, Table
 
 ORDER = (
@@ -44,6 +44,7 @@ def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) 
             "`transduce paper table3 … --out FOLDER` writes"
         )
     path = out / NAME if out.suffix != ".html" else out
+    refuse_foreign_file(path)
     with replacing(path) as beside:
         text = page(findings, left_out)
         beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from transduce import text
 from transduce.errors import BadInput, BadRun
+from transduce.fields import made
 from transduce.files import checksum, read_sealed, write_sealed
 from transduce.inputs import InputFile
 from transduce.text import STDIN
@@ -92,7 +93,7 @@ class Result:
         value = read_sealed(folder / RESULT, FORMAT, "results")
         value.pop("format")
         try:
-            return cls(**value)
+            return made(cls, value)
         except TypeError as error:
             raise BadRun(f"{folder / RESULT} is of another version: {error}") from None
 

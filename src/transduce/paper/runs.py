@@ -14,7 +14,6 @@ and so is the model unless it is to be kept. Rows come in any order, in any numb
 
 import dataclasses
 import gc
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,14 +26,16 @@ from transduce.bench.flops import flops
 from transduce.config import SearchConfig
 from transduce.corpus import Corpus
 from transduce.errors import BadRun, BadSetting
-from transduce.files import read_sealed, replacing, write_sealed
+from transduce.files import delete, read_sealed, replacing, require_regular, write_sealed
 from transduce.folder import RunConfig, last_checkpoint
 from transduce.history import read
 from transduce.machine import choose_device, cores, terminated_as_interrupted, world_size
 from transduce.paper.budget import Budget, pace, schedule
 from transduce.paper.folders import (
+    BEGUN,
     OTHERWISE,
     require_experiment,
+    require_fields,
     require_files,
     require_new,
     require_settings,
@@ -73,14 +74,17 @@ class Experiment:
     device: str = "auto"
     keep_weights: bool = False
 
-    def open(self) -> None:
-        """Begin the folder, or refuse one that was begun with something else."""
+    def open(self, rows: Sequence[Row]) -> None:
+        """Begin the folder for these rows, or refuse one that was begun with something else."""
         self.data.require()
         path = self.folder / EXPERIMENT
         if path.exists():
-            self._require_same(read_sealed(path, FORMAT, "an experiment"))
+            self._require_same(read_sealed(path, FORMAT, "an experiment", BEGUN))
             return
         require_new(self.folder)
+        for row in rows:  # refused before anything is written
+            settled(find_preset(row.preset), row.settings, None)
+        choose_device(self.device)
         inputs = [dataclasses.asdict(file.describe()) for file in self.data.files]
         write_sealed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
 
@@ -96,6 +100,8 @@ class Experiment:
     def _require_same(self, before: Mapping[str, Any]) -> None:
         now = self._shared()
         require_experiment(self.folder, before["experiment"], now["experiment"])
+        expected = {"search": dict[str, Any], "parts": list[int], "languages": list[str]}
+        require_fields(self.folder / EXPERIMENT, before, expected)
         for kind in ("settings", "search"):
             require_settings(self.folder, before[kind], now[kind])
         require_files(self.folder, before["inputs"], self.data.files, "text")
@@ -121,11 +127,11 @@ class Experiment:
 
     def translations(self, row: Row) -> list[str]:
         """Return what a finished row made of the test set."""
-        return list(open_lines(self.folder / row.name / TRANSLATIONS))
+        return list(open_lines(require_regular(self.folder / row.name / TRANSLATIONS)))
 
     def references(self) -> list[str]:
         """Return what the test set should have been translated to."""
-        return list(open_lines(self.folder / REFERENCES))
+        return list(open_lines(require_regular(self.folder / REFERENCES)))
 
     def run(self, rows: Sequence[Row], progress: Progress, until: float | None = None) -> None:
         """Train, translate and score the rows that are not finished.
@@ -202,7 +208,7 @@ class Experiment:
         result = self._result(row, run, corpus, outputs)
         result.save(run)
         for name in (*FOR_TRAINING, *([] if self.keep_weights else [MODEL])):
-            _remove(run / name)
+            delete(run / name)
         progress.say(
             f"{row.name}: BLEU {result.bleu:.2f} ({result.low:.2f} to {result.high:.2f}), "
             f"perplexity {result.perplexity:.2f}, {counted(result.steps, 'step')} in "
@@ -303,10 +309,3 @@ def free_memory() -> None:
 def _write(path: Path, lines: Sequence[str]) -> None:
     with replacing(path) as beside:
         beside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -81,7 +81,7 @@ def table2(
         keep_weights=keep_weights,
     )
     rows = [row_of(name, shared, budget) for name in names]
-    experiment.open()
+    experiment.open(rows)
     if not gather:
         experiment.run(rows, progress, until)
     results = {row.name: result for row in rows if (result := experiment.finished(row))}

@@ -72,7 +72,7 @@ def table3(
         keep_weights=keep_weights,
     )
     every = {name: row_of(name, shared, shrink) for name in TABLE_3}
-    experiment.open()
+    experiment.open([every[name] for name in chosen])
     if not gather:
         experiment.run([every[name] for name in chosen], progress, until)
     results = {name: result for name, row in every.items() if (result := experiment.finished(row))}

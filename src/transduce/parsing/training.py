@@ -7,14 +7,23 @@ RUN/trees/
 """
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from transduce.config import SearchConfig, TrainConfig
 from transduce.corpus import Input
 from transduce.errors import BadInput, BadRun, BadSetting
-from transduce.files import read_sealed, remove_leftovers, replacing, write_sealed
-from transduce.folder import RunConfig
+from transduce.fields import made
+from transduce.files import (
+    read_sealed,
+    remove_leftovers,
+    replacing,
+    require_regular,
+    write_sealed,
+)
+from transduce.folder import WRITTEN_IN, RunConfig
 from transduce.inputs import InputFile
 from transduce.machine import locked, terminated_as_interrupted, world_size
 from transduce.parsing.lexicon import Lexicon
@@ -64,7 +73,7 @@ def train_parser(
                 "being trained, then stop it and go on with torchrun"
             )
         with terminated_as_interrupted(), locked(run):
-            remove_leftovers(run)
+            remove_leftovers(run, *WRITTEN_IN)
             work.write(told)
     return train(
         *work.pair("train"),
@@ -122,8 +131,14 @@ class _Work:
         path = self.folder / MANIFEST
         if not path.exists():
             return False
-        before = read_sealed(path, FORMAT, "what trees these are")
-        old = {part: Input(**one) for part, one in before["inputs"].items()}
+        expected = {"masked": bool, "inputs": dict[str, dict[str, Any]]}
+        before = read_sealed(path, FORMAT, "what trees these are", expected)
+        try:
+            old = {part: made(Input, one) for part, one in before["inputs"].items()}
+        except TypeError as error:
+            raise BadRun(f"{path} is damaged: {error}") from None
+        for name in itertools.chain(self.pair("train"), self.pair("valid")):
+            require_regular(name)
         if before["masked"] != self.masked:
             kept, asked = ("masked", "kept") if before["masked"] else ("kept", "masked")
             raise BadRun(f"{self.run} was begun with tags {kept}, not {asked}: {OTHERWISE}")
@@ -142,7 +157,6 @@ class _Work:
 
     def write(self, progress: Progress) -> None:
         """Write the trees as pairs of lines, and last which trees they were."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         for part, file in self.files.items():
             words, symbols = self.pair(part)
             kept = empty = 0

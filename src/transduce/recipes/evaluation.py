@@ -15,8 +15,9 @@ from typing import Any, Self
 
 from transduce import scoring as scores
 from transduce.errors import BadRun, MissingExtra
+from transduce.fields import made
 from transduce.files import checksum, read_sealed, remove_leftovers, replacing, sha256, write_sealed
-from transduce.folder import MODEL, RunConfig, stored_digest
+from transduce.folder import MODEL, WRITTEN_IN, RunConfig, stored_digest
 from transduce.machine import locked, terminated_as_interrupted
 from transduce.progress import Progress
 from transduce.recipes.recipe import Files, Measure
@@ -58,13 +59,13 @@ class Evaluation:
             return None
         value = read_sealed(run / EVALUATION, FORMAT, "an evaluation")
         try:
-            found = [Score(**one) for one in value["scores"]]
-            fields = {name: one for name, one in value.items() if name not in ("format", "scores")}
-            known = cls(**fields, scores=found)
-        except (KeyError, TypeError) as error:
+            known = made(cls, {name: one for name, one in value.items() if name != "format"})
+            scores = [made(Score, one) for one in value["scores"]]
+        except TypeError as error:
             raise BadRun(f"{run / EVALUATION} is damaged: {error}; delete it") from None
         own = run / TRANSLATIONS
-        return known if own.is_file() and sha256(own) == known.translations else None
+        whole = own.is_file() and sha256(own) == known.translations
+        return dataclasses.replace(known, scores=scores) if whole else None
 
 
 def evaluate(
@@ -83,7 +84,7 @@ def evaluate(
         }
     )
     with terminated_as_interrupted(STOPPED), locked(run):
-        remove_leftovers(run)
+        remove_leftovers(run, *WRITTEN_IN)
         known = Evaluation.load(run)
         if known and known.of == of:
             return known

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import BadSetting
-from transduce.files import replacing
+from transduce.folder import RECIPE
 from transduce.plan import ENDS, MAY_CHANGE, basis_of
 from transduce.progress import Progress
 from transduce.recipes.evaluation import Evaluation, evaluate
@@ -19,7 +19,6 @@ from transduce.scoring import require_tokeniser
 from transduce.text import languages
 from transduce.training import Texts, Wanted, train_on
 
-KEPT = "recipe.toml"
 # What may be another when a run goes on, for it makes no other model of it.
 ALSO_MAY_CHANGE = frozenset({"about", "evaluate", "train.time"})
 
@@ -50,8 +49,6 @@ def follow(
         given = instead.languages or own.languages
         if own.test:  # refused now, not after hours of training
             require_tokeniser(languages(*own.train, given)[1])
-        with replacing(out / KEPT) as beside:
-            beside.write_text(recipe.text, encoding="utf-8", newline="\n")
         tested.append(own.test)
         return Texts(*own.train, instead.valid or own.valid, given)
 
@@ -64,6 +61,7 @@ def follow(
         basis=basis_of(instead.start, None, instead.extend_vocabulary),
         preset=instead.preset or recipe.preset,
         settings=joined(recipe.settings, instead.settings),
+        recipe=recipe.text,
     )
     train_on(texts, wanted, device=device, tensorboard=tensorboard, progress=progress)
     if not first:
@@ -100,11 +98,11 @@ def require_same(recipe: Recipe, run: Path) -> None:
     """Refuse another recipe than a run was begun with."""
     if not (run / "config.json").exists():
         return
-    if not (run / KEPT).is_file():
+    if not (run / RECIPE).is_file():
         raise BadSetting(
             f"{run} was not begun with a recipe: go on without one, or choose another folder"
         )
-    before, now = flat(read(run / KEPT).tables), flat(recipe.tables)
+    before, now = flat(read(run / RECIPE).tables), flat(recipe.tables)
     for name in sorted(before.keys() | now.keys()):
         was, value = before.get(name, "nothing"), now.get(name, "nothing")
         if was != value and not may_change(name):

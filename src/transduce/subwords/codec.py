@@ -13,6 +13,13 @@ from transduce.subwords.sentencepiece import SentencePiece
 from transduce.subwords.symbols import Symbols
 
 FORMAT = 1
+# The types of the fields of subwords.json.
+FIELDS = {
+    "kind": str,
+    "source": dict[str, Any],
+    "target_kind": str | None,
+    "target": dict[str, Any] | None,
+}
 
 
 @dataclass(frozen=True)
@@ -46,15 +53,16 @@ class Codec:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote, or say what is wrong with the file."""
-        content = read_sealed(path, FORMAT, "subwords")
-        kind = content.get("kind")
+        content = read_sealed(path, FORMAT, "subwords", FIELDS)
+        kind = content["kind"]
         try:
             source = _read(kind, content["source"])
-            if "target" not in content:
+            if content.get("target") is None:
                 return cls(source, source)
-            return cls(source, _read(content.get("target_kind", kind), content["target"]))
-        except (KeyError, ValueError) as error:
-            raise BadRun(f"{path} is no file of subwords: {error}") from None
+            return cls(source, _read(content.get("target_kind") or kind, content["target"]))
+        except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+            reason = str(error).partition("\n")[0]  # `tokenizers` writes several lines
+            raise BadRun(f"{path} is no file of subwords: {reason}") from None
 
     def _content(self) -> dict[str, Any]:
         content = {"format": FORMAT, "kind": self.kind, "source": self.source.to_json()}

@@ -21,7 +21,8 @@ from typing import Any, Self
 
 from tokenizers import Tokenizer, models
 
-from transduce.errors import BadInput, MissingExtra
+from transduce.errors import BadInput, BadRun, MissingExtra
+from transduce.files import LARGEST_JSON, read_regular
 from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, AnyKind, Coder, encodings, readable
 
 SPACE = "▁"  # how SentencePiece writes a space
@@ -74,9 +75,11 @@ class SentencePiece:
         """Read a SentencePiece file, for a vocabulary of these names; refuse what is not ours."""
         proto = _proto()
         try:
-            proto.ParseFromString(path.read_bytes())
+            proto.ParseFromString(read_regular(path, LARGEST_JSON))
         except FileNotFoundError:
             raise BadInput(f"{path} is missing") from None
+        except BadRun as error:
+            raise BadInput(str(error)) from None
         except Exception:  # protobuf's errors are of no class that could be named without it
             raise BadInput(f"{path} is no SentencePiece model: it cannot be read") from None
         trained, normalizer = proto.trainer_spec, proto.normalizer_spec

@@ -45,8 +45,8 @@ class Watched:
         if self.config is not None and self.parameters is None:
             try:
                 self.parameters = count_numbers(weights_file(self.run, self.config)[0])
-            except BadRun:
-                self.parameters = None  # there are no weights yet
+            except (OSError, BadRun):
+                self.parameters = None  # there are no weights yet, or none that can be read
 
     def _read_config(self) -> None:
         try:
@@ -63,6 +63,15 @@ class Watched:
         log = self.log
         counts = (len(log.training), len(log.validation), len(log.samples))
         return ".".join(map(str, (f"{self.key}{log.life}", *counts)))
+
+    def summary_or_damage(self) -> Json:
+        """Look at the run and return its summary; what is wrong with it must not hide others."""
+        try:
+            self.look()
+            return self.summary()
+        except Exception:
+            note = "its files cannot be read: `transduce info` says why"
+            return Watched(self.name, self.run).summary() | {"state": "damaged", "note": note}
 
     def summary(self) -> Json:
         """Return how the run stands."""
@@ -172,9 +181,7 @@ class Board:
         """Return how each run stands, with those that have appeared since."""
         with self.lock:
             self._find()
-            for run in self.runs.values():
-                run.look()
-            return [run.summary() for run in self.runs.values()]
+            return [run.summary_or_damage() for run in self.runs.values()]
 
     def since(self, name: str, token: str) -> Json:
         """Return what a run has logged since a token was given out."""

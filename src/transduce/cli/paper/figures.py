@@ -61,5 +61,5 @@ def figures(
         given = list(itertools.islice(open_lines(text), lines))
         if not given:
             raise BadInput(f"{text} is empty: expected a sentence a line")
-    require(out)
+    require(out, "figures")
     show(draw(run, given, for_people(), found=text is not None, layer=layer), out)

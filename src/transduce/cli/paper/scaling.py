@@ -60,7 +60,7 @@ def scaling(
         sizes = [int(one) for one in widths.split(",")] if widths else list(WIDTHS)
     except ValueError:
         raise BadInput(f"--widths {widths}: expected numbers such as 4,64,512") from None
-    require(out)
+    require(out, "scaling")
     if not train:
         show(measure(sizes, None, None, for_people()), out)
         return

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from transduce.errors import BadInput
-from transduce.paper.finding import Finding, Table
+from transduce.errors import BadInput, printable
+from transduce.paper.finding import Finding, Table, refuse_foreign
 
 WIDE = 160  # letters of a line of text where nobody looks
 WORDS = 16  # letters that a column of words keeps: a cell that is longer may be broken
@@ -40,13 +40,15 @@ def show(finding: Finding, out: Path | None) -> None:
         console.print(Text(_hanging(note, console.width if seen else WIDE)), soft_wrap=True)
     if out is not None:
         written = ", ".join(map(str, stamped(finding).save(out)))
-        print(f"wrote {written}", file=sys.stderr)  # noqa: T201
+        print(printable(f"wrote {written}"), file=sys.stderr)  # noqa: T201
 
 
-def require(out: Path | None) -> None:
-    """Refuse what cannot be the folder of a finding, before anything is measured."""
+def require(out: Path | None, name: str) -> None:
+    """Refuse what cannot be the folder of a finding of this name, before anything is measured."""
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out {out} is a file: expected a folder")
+    if out is not None:
+        refuse_foreign(out, name)
 
 
 def parts(table: Table, width: int) -> list[Table]:

@@ -51,7 +51,7 @@ def table1(
     from transduce.progress import for_people
 
     plan = Plan(n=_lengths(n), d=_numbers("d", d), k=k, r=r, batch=batch, seconds=seconds)
-    require(out)
+    require(out, "table1")
     show(measure(plan, device, for_people()), out)
 
 
