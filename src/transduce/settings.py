@@ -166,7 +166,7 @@ def read(value: Any, hint: Any, name: str) -> Any:
     """Check a value given in Python, or read it from the text typed on the command line."""
     if isinstance(value, str):
         return parse(value, hint, name)
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):  # NumPy's numbers too
+    if type(value) is not bool and isinstance(value, numbers.Real):  # NumPy's numbers too
         value = int(value) if isinstance(value, numbers.Integral) else float(value)
     if not fits(value, hint):
         raise BadSetting(f"{name} = {value!r:.60}: expected {words(hint)}")
