@@ -36,7 +36,7 @@ from transduce.cli.options import parse_time
 from transduce.config import ModelConfig, TrainConfig, described
 from transduce.errors import BadInput
 from transduce.folder import RunConfig, checkpoints
-from transduce.machine import locked
+from transduce.locks import locked
 from transduce.model import Transformer
 from transduce.trainer import Trainer
 from transduce.translator import Translator

@@ -36,7 +36,7 @@ from transduce import pocket
 from transduce.data import catalogue, folders
 from transduce.errors import BadData, BadInput, BadRun, MissingExtra
 from transduce.files import read_sealed, write_sealed
-from transduce.machine import locked
+from transduce.locks import locked
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from transduce.errors import BadRun, TransduceError, printable
 from transduce.fields import fits, made
 from transduce.files import checksum
 from transduce.folder import Origin, RunConfig, checkpoints, last_checkpoint
-from transduce.machine import locked
+from transduce.locks import locked
 from transduce.paper.finding import Finding
 from transduce.state import State
 from transduce.subwords import Codec
@@ -432,16 +432,17 @@ def test_a_lock_that_another_process_has_deleted_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else two processes could hold a folder: one by the old file, one by the new."""
-    from transduce import machine
 
-    original = machine._lock
+    from transduce import locks
+
+    original = locks._lock
 
     def lock(file: Any, **named: Any) -> bool:
-        monkeypatch.setattr(machine, "_lock", original)
+        monkeypatch.setattr(locks, "_lock", original)
         (tmp_path / "run" / ".lock").unlink()
         return original(file, **named)
 
-    monkeypatch.setattr(machine, "_lock", lock)
+    monkeypatch.setattr(locks, "_lock", lock)
     with (
         locked(tmp_path / "run"),
         pytest.raises(BadRun, match="in use by process"),

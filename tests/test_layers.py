@@ -38,6 +38,7 @@ ORDER = [
     "suspects",
     "preparation",
     "machine",
+    "locks",
     "data",
     "batches",
     "packing",

@@ -15,19 +15,13 @@ import pytest
 import torch
 
 from transduce.errors import BadRun, BadSetting, Interrupted
-from transduce.machine import (
-    choose_device,
-    cores,
-    in_use,
-    interruptions,
-    locked,
-    terminated_as_interrupted,
-)
+from transduce.locks import in_use, locked
+from transduce.machine import choose_device, cores, interruptions, terminated_as_interrupted
 
 HOLD = """
 import sys
 from pathlib import Path
-from transduce.machine import locked
+from transduce.locks import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -100,7 +94,7 @@ def test_a_run_that_is_only_looked_at_is_not_in_use_by_another(
 ) -> None:
     looking = (tmp_path / ".lock").open("w")
     fcntl.flock(looking, fcntl.LOCK_SH)
-    monkeypatch.setattr("transduce.machine.time.sleep", lambda seconds: looking.close())
+    monkeypatch.setattr("transduce.locks.time.sleep", lambda seconds: looking.close())
     with locked(tmp_path):
         assert in_use(tmp_path)
 

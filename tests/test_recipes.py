@@ -21,7 +21,9 @@ from transduce.recipes.recipe import Asked, find, parse
 from transduce.translator import Translator
 
 SETTINGS = "\n".join(
-    f"{name} = {value}" for name, value in TINY.items() if name not in ("steps", "log_every")
+    f"{name} = {value if value.isdecimal() else repr(value)}"
+    for name, value in TINY.items()
+    if name not in ("steps", "log_every")
 )
 TEXT = f"""
 about = "tiny"

@@ -12,7 +12,7 @@ import pytest
 
 from browsing import PHONE, opened
 from logged import SOURCES, append, samples, training, validation, write_run
-from transduce.machine import locked
+from transduce.locks import locked
 from transduce.web.app import create_app
 from transduce.web.limits import Limits
 from transduce.web.server import Server, address_of, bound

@@ -22,7 +22,7 @@ from serving import ask, error, post, scripted
 from transduce.errors import BadRun
 from transduce.export.ctranslate2 import export, is_export_of, shapes
 from transduce.folder import RunConfig
-from transduce.machine import locked
+from transduce.locks import locked
 from transduce.metrics import Metrics
 from transduce.subwords import Codec
 from transduce.translator import Translator

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from logged import REFERENCES, SOURCES, append, samples, training, validation, write_run
 from transduce.folder import RunConfig
-from transduce.machine import locked
+from transduce.locks import locked
 from transduce.web.app import create_app
 
 

@@ -13,10 +13,10 @@ import pytest
 from conftest import TINY, environment, options, tiny_pairs, write_pairs
 
 import transduce
-from transduce import files, machine
+from transduce import files, locks
 from transduce.cli import streams
 from transduce.errors import BadRun
-from transduce.machine import in_use, locked
+from transduce.locks import in_use, locked
 from transduce.text import open_lines, read_pairs
 
 ROOT = Path(transduce.__file__).parent
@@ -106,7 +106,7 @@ def test_a_lock_of_windows_is_held_by_one_and_leaves_the_number_readable(
         held.add(place)
 
     windows = SimpleNamespace(locking=locking, LK_NBLCK=2)
-    monkeypatch.setattr(machine, "_module", {"msvcrt": windows}.get)
+    monkeypatch.setattr(locks, "_module", {"msvcrt": windows}.get)
     assert not in_use(tmp_path)
     with locked(tmp_path):
         assert (tmp_path / ".lock").read_text(encoding="utf-8") == f"{os.getpid()}\n"

@@ -28,7 +28,8 @@ from transduce.files import (
 )
 from transduce.folder import WRITTEN_IN, Origin
 from transduce.inputs import InputFile
-from transduce.machine import choose_device, locked, terminated_as_interrupted, world_size
+from transduce.locks import locked
+from transduce.machine import choose_device, terminated_as_interrupted, world_size
 from transduce.plan import Start, settled
 from transduce.presets import preset as find_preset
 from transduce.progress import Progress, Silent, counted

@@ -27,11 +27,8 @@ from transduce.folder import (
     RunConfig,
     Task,
 )
-from transduce.machine import (
-    choose_device,
-    locked,
-    terminated_as_interrupted,
-)
+from transduce.locks import locked
+from transduce.machine import choose_device, terminated_as_interrupted
 from transduce.metrics import require_tensorboard
 from transduce.plan import Start, basis_of, begun, continued, identified, languages_of, settled
 from transduce.preparation import prepare

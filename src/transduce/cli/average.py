@@ -30,7 +30,7 @@ def average(
     from transduce.checkpoint import average_checkpoints, save_model
     from transduce.files import remove_leftovers
     from transduce.folder import WRITTEN_IN, RunConfig, checkpoints
-    from transduce.machine import locked
+    from transduce.locks import locked
     from transduce.progress import counted, for_people
 
     RunConfig.load(run)  # refuses what is no run before anything is written there

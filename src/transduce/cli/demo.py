@@ -57,7 +57,7 @@ def demo(
     from transduce import pocket, training
     from transduce.data import pocket_texts
     from transduce.folder import RunConfig
-    from transduce.machine import require_run_folder
+    from transduce.locks import require_run_folder
     from transduce.progress import duration, for_people
     from transduce.translator import Translator
 

@@ -10,7 +10,7 @@ from transduce.data.catalogue import PARTS
 from transduce.errors import BadInput, BadRun
 from transduce.fields import require
 from transduce.files import folder_made, open_regular, read_sealed, replacing
-from transduce.machine import LOCK, is_own_lock, locked
+from transduce.locks import LOCK, is_own_lock, locked
 
 FORMAT = 1
 RECORD, ARCHIVES, WORK = "data.json", "archives", ".getting"

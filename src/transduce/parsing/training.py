@@ -25,7 +25,8 @@ from transduce.files import (
 )
 from transduce.folder import WRITTEN_IN, RunConfig
 from transduce.inputs import InputFile
-from transduce.machine import locked, terminated_as_interrupted, world_size
+from transduce.locks import locked
+from transduce.machine import terminated_as_interrupted, world_size
 from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import symbols_of
 from transduce.parsing.trees import plain, read_trees

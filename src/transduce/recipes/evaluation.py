@@ -18,7 +18,8 @@ from transduce.errors import BadRun, MissingExtra
 from transduce.fields import made
 from transduce.files import checksum, read_sealed, remove_leftovers, replacing, sha256, write_sealed
 from transduce.folder import MODEL, WRITTEN_IN, RunConfig, stored_digest
-from transduce.machine import locked, terminated_as_interrupted
+from transduce.locks import locked
+from transduce.machine import terminated_as_interrupted
 from transduce.progress import Progress
 from transduce.recipes.recipe import Files, Measure
 from transduce.scoring import Score

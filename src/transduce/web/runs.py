@@ -16,7 +16,7 @@ from fastapi import APIRouter, Response
 from transduce.errors import BadRun, did_you_mean
 from transduce.folder import RunConfig, count_numbers, weights_file
 from transduce.history import TRAINING, VALIDATION, Followed, Row, thinned
-from transduce.machine import in_use
+from transduce.locks import in_use
 from transduce.web import schemas
 from transduce.web.problems import SHOWN, Problem, json_response
 
