@@ -89,16 +89,21 @@ def demo(
         found = translator.stream(sources, split=False, advance=advance)
         outputs = [one.text for one in found]
     _show(sources, references, outputs)
+    progress.say(f"done in {duration(clock.monotonic() - began)}. Now try:")
+    for line in _suggestions(out, data, sources[0]):
+        progress.say(line)
+
+
+def _suggestions(out: Path, data: Path, sentence: str) -> list[str]:
+    """Return commands to try next, which work when they are pasted."""
     scored = command("score", "-", data / "test.de")
-    for line in (
-        f"done in {duration(clock.monotonic() - began)}. Now try:",
-        f"  {command('translate', out, sources[0])}",
+    return [
+        f"  {command('translate', out, sentence)}",
         f"  {command('translate', out, data / 'test.en')} | {scored}",
-        f"  {command('look', out, sources[0])}",
+        f"  {command('look', out, sentence)}",
         f"  {command('serve', out)}        (a web page; needs pip install 'transduce[web]')",
         f"or your own text: {command('train', 'YOUR.en', 'YOUR.de', '--out', 'runs/mine')}",
-    ):
-        progress.say(line)
+    ]
 
 
 def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:
