@@ -20,6 +20,7 @@ from transduce.errors import did_you_mean
 from transduce.web import libretranslate, pages, runs, schemas
 from transduce.web.access import Access
 from transduce.web.guard import HEALTH, Guard, visitor_of
+from transduce.web.idle import Idle
 from transduce.web.inspecting import Inspections
 from transduce.web.limits import BEAM, NBEST, Limits
 from transduce.web.measures import Measures
@@ -71,7 +72,7 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.service, app.state.ended = service, True
+    app.state.service, app.state.ended, app.state.idle = service, True, Idle()
     _add_translation(app, service)
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service)
@@ -103,6 +104,7 @@ def _guard(
         posts=posts,
         limits=limits,
         access=access,
+        idle=app.state.idle,
     )
 
 
