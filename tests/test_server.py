@@ -372,17 +372,16 @@ def test_connections_that_are_never_used_do_not_keep_others_out(tiny_run: Path) 
 
 def test_a_request_on_one_connection_too_many_is_answered_503(tiny_run: Path) -> None:
     limits = Limits(connections=3)
-    with serving(tiny_run, held=True, limits=limits) as (address, engine, service):
-        with contextlib.ExitStack() as taken:
-            clients = [
-                taken.enter_context(connected(address, written(body(f"a dog {n}."))))
-                for n in range(2)
-            ]
-            until(lambda: service.asking == 2)
-            with connected(address, written(body("a man."))) as client:
-                assert received(client).startswith(b"HTTP/1.1 503 ")
-            engine.go.set()
-            assert [answer(received(one))[0] for one in clients] == [200, 200]
+    with (
+        serving(tiny_run, held=True, limits=limits) as (address, engine, service),
+        connected(address, written(body("a dog."))) as first,
+        connected(address, written(body("a cat."))) as second,
+    ):
+        until(lambda: service.asking == 2)
+        with connected(address, written(body("a man."))) as third:
+            assert received(third).startswith(b"HTTP/1.1 503 ")
+        engine.go.set()
+        assert [answer(received(one))[0] for one in (first, second)] == [200, 200]
 
 
 class Clock:

@@ -61,9 +61,9 @@ class MissingExtra(TransduceError):
         return f"{what} needs {library}, which is not installed: pip install 'transduce[{extra}]'"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """Return a hint such as " Did you mean d_model?", or nothing where no name is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]}?" if near else ""
 
 
