@@ -143,7 +143,7 @@ def test_a_batch_has_one_setting_and_settings_take_turns() -> None:
 
 def test_a_client_with_many_settings_does_not_hold_up_another() -> None:
     """Settings in turn, whoever they are of, would let one client take 16 turns of 17."""
-    many = [PLAIN.replace(alpha=n / 10) for n in range(16)]
+    many = [PLAIN.replace(alpha=1 + n / 10) for n in range(16)]
 
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         first = asked(batcher, job(3), owner="many")

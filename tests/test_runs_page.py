@@ -70,6 +70,9 @@ def test_a_run_is_shown_as_it_goes(browser: "Browser", runs: Path) -> None:
         page.locator("[data-chart=loss] svg").wait_for()
         before = lines(page, "loss")
         assert len(before) == 2  # training and validation
+        legend = page.get_by_label("Lines of the charts")
+        assert "thin: training" in legend.inner_text()
+        assert "markers: validation" in legend.inner_text().replace("\n", " ")
         append(run / "metrics.jsonl", [*training(1050, 1100), *validation(1100)])
         outputs = ["Zwei Hunde laufen.", "Ein Mann <i>schläft</i>.", "Heute kam niemand."]
         append(run / "samples.jsonl", [{"step": 1100, "outputs": outputs}])

@@ -111,14 +111,13 @@ def test_a_connection_without_a_whole_request_is_closed(
     tiny_run: Path, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(tiny_run) as (address, _, _), connected(address, sent) as client:
-        assert received(client) in (b"", BAD_REQUEST)  # h11 refuses an empty line at once
+        assert is_refused_or_closed(received(client))
     assert caplog.text == ""
 
 
-BAD_REQUEST = (
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"connection: close\r\n\r\nInvalid HTTP request received."
-)
+def is_refused_or_closed(raw: bytes) -> bool:
+    """Tell whether a connection was closed, perhaps after an answer that what came is not HTTP."""
+    return raw == b"" or (raw.startswith(b"HTTP/1.1 400 ") and b"Invalid HTTP request" in raw)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +135,7 @@ def test_what_is_not_http_is_refused(
     with serving(tiny_run) as (address, _, _), connected(address) as client:
         with contextlib.suppress(OSError):
             client.sendall(sent)
-        assert received(client) in (BAD_REQUEST, b"")  # a reset may overtake the answer
+        assert is_refused_or_closed(received(client))  # a reset may overtake the answer
     assert caplog.text == ""
 
 

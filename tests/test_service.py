@@ -7,6 +7,7 @@ import logging
 import re
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,7 +28,7 @@ from transduce.web.app import create_app
 from transduce.web.limits import Limits
 from transduce.web.paragraphs import lines_of
 from transduce.web.problems import json_response
-from transduce.web.served import Served
+from transduce.web.served import Served, examples_of
 
 TEXT = "a dog sees the tree. the man likes one bird!\n\nevery fish finds a dog today."
 
@@ -527,3 +528,51 @@ def test_the_description_names_every_path_and_its_errors(app: FastAPI) -> None:
 
 def test_half_of_a_character_does_not_break_an_answer() -> None:
     assert json_response({"error": "a \ud800"}).body == b'{"error":"a ?"}'
+
+
+def test_examples_are_short_validation_sentences_of_the_run(tmp_path: Path) -> None:
+    lines = ["short one.", "x" * 101, " ", "short one.", "two.", "three.", "four."]
+    samples = {"source": lines, "reference": lines}
+    (tmp_path / "samples.jsonl").write_text(json.dumps(samples) + "\n", encoding="utf-8")
+    assert examples_of(tmp_path) == ("short one.", "two.", "three.")
+    for text in ("", "{", '{"source": 3}\n', '{"source": [{"a": 1}], "reference": "x"}\n'):
+        (tmp_path / "samples.jsonl").write_text(text, encoding="utf-8")
+        assert examples_of(tmp_path) == ()
+    assert examples_of(tmp_path / "none") == ()
+
+
+def test_validation_sentences_can_be_kept_back(learnt_run: Path) -> None:
+    served = Served.load(learnt_run, "learnt")
+    assert served.examples
+    for show in (True, False):
+        app = create_app([served], [learnt_run], access=Access(show_examples=show))
+        (model,) = ask(app, "GET", "/api/models").json()["models"]
+        assert model["examples"] == (list(served.examples) if show else [])
+        data = ask(app, "GET", "/api/runs/data", params={"run": learnt_run.name}).json()
+        assert bool(data["samples"]["source"]) == bool(data["samples"]["outputs"]) == show
+
+
+def test_many_texts_do_not_hold_up_other_requests(tiny_run: Path) -> None:
+    """The event loop answers others while a text of many lines or marks is split."""
+    served, _ = scripted(tiny_run)
+    app = create_app([served], limits=Limits(texts=50_000))
+    marks = "«" * 40_000
+
+    async def story() -> float:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            fields = {"source": "en", "target": "de"}
+            working = [
+                asyncio.ensure_future(client.post("/translate", json={"q": q, **fields}))
+                for q in ([""] * 40_000, marks, "\n" * 40_000)
+            ]
+            longest = 0.0
+            while not all(one.done() for one in working):
+                begin = time.perf_counter()
+                await asyncio.sleep(0.001)
+                longest = max(longest, time.perf_counter() - begin)
+            assert [one.result().status_code for one in working] == [200] * 3
+        return longest
+
+    assert asyncio.run(story()) < 1.0
+    assert app.state.service.close()

@@ -76,10 +76,10 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service, app.state.ended, app.state.idle = service, True, Idle()
-    _add_translation(app, service)
+    _add_translation(app, service, show_examples=access.show_examples)
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service, access)
-    of_runs = runs.router(watched)
+    of_runs = runs.router(watched, show_samples=access.show_examples)
     app.include_router(of_runs)
     _add_state(app, measures)
     _add_pages(app, has_models=bool(served))
@@ -112,10 +112,13 @@ def _guard(
     )
 
 
-def _add_translation(app: FastAPI, service: Service) -> None:
+def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> None:
     limits = service.limits
     bounds = {"characters": limits.characters, "texts": limits.texts, "beam": BEAM, "nbest": NBEST}
-    models = {"models": [one.to_json() for one in service.served.values()], "limits": bounds}
+    described = [one.to_json() for one in service.served.values()]
+    if not show_examples:
+        described = [{**one, "examples": []} for one in described]
+    models = {"models": described, "limits": bounds}
 
     @app.post(
         "/api/translate",

@@ -172,6 +172,7 @@ class Model(BaseModel):
     parameters: int
     settings: Annotated[dict[str, Any], Field(description="the architecture: N, d_model, h …")]
     search: ModelSearch
+    examples: Annotated[list[str], Field(description="short sentences of its validation set")]
 
 
 class Bounds(BaseModel):
