@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from conftest import COMMAND, CommandLine, environment
@@ -219,6 +221,20 @@ def test_a_connection_whose_unwanted_body_has_come_is_kept(tiny_run: Path) -> No
             assert answer(received(client))[1]["text"] == "a dog."
         with connected(address, late) as client:
             assert b"415 " in received(client)  # which ends though the body never comes
+
+
+@pytest.mark.parametrize("size", [100, 1_000_000])
+def test_a_client_that_sends_on_gets_the_answer(tiny_run: Path, size: int) -> None:
+    """The standard library's client sends the whole body before it reads why it was refused."""
+    limits = Limits(characters=500, receiving=PATIENCE)
+    with serving(tiny_run, limits=limits) as ((host, port), _, _):
+        request = Request(f"http://{host}:{port}/api/inspec", b"a" * size)
+        for path, status in (("/api/translate", 415), ("/nowhere", 404)):
+            request.selector = path
+            with pytest.raises(HTTPError) as caught:
+                urlopen(request, timeout=PATIENCE)
+            assert caught.value.code == status
+            assert "error" in json.loads(caught.value.read())
 
 
 def test_the_chunks_of_an_unwanted_body_are_not_read(tiny_run: Path) -> None:

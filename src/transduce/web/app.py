@@ -28,7 +28,7 @@ from transduce.web.measures import Measures
 from transduce.web.problems import Problem, json_response
 from transduce.web.requests import JSON, body_of, parsed, require_json, while_there
 from transduce.web.served import Served
-from transduce.web.service import Service, changed
+from transduce.web.service import Service, aside, changed
 
 DESCRIPTION = "Translation by the Transformer of “Attention Is All You Need”, and a look inside."
 ERRORS = {
@@ -143,14 +143,13 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         (translated,) = await while_there(request, work, limits.timeout)
         text, paragraphs = await service.written(served, translated)
         milliseconds = round((time.perf_counter() - begin) * 1000, 1)
-        return json_response(
-            {
-                "model": served.name,
-                "text": text,
-                "milliseconds": milliseconds,
-                "paragraphs": paragraphs,
-            }
-        )
+        answer = {
+            "model": served.name,
+            "text": text,
+            "milliseconds": milliseconds,
+            "paragraphs": paragraphs,
+        }
+        return await aside(partial(json_response, answer), translated.characters)
 
     @app.get(
         "/api/models",

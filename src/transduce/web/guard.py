@@ -1,5 +1,7 @@
 """What every request passes: who asks, for what and how often; and every answer: its headers."""
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
@@ -37,6 +39,7 @@ HEADERS = [
 PRIVATE = (b"cache-control", b"no-store")  # of what is not a file: it may hold a text
 HEALTH = "/health"  # who watches over a service has no key, and is not counted
 LATE_KEYS = {"/translate", "/detect"}  # LibreTranslate's clients send theirs as a parameter
+DRAINED, DRAINING = 16 * 2**20, 2.0  # bytes of a body that is not wanted, and seconds for them
 VISITOR = "transduce.visitor"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -52,6 +55,10 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
         self._chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
+        self._closing = (b"connection", b"close") in scope["headers"]
+        self._length = max(
+            (_length(v) for k, v in scope["headers"] if k == b"content-length"), default=0
+        )
         self._whole = False  # the body was received to its end
         self.status = 0  # of the answer; 0 until it begins
         self.more: Headers = []  # further headers of the answer
@@ -61,6 +68,17 @@ class Exchange:
         message = await self._receive()
         self._whole = self._whole or not message.get("more_body", False)
         return message
+
+    async def drain(self) -> None:
+        """Receive the rest of the body, if the connection is closed after the answer.
+
+        Otherwise the system resets the connection, and a client that still sends misses the answer.
+        """
+        if self._closing and self._length <= DRAINED:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DRAINING):
+                    while self._length and not self._whole:
+                        await self.receive()
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer, its headers completed."""
@@ -117,6 +135,7 @@ class Guard:
             problem = self._told(scope, error)
             if exchange.status:  # the answer has begun
                 raise BrokenOff from None
+            await exchange.drain()
             await problem.response()(scope, exchange.receive, exchange.send)
         finally:
             visitor.leave()
@@ -166,6 +185,10 @@ def visitor_of(request: Request) -> Visitor:
     visitor = request.scope[VISITOR]
     assert isinstance(visitor, Visitor)
     return visitor
+
+
+def _length(value: bytes) -> int:
+    return int(value) if value.isdigit() and len(value) < 20 else 0
 
 
 def _with_ours(headers: Headers, more: Headers) -> Headers:
