@@ -59,7 +59,7 @@ def test_deep_translator_works(place: tuple[str, int, str | None], best: str) ->
     assert translator.translate(TEXT) == best
     assert translator.translate_batch([TEXT, TEXT]) == [best, best]
     if key:
-        with pytest.raises(Exception, match="401"):
+        with pytest.raises(Exception, match="ERR_KEY_INVALID"):
             client(api_key="wrong-key-of-20-letters", **options).translate(TEXT)
 
 

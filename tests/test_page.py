@@ -131,7 +131,7 @@ def test_typing_translates_and_only_what_has_changed_is_asked_for(
         page.keyboard.press("Control+z")
         expect(page.locator("#text")).to_have_value(TEXT)
         page.get_by_role("button", name="Clear").click()
-        page.get_by_role("button", name="Two dogs").click()
+        page.locator("#examples button").first.click()
         expect(page.locator("#status")).to_contain_text("1 sentence in")
         assert shown(translation) == translations(served, page.locator("#text").input_value())
 
@@ -324,8 +324,6 @@ def test_examples_are_validation_sentences_of_the_model(
         expect(examples).to_have_text([*served[0].examples])
         examples.first.click()
         expect(page.locator("#text")).to_have_value(served[0].examples[0])
-        expect(page.locator("#status")).to_contain_text("1 sentence in")
-        expect(page.locator("#examples")).to_be_hidden()
         page.get_by_label("Languages and model").select_option("de-en")
         expect(examples.first).to_have_attribute("lang", "de")
 

@@ -135,7 +135,8 @@ class Guard:
             problem = self._told(scope, error)
             if exchange.status:  # the answer has begun
                 raise BrokenOff from None
-            await exchange.drain()
+            if problem.status != 408:  # it has waited for the body already
+                await exchange.drain()
             await problem.response()(scope, exchange.receive, exchange.send)
         finally:
             visitor.leave()
