@@ -82,7 +82,7 @@ Connections = Annotated[
     int,
     of_limits(
         min=1,
-        help="Open at the same time, of all clients. Idle ones are closed when most are in use.",
+        help="With requests in progress, of all clients. Of more, idle ones are closed.",
     ),
 ]
 Examples = Annotated[

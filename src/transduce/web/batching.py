@@ -165,9 +165,8 @@ class Batcher:
 
     def _drop(self, ticket: Ticket, config: SearchConfig, owner: Owner) -> None:
         """Take the waiting sentences of a ticket out of the queue."""
-        tickets = self._waiting.get(owner, {}).get(config, deque())
-        with contextlib.suppress(ValueError):
-            tickets.remove(ticket)
+        with contextlib.suppress(KeyError, ValueError):  # all its sentences are taken
+            self._waiting[owner][config].remove(ticket)
         self._forget_empty(owner, config)
         for unit in ticket.units:
             unit.askers = [one for one in unit.askers if one[0] is not ticket]

@@ -115,6 +115,7 @@ class Guard:
         """
         self.app, self.measures, self.known, self.free = app, measures, known, free
         self.posts, self.access, self.idle = posts, access, idle
+        self.connections = limits.connections
         self.sites = Sites(access.names, access.origins)
         self.clients = Clients(limits, access.keys, access.proxies)
 
@@ -166,6 +167,12 @@ class Guard:
         path = scope["path"]
         if path == HEALTH:
             return
+        if self.idle.requests > self.connections:
+            raise Problem(
+                503,
+                f"{self.connections:,} requests are in progress already: try again in a second",
+                {"Retry-After": "1"},
+            )
         key = None if self.access.keys is None else shown_in(scope["headers"])
         visitor.enter(key, free=path in self.free or (key is None and path in LATE_KEYS))
 

@@ -18,14 +18,17 @@ class Idle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since: dict[Address, float] = {}  # infinity while a request is in progress
+        self.requests = 0  # in progress
 
     def begin(self, scope: Scope) -> None:
         """Note that a request is in progress."""
+        self.requests += 1
         if scope.get("client"):
             self._since[tuple(scope["client"])] = math.inf
 
     def end(self, scope: Scope) -> None:
         """Note that a request is answered."""
+        self.requests -= 1
         if scope.get("client"):
             self._since[tuple(scope["client"])] = self._clock()
 

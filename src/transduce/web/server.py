@@ -24,7 +24,6 @@ SWEEP = 1.0  # seconds between two looks at the idle connections
 RECEIVED = 32_768  # bytes of a connection to parse at once: others wait meanwhile
 SPARE = 100  # files that the process needs besides its connections
 FILES = 8192  # the file limit that the process asks for
-KEPT = 0.75  # of all connections: beyond it, idle ones are closed early
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -86,12 +85,11 @@ class Server(uvicorn.Server):
     """uvicorn that reports when it listens, closes idle connections, and stops at once."""
 
     def __init__(self, app: FastAPI, limits: Limits, ready: Callable[[], None]) -> None:
-        most = min(limits.connections, file_limit() - SPARE)
         config = uvicorn.Config(
             app,
             http="h11",  # limits the size of headers and trailers; httptools does not
             h11_max_incomplete_event_size=limits.head,
-            limit_concurrency=most,
+            limit_concurrency=file_limit() - SPARE,  # far more than the sweep keeps open
             timeout_keep_alive=math.ceil(limits.receiving),
             timeout_graceful_shutdown=1,
             ws="none",
@@ -104,7 +102,6 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self.app, self.limits, self.ready = app, limits, ready
-        self._most_kept = max(1, int(KEPT * most))
         self._sweeping: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -130,15 +127,16 @@ class Server(uvicorn.Server):
         idle: Idle = self.app.state.idle
         while True:
             await asyncio.sleep(min(SWEEP, self.limits.receiving / 2))
-            found = {one.client: one.transport for one in self.server_state.connections}
+            transports = [one.transport for one in self.server_state.connections]
+            peers = [(one.get_extra_info("peername"), one) for one in transports]
+            found = {peer[:2]: one for peer, one in peers if peer}
             patience = {
                 address: self.limits.timeout
                 if transport.get_write_buffer_size()
                 else self.limits.receiving
                 for address, transport in found.items()
-                if address is not None
             }
-            for address in idle.expired(patience, self._most_kept):
+            for address in idle.expired(patience, self.limits.connections):
                 found[address].abort()
 
 
