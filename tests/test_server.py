@@ -377,10 +377,8 @@ def test_connections_that_are_never_used_do_not_keep_others_out(tiny_run: Path) 
         unused = [taken.enter_context(connected(address, IDLE)) for _ in range(20)]
         with connected(address, written(body("a dog."))) as client:
             assert answer(received(client))[0] == 200
-        assert [received(one) for one in unused[:12]] == [b""] * 12  # the sweep closes the oldest
-        unused[-1].setblocking(False)
-        with pytest.raises(BlockingIOError):
-            unused[-1].recv(1)
+        until(lambda: sum(map(is_closed, unused)) >= 12)
+        assert sum(map(is_closed, unused)) == 12  # 8 are left
 
 
 def test_one_request_too_many_is_told_when_to_come_again(tiny_run: Path) -> None:
@@ -400,6 +398,17 @@ def test_one_request_too_many_is_told_when_to_come_again(tiny_run: Path) -> None
         assert b"\r\nretry-after: 1\r\n" in raw
         engine.go.set()
         assert [answer(received(one))[0] for one in (first, second)] == [200, 200]
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Tell whether the server has closed a connection on which it has sent nothing."""
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
 
 
 class Clock:
