@@ -49,11 +49,16 @@ class BrokenOff(Exception):
     """An answer that had begun cannot go on; what was wrong has been logged."""
 
 
+class NotRead(Exception):
+    """A client does not read its answer."""
+
+
 class Exchange:
     """A request and its answer on their way through the guard."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
         self._receive, self._send = receive, send
+        self._seconds = seconds  # to wait for a client that does not read
         self._chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
         self._closing = (b"connection", b"close") in scope["headers"]
         self._length = max(
@@ -69,7 +74,7 @@ class Exchange:
         self._whole = self._whole or not message.get("more_body", False)
         return message
 
-    async def drain(self) -> None:
+    async def _drain(self) -> None:
         """Receive the rest of the body, if the connection is closed after the answer.
 
         Otherwise the system resets the connection, and a client that still sends misses the answer.
@@ -84,11 +89,16 @@ class Exchange:
         """Send a part of the answer, its headers completed."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            if self.status >= 400 and self.status != 408:  # that has waited for the body already
+                await self._drain()
             message["headers"] = _with_ours(message["headers"], self.more)
             if self._chunked and not self._whole:  # the rest is not read: chunks are slow to parse
                 message["headers"].append((b"connection", b"close"))
         try:
-            await self._send(message)
+            async with asyncio.timeout(self._seconds):
+                await self._send(message)
+        except TimeoutError:
+            raise NotRead from None
         except h11.LocalProtocolError:  # bad HTTP followed the headers: uvicorn has answered 400
             while (await self._receive())["type"] != "http.disconnect":
                 pass
@@ -115,7 +125,7 @@ class Guard:
         """
         self.app, self.measures, self.known, self.free = app, measures, known, free
         self.posts, self.access, self.idle = posts, access, idle
-        self.connections = limits.connections
+        self.connections, self.timeout = limits.connections, limits.timeout
         self.sites = Sites(access.names, access.origins)
         self.clients = Clients(limits, access.keys, access.proxies)
 
@@ -128,16 +138,16 @@ class Guard:
             scope = {**scope, "method": "GET"}  # the server knows what it was, and sends the head
         begin = time.perf_counter()
         self.idle.begin(scope)
-        exchange = Exchange(scope, receive, send)
+        exchange = Exchange(scope, receive, send, self.timeout)
         visitor = scope[VISITOR] = self.clients.visitor(scope)
         try:
             await self._answer(scope, exchange, visitor)
+        except NotRead:
+            pass  # uvicorn closes the connection
         except Exception as error:
             problem = self._told(scope, error)
             if exchange.status:  # the answer has begun
                 raise BrokenOff from None
-            if problem.status != 408:  # it has waited for the body already
-                await exchange.drain()
             await problem.response()(scope, exchange.receive, exchange.send)
         finally:
             visitor.leave()
