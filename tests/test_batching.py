@@ -44,8 +44,10 @@ async def begun(engine: Scripted, count: int = 1) -> None:
     await asyncio.to_thread(until, lambda: len(engine.batches) >= count)
 
 
-def asked(batcher: Batcher, *jobs: Job, config: SearchConfig = PLAIN) -> "asyncio.Task[Any]":
-    return asyncio.ensure_future(batcher.search(jobs, config))
+def asked(
+    batcher: Batcher, *jobs: Job, config: SearchConfig = PLAIN, owner: str | None = None
+) -> "asyncio.Task[Any]":
+    return asyncio.ensure_future(batcher.search(jobs, config, owner))
 
 
 def test_what_comes_while_a_batch_is_searched_is_searched_together() -> None:
@@ -137,6 +139,44 @@ def test_a_batch_has_one_setting_and_settings_take_turns() -> None:
     _, engine = searching(story)
     assert engine.settings[:3] == [PLAIN, PLAIN, wide] or engine.settings[:2] == [PLAIN, wide]
     assert engine.settings.count(wide) == 1
+
+
+def test_a_client_with_many_settings_does_not_hold_up_another() -> None:
+    """Settings in turn, whoever they are of, would let one client take 16 turns of 17."""
+    many = [PLAIN.replace(alpha=1 + n / 10) for n in range(16)]
+
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = asked(batcher, job(3), owner="many")
+        await begun(engine)
+        others = [
+            asked(batcher, *(job(9, n, m) for m in range(10, 30)), config=one, owner="many")
+            for n, one in enumerate(many, start=10)
+        ]
+        await asyncio.sleep(0)
+        few = asked(batcher, *(job(5, n) for n in range(10, 26)), owner="few")
+        await asyncio.sleep(0)
+        engine.go.set()
+        await asyncio.gather(first, *others, few)
+        assert batcher._waiting == {}
+
+    _, engine = searching(story)
+    ours = [place for place, batch in enumerate(engine.batches) if batch[0][0] == 5]
+    assert ours[-1] <= 4  # two batches of ours, by turns with the other client's
+
+
+def test_in_a_batch_clients_take_turns_and_not_requests() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = asked(batcher, job(3), owner="many")
+        await begun(engine)
+        others = [asked(batcher, job(9, n), job(8, n), owner="many") for n in range(10, 30)]
+        await asyncio.sleep(0)
+        few = asked(batcher, *(job(5, n) for n in range(10, 14)), owner="few")
+        await asyncio.sleep(0)
+        engine.go.set()
+        await asyncio.gather(first, *others, few)
+
+    _, engine = searching(story)
+    assert len([one for one in engine.batches[1] if one[0] == 5]) == engine.batch // 2
 
 
 def test_what_nobody_waits_for_is_not_searched() -> None:

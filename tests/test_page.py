@@ -131,7 +131,7 @@ def test_typing_translates_and_only_what_has_changed_is_asked_for(
         page.keyboard.press("Control+z")
         expect(page.locator("#text")).to_have_value(TEXT)
         page.get_by_role("button", name="Clear").click()
-        page.get_by_role("button", name="Two dogs").click()
+        page.locator("#examples button").first.click()
         expect(page.locator("#status")).to_contain_text("1 sentence in")
         assert shown(translation) == translations(served, page.locator("#text").input_value())
 
@@ -250,9 +250,9 @@ def test_everything_can_be_done_with_keys_alone(browser: "Browser", site: str) -
         keys.press("ArrowLeft")
         expect(words.first).to_be_focused()
         keys.press("?")
-        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        expect(page.get_by_role("dialog", name="Shortcuts")).to_be_visible()
         keys.press("Escape")
-        expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+        expect(page.get_by_role("dialog", name="Shortcuts")).to_be_hidden()
         expect(words.first).to_be_focused()
         keys.press("Enter")
         expect(page.locator("#echo .most")).to_have_count(1)
@@ -268,7 +268,7 @@ def test_everything_can_be_done_with_keys_alone(browser: "Browser", site: str) -
         assert page.locator("#text").input_value() == TEXT
         page.locator("#text").focus()
         keys.type("?")
-        expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+        expect(page.get_by_role("dialog", name="Shortcuts")).to_be_hidden()
 
 
 def test_a_phone_in_the_dark_shows_odd_texts_as_text(
@@ -312,7 +312,20 @@ def test_the_other_way_is_a_button_where_such_a_model_is_served(
         assert bodies[-1]["model"] == "de-en"
         page.reload()
         expect(page.get_by_label("Languages and model")).to_have_value("de-en")
-        expect(page.locator("#examples")).to_be_hidden()  # they are English
+
+
+def test_examples_are_validation_sentences_of_the_model(
+    browser: "Browser", site: str, served: "list[Served]"
+) -> None:
+    assert 1 <= len(served[0].examples) <= 3
+    with opened(browser) as page:
+        page.goto(site)
+        examples = page.locator("#examples button")
+        expect(examples).to_have_text([*served[0].examples])
+        examples.first.click()
+        expect(page.locator("#text")).to_have_value(served[0].examples[0])
+        page.get_by_label("Languages and model").select_option("de-en")
+        expect(examples.first).to_have_attribute("lang", "de")
 
 
 def test_troubles_are_told_in_a_sentence_and_pass_by_themselves(

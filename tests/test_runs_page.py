@@ -70,6 +70,9 @@ def test_a_run_is_shown_as_it_goes(browser: "Browser", runs: Path) -> None:
         page.locator("[data-chart=loss] svg").wait_for()
         before = lines(page, "loss")
         assert len(before) == 2  # training and validation
+        legend = page.get_by_label("Lines of the charts")
+        assert "thin: training" in legend.inner_text()
+        assert "markers: validation" in legend.inner_text().replace("\n", " ")
         append(run / "metrics.jsonl", [*training(1050, 1100), *validation(1100)])
         outputs = ["Zwei Hunde laufen.", "Ein Mann <i>schläft</i>.", "Heute kam niemand."]
         append(run / "samples.jsonl", [{"step": 1100, "outputs": outputs}])
@@ -158,6 +161,30 @@ def test_runs_are_compared_and_read_by_mouse_and_keys(
         picture = "".join(ET.parse(tmp_path / "SVG").getroot().itertext())
         assert "Loss" in picture
         assert "big" in picture
+        assert "thin: training; thicker: smoothed; thick, with markers: validation" in picture
+
+
+def test_the_legend_of_a_saved_picture_has_room_for_every_run(
+    browser: "Browser", runs: Path, tmp_path: Path
+) -> None:
+    for number in range(8):
+        write_run(runs / f"a-run-with-a-rather-long-name-{number}", training(10, 20))
+    with watching(runs) as address, opened(browser) as page:
+        page.goto(address)
+        loss = page.locator("[data-chart=loss]")
+        loss.locator("svg").wait_for()
+        for box in page.locator("#runs input").all():
+            box.check()
+        drawn = loss.locator("svg g[clip-path] > path[fill=none]")
+        drawn.nth(11).wait_for(state="attached")  # 10 of training, 2 of validation
+        with page.expect_download() as download:
+            loss.get_by_role("button", name="Save as SVG").click()
+        download.value.save_as(tmp_path / "SVG")
+    texts = ET.parse(tmp_path / "SVG").getroot().iter("{http://www.w3.org/2000/svg}text")
+    names = {one.text: float(one.attrib["x"]) + 8 * len(one.text or "") for one in texts}
+    ends = [end for text, end in names.items() if text and text.startswith("a-run")]
+    assert len(ends) == 8
+    assert max(ends) < 960
 
 
 def test_on_a_phone_in_the_dark_with_runs_that_have_little_to_show(

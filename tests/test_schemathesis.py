@@ -15,10 +15,11 @@ schemathesis = pytest.importorskip("schemathesis")
 
 PATHS = (
     *("/api/translate", "/api/models", "/api/inspect", "/api/explorer.html", "/translate"),
-    *("/languages", "/api/runs", "/api/runs/data", "/health", "/metrics"),
+    *("/detect", "/frontend/settings", "/languages", "/api/runs", "/api/runs/data", "/health"),
+    "/metrics",
 )
 
-ASKING = {"/api/translate", "/api/inspect", "/api/explorer.html", "/translate"}
+ASKING = {"/api/translate", "/api/inspect", "/api/explorer.html", "/translate", "/detect"}
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,15 @@
 """Paragraphs fall into sentences, and nothing is lost between them."""
 
+import random
 import sys
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import MissingExtra
-from transduce.sentences import ready, sentences, split_line
+from transduce.sentences import WINDOW, ready, sentences, split_line
 
 MARKS = st.sampled_from(
     [*".!?。！？… \t\u00a0\u3000\u2028\"'“”«»「」()AaÄ我é1", "Dr. ", "z. B. ", "...", "😀"]
@@ -53,6 +55,37 @@ def test_nothing_is_lost(text: str, language: str) -> None:
     assert "".join(gap + sentence for gap, sentence in found) == text.rstrip()
     assert all(sentence == sentence.strip() != "" for _, sentence in found)
     assert all(not gap.strip() for gap, _ in found)
+
+
+ORDINARY = (
+    "The dog runs fast today.",
+    'He said: "Stop. Now." and left.',
+    "Dr. Smith paid $3.50 to Mr. Jones.",
+    "Is it so?",
+    "“One. Two.” he said.",
+)
+
+
+def test_a_long_paragraph_is_split_as_its_sentences_are_alone() -> None:
+    chosen = random.Random(1).choices(ORDINARY, k=2_000)
+    assert texts(" ".join(chosen), "en") == chosen
+
+
+@pytest.mark.parametrize("pattern", ["«", "“ ", 'a. "b 「', "a. «b ", "x"])
+def test_the_time_of_a_split_grows_with_the_length_and_not_with_its_square(pattern: str) -> None:
+    """Sentencex alone takes 12 seconds for 100,000 quotation marks that nothing closes."""
+    text = pattern * (100_000 // len(pattern))
+    begin = time.perf_counter()
+    found = sentences(text, "en")
+    assert time.perf_counter() - begin < 4
+    assert "".join(gap + sentence for gap, sentence in found) == text.rstrip()
+    assert max(len(sentence) for _, sentence in found) <= WINDOW
+
+
+def test_a_sentence_without_an_end_is_cut_between_words() -> None:
+    found = texts("word " * 2_000, "en")
+    assert len(found) > 1
+    assert {word for one in found for word in one.split()} == {"word"}
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

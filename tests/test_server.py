@@ -3,23 +3,28 @@
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from conftest import COMMAND, CommandLine, environment
 
 from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
 from transduce.errors import BadInput
-from transduce.web import server
+from transduce.web.access import Access
 from transduce.web.app import create_app
-from transduce.web.doors import Doors
+from transduce.web.idle import Idle
+from transduce.web.keys import Keys
 from transduce.web.limits import Limits
 from transduce.web.logs import of_loop
+from transduce.web.pages import files
 from transduce.web.server import bound
 from transduce.web.service import Service
 from transduce.web.sites import LOOPBACK, names_of
@@ -83,36 +88,115 @@ def test_a_client_that_closes_its_half_does_not_hang(
     assert caplog.text == ""
 
 
+CHUNKED = "Transfer-Encoding: chunked"
+NEVER_ENDING = b"X-Padding: " + b"a" * 1000 + b"\r\n"
+
+
 @pytest.mark.parametrize(
-    ("sent", "status"),
+    "sent",
     [
-        (b"", 408),
-        (b"POST /api/translate HTTP/1.1\r\nHost: loc", 408),
-        (written(b'{"text":', "/api/translate", "Content-Length: 100"), 408),
-        (written(b"5\r\nabcde\r\n", "/api/translate", "Transfer-Encoding: chunked"), 408),
-        (b"\x16\x03\x01 this is no HTTP\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nX: " + b"a" * 70_000, 431),
+        written(b'{"text":', "/api/translate", "Content-Length: 100"),
+        written(b"5\r\nabcde\r\n", "/api/translate", CHUNKED),
     ],
 )
-def test_a_slow_or_foreign_client_is_told_and_let_go(
-    tiny_run: Path, sent: bytes, status: int, caplog: pytest.LogCaptureFixture
+def test_a_body_that_comes_too_slowly_is_answered_408(
+    tiny_run: Path, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(tiny_run) as (address, _, _), connected(address, sent) as client:
         found, value = answer(received(client))
-    assert found == status
+    assert found == 408
     assert list(value) == ["error"]
     assert caplog.text == ""
 
 
-def test_an_idle_connection_may_be_used_again(tiny_run: Path) -> None:
-    request = written(body("a dog.")).replace(b"Connection: close\r\n", b"")
+@pytest.mark.parametrize("sent", [b"", b"\r\n", b"POST /api/translate HTTP/1.1\r\nHost: loc"])
+def test_a_connection_without_a_whole_request_is_closed(
+    tiny_run: Path, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(tiny_run) as (address, _, _), connected(address, sent) as client:
+        assert is_refused_or_closed(received(client))
+    assert caplog.text == ""
+
+
+def is_refused_or_closed(raw: bytes) -> bool:
+    """Tell whether a connection was closed, perhaps after an answer that what came is not HTTP."""
+    return raw == b"" or (raw.startswith(b"HTTP/1.1 400 ") and b"Invalid HTTP request" in raw)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01 this is no HTTP\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + NEVER_ENDING * 70,
+        written(b"zz\r\n", "/api/translate", CHUNKED),
+    ],
+    ids=["not HTTP", "large headers", "a bad chunk"],
+)
+def test_what_is_not_http_is_refused(
+    tiny_run: Path, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     with serving(tiny_run) as (address, _, _), connected(address) as client:
+        with contextlib.suppress(OSError):
+            client.sendall(sent)
+        assert is_refused_or_closed(received(client))  # a reset may overtake the answer
+    assert caplog.text == ""
+
+
+def memory() -> int:
+    """Return the resident memory of this process in bytes."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to read memory from")
+@pytest.mark.parametrize("keys", [None, Keys(["a-key-of-many-letters"])], ids=["open", "keyed"])
+def test_trailers_without_an_end_take_no_memory(tiny_run: Path, keys: Keys | None) -> None:
+    """A parser that keeps trailers, such as httptools, would hold all of them."""
+    served, _ = scripted(tiny_run)
+    app = create_app([served], limits=QUICK, access=Access(keys=keys))
+    before = memory()
+    with listening(app, QUICK) as address:
+        for _ in range(4):
+            with connected(address) as client, contextlib.suppress(OSError):
+                client.sendall(written(b"0\r\n", "/api/translate", CHUNKED))
+                for _ in range(200):
+                    client.sendall(NEVER_ENDING * 64)  # 13 MB in all
+        assert memory() - before < 8 * 2**20
+
+
+def test_a_trailer_is_not_a_header(tiny_run: Path) -> None:
+    """Neither a key nor an address is taken from one."""
+    key = "a-key-of-many-letters"
+    text = body("a dog.")
+    served, _ = scripted(tiny_run)
+    limits = Limits(rate=2)
+    access = Access(keys=Keys([key]), proxies=["127.0.0.1"])
+    statuses = []
+    with listening(create_app([served], limits=limits, access=access), limits) as address:
+        for trailer in (f"X-API-Key: {key}", f"Authorization: Bearer {key}"):
+            sent = b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (len(text), text, trailer.encode())
+            with connected(address, written(sent, "/api/translate", CHUNKED)) as client:
+                statuses.append(answer(received(client))[0])
+        for number in range(3):
+            sent = b"%x\r\n%s\r\n0\r\nX-Forwarded-For: 1.2.3.%d\r\n\r\n" % (
+                len(text), text, number,
+            )  # fmt: skip
+            headers = (CHUNKED, f"X-API-Key: {key}", "X-Forwarded-For: 1.2.3.4")
+            with connected(address, written(sent, "/api/translate", *headers)) as client:
+                statuses.append(answer(received(client))[0])
+    assert statuses == [401, 401, 200, 200, 429]
+
+
+def test_an_idle_connection_may_be_used_again(tiny_run: Path) -> None:
+    limits = Limits(receiving=1.0)
+    request = written(body("a dog.")).replace(b"Connection: close\r\n", b"")
+    with serving(tiny_run, limits=limits) as (address, _, _), connected(address) as client:
         for _ in range(3):
             client.sendall(request)
             assert b"200 OK" in client.recv(65_536)
-            time.sleep(0.3)  # longer than a request may take to arrive
+            time.sleep(0.4)  # 1.2 seconds in all, longer than it may be idle
         client.sendall(b"GET /hea")
-        assert answer(received(client))[0] == 408
+        assert received(client) == b""
 
 
 def test_a_body_without_an_end_is_refused_before_it_has_come(tiny_run: Path) -> None:
@@ -130,21 +214,56 @@ def test_a_body_without_an_end_is_refused_before_it_has_come(tiny_run: Path) -> 
     assert value["error"] == "the body is too large: at most 125,536 bytes are taken"
 
 
-def test_a_connection_whose_unwanted_body_has_come_is_kept(
-    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "LINGER", 0.1)
+def test_a_connection_whose_unwanted_body_has_come_is_kept(tiny_run: Path) -> None:
     late = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
-    with serving(tiny_run, held=True) as (address, engine, service):
+    with serving(tiny_run) as (address, _, _):
         with connected(address, late) as client:
             assert b"415 " in client.recv(65_536)
             client.sendall(b"hello" + written(body("a dog.")))
-            until(lambda: service.held == 1)
-            time.sleep(0.3)  # longer than a body that is not wanted may take
-            engine.go.set()
             assert answer(received(client))[1]["text"] == "a dog."
         with connected(address, late) as client:
             assert b"415 " in received(client)  # which ends though the body never comes
+
+
+@pytest.mark.parametrize("size", [100, 6_000_000])  # more than the kernel takes off its hands
+def test_a_client_that_sends_on_gets_the_answer(tiny_run: Path, size: int) -> None:
+    """The standard library's client sends the whole body before it reads why it was refused."""
+    limits = Limits(characters=500, receiving=PATIENCE)
+    with serving(tiny_run, limits=limits) as ((host, port), _, _):
+        request = Request(f"http://{host}:{port}/api/inspec", b"a" * size)
+        for path, status in (("/api/translate", 415), ("/nowhere", 404)):
+            request.selector = path
+            with pytest.raises(HTTPError) as caught:
+                urlopen(request, timeout=PATIENCE)
+            assert caught.value.code == status
+            assert "error" in json.loads(caught.value.read())
+
+
+def test_the_chunks_of_an_unwanted_body_are_not_read(tiny_run: Path) -> None:
+    """To parse small chunks costs much time, in which nobody else is answered."""
+    limits = Limits(receiving=PATIENCE)
+    late = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with serving(tiny_run, limits=limits) as (address, _, _), connected(address, late) as client:
+        raw = received(client)  # ends at once
+    assert b"415 " in raw
+    assert b"connection: close" in raw
+
+
+def test_an_answer_that_nobody_reads_is_dropped(tiny_run: Path) -> None:
+    limits = Limits(receiving=0.1, timeout=0.4)
+    size = len(dict(files())["/explorer.js"].content)
+    count = 20_000_000 // size
+    many = b"GET /explorer.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * count
+    with (
+        serving(tiny_run, limits=limits) as (address, _, _),
+        socket.socket() as client,
+    ):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(PATIENCE)
+        client.connect(address)
+        client.sendall(many)
+        time.sleep(2)
+        assert len(received(client)) < 10_000_000  # half of it: what the kernel held
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/api/models", "/openapi.json"])
@@ -251,72 +370,129 @@ def test_without_the_extra_serve_names_it(
 IDLE = b"GET /hea"  # of which more never comes
 
 
-def test_one_connection_too_many_is_told_when_to_come_again(tiny_run: Path) -> None:
-    limits = Limits(connections=3)
-    served, _ = scripted(tiny_run)
-    with listening(create_app([served], limits=limits), limits) as address:
-        with contextlib.ExitStack() as taken:
-            for _ in range(3):
-                taken.enter_context(connected(address, IDLE))
-            with connected(address, written(body("a dog."))) as client:
-                raw = received(client)
-        assert answer(raw) == (
-            503,
-            {"error": "3 connections are open already: try again in a second"},
-        )
-        assert b"\r\nretry-after: 1\r\n" in raw
-
-        def fits() -> bool:
-            with connected(address, written(body("a dog."))) as client:
-                return answer(received(client))[0] == 200
-
-        until(fits)
-
-
-def test_of_many_more_connections_most_are_not_even_told(tiny_run: Path) -> None:
-    limits = Limits(connections=2)
+def test_connections_that_are_never_used_do_not_keep_others_out(tiny_run: Path) -> None:
+    limits = Limits(connections=8, receiving=PATIENCE)
     served, _ = scripted(tiny_run)
     with (
         listening(create_app([served], limits=limits), limits) as address,
-        contextlib.ExitStack() as all_of_them,
+        contextlib.ExitStack() as taken,
     ):
-        clients = [all_of_them.enter_context(connected(address, IDLE)) for _ in range(20)]
-        found = [received(client) for client in clients[12:]]
-    assert found == [b""] * 8
+        unused = [taken.enter_context(connected(address, IDLE)) for _ in range(20)]
+        with connected(address, written(body("a dog."))) as client:
+            assert answer(received(client))[0] == 200
+        until(lambda: sum(map(is_closed, unused)) >= 12)
+        assert sum(map(is_closed, unused)) == 12  # 8 are left
 
 
-def test_an_address_has_its_part_of_the_connections_and_proxies_and_this_machine_all() -> None:
-    doors = Doors(40, proxies=["10.0.0.9"])
-    assert [doors.enter("10.0.0.1") for _ in range(10)] == [""] * 10
-    assert "10 connections of yours" in doors.enter("10.0.0.1")
-    assert doors.enter("10.0.0.2") == ""
-    doors.leave("10.0.0.1")
-    doors.leave("10.0.0.1")
-    assert doors.enter("10.0.0.1") == ""
-    assert [doors.enter(one) for one in ("127.0.0.1", "10.0.0.9") for _ in range(14)] == [""] * 28
-    assert doors.enter("10.0.0.3") == ""
-    assert "40 connections are open" in doors.enter("10.0.0.3")
-    for _ in range(10):
-        doors.leave("10.0.0.1")
-    assert "10.0.0.1" not in doors._of
+def test_one_request_too_many_is_told_when_to_come_again(tiny_run: Path) -> None:
+    limits = Limits(connections=2)
+    with (
+        serving(tiny_run, held=True, limits=limits) as (address, engine, service),
+        connected(address, written(body("a dog."))) as first,
+        connected(address, written(body("a cat."))) as second,
+    ):
+        until(lambda: service.asking == 2)
+        with connected(address, written(body("a man."))) as third:
+            raw = received(third)
+        assert answer(raw) == (
+            503,
+            {"error": "2 requests are in progress already: try again in a second"},
+        )
+        assert b"\r\nretry-after: 1\r\n" in raw
+        engine.go.set()
+        assert [answer(received(one))[0] for one in (first, second)] == [200, 200]
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Tell whether the server has closed a connection on which it has sent nothing."""
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def scope(host: str, port: int) -> dict[str, Any]:
+    return {"client": (host, port)}
+
+
+def test_connections_expire_by_the_time_since_their_last_request() -> None:
+    clock = Clock()
+    idle = Idle(clock)
+    patience = {("10.0.0.1", port): 10.0 for port in range(4)}
+    assert idle.expired(patience, 100) == []
+    idle.begin(scope("10.0.0.1", 0))
+    clock.now = 8.0
+    idle.begin(scope("10.0.0.1", 1))
+    idle.end(scope("10.0.0.1", 1))
+    patience["10.0.0.1", 2] = 60.0  # it reads a long answer
+    clock.now = 11.0
+    assert idle.expired(patience, 100) == [("10.0.0.1", 3)]
+    clock.now = 19.0
+    del patience["10.0.0.1", 3]
+    assert idle.expired(patience, 100) == [("10.0.0.1", 1)]
+    clock.now = 1000.0
+    assert idle.expired({("10.0.0.1", 0): 10.0}, 100) == []  # its request is still in progress
+    idle.end(scope("10.0.0.1", 0))
+    assert idle.expired({}, 100) == []
+    assert idle._since == {}
+
+
+def test_the_client_with_the_most_connections_loses_them_first() -> None:
+    clock = Clock()
+    idle = Idle(clock)
+    few = [("10.0.0.1", port) for port in range(2)]
+    busy = [("10.0.0.2", port) for port in range(3)]
+    many = [("10.0.0.2", port) for port in range(3, 20)]
+    everything = dict.fromkeys([*few, *busy, *many], 10.0)
+    idle.expired(dict.fromkeys(few, 10.0), 100)
+    clock.now = 1.0
+    for one in busy:
+        idle.begin(scope(*one))
+    assert idle.expired(everything, 22) == []
+    assert idle.expired(everything, 12) == many[:10]
+    assert idle.expired(everything, 1) == [*many, *few]  # never one with a request in progress
 
 
 @pytest.mark.parametrize(
-    "start",
-    [b"POST /api/translate HTTP/1.1\r\nX: ", written(b"", "/api/translate", "Content-Length: 999")],
+    ("start", "end"),
+    [
+        (b"POST /api/translate HTTP/1.1\r\nX: ", b""),
+        (written(b"", "/api/translate", "Content-Length: 999"), b"HTTP/1.1 408 "),
+    ],
 )
-def test_a_client_that_drips_is_let_go_all_the_same(tiny_run: Path, start: bytes) -> None:
+def test_a_client_that_drips_is_let_go_all_the_same(
+    tiny_run: Path, start: bytes, end: bytes
+) -> None:
     """A byte now and then, as slowloris sends them, buys no time."""
+    raw = b""
     with serving(tiny_run) as (address, _, _), connected(address, start) as client:
         client.settimeout(0.02)
-        raw = b""
-        end = time.monotonic() + PATIENCE
-        while b"\r\n\r\n" not in raw and time.monotonic() < end:
-            with contextlib.suppress(OSError):
+        until_then = time.monotonic() + PATIENCE
+        while time.monotonic() < until_then:
+            try:
                 client.sendall(b"a")
-            with contextlib.suppress(TimeoutError):
-                raw += client.recv(65_536)
-    assert raw.startswith(b"HTTP/1.1 408 ")
+                block = client.recv(65_536)
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+            if not block:
+                break
+            raw += block
+        assert time.monotonic() < until_then
+    assert raw.startswith(end)
 
 
 def test_nobody_gives_itself_another_address(tiny_run: Path) -> None:

@@ -7,6 +7,7 @@ import logging
 import re
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,7 +28,7 @@ from transduce.web.app import create_app
 from transduce.web.limits import Limits
 from transduce.web.paragraphs import lines_of
 from transduce.web.problems import json_response
-from transduce.web.served import Served
+from transduce.web.served import Served, examples_of
 
 TEXT = "a dog sees the tree. the man likes one bird!\n\nevery fish finds a dog today."
 
@@ -254,7 +255,7 @@ def test_models_are_listed_with_what_may_be_asked_of_them(app: FastAPI, served: 
     assert model["settings"] == served.translator.config.model.to_json()
     assert model["search"] == {"beam": 4, "alpha": 0.6, "nbest": 1}
     assert model["parameters"] > 10_000
-    assert answer["limits"] == {"characters": 20_000, "beam": 16, "nbest": 16}
+    assert answer["limits"] == {"characters": 20_000, "texts": 1_000, "beam": 16, "nbest": 16}
 
 
 def libre(app: FastAPI, **fields: Any) -> httpx.Response:
@@ -308,7 +309,6 @@ def test_alternatives_of_a_long_text_are_written_once_and_keep_nobody_waiting(
         ({"q": "a", "target": "fr"}, "no model from en to fr: there is en to de"),
         ({"q": "a", "source": "de", "target": "en"}, "no model from de to en: there is en to de"),
         ({"q": "a", "format": "html"}, 'format = "html": expected text; HTML is not taken'),
-        ({"q": "a", "alternative": 1}, "no field alternative. Did you mean alternatives?"),
         ({"q": "a", "alternatives": 99}, "alternatives = 99: expected at most 15"),
         ({"q": "a", "alternatives": "x"}, 'alternatives = "x": expected a whole number'),
         ({"q": [1]}, "q"),
@@ -326,9 +326,7 @@ def test_what_libretranslate_would_refuse_is_refused_in_both_forms(
         assert words in error(sent, 400)
 
 
-@pytest.mark.parametrize(
-    "form", [b"q=%ff", b"q=\xff", b"q=a&source=en&source=de", b"q=" + b"&" * 9]
-)
+@pytest.mark.parametrize("form", [b"q=%ff", b"q=\xff", b"q=" + b"&" * 9])
 def test_forms_that_cannot_be_read_are_refused(app: FastAPI, form: bytes) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     assert error(ask(app, "POST", "/translate", content=form, headers=headers), 400)
@@ -523,9 +521,57 @@ def test_the_description_names_every_path_and_its_errors(app: FastAPI) -> None:
     assert set(paths["/translate"]["post"]["requestBody"]["content"]) == {
         "application/json",
         "application/x-www-form-urlencoded",
+        "multipart/form-data",
     }
     assert "422" not in json.dumps(list(translate["responses"]))
 
 
 def test_half_of_a_character_does_not_break_an_answer() -> None:
     assert json_response({"error": "a \ud800"}).body == b'{"error":"a ?"}'
+
+
+def test_examples_are_short_validation_sentences_of_the_run(tmp_path: Path) -> None:
+    lines = ["short one.", "x" * 101, " ", "short one.", "two.", "three.", "four."]
+    samples = {"source": lines, "reference": lines}
+    (tmp_path / "samples.jsonl").write_text(json.dumps(samples) + "\n", encoding="utf-8")
+    assert examples_of(tmp_path) == ("short one.", "two.", "three.")
+    for text in ("", "{", '{"source": 3}\n', '{"source": [{"a": 1}], "reference": "x"}\n'):
+        (tmp_path / "samples.jsonl").write_text(text, encoding="utf-8")
+        assert examples_of(tmp_path) == ()
+    assert examples_of(tmp_path / "none") == ()
+
+
+def test_validation_sentences_can_be_kept_back(learnt_run: Path) -> None:
+    served = Served.load(learnt_run, "learnt")
+    assert served.examples
+    for show in (True, False):
+        app = create_app([served], [learnt_run], access=Access(show_examples=show))
+        (model,) = ask(app, "GET", "/api/models").json()["models"]
+        assert model["examples"] == (list(served.examples) if show else [])
+        data = ask(app, "GET", "/api/runs/data", params={"run": learnt_run.name}).json()
+        assert bool(data["samples"]["source"]) == bool(data["samples"]["outputs"]) == show
+
+
+@pytest.mark.parametrize(
+    "q", [[""] * 1_000, "«" * 50_000, "\n" * 50_000], ids=["texts", "marks", "lines"]
+)
+def test_many_texts_do_not_hold_up_other_requests(tiny_run: Path, q: str | list[str]) -> None:
+    """The event loop goes on while a text is split; sentencex alone would hold it for 3 seconds."""
+    served, _ = scripted(tiny_run)
+    app = create_app([served])
+
+    async def story() -> float:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            fields = {"q": q, "source": "en", "target": "de"}
+            working = asyncio.ensure_future(client.post("/translate", json=fields))
+            longest = 0.0
+            while not working.done():
+                begin = time.perf_counter()
+                await asyncio.sleep(0.001)
+                longest = max(longest, time.perf_counter() - begin)
+            assert working.result().status_code == 200
+        return longest
+
+    assert asyncio.run(story()) < 1.0
+    assert app.state.service.close()

@@ -32,12 +32,13 @@ KEY, OTHER, WRONG = (
     "another-key-of-more-letters",
     "wrong-key-of-20-letters",
 )
-WORKING = ("/api/models", "/languages", "/api/runs", "/api/runs/data", "/metrics")
+WORKING = ("/api/models", "/api/runs", "/api/runs/data", "/metrics")
 ASKING = {
     "/api/translate": {"text": "a dog."},
     "/api/inspect": {"source": "a dog."},
     "/api/explorer.html": {"source": "a dog."},
     "/translate": {"q": "a dog.", "source": "en", "target": "de"},
+    "/detect": {"q": "a dog."},
 }
 
 
@@ -69,7 +70,8 @@ def test_nothing_that_works_is_done_without_a_key(locked: FastAPI, path: str) ->
 
 
 def test_pages_and_health_need_no_key(locked: FastAPI) -> None:
-    for path in ("/", "/runs", "/docs", "/key.js", "/base.css", "/openapi.json", "/health"):
+    free = ("/languages", "/frontend/settings", "/openapi.json", "/health")
+    for path in ("/", "/runs", "/docs", "/key.js", "/base.css", *free):
         assert ask(locked, "GET", path).status_code == 200
 
 

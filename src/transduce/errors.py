@@ -90,9 +90,9 @@ def _shown(letter: str) -> str:
     return letter if kept or harmless else letter.encode("unicode_escape").decode()
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """Return a hint such as " Did you mean d_model?", or nothing where no name is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]}?" if near else ""
 
 

@@ -55,10 +55,10 @@ def overload(
 
     What it can take is measured before, by so many clients that wait for their answers.
     """
-    from transduce.web.doors import files
+    from transduce.web.server import file_limit
 
     progress = progress or Silent()
-    files()  # each request that waits has a connection
+    file_limit()  # each request that waits has a connection
     every = list(dict.fromkeys(plan.texts()))
     if len(every) < LEAST:
         raise BadInput(f"{plan.source} has {len(every)} different lines: expected {LEAST} at least")

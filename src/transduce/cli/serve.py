@@ -54,6 +54,7 @@ Names = Annotated[
 ]
 Queue = Annotated[int, of_limits(min=1, help="Sentences that may wait, of all requests.")]
 Characters = Annotated[int, of_limits(min=1, help="Of the text of a request.")]
+Texts = Annotated[int, of_limits(min=1, help="In a list that one request sends to /translate.")]
 Timeout = Annotated[float, of_limits(min=0.1, max=86_400, help="Seconds for an answer.")]
 Remember = Annotated[
     int,
@@ -77,7 +78,21 @@ PerClient = Annotated[
         f"0: any. Default: {PER_CLIENT}, on this machine any.",
     ),
 ]
-Connections = Annotated[int, of_limits(min=1, help="Open at the same time, of all clients.")]
+Connections = Annotated[
+    int,
+    of_limits(
+        min=1,
+        help="With requests in progress, of all clients. Of more, idle ones are closed.",
+    ),
+]
+Examples = Annotated[
+    bool,
+    of_access(
+        "--examples/--no-examples",
+        help="Show validation sentences of the runs on the pages: some to try, and the samples of "
+        "each validation.",
+    ),
+]
 LogTexts = Annotated[bool, of_access("--log-texts", help="Write what clients ask for to the log.")]
 
 
@@ -92,6 +107,7 @@ def serve(
     browser: Browser = True,
     queue: Queue = USUAL.queue,
     characters: Characters = USUAL.characters,
+    texts: Texts = USUAL.texts,
     timeout: Timeout = USUAL.timeout,
     remember: Remember = USUAL.remember,
     wait: Wait = USUAL.wait,
@@ -104,6 +120,7 @@ def serve(
     trusted_proxy: TrustedProxy = None,
     access_log: AccessLog = False,
     log_texts: LogTexts = False,
+    examples: Examples = True,
     device: Device = "auto",
     engine: EngineName = "auto",
     quantize: Quantize = "none",
@@ -120,6 +137,7 @@ def serve(
     limits = Limits(
         queue=queue,
         characters=characters,
+        texts=texts,
         timeout=timeout,
         remember=remember,
         wait=wait,
@@ -129,7 +147,7 @@ def serve(
     )
     load = partial(_loaded, runs, names or (), device, engine, quantize)
     trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
-    who = Who(key_file, allow_host, allow_origin, trusted_proxy, access_log, log_texts)
+    who = Who(key_file, allow_host, allow_origin, trusted_proxy, access_log, log_texts, examples)
     open_doors("serving", host, port, load, trained, limits, who, browser=browser)
 
 
@@ -161,6 +179,7 @@ class Who(NamedTuple):
     proxies: list[str] | None
     log_requests: bool
     log_texts: bool = False
+    show_examples: bool = True
 
 
 def open_doors(

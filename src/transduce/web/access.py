@@ -21,6 +21,7 @@ class Access:
     proxies: Collection[str] = ()  # whose word on a client's address counts
     log_requests: bool = False
     log_texts: bool = False
+    show_examples: bool = True  # validation sentences of the runs, on the pages
 
     @classmethod
     def of(
@@ -35,6 +36,7 @@ class Access:
         proxies: Sequence[str] | None = None,
         log_requests: bool = False,
         log_texts: bool = False,
+        show_examples: bool = True,
     ) -> "Access":
         """Return who may use what listens here, as people have set it; `say` hears warnings."""
         keys, warning = read_keys(key_file)
@@ -56,4 +58,5 @@ class Access:
             proxies=trusted(proxies or ()),
             log_requests=log_requests,
             log_texts=log_texts,
+            show_examples=show_examples,
         )

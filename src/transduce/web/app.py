@@ -19,14 +19,16 @@ from transduce import __version__
 from transduce.errors import did_you_mean
 from transduce.web import libretranslate, pages, runs, schemas
 from transduce.web.access import Access
+from transduce.web.forms import TYPES
 from transduce.web.guard import HEALTH, Guard, visitor_of
+from transduce.web.idle import Idle
 from transduce.web.inspecting import Inspections
 from transduce.web.limits import BEAM, NBEST, Limits
 from transduce.web.measures import Measures
 from transduce.web.problems import Problem, json_response
-from transduce.web.requests import FORM, JSON, body_of, content_type, parsed, while_there
+from transduce.web.requests import JSON, body_of, parsed, require_json, while_there
 from transduce.web.served import Served
-from transduce.web.service import Service, changed
+from transduce.web.service import Service, aside, changed
 
 DESCRIPTION = "Translation by the Transformer of “Attention Is All You Need”, and a look inside."
 ERRORS = {
@@ -42,6 +44,8 @@ ERRORS = {
     504: "The answer took too long.",
 }
 REFUSALS = (401, 403, 429)  # whatever is asked
+LIBRE = "LibreTranslate"
+LANGUAGES, SETTINGS = "/languages", "/frontend/settings"  # of LibreTranslate; they need no key
 Responses = dict[int | str, dict[str, Any]]
 
 
@@ -71,11 +75,11 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.service, app.state.ended = service, True
-    _add_translation(app, service)
+    app.state.service, app.state.ended, app.state.idle = service, True, Idle()
+    _add_translation(app, service, show_examples=access.show_examples)
     _add_inspection(app, service, inspections)
-    _add_libretranslate(app, service)
-    of_runs = runs.router(watched)
+    _add_libretranslate(app, service, access)
+    of_runs = runs.router(watched, show_samples=access.show_examples)
     app.include_router(of_runs)
     _add_state(app, measures)
     _add_pages(app, has_models=bool(served))
@@ -99,17 +103,22 @@ def _guard(
         Guard,
         measures=measures,
         known=known,
-        free={"/", "/openapi.json", *dict(pages.files())},  # pages ask for the key themselves
+        # The pages ask for a key themselves.
+        free={"/", "/openapi.json", LANGUAGES, SETTINGS, *dict(pages.files())},
         posts=posts,
         limits=limits,
         access=access,
+        idle=app.state.idle,
     )
 
 
-def _add_translation(app: FastAPI, service: Service) -> None:
+def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> None:
     limits = service.limits
-    bounds = {"characters": limits.characters, "beam": BEAM, "nbest": NBEST}
-    models = {"models": [one.to_json() for one in service.served.values()], "limits": bounds}
+    bounds = {"characters": limits.characters, "texts": limits.texts, "beam": BEAM, "nbest": NBEST}
+    described = [one.to_json() for one in service.served.values()]
+    if not show_examples:
+        described = [{**one, "examples": []} for one in described]
+    models = {"models": described, "limits": bounds}
 
     @app.post(
         "/api/translate",
@@ -124,7 +133,7 @@ def _add_translation(app: FastAPI, service: Service) -> None:
         Sentences of requests that come together are searched together.
         """
         begin = time.perf_counter()
-        content_type(request, JSON)
+        require_json(request)
         wanted = parsed(await body_of(request, limits), schemas.TranslateRequest)
         served = service.find(wanted.model)
         search = served.translator.config.search
@@ -134,14 +143,13 @@ def _add_translation(app: FastAPI, service: Service) -> None:
         (translated,) = await while_there(request, work, limits.timeout)
         text, paragraphs = await service.written(served, translated)
         milliseconds = round((time.perf_counter() - begin) * 1000, 1)
-        return json_response(
-            {
-                "model": served.name,
-                "text": text,
-                "milliseconds": milliseconds,
-                "paragraphs": paragraphs,
-            }
-        )
+        answer = {
+            "model": served.name,
+            "text": text,
+            "milliseconds": milliseconds,
+            "paragraphs": paragraphs,
+        }
+        return await aside(partial(json_response, answer), translated.characters)
 
     @app.get(
         "/api/models",
@@ -156,7 +164,7 @@ def _add_translation(app: FastAPI, service: Service) -> None:
 
 def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) -> None:
     async def inspected(request: Request) -> dict[str, Any]:
-        content_type(request, JSON)
+        require_json(request)
         wanted = parsed(await body_of(request, service.limits), schemas.InspectRequest)
         service.take([wanted.source, wanted.target or ""])
         served = service.find(wanted.model)
@@ -200,29 +208,56 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
         return Response(written, headers=headers, media_type="text/html")
 
 
-def _add_libretranslate(app: FastAPI, service: Service) -> None:
+def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
+    refusals = _errors(*(one for one in ERRORS if one != 404))
+
     @app.post(
         "/translate",
-        tags=["LibreTranslate"],
+        tags=[LIBRE],
         response_model=schemas.LibreAnswer,
-        responses=_errors(*(one for one in ERRORS if one != 404)),
-        openapi_extra=_body(schemas.LibreRequest, JSON, FORM),
+        responses=refusals,
+        openapi_extra=_body(schemas.LibreRequest, *TYPES),
     )
     async def libre_translate(request: Request) -> Response:
-        """Translate as LibreTranslate does, for the programs that speak to it."""
+        """Translate as LibreTranslate does. Parameters may be in the query string too."""
         return await libretranslate.translate(request, service)
 
-    languages = libretranslate.languages(service.served.values())
+    @app.post(
+        "/detect",
+        tags=[LIBRE],
+        response_model=list[schemas.Detected],
+        responses=refusals,
+        openapi_extra=_body(schemas.DetectRequest, *TYPES),
+    )
+    async def libre_detect(request: Request) -> Response:
+        """List the languages that the models translate from. The text is not looked at."""
+        return await libretranslate.detect(request, service)
+
+    served = service.served.values()
+    languages = libretranslate.languages(served)
+    settings = libretranslate.frontend_settings(
+        served, service.limits, needs_key=access.keys is not None
+    )
 
     @app.get(
-        "/languages",
-        tags=["LibreTranslate"],
+        LANGUAGES,
+        tags=[LIBRE],
         response_model=list[schemas.Language],
         responses=_errors(*REFUSALS),
     )
     async def list_languages() -> Response:
         """List the languages as LibreTranslate does."""
         return json_response(languages)
+
+    @app.get(
+        SETTINGS,
+        tags=[LIBRE],
+        response_model=schemas.FrontendSettings,
+        responses=_errors(*REFUSALS),
+    )
+    async def list_settings() -> Response:
+        """Return what LibreTranslate tells its own page."""
+        return json_response(settings)
 
 
 def _add_state(app: FastAPI, measures: Measures) -> None:
@@ -286,7 +321,7 @@ async def _no_answer(known: Collection[str], request: Request, error: Exception)
     assert isinstance(error, HTTPException)
     path = request.url.path[:60]
     if error.status_code == 404:
-        hint = did_you_mean(path, known) or " /docs shows what there is."
+        hint = did_you_mean(path, known, cutoff=0.85) or " /docs shows what there is."
         return Problem(404, f"there is no {path}.{hint}").response()
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")

@@ -1,10 +1,13 @@
 """Sentences of many requests, searched together.
 
-A request's sentences wait in its ticket. Threads, as many as the engine can use, each take a batch:
-one sentence of each ticket in turn, so that a long text does not hold up a short one. While they
-search, the next batch gathers; who finds the service idle does not wait for company. Sentences that
-are the same are searched once, and the last ones are remembered: who types at the end of a
-paragraph asks for all of it again and again.
+The sentences of a request wait in its ticket. Threads, as many as the engine can use, each take a
+batch. Clients take turns, then the settings of a client, as the sentences of a batch have the
+same settings. Within a batch each client gives one sentence in turn, and each request of a client.
+So neither a long text, many requests nor many settings of one client hold up another client.
+
+While a batch is searched, the next one gathers; a request to an idle service starts at once. Equal
+sentences are searched once, and the last ones are remembered: a user who types at the end of a
+paragraph sends all of it again and again.
 """
 
 import asyncio
@@ -12,7 +15,7 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from transduce.config import SearchConfig
 from transduce.hypotheses import Engine, Hypothesis, Job
@@ -23,6 +26,7 @@ MOMENT, LONGEST_MOMENT = 0.1, 0.05
 
 Found = list[Hypothesis]
 Key = tuple[SearchConfig, bytes, tuple[int, ...]]  # settings, source, prefix
+Owner = Hashable  # the client of a request; None if it is not known
 
 
 class Unit:
@@ -77,7 +81,7 @@ class Batcher:
         """
         self.engine, self.searched, self.remember = engine, searched, remember
         self.lanes = engine.lanes()
-        self._waiting: dict[SearchConfig, deque[Ticket]] = {}  # the next first
+        self._waiting: OrderedDict[Owner, OrderedDict[SearchConfig, deque[Ticket]]] = OrderedDict()
         self._tickets: set[Ticket] = set()  # whose requests wait
         self._known: dict[Key, Unit] = {}  # that wait or are searched
         self._remembered: OrderedDict[Key, Found] = OrderedDict()  # the last one asked for last
@@ -86,13 +90,15 @@ class Batcher:
         self._flying = 0  # sentences that are searched now
         self._closed = False
 
-    async def search(self, jobs: Sequence[Job], config: SearchConfig) -> list[Found]:
-        """Return what is found for each job; whoever is cancelled here is searched no further."""
+    async def search(
+        self, jobs: Sequence[Job], config: SearchConfig, owner: Owner = None
+    ) -> list[Found]:
+        """Return the translations of each job of a client; if cancelled, the rest is dropped."""
         if not jobs:
             return []
         ticket = Ticket(len(jobs))
         with self._change:
-            self._add(ticket, jobs, config)
+            self._add(ticket, jobs, config, owner)
         ticket.loop.call_soon(self._wake)  # others that have come at this moment are with it
         self._tickets.add(ticket)
         try:
@@ -101,7 +107,7 @@ class Batcher:
             self._tickets.discard(ticket)
             if ticket.units:
                 with self._change:
-                    self._drop(ticket, config)
+                    self._drop(ticket, config, owner)
         return ticket.found
 
     def stop(self, reason: Exception) -> None:
@@ -138,7 +144,7 @@ class Batcher:
         with self._change:
             self._change.notify_all()
 
-    def _add(self, ticket: Ticket, jobs: Sequence[Job], config: SearchConfig) -> None:
+    def _add(self, ticket: Ticket, jobs: Sequence[Job], config: SearchConfig, owner: Owner) -> None:
         """Put the sentences of a ticket into the queue, neighbours in length side by side."""
         for place, job in sorted(enumerate(jobs), key=lambda one: -len(one[1].source)):
             key = (config, job.source.tobytes(), tuple(job.prefix))
@@ -154,15 +160,14 @@ class Batcher:
             if not unit.taken:
                 ticket.units.append(unit)
         if ticket.units:
-            self._waiting.setdefault(config, deque()).append(ticket)
+            of_owner = self._waiting.setdefault(owner, OrderedDict())
+            of_owner.setdefault(config, deque()).append(ticket)
 
-    def _drop(self, ticket: Ticket, config: SearchConfig) -> None:
-        """Take the sentences of a ticket that wait out of the queue."""
-        tickets = self._waiting.get(config, deque())
-        with contextlib.suppress(ValueError):
-            tickets.remove(ticket)
-        if not tickets:
-            self._waiting.pop(config, None)
+    def _drop(self, ticket: Ticket, config: SearchConfig, owner: Owner) -> None:
+        """Take the waiting sentences of a ticket out of the queue."""
+        with contextlib.suppress(KeyError, ValueError):  # all its sentences are taken
+            self._waiting[owner][config].remove(ticket)
+        self._forget_empty(owner, config)
         for unit in ticket.units:
             unit.askers = [one for one in unit.askers if one[0] is not ticket]
             if not unit.askers and not unit.taken:
@@ -184,26 +189,45 @@ class Batcher:
             return None
 
     def _waiting_units(self) -> int:
-        return sum(len(one.units) for tickets in self._waiting.values() for one in tickets)
+        return sum(
+            len(ticket.units)
+            for of_owner in self._waiting.values()
+            for tickets in of_owner.values()
+            for ticket in tickets
+        )
 
     def _batch(self) -> list[Unit]:
-        """Take of each ticket one sentence, in turn: a thread's share of all, with one setting."""
-        config = next(iter(self._waiting))
-        tickets = self._waiting.pop(config)
-        present = self._flying + sum(len(ticket.units) for ticket in tickets)
-        size = min(self.engine.batch, -(-present // len(self.lanes)))
+        """Take a thread's share of the sentences with the next client's next settings."""
+        owner, of_owner = next(iter(self._waiting.items()))
+        config = next(iter(of_owner))
+        queues = {one: of[config] for one, of in self._waiting.items() if config in of}
+        waiting = sum(len(ticket.units) for tickets in queues.values() for ticket in tickets)
+        size = min(self.engine.batch, -(-(self._flying + waiting) // len(self.lanes)))
         units: list[Unit] = []
-        while tickets and len(units) < size:
+        turns = deque(queues.values())
+        while turns and len(units) < size:
+            tickets = turns.popleft()
             ticket = tickets.popleft()
             unit = ticket.units.popleft()
-            if not unit.taken:  # with another ticket that has it too
+            if not unit.taken:  # it may be in another ticket too
                 unit.taken = True
                 units.append(unit)
             if ticket.units:
                 tickets.append(ticket)
-        if tickets:
-            self._waiting[config] = tickets  # behind other settings
+            if tickets:
+                turns.append(tickets)
+        of_owner.move_to_end(config)
+        self._waiting.move_to_end(owner)
+        for one in queues:
+            self._forget_empty(one, config)
         return units
+
+    def _forget_empty(self, owner: Owner, config: SearchConfig) -> None:
+        of_owner = self._waiting.get(owner, OrderedDict())
+        if config in of_owner and not of_owner[config]:
+            del of_owner[config]
+        if owner in self._waiting and not of_owner:
+            del self._waiting[owner]
 
     def _work(self, lane: Engine) -> None:
         until, enough = 0.0, 0

@@ -1,14 +1,18 @@
 """What every request passes: who asks, for what and how often; and every answer: its headers."""
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
+import h11
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.web.access import Access
 from transduce.web.clients import Clients, Visitor
+from transduce.web.idle import Idle
 from transduce.web.keys import shown_in
 from transduce.web.limits import Limits
 from transduce.web.logs import log_defect, log_request
@@ -34,7 +38,8 @@ HEADERS = [
 ]
 PRIVATE = (b"cache-control", b"no-store")  # of what is not a file: it may hold a text
 HEALTH = "/health"  # who watches over a service has no key, and is not counted
-LATE_KEYS = {"/translate"}  # LibreTranslate's clients may have theirs in the body
+LATE_KEYS = {"/translate", "/detect"}  # LibreTranslate's clients send theirs as a parameter
+DRAINED, DRAINING = 16 * 2**20, 2.0  # bytes of a body that is not wanted, and seconds for them
 VISITOR = "transduce.visitor"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -42,6 +47,61 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 class BrokenOff(Exception):
     """An answer that had begun cannot go on; what was wrong has been logged."""
+
+
+class NotRead(Exception):
+    """A client does not read its answer."""
+
+
+class Exchange:
+    """A request and its answer on their way through the guard."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
+        self._receive, self._send = receive, send
+        self._seconds = seconds  # to wait for a client that does not read
+        self._chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
+        self._closing = (b"connection", b"close") in scope["headers"]
+        self._length = max(
+            (_length(v) for k, v in scope["headers"] if k == b"content-length"), default=0
+        )
+        self._whole = False  # the body was received to its end
+        self.status = 0  # of the answer; 0 until it begins
+        self.more: Headers = []  # further headers of the answer
+
+    async def receive(self) -> Message:
+        """Receive a part of the body."""
+        message = await self._receive()
+        self._whole = self._whole or not message.get("more_body", False)
+        return message
+
+    async def _drain(self) -> None:
+        """Receive the rest of the body, if the connection is closed after the answer.
+
+        Otherwise the system resets the connection, and a client that still sends misses the answer.
+        """
+        if self._closing and self._length <= DRAINED:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DRAINING):
+                    while self._length and not self._whole:
+                        await self.receive()
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, its headers completed."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            if self.status >= 400 and self.status != 408:  # that has waited for the body already
+                await self._drain()
+            message["headers"] = _with_ours(message["headers"], self.more)
+            if self._chunked and not self._whole:  # the rest is not read: chunks are slow to parse
+                message["headers"].append((b"connection", b"close"))
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._send(message)
+        except TimeoutError:
+            raise NotRead from None
+        except h11.LocalProtocolError:  # bad HTTP followed the headers: uvicorn has answered 400
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
 
 
 class Guard:
@@ -56,14 +116,16 @@ class Guard:
         posts: Mapping[str, Endpoint],
         limits: Limits,
         access: Access,
+        idle: Idle,
     ) -> None:
-        """Count `known` paths by name; let whoever comes to those that are `free` pass.
+        """Count requests to `known` paths by name; those to `free` paths need no key.
 
-        What is posted goes to its function at once: that reads and checks it by itself, and the
-        layers between would take a third of the time that a request costs beside its search.
+        A POST request goes straight to its function, which reads and checks it. The layers of
+        FastAPI would take a third of the time that a request costs besides its search.
         """
         self.app, self.measures, self.known, self.free = app, measures, known, free
-        self.posts, self.access = posts, access
+        self.posts, self.access, self.idle = posts, access, idle
+        self.connections, self.timeout = limits.connections, limits.timeout
         self.sites = Sites(access.names, access.origins)
         self.clients = Clients(limits, access.keys, access.proxies)
 
@@ -75,39 +137,38 @@ class Guard:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server knows what it was, and sends the head
         begin = time.perf_counter()
-        status = 0
-        more: Headers = []
+        self.idle.begin(scope)
+        exchange = Exchange(scope, receive, send, self.timeout)
         visitor = scope[VISITOR] = self.clients.visitor(scope)
-
-        async def sent(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = _with_ours(message["headers"], more)
-            await send(message)
-
         try:
-            more += self.sites.check(scope)
-            if more and is_preflight(scope):
-                await Response(status_code=204, headers=PREFLIGHT)(scope, receive, sent)
-                return
-            self._let_in(scope, visitor)
-            if scope["method"] == "POST" and (post := self.posts.get(scope["path"])):
-                response = await post(Request(scope, receive))
-                await response(scope, receive, sent)
-            else:
-                await self.app(scope, receive, sent)
+            await self._answer(scope, exchange, visitor)
+        except NotRead:
+            pass  # uvicorn closes the connection
         except Exception as error:
             problem = self._told(scope, error)
-            if status:  # the answer has begun
+            if exchange.status:  # the answer has begun
                 raise BrokenOff from None
-            await problem.response()(scope, receive, sent)
+            await problem.response()(scope, exchange.receive, exchange.send)
         finally:
             visitor.leave()
+            self.idle.end(scope)
             seconds = time.perf_counter() - begin
-            self.measures.answered(self._name(scope), status, seconds)
+            self.measures.answered(self._name(scope), exchange.status, seconds)
             if self.access.log_requests:
-                log_request(scope["method"], scope["path"], status, seconds)
+                log_request(scope["method"], scope["path"], exchange.status, seconds)
+
+    async def _answer(self, scope: Scope, exchange: Exchange, visitor: Visitor) -> None:
+        exchange.more += self.sites.check(scope)
+        if exchange.more and is_preflight(scope):
+            preflight = Response(status_code=204, headers=PREFLIGHT)
+            await preflight(scope, exchange.receive, exchange.send)
+            return
+        self._let_in(scope, visitor)
+        if scope["method"] == "POST" and (post := self.posts.get(scope["path"])):
+            response = await post(Request(scope, exchange.receive))
+            await response(scope, exchange.receive, exchange.send)
+        else:
+            await self.app(scope, exchange.receive, exchange.send)
 
     def _let_in(self, scope: Scope, visitor: Visitor) -> None:
         """Refuse whoever has no key that is needed, or takes too much."""
@@ -116,6 +177,12 @@ class Guard:
         path = scope["path"]
         if path == HEALTH:
             return
+        if self.idle.requests > self.connections:
+            raise Problem(
+                503,
+                f"{self.connections:,} requests are in progress already: try again in a second",
+                {"Retry-After": "1"},
+            )
         key = None if self.access.keys is None else shown_in(scope["headers"])
         visitor.enter(key, free=path in self.free or (key is None and path in LATE_KEYS))
 
@@ -136,6 +203,10 @@ def visitor_of(request: Request) -> Visitor:
     visitor = request.scope[VISITOR]
     assert isinstance(visitor, Visitor)
     return visitor
+
+
+def _length(value: bytes) -> int:
+    return int(value) if value.isdigit() and len(value) < 20 else 0
 
 
 def _with_ours(headers: Headers, more: Headers) -> Headers:

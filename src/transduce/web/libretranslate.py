@@ -1,38 +1,48 @@
-"""The interface of LibreTranslate, for the programs that speak it."""
+"""The interface of LibreTranslate, for its clients."""
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
-from urllib.parse import parse_qsl
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from transduce.translation import Segment
+from transduce.web.forms import fields_of
 from transduce.web.guard import visitor_of
 from transduce.web.languages import name_of_language
-from transduce.web.problems import Problem, in_words, json_response, shown, unknown_field
-from transduce.web.requests import FORM, JSON, body_of, content_type, parsed, while_there
-from transduce.web.schemas import LibreRequest
+from transduce.web.limits import Limits
+from transduce.web.problems import Problem, in_words, json_response, shown
+from transduce.web.requests import while_there
+from transduce.web.schemas import DetectRequest, LibreFields, LibreRequest
 from transduce.web.served import Served
 from transduce.web.service import Service, Translated, aside, changed
 
 AUTO = "auto"
+FRONTEND_TIMEOUT = 500  # milliseconds to wait after the last key: LibreTranslate's default
+
+R = TypeVar("R", bound=LibreFields)
 
 
-async def asked(request: Request, service: Service) -> LibreRequest:
-    """Read a request, JSON or a form."""
-    kind = content_type(request, JSON, FORM)
-    body = await body_of(request, service.limits)
-    wanted = parsed(body, LibreRequest) if kind == JSON else _of_form(body)
-    visitor_of(request).show(wanted.api_key.encode())
-    return wanted
+async def asked(request: Request, service: Service, model: type[R]) -> R:
+    """Read a request, and check its key if no header has one."""
+    fields = await fields_of(request, service.limits)
+    visitor_of(request).show(_key_in(fields))
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise Problem(400, in_words(error, model)) from None
+
+
+def _key_in(fields: dict[str, Any]) -> bytes:
+    key = fields.get("api_key")
+    return key.encode("utf-8", "replace") if isinstance(key, str) else b""
 
 
 async def translate(request: Request, service: Service) -> Response:
     """Answer as LibreTranslate does."""
-    wanted = await asked(request, service)
+    wanted = await asked(request, service, LibreRequest)
     if wanted.format != "text":
         raise Problem(400, f"format = {shown(wanted.format)}: expected text; HTML is not taken")
     served = choose(service.served.values(), wanted.source, wanted.target)
@@ -48,11 +58,46 @@ async def translate(request: Request, service: Service) -> Response:
     if wanted.alternatives:
         answer["alternatives"] = [others for _, *others in written]
     if wanted.source == AUTO:
-        found = {"language": served.languages[0], "confidence": 0.0}
-        answer["detectedLanguage"] = [found] * len(texts)
+        answer["detectedLanguage"] = [_undetected(served.languages[0])] * len(texts)
     if isinstance(wanted.q, str):
         answer = {name: value[0] for name, value in answer.items()}
     return json_response(answer)
+
+
+async def detect(request: Request, service: Service) -> Response:
+    """Answer with the languages that the served models translate from.
+
+    The text is not looked at, so the confidence is 0.
+    """
+    wanted = await asked(request, service, DetectRequest)
+    service.take([wanted.q] if isinstance(wanted.q, str) else wanted.q)
+    sources = dict.fromkeys(one.languages[0] for one in service.served.values())
+    return json_response([_undetected(language) for language in sources])
+
+
+def _undetected(language: str) -> dict[str, Any]:
+    return {"confidence": 0.0, "language": language}
+
+
+def frontend_settings(
+    served: Iterable[Served], limits: Limits, *, needs_key: bool
+) -> dict[str, Any]:
+    """Return the settings that LibreTranslate has for its own page; some clients read them."""
+    pairs = [one.languages for one in served]
+    target = pairs[0][1] if pairs else ""
+    return {
+        "apiKeys": needs_key,
+        "keyRequired": needs_key,
+        "charLimit": limits.characters,
+        "frontendTimeout": FRONTEND_TIMEOUT,
+        "filesTranslation": False,
+        "supportedFilesFormat": [],
+        "suggestions": False,
+        "language": {
+            "source": {"code": AUTO, "name": "Auto Detect"},
+            "target": {"code": target, "name": name_of_language(target)},
+        },
+    }
 
 
 def languages(served: Iterable[Served]) -> list[dict[str, Any]]:
@@ -106,31 +151,3 @@ def _of_rank(lines: Iterable[tuple[list[Segment], str]], rank: int) -> str:
         ]
         written.append(end)
     return "".join(written)
-
-
-def _of_form(body: bytes) -> LibreRequest:
-    """Read a form; q may stand in it several times."""
-    try:
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
-    except UnicodeDecodeError:
-        raise Problem(400, "the form is not UTF-8: expected a form as browsers send it") from None
-    except ValueError as error:
-        raise Problem(400, f"the form cannot be read: {error}") from None
-    fields: dict[str, Any] = {}
-    for name, value in pairs:
-        if name not in LibreRequest.model_fields:
-            raise Problem(400, unknown_field(name, LibreRequest.model_fields))
-        if name == "q":
-            fields.setdefault("q", []).append(value)
-        elif name in fields:
-            raise Problem(400, f"{name} stands twice in the form: expected it once")
-        else:
-            fields[name] = value
-    if len(fields.get("q", ())) == 1:
-        (fields["q"],) = fields["q"]
-    number = fields.get("alternatives", "0")
-    fields["alternatives"] = int(number) if number.isdecimal() and len(number) < 9 else number
-    try:
-        return LibreRequest.model_validate(fields)
-    except ValidationError as error:
-        raise Problem(400, in_words(error, LibreRequest)) from None

@@ -13,6 +13,7 @@ class Limits:
     """How much a request may ask for, and how much may wait."""
 
     characters: int = 50_000  # of the text of a request
+    texts: int = 1_000  # of a request that is a list of them
     queue: int = 2_000  # sentences that wait or are searched, of all requests together
     wait: float = 4.0  # seconds that requests may wait for their turn, as far as can be told
     timeout: float = 60.0  # seconds for an answer

@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+import h11
+
 LONGEST = 200  # characters of a path that a line shows
 FORMAT = "%(asctime)s %(message)s"
 
@@ -61,8 +63,10 @@ def without_words(error: BaseException) -> str:
 
 
 def of_loop(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-    """Log what nobody was there to hear of, in the place of the event loop, which shows values."""
+    """Log what the event loop reports, without the values that its own handler would show."""
     error = context.get("exception")
+    if isinstance(error, h11.ProtocolError):  # bad HTTP from a client that already has its answer
+        return
     if isinstance(error, Exception):
         log_defect("work that nobody waits for has failed", error)
     else:

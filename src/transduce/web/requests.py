@@ -17,15 +17,17 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
-def content_type(request: Request, *allowed: str) -> str:
-    """Return the type of a request's body, one of those that are allowed."""
-    given = request.headers.get("content-type", "")
-    found = given.partition(";")[0].strip().lower()
-    if found not in allowed:
-        raise Problem(
-            415, f"Content-Type = {given[:60] or 'nothing'}: expected {' or '.join(allowed)}"
-        )
-    return found
+def media_type(request: Request) -> str:
+    """Return the type of a request's body, without parameters; nothing if it has no type."""
+    given: str = request.headers.get("content-type", "")
+    return given.partition(";")[0].strip().lower()
+
+
+def require_json(request: Request) -> None:
+    """Refuse a body of another type."""
+    found = media_type(request)
+    if found != JSON:
+        raise Problem(415, f"Content-Type = {found[:60] or 'nothing'}: expected {JSON}")
 
 
 async def body_of(request: Request, limits: Limits) -> bytes:

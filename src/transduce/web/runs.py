@@ -138,8 +138,8 @@ class Watched:
                 parts.append(last["step"] / (of_first[-1] * recipe.epochs))
         return min(1.0, max(parts)) if parts else None
 
-    def since(self, token: str) -> Json:
-        """Return what a client with this token has not got; all of it where it has something else.
+    def since(self, token: str, *, show_samples: bool = True) -> Json:
+        """Return what was logged since the answer with this token; everything for another token.
 
         Numbers come as columns. Long stretches of training are thinned, their extremes kept.
         """
@@ -147,7 +147,7 @@ class Watched:
         key, counts = _read(token)
         void = key != f"{self.key}{log.life}"
         training, validation, samples = (0, 0, 0) if void else counts
-        new = log.samples[samples:]
+        new = log.samples[samples:] if show_samples else []
         stride = -(-len(new) // VALIDATIONS) or 1
         shown = new[::-1][::stride][::-1]  # the last is always there
         return {
@@ -161,8 +161,8 @@ class Watched:
                 thinned(log.validation[validation:], VALIDATION, POINTS), ("step", *VALIDATION)
             ),
             "samples": {
-                "source": log.source,
-                "reference": log.reference,
+                "source": log.source if show_samples else [],
+                "reference": log.reference if show_samples else [],
                 "step": [one.step for one in shown],
                 "outputs": [one.outputs for one in shown],
             },
@@ -172,8 +172,8 @@ class Watched:
 class Board:
     """The runs that are watched, by name."""
 
-    def __init__(self, watched: Sequence[Path]) -> None:
-        self.watched = watched
+    def __init__(self, watched: Sequence[Path], *, show_samples: bool = True) -> None:
+        self.watched, self.show_samples = watched, show_samples
         self.runs: dict[str, Watched] = {}
         self.lock = threading.Lock()  # requests are answered in several threads
 
@@ -191,7 +191,7 @@ class Board:
             if name not in self.runs:
                 raise KeyError(name)
             self.runs[name].look()
-            return self.runs[name].since(token)
+            return self.runs[name].since(token, show_samples=self.show_samples)
 
     def _find(self) -> None:
         known = {one.run for one in self.runs.values()}
@@ -219,9 +219,9 @@ def is_run(path: Path) -> bool:
         return False
 
 
-def router(watched: Sequence[Path]) -> APIRouter:
-    """Return what answers for the runs of some folders, and of folders of runs."""
-    board = Board(watched)
+def router(watched: Sequence[Path], *, show_samples: bool = True) -> APIRouter:
+    """Return the paths for the runs in some folders; sample translations can be left out."""
+    board = Board(watched, show_samples=show_samples)
     answers = APIRouter(prefix="/api/runs", tags=["runs"])
 
     @answers.get("", response_model=list[schemas.Run])

@@ -12,6 +12,15 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _number(value: Any) -> Any:
+    """Take "3" for 3 and null or nothing for 0, as LibreTranslate does."""
+    if value is None or value == "":
+        return 0
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 9:
+        return int(value)
+    return value
+
+
 Beam = Annotated[int, Field(ge=1, le=BEAM), BeforeValidator(_whole)]
 Nbest = Annotated[int, Field(ge=1, le=NBEST), BeforeValidator(_whole)]
 Alternatives = Annotated[int, Field(ge=0, le=NBEST - 1), BeforeValidator(_whole)]
@@ -163,12 +172,14 @@ class Model(BaseModel):
     parameters: int
     settings: Annotated[dict[str, Any], Field(description="the architecture: N, d_model, h …")]
     search: ModelSearch
+    examples: Annotated[list[str], Field(description="short sentences of its validation set")]
 
 
 class Bounds(BaseModel):
     """What a request may ask for at most."""
 
     characters: int
+    texts: Annotated[int, Field(description="of a request to /translate")]
     beam: int
     nbest: int
 
@@ -180,7 +191,18 @@ class ModelsAnswer(BaseModel):
     limits: Bounds
 
 
-class LibreRequest(Asked):
+class LibreFields(BaseModel):
+    """Parameters that all requests to LibreTranslate's paths may have; unknown ones are ignored."""
+
+    model_config = ConfigDict(strict=True)
+
+    q: Annotated[str | list[str], Field(description="the text, or several")]
+    api_key: Annotated[
+        str | None, Field(description="the key of a service that needs one, unless a header has it")
+    ] = None
+
+
+class LibreRequest(LibreFields):
     """A translation, asked for as LibreTranslate is."""
 
     model_config = ConfigDict(
@@ -189,25 +211,60 @@ class LibreRequest(Asked):
         }
     )
 
-    q: Annotated[str | list[str], Field(description="the text to translate, or several")]
     source: Annotated[
         str, Field(description="the language of the text; auto: the one that there is a model for")
     ]
     target: Annotated[str, Field(description="the language to translate to")]
-    format: Annotated[str, Field(description="text; html is not taken")] = "text"
+    format: Annotated[
+        str,
+        Field(description="text; html is not taken"),
+        BeforeValidator(lambda value: value or "text"),
+    ] = "text"
     alternatives: Annotated[
-        Alternatives, Field(description="further translations that are wanted")
+        Alternatives,
+        Field(description="further translations that are wanted"),
+        BeforeValidator(_number),
     ] = 0
-    api_key: Annotated[
-        str, Field(description="the key of a service that needs one, unless a header has it")
-    ] = ""
+
+
+class DetectRequest(LibreFields):
+    """A text whose language is asked for."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"q": "Two dogs run."}})
 
 
 class Detected(BaseModel):
-    """The language that was taken for auto; nothing is detected, so the confidence is 0."""
+    """A language that a model translates from. Nothing is detected, so the confidence is 0."""
 
-    language: str
     confidence: float
+    language: str
+
+
+class FrontendLanguage(BaseModel):
+    """A language of LibreTranslate's page."""
+
+    code: str
+    name: str
+
+
+class FrontendLanguages(BaseModel):
+    """The languages that LibreTranslate's page begins with."""
+
+    source: FrontendLanguage
+    target: FrontendLanguage
+
+
+class FrontendSettings(BaseModel):
+    """What LibreTranslate tells its page, for the clients that read it."""
+
+    apiKeys: bool  # noqa: N815
+    keyRequired: bool  # noqa: N815
+    charLimit: int  # noqa: N815
+    frontendTimeout: int  # noqa: N815
+    filesTranslation: bool  # noqa: N815
+    supportedFilesFormat: list[str]  # noqa: N815
+    suggestions: bool
+    language: FrontendLanguages
 
 
 class LibreAnswer(BaseModel):

@@ -8,8 +8,11 @@ from typing import Any
 
 from transduce.errors import BadInput
 from transduce.folder import count_numbers, weights_file
+from transduce.history import Followed
 from transduce.translator import Translator
 from transduce.web.languages import name_of_language
+
+EXAMPLES, LONGEST_EXAMPLE = 3, 100  # sentences, characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,7 @@ class Served:
     run: Path
     translator: Translator
     parameters: int
+    examples: tuple[str, ...] = ()  # sentences to try, of its own validation set
 
     @classmethod
     def load(
@@ -34,7 +38,7 @@ class Served:
         """Load the model of a run folder."""
         translator = Translator.load(run, device=device, engine=engine, quantize=quantize)
         parameters = count_numbers(weights_file(run, translator.config)[0])
-        return cls(name, run, translator, parameters)
+        return cls(name, run, translator, parameters, examples_of(run))
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -56,7 +60,21 @@ class Served:
             "parameters": self.parameters,
             "settings": self.translator.config.model.to_json(),
             "search": {"beam": search.beam, "alpha": search.alpha, "nbest": search.nbest},
+            "examples": list(self.examples),
         }
+
+
+def examples_of(run: Path) -> tuple[str, ...]:
+    """Return short validation sentences of a run, as samples.jsonl has them; none if it has none.
+
+    They are of the kind that the model was trained on, but it was not trained on them.
+    """
+    log = Followed(run)
+    log.catch_up()
+    short = [
+        one for one in dict.fromkeys(log.source) if one.strip() and len(one) <= LONGEST_EXAMPLE
+    ]
+    return tuple(short[:EXAMPLES])
 
 
 def names_of(runs: Sequence[Path], given: Sequence[str] = ()) -> list[str]:

@@ -21,7 +21,7 @@ from transduce.web.paragraphs import lines_of, paragraphs
 from transduce.web.problems import SHOWN, Problem
 from transduce.web.served import Served
 
-SHORT = 2_000  # characters that are split and encoded at once; more would keep others waiting
+SHORT = 500  # characters that are split and encoded in the event loop, which takes 2 ms at most
 LONGEST_WAIT = 60  # seconds that a client is told to wait at most
 FADING = 0.9  # of what an earlier batch counts for
 
@@ -37,8 +37,8 @@ class Translated:
 
     @property
     def characters(self) -> int:
-        """How long it is."""
-        return sum(len(work.text) for work in self.works)
+        """The length of the text, its line ends counted."""
+        return sum(len(work.text) + 1 for work in self.works)
 
 
 class Service:
@@ -110,13 +110,13 @@ class Service:
         flat = [line for own, _ in lines for line in own]
         prepare = partial(served.translator.works, flat, split=split)
         try:
-            works = await aside(prepare, sum(map(len, texts)))
+            works = await aside(prepare, sum(map(len, texts)) + len(flat))
         except TransduceError as error:
             raise Problem(400, str(error)) from None
         places = [(work, part) for work in works for part in range(len(work.parts))]
         with self._room(len(places), batcher, client):
             jobs = [work.job(part) for work, part in places]
-            found = await batcher.search(jobs, config)
+            found = await batcher.search(jobs, config, client)
         for (work, part), best in zip(places, found, strict=True):
             work.found[part] = best
         rest = iter(works)
@@ -130,7 +130,13 @@ class Service:
         return await aside(write, translated.characters)
 
     def take(self, texts: Sequence[str]) -> None:
-        """Refuse what is too long or no text; log the rest where that is asked for."""
+        """Refuse what is too long or not text; log the rest if the log is to have texts."""
+        if len(texts) > self.limits.texts:
+            raise Problem(
+                413,
+                f"the request has {len(texts):,} texts: at most {self.limits.texts:,} are taken "
+                "at once; send several requests",
+            )
         count = sum(map(len, texts))
         if count > self.limits.characters:
             raise Problem(
@@ -234,7 +240,7 @@ class _Rate:
 
 
 async def aside(function: Callable[[], T], characters: int) -> T:
-    """Do what takes the longer the more text there is: for a long one, in a thread of its own."""
+    """Do work that grows with the text: for a long text in a thread, so that nobody else waits."""
     return await asyncio.to_thread(function) if characters > SHORT else function()
 
 

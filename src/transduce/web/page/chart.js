@@ -16,6 +16,11 @@ const A_DRAG = 8; // points of the screen; less is a click
 const FONT = "system-ui, sans-serif";
 // The topmost last.
 const KINDS = { training: "training", smooth: "smoothed", validation: "validation" };
+const MEANINGS = {
+  training: "thin: training",
+  smooth: "thicker: smoothed",
+  validation: "thick, with markers: validation",
+};
 
 /** One value over steps or time.
 
@@ -384,15 +389,27 @@ export class Chart {
     const large = { "font-size": 20, "font-weight": 600 };
     const title = element("text", { x: 20, y: 34, ...large, ...words }, root);
     title.textContent = this.options.title + (this.#note ? ` (${this.#note})` : "");
-    let x = 20;
-    for (const run of new Set(this.#series.map((one) => one.run))) {
-      swatch(run, root, { x, y: 58 });
-      const name = element("text", { x: x + 30, y: 63, "font-size": 14, ...words }, root);
-      name.textContent = run.name;
-      x += 60 + 8 * run.name.length;
-    }
-    this.#paint(root, { x: 10, y: 76, width: width - 20, height: height - 86 });
+    const bottom = this.#paintLegend(root, words, width);
+    this.#paint(root, { x: 10, y: bottom, width: width - 20, height: height - bottom - 10 });
     return new XMLSerializer().serializeToString(root);
+  }
+
+  /** Paint which line is which, in as many rows as the runs need; return where they end. */
+  #paintLegend(root, words, width) {
+    const small = { "font-size": 14, ...words };
+    const kinds = new Set(this.#series.map((one) => one.kind));
+    const told = [...kinds].map((kind) => MEANINGS[kind]).join("; ");
+    const meaning = element("text", { x: width - 20, y: 34, "text-anchor": "end", ...small }, root);
+    meaning.textContent = told;
+    let [x, y] = [20, 58];
+    for (const run of new Set(this.#series.map((one) => one.run))) {
+      const wide = 60 + 8 * run.name.length; // in letters about so wide
+      if (x > 20 && x + wide > width) [x, y] = [20, y + 22];
+      swatch(run, root, { x, y });
+      element("text", { x: x + 30, y: y + 5, ...small }, root).textContent = run.name;
+      x += wide;
+    }
+    return y + 18;
   }
 
   async #save(ending) {

@@ -213,6 +213,7 @@ function draw() {
     ({ name, colour, index, samples: made, note: silence(summary) })));
   if (byId("table").open) fillTable(shown);
   byId("nothing").hidden = runs.size > 0;
+  byId("legend").hidden = charts.every(({ figure }) => figure.hidden);
 }
 
 function linesOf(run, { training, validation, smooth }) {

@@ -251,12 +251,26 @@ function use(chosen) {
   for (const element of [view.element, byId("candidates")]) element.lang = target;
   byId("model").value = model.name;
   byId("swap").hidden = reverse() === undefined;
-  byId("examples").hidden = source !== "en";
+  showExamples();
   const parameters = `${COUNT.format(model.parameters)} parameters`;
   byId("model-words").textContent =
     [model.name, parameters, model.engine, model.weights].filter(Boolean).join(" · ");
   showLegend();
   translateNow();
+}
+
+function showExamples() {
+  const place = byId("examples");
+  for (const button of place.querySelectorAll("button")) button.remove();
+  for (const text of model.examples) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.lang = model.source;
+    button.dir = "auto";
+    button.textContent = text;
+    place.append(button);
+  }
+  place.hidden = model.examples.length === 0;
 }
 
 function showLegend() {
@@ -325,10 +339,10 @@ document.addEventListener("selectionchange", () => {
 });
 document.addEventListener("keydown", (event) => {
   const isField = event.target.closest("textarea, input, select, dialog");
-  if (event.key === "?" && !isField) byId("keys").showModal();
+  if (event.key === "?" && !isField) byId("shortcuts").showModal();
 });
 addEventListener("online", translateNow);
-byId("open-keys").addEventListener("click", () => byId("keys").showModal());
+byId("open-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
 byId("open-settings").addEventListener("click", () => model && openSettings());
 byId("clear").addEventListener("click", () => put(""));
 byId("copy").addEventListener("click", copy);
@@ -343,6 +357,6 @@ byId("model").addEventListener("change", (event) => {
   use(models.find(({ name }) => name === event.target.value));
 });
 byId("examples").addEventListener("click", (event) => {
-  if (event.target.matches("button")) put(event.target.textContent.replace(/\s+/g, " "));
+  if (event.target.matches("button")) put(event.target.textContent);
 });
 start();
