@@ -246,7 +246,7 @@ class SearchConfig(Settings):
     beam: int = 4  # hypotheses that are followed at each step (6.1)
     alpha: float = 0.6  # of the length penalty (6.1)
     penalty: Literal["paper", "power"] = "paper"  # power: |Y|^alpha, for imported models
-    extra: int = 50  # the output may be this much longer than the input
+    extra: int = 50  # tokens by which the output may exceed the source, or the prefix if longer
     nbest: int = 1  # translations of a text to return
     sample: bool = False  # draw from the model instead of searching
     temperature: float = 1.0  # of what is drawn: below 1 surer, above 1 bolder

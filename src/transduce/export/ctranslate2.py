@@ -36,6 +36,7 @@ from transduce.folder import (
     Shapes,
     load_arrays,
     require_alike,
+    require_finite,
     shapes_of,
     stored_digest,
     weights_file,
@@ -107,7 +108,9 @@ def write(run: Path, config: RunConfig, codec: Codec, folder: Path, quantize: st
     stamp = stamp_of(run, config, quantize)
     config.require_subwords(len(codec.source), len(codec.target), run)
     require_alike(shapes(config.model), shapes_of(path), path)
-    spec = specification(config.model, load_arrays(path), codec)
+    arrays = load_arrays(path)
+    require_finite(arrays, path)
+    spec = specification(config.model, arrays, codec)
     spec.optimize(quantization="float32" if quantize == "none" else quantize)
     shared = codec.source.names == codec.target.names
     vocabularies = [f"{side}_vocabulary.json" for side in (["shared"] if shared else SIDES)]
