@@ -42,17 +42,17 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def captured(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Count captures."""
-    times: list[float] = []
+def captured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Keep the graphs that are captured."""
+    made: list[Any] = []
     capture = graphs.capture
 
-    def counted(run: Callable[[], None], pool: Any = None) -> Any:
-        times.append(time.monotonic())
-        return capture(run, pool)
+    def kept(run: Callable[[], None], pool: Any = None) -> Any:
+        made.append(capture(run, pool))
+        return made[-1]
 
-    monkeypatch.setattr(graphs, "capture", counted)
-    return times
+    monkeypatch.setattr(graphs, "capture", kept)
+    return made
 
 
 def peaked(seed: int) -> Transformer:
@@ -82,29 +82,28 @@ def searching(decoder: Decoder, expected: Found, seconds: float, seed: int) -> i
 
 @pytest.mark.parametrize("models", [2, 1])
 def test_two_threads_find_what_one_finds(
-    models: int, captured: list[float], caplog: pytest.LogCaptureFixture
+    models: int, captured: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """With two models or with one; steps are recorded while the other thread searches."""
-    seconds = 10.0
     on_cpu = [peaked(seed) for seed in range(models)]
     expected = [best(found_by(Decoder([one], FORBIDDEN), JOBS, SEARCH, 64)) for one in on_cpu]
     decoders = [Decoder([copy.deepcopy(one).cuda()], FORBIDDEN) for one in on_cpu]
-    began = time.monotonic()
+    found_by(Decoder(decoders[0].models, FORBIDDEN, record=False), JOBS, SEARCH, 64)  # compiles
     with ThreadPoolExecutor(2) as threads:
         both = [
             threads.submit(
-                searching, decoders[thread % models], expected[thread % models], seconds, thread
+                searching, decoders[thread % models], expected[thread % models], 10.0, thread
             )
             for thread in range(2)
         ]
         assert all(one.result() > 10 for one in both)
     assert caplog.messages == []
-    assert captured
-    assert max(captured) - began < seconds / 2, "after a while all shapes are recorded"
+    shapes = 5  # 16 to 256 slots; two threads may need each at once
+    assert shapes < len(captured) <= 2 * shapes
     assert all(len(one.workspaces.pool) for one in decoders)
 
 
-def test_sizes_and_beams_by_turns_are_recorded_once(captured: list[float]) -> None:
+def test_sizes_and_beams_by_turns_are_recorded_once(captured: list[Any]) -> None:
     model = peaked(1)
     decoder, plain = Decoder([model.cuda()], FORBIDDEN), Decoder([model], FORBIDDEN, record=False)
     shapes = list(itertools.product((20, 60), (4, 5)))

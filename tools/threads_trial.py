@@ -90,14 +90,14 @@ def trial(name: str, engines: list[TorchEngine], seconds: float, most: int = 200
 def main() -> None:
     """Run the trials."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="duration of each trial")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of the longest trial")
     seconds = parser.parse_args().seconds
     logging.basicConfig(level=logging.WARNING)
     one, other = engine(1), engine(2)
     trial("one thread, batches of 60", [one], seconds / 4, most=60)
-    trial("one thread", [one], seconds)
+    trial("one thread", [one], seconds / 4)
     trial("two threads, two models", [one, other], seconds)
-    trial("two threads, one model", [one, one], seconds)
+    trial("two threads, one model", [one, one], seconds / 2)
     for number, each in enumerate((one, other), 1):
         spaces = each.decoder.workspaces
         say(f"model {number}: {len(spaces.pool)} recorded steps, {spaces.failures} failures")
