@@ -557,6 +557,25 @@ def test_a_narrow_model_scores_and_searches_nearly_as_before(tie: Any, dtype: to
     assert found[0].log_probability == pytest.approx(sum(again), abs=0.1)
 
 
+def test_every_thread_searches_on_the_gpu_of_the_model(
+    recorded: list[Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads begin with the first GPU, whatever the one that loaded the model has chosen."""
+    chosen: list[tuple[str, torch.device]] = []
+    monkeypatch.setattr(
+        torch.cuda,
+        "set_device",
+        lambda device: chosen.append((threading.current_thread().name, device)),
+    )
+    decoder, second = still([toy_model(1, WORDS)]), torch.device("cuda", 1)
+    decoder.device = second
+    jobs = [Job(source) for source in mixed(3)]
+    thread = threading.Thread(target=lambda: list(decoder.search(jobs, CONFIGS[0], 8)), name="t")
+    thread.start()
+    thread.join()
+    assert {*chosen} == {("t", second)}
+
+
 def test_a_capture_that_fails_is_said_and_tried_again_later(
     recorded: list[Played], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

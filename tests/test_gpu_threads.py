@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from conftest import threads_kept, tiny_pairs
 from test_gpu import found_by, gradient_of, made
 
 from models import sentence, small_model
@@ -25,6 +27,7 @@ from transduce.errors import BadRun
 from transduce.hypotheses import Hypothesis, Job
 from transduce.machine import choose_device
 from transduce.model import Transformer
+from transduce.translator import Translator
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
@@ -116,6 +119,32 @@ def test_sizes_and_beams_by_turns_are_recorded_once(captured: list[Any]) -> None
             found = found_by(decoder, JOBS[:count], SEARCH.replace(beam=beam), 512)
             assert best(found) == expected[count, beam]
     assert len(captured) == len(shapes)
+
+
+def test_a_run_loaded_on_the_gpu_translates_as_on_the_cpu(
+    learnt_run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = [source for source, _ in tiny_pairs(40, seed=7)]
+    with threads_kept():
+        expected = Translator.load(learnt_run, device="cpu", engine="torch").translate(texts)
+    found = Translator.load(learnt_run, device="cuda").translate(texts)
+    same = [ours.text == theirs.text for ours, theirs in zip(found, expected, strict=True)]
+    assert sum(same) >= 38, "float16 may decide a near tie in its own way"
+    assert caplog.messages == []
+
+
+def test_kernels_that_fail_when_a_run_is_loaded_are_replaced_and_one_line_says_so(
+    learnt_run: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("ptxas fatal\nno sm_99\n")
+
+    monkeypatch.setattr("transduce.kernels.rows.residual_forward", fail)
+    texts = [source for source, _ in tiny_pairs(10, seed=7)]
+    assert len(Translator.load(learnt_run, device="cuda").translate(texts)) == 10
+    assert caplog.messages == [
+        "our kernels do not work here, torch's are used, which is slower: ValueError: no sm_99"
+    ]
 
 
 # --- Captures that fail --------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from transduce import kernels
+from transduce import graphs, kernels
 from transduce.batches import Ranges, Run, pack, positions
 from transduce.config import SearchConfig
 from transduce.hypotheses import Hypothesis, Ints, Job
@@ -81,6 +81,7 @@ class Decoder:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         if not jobs:
             return
+        graphs.use(self.device)
         longest = min(model.config.longest_output for model in self.models)
         limits = np.array([limit(job.source, job.prefix, config, longest) for job in jobs])
         lengths = np.array([len(job.source) for job in jobs])
@@ -106,6 +107,7 @@ class Decoder:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Fill slots and make steps until all jobs are done."""
         while True:
+            graphs.use(self.device)  # another search may have had its turn
             vacant = slots.vacant()
             if intake.waiting and len(vacant) * SHARE >= len(slots.held):
                 slots.place(intake, vacant)

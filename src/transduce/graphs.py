@@ -46,6 +46,15 @@ def _stop_allocating(pool: Any) -> None:
             close(torch.cuda.current_device(), pool)
 
 
+def use(device: torch.device) -> None:
+    """Make a GPU the current one of this thread: each thread begins with the first.
+
+    Streams, events, graphs and Triton's kernels are those of the current GPU.
+    """
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+
+
 def empty_cache() -> None:
     """Return the memory that torch holds but does not use to the GPU."""
     with LOCK:
