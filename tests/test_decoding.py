@@ -584,7 +584,7 @@ def test_a_capture_that_fails_is_said_and_tried_again_later(
     def fail(_: Callable[[], None]) -> Played:
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setattr(recording.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("transduce.recording.time.monotonic", lambda: clock[0])
     monkeypatch.setattr(graphs, "capture", fail)
     model = toy_model(1, WORDS)
     decoder, jobs = still([model]), [Job(source) for source in mixed(20)]

@@ -94,7 +94,7 @@ def overflowing(inner: float = 1e5) -> Transformer:
     model = toy_model(3, 12)
     with torch.no_grad():
         model.output.mul_(4)
-        model.encoder[0].feed_forward.W_1.weight.mul_(inner)  # type: ignore[union-attr]
+        model.encoder[0].feed_forward.W_1.weight.mul_(inner)  # type: ignore[union-attr, operator]
     return model
 
 

@@ -128,8 +128,8 @@ def test_a_run_loaded_on_the_gpu_translates_as_on_the_cpu(
     with threads_kept():
         expected = Translator.load(learnt_run, device="cpu", engine="torch").translate(texts)
     found = Translator.load(learnt_run, device="cuda").translate(texts)
-    same = [ours.text == theirs.text for ours, theirs in zip(found, expected, strict=True)]
-    assert sum(same) >= 38, "float16 may decide a near tie in its own way"
+    for ours, theirs in zip(found, expected, strict=True):  # near ties fall either way
+        assert ours.candidates[0].score == pytest.approx(theirs.candidates[0].score, abs=0.05)
     assert caplog.messages == []
 
 
@@ -210,7 +210,7 @@ def overflowing() -> Transformer:
     """A model whose inner values exceed what float16 holds, though its weights do not."""
     model = peaked(3)
     with torch.no_grad():
-        model.encoder[0].feed_forward.W_1.weight.mul_(1e5)  # type: ignore[union-attr]
+        model.encoder[0].feed_forward.W_1.weight.mul_(1e5)  # type: ignore[union-attr, operator]
     return model
 
 

@@ -100,7 +100,7 @@ class Decoder:
         """
         if not self.still:
             return min(batch, jobs)
-        return max(FEW, min(batch, 2 ** (min(batch, jobs) - 1).bit_length()))
+        return max(FEW, min(batch, 1 << (min(batch, jobs) - 1).bit_length()))
 
     def _steps(
         self, slots: "_Slots", intake: "_Intake", workspace: Workspace

@@ -92,9 +92,9 @@ def _try_attention(
     h, sizes = config.h, (config.d_k, config.d_k, config.d_v)
     qkv = torch.ones(TOKENS, h * sum(sizes), dtype=dtype, device=device)
 
-    def heads(x: Tensor) -> list[Tensor]:
-        parts = x.split([h * size for size in sizes], dim=-1)
-        return [part.unflatten(-1, (h, -1)) for part in parts]
+    def heads(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = x.split([h * size for size in sizes], dim=-1)
+        return q.unflatten(-1, (h, -1)), k.unflatten(-1, (h, -1)), v.unflatten(-1, (h, -1))
 
     first = torch.zeros(TOKENS, dtype=torch.int32, device=device)
     last = torch.full_like(first, TOKENS)
