@@ -671,16 +671,23 @@ def test_a_sentence_whose_values_overflow_has_no_outputs_and_no_other_has_wrong_
         assert_same(found[place], expected[place])
 
 
-def test_an_overflow_in_the_midst_of_an_output_ends_it_without_any() -> None:
-    """Hypotheses that ended before are no result: the search was not complete."""
-    model = toy_model(1, WORDS)
+def test_an_overflow_in_the_midst_of_an_output_leaves_the_sentence_without_any() -> None:
+    """Hypotheses that ended before it are no result: the search was not complete."""
+    model = small_model(1, logits_bias=True)
     config = SearchConfig(beam=4, nbest=4, extra=8)
-    jobs = [Job(source) for source in mixed(9)]
+    jobs = [Job(sentence(5, seed)) for seed in range(9)]
+    assert model.logits_bias is not None
     assert model.target_embedding.positions is not None
+    with torch.no_grad():
+        model.logits_bias[EOS] = 3.0
+    before = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))
+    assert all(min(len(one.tokens) for one in outputs) < 3 for outputs in before.values())
     with torch.no_grad():
         model.target_embedding.positions[3] = torch.nan
     found = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))
-    assert all(outputs == [] for outputs in found.values())
+    reached = {n for n, outputs in before.items() if max(len(one.tokens) for one in outputs) > 3}
+    assert len(reached) > 3
+    assert all(found[n] == [] for n in reached)
 
 
 # --- Prefixes ------------------------------------------------------------------------------------
