@@ -21,7 +21,7 @@ def plain_search(
 ) -> list[Hypothesis]:
     """Return the `nbest` outputs of a source, best first; each step reads all tokens anew."""
     longest = min(model.config.longest_output for model in models)
-    limit = min(max(len(source) + config.extra, len(prefix) + 1), longest)
+    limit = min(max(len(source), len(prefix)) + config.extra, longest)
     allowed = sorted({*range(models[0].config.target_vocabulary)} - {*forbidden})
     live: list[tuple[list[int], float]] = [([], 0.0)]
     ended: list[Hypothesis] = []

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -244,6 +245,20 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
             BadRun, match=f"^{path} does not fit the model of config.json: .*{complaint}"
         ):
             load_weights(model, tensors, path)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(bad: float, tmp_path: Path) -> None:
+    model, path = small_model(), tmp_path / "model.safetensors"
+    before = {name: tensor.detach().clone() for name, tensor in weights_of(model).items()}
+    name = "decoder.1.feed_forward.W_2.weight"
+    broken = before | {name: before[name].clone()}
+    broken[name][3, 5] = bad
+    with pytest.raises(BadRun, match=f"^{path} cannot be used: the tensor {name} holds values"):
+        load_weights(model, broken, path)
+    assert same(weights_of(model), before)
+    huge = before | {name: torch.full_like(before[name], 3e38)}  # finite, though their sum is not
+    load_weights(model, huge, path)
 
 
 def test_an_average_is_taken_in_float32() -> None:

@@ -1,7 +1,9 @@
 """Sentences that share a search, its slots and its cache find what each would find alone."""
 
 import itertools
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,13 +17,15 @@ from torch import Tensor
 
 from models import filled_cache, pairs_of, search, sentence, small_model
 from plain import plain_search
-from transduce import decoding
+from transduce import decoding, graphs, kernels, packed_attention, recording
+from transduce import model as models_module
 from transduce.batches import Ints
 from transduce.cache import GRAIN, Cache
 from transduce.config import SearchConfig
 from transduce.decoding import Decoder
 from transduce.hypotheses import Hypothesis, Job
 from transduce.model import Transformer
+from transduce.recording import KEPT, Pool, Workspace, Workspaces
 from transduce.search import Beams, largest, log_probabilities
 from transduce.subwords import EOS
 
@@ -165,7 +169,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> type[Watched]:
     """The slots of every step, and of every beginning, of the searches of a test."""
     monkeypatch.setattr(Watched, "steps", [], raising=False)
     monkeypatch.setattr(Watched, "begun", [], raising=False)
-    monkeypatch.setattr(decoding, "Beams", Watched)
+    monkeypatch.setattr(recording, "Beams", Watched)
     return Watched
 
 
@@ -236,41 +240,42 @@ def test_draws_of_one_sentence_are_sentences_of_their_own() -> None:
 # --- The way of a GPU ----------------------------------------------------------------------------
 
 
-class Played(decoding._Recorded):
+class Played:
     """A step that is played again as one recorded by CUDA, which no CPU can."""
 
-    made: list["Played"]
-
-    def __init__(self, beams: Beams, asked: int) -> None:
-        self.made.append(self)
-        self.beams, self.asked = beams, asked
-        for _ in range(3):  # to warm up, with no sentence in any slot
-            beams.step(*beams.room)
-        self.graph: Any = SimpleNamespace(replay=lambda: beams.step(*beams.room))
+    def __init__(self, run: Callable[[], None]) -> None:
+        run()  # with no sentence in any slot
+        self.replay = run
 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Played]:
     """Let the CPU go the way of a GPU: one shape, recorded steps, what came of them a step late."""
+    made: list[Played] = []
+
+    def capture(run: Callable[[], None]) -> Played:
+        made.append(Played(run))
+        return made[-1]
 
     def fetch(_: Any, jobs: Ints, tensors: list[Tensor]) -> decoding._Parcel:
         looks = itertools.count()  # nothing has come at the first look
         event = SimpleNamespace(query=lambda: next(looks) > 0, synchronize=lambda: None)
         return decoding._Parcel(jobs, [tensor.clone() for tensor in tensors], event)
 
-    monkeypatch.setattr(Played, "made", [], raising=False)
-    monkeypatch.setattr(decoding, "_Recorded", Played)
+    monkeypatch.setattr(graphs, "capture", capture)
+    monkeypatch.setattr(graphs, "empty_cache", lambda: None)
     monkeypatch.setattr(decoding._Slots, "_send", lambda _, array: torch.from_numpy(array.copy()))
     monkeypatch.setattr(decoding._Slots, "_fetch", fetch)
-    monkeypatch.setattr(Decoder, "_fitting", lambda *_: 16)
+    monkeypatch.setattr(Workspaces, "_fitting", lambda *_: 16)
+    monkeypatch.setattr(Workspaces, "_budget", lambda _: 2**30)
     monkeypatch.setattr(decoding, "AHEAD", 5)
-    return Played.made
+    return made
 
 
 def still(models: list[Transformer]) -> Decoder:
     """A decoder that goes the way of a GPU."""
     decoder = Decoder(models, FORBIDDEN)
-    decoder.still = decoder.record = True
+    decoder.still = decoder.workspaces.static = decoder.workspaces.record = True
     return decoder
 
 
@@ -298,6 +303,93 @@ def test_a_recorded_step_serves_other_searches_of_its_kind(recorded: list[Played
     list(decoder.search(jobs[:2], config, 40))  # far too many slots for so few
     list(decoder.search(jobs[:2], config.replace(beam=2), 40))
     assert len(recorded) == 3
+
+
+def test_searches_of_several_shapes_by_turns_record_each_shape_once(
+    recorded: list[Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workspaces, "_fitting", lambda *_: 64)
+    model = toy_model(1, WORDS)
+    decoder, jobs = still([model]), [Job(source) for source in mixed(60)]
+    for _ in range(3):
+        for count, beam in itertools.product((20, 60), (4, 5)):
+            list(decoder.search(jobs[:count], SearchConfig(beam=beam, extra=6), 64))
+    assert len(recorded) == 4
+
+
+def test_a_search_of_few_sentences_rounds_its_slots_up_but_never_beyond_the_batch(
+    recorded: list[Played],
+) -> None:
+    decoder = still([toy_model(1, WORDS)])
+    cases = {(1, 512): 16, (17, 512): 32, (200, 512): 256, (900, 512): 512, (900, 300): 300}
+    for (jobs, batch), slots in cases.items():
+        assert decoder._slots(jobs, batch) == slots
+
+
+def workspace(slots: int, size: int = 1, **config: Any) -> Workspace:
+    """A workspace with a graph that is never replayed."""
+    search_config = SearchConfig(**({"extra": 6} | config))
+    beams = Beams([toy_model(1, WORDS)], search_config, FORBIDDEN, slots, (64, 64), (64, 64))
+    return Workspace(beams, slots, size, object())
+
+
+def test_the_pool_keeps_what_was_used_last_within_its_budget() -> None:
+    pool, config = Pool(), SearchConfig(extra=6)
+    small, middle, large = (workspace(slots, size=10 * slots) for slots in (16, 64, 256))
+    for one in (small, middle, large):
+        pool.give(one, budget=10_000)
+    assert pool.take(config, 16, (64, 64)) is small
+    pool.give(small, budget=10_000)
+    pool.give(workspace(1024, size=3000), budget=6000)  # drops the middle one, unused for longest
+    assert pool.take(config, 64, (64, 64)) is None
+    assert pool.take(config, 256, (64, 64)) is large
+    assert pool.take(config, 256, (64, 64)) is None, "one search at a time"
+    for beam in range(1, KEPT + 4):
+        pool.give(workspace(16, beam=beam), budget=10_000)
+    assert len(pool) == KEPT
+    pool.give(workspace(16, size=99_999), budget=10_000)
+    assert len(pool) == 1, "the last one is kept however large"
+
+
+def test_the_pool_gives_the_smallest_workspace_that_serves() -> None:
+    pool, config = Pool(), SearchConfig(extra=6)
+    for slots in (64, 32, 48):
+        pool.give(workspace(slots), budget=100)
+    found = pool.take(config, 32, (64, 64))
+    assert found is not None
+    assert found.wanted == 32
+    assert pool.take(config, 32, (65, 64)) is None, "its sources are too short"
+    assert pool.take(config.replace(beam=5), 32, (64, 64)) is None
+
+
+def test_memory_for_a_new_shape_is_taken_from_idle_ones(
+    recorded: list[Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder, jobs = still([toy_model(1, WORDS)]), [Job(source) for source in mixed(60)]
+    pool = decoder.workspaces.pool
+    monkeypatch.setattr(Workspaces, "_fitting", lambda *_: 64 - 30 * len(pool))
+    for beam in (2, 3):
+        list(decoder.search(jobs[:2], SearchConfig(beam=beam, extra=6), 64))
+    assert len(pool) == 2
+    list(decoder.search(jobs, SearchConfig(beam=4, extra=6), 64))  # 64 slots: all the memory
+    assert len(pool) == 1
+
+
+def test_threads_that_share_a_decoder_find_what_one_thread_finds(recorded: list[Played]) -> None:
+    model = toy_model(1, WORDS)
+    decoder, jobs = still([model]), [Job(source) for source in mixed(24)]
+    expected = dict(Decoder([model], FORBIDDEN).search(jobs, CONFIGS[0], 4))
+    together = threading.Barrier(3)
+
+    def searching() -> list[tuple[int, list[Hypothesis]]]:
+        together.wait()
+        return [found for _ in range(4) for found in decoder.search(jobs, CONFIGS[0], 8)]
+
+    with ThreadPoolExecutor(3) as threads:
+        for found in [threads.submit(searching) for _ in range(3)]:
+            for place, ours in found.result():
+                assert_same(ours, expected[place])
+    assert len(recorded) <= 3
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["beam", "greedy", "sample"])
@@ -465,17 +557,147 @@ def test_a_narrow_model_scores_and_searches_nearly_as_before(tie: Any, dtype: to
     assert found[0].log_probability == pytest.approx(sum(again), abs=0.1)
 
 
-def test_steps_that_cannot_be_recorded_are_made_one_by_one(
+def test_every_thread_searches_on_the_gpu_of_the_model(
     recorded: list[Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    """Threads begin with the first GPU, whatever the one that loaded the model has chosen."""
+    chosen: list[tuple[str, torch.device]] = []
+    monkeypatch.setattr(
+        torch.cuda,
+        "set_device",
+        lambda device: chosen.append((threading.current_thread().name, device)),
+    )
+    decoder, second = still([toy_model(1, WORDS)]), torch.device("cuda", 1)
+    decoder.device = second
+    jobs = [Job(source) for source in mixed(3)]
+    thread = threading.Thread(target=lambda: list(decoder.search(jobs, CONFIGS[0], 8)), name="t")
+    thread.start()
+    thread.join()
+    assert {*chosen} == {("t", second)}
+
+
+def test_a_capture_that_fails_is_said_and_tried_again_later(
+    recorded: list[Played], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, capture = [100.0], graphs.capture
+
+    def fail(_: Callable[[], None]) -> Played:
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setattr(decoding, "_Recorded", fail)
+    monkeypatch.setattr("transduce.recording.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(graphs, "capture", fail)
     model = toy_model(1, WORDS)
-    jobs = [Job(source) for source in mixed(20)]
-    found = dict(still([model]).search(jobs, CONFIGS[0], 8))
+    decoder, jobs = still([model]), [Job(source) for source in mixed(20)]
     expected = dict(Decoder([model], FORBIDDEN).search(jobs, CONFIGS[0], 4))
-    for place, ours in found.items():
-        assert_same(ours, expected[place])
-    assert len(found) == 20
+
+    def assert_finds() -> None:
+        found = dict(decoder.search(jobs, CONFIGS[0], 8))
+        assert len(found) == 20
+        for place, ours in found.items():
+            assert_same(ours, expected[place])
+
+    for seconds, failures in ((0.0, 1), (9.9, 1), (0.2, 2), (19.0, 2), (2.0, 3)):
+        clock[0] += seconds
+        assert_finds()
+        assert len(caplog.messages) == failures
+    assert caplog.messages[1] == (
+        "CUDA graph capture failed; decoding is slower until it is tried again in 20 s: "
+        "RuntimeError: operation not permitted when stream is capturing"
+    )
+    monkeypatch.setattr(graphs, "capture", capture)
+    clock[0] += 41
+    assert_finds()
+    assert len(recorded) == 1
+    assert decoder.workspaces.failures == 0
+    assert len(caplog.messages) == 3
+
+
+def test_kernels_that_fail_for_a_beam_leave_it_to_torch_and_say_so(
+    recorded: list[Played], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Triton's OutOfResources is no RuntimeError."""
+
+    class OutOfResources(Exception):
+        pass
+
+    def fail(*_: object, **__: object) -> Tensor:
+        raise OutOfResources("shared memory, Required: 270336, Hardware limit: 232448")
+
+    model = toy_model(1, WORDS)
+    decoder, jobs = still([model]), [Job(source) for source in mixed(20)]
+    expected = dict(Decoder([model], FORBIDDEN).search(jobs, CONFIGS[0], 4))
+    monkeypatch.setattr(kernels, "usable", lambda _: True)
+    # The CPU has torch's way alone for what is not attention over the cache.
+    for module in (models_module, decoding, packed_attention):
+        monkeypatch.setattr(module, "kernels", SimpleNamespace(usable=lambda _: False))
+    from transduce.kernels import decoding as kernels_of_decoding
+
+    monkeypatch.setattr(kernels_of_decoding, "own", fail)
+    for _ in range(2):
+        for place, ours in decoder.search(jobs, CONFIGS[0], 8):
+            assert_same(ours, expected[place])
+    assert decoder.workspaces.without_kernels == {3}
+    (line,) = caplog.messages
+    assert line == (
+        "our kernels do not work for attention with beam 3, torch's are used, which is slower: "
+        "OutOfResources: shared memory, Required: 270336, Hardware limit: 232448"
+    )
+
+
+# --- Values that are not finite ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["beam", "greedy", "sample"])
+@pytest.mark.parametrize("way", ["cpu", "gpu"])
+def test_a_sentence_whose_values_overflow_has_no_outputs_and_no_other_has_wrong_ones(
+    config: SearchConfig, way: str, recorded: list[Played]
+) -> None:
+    """One that follows it in its slot may have none either: the cache keeps what overflowed."""
+    model = toy_model(1, WORDS)
+    jobs = [Job(source, (), (n,)) for n, source in enumerate(mixed(12))]
+    expected = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))
+    assert model.source_embedding.positions is not None
+    with torch.no_grad():  # the longest reach a position that breaks them
+        longest = max(len(job.source) for job in jobs)
+        model.source_embedding.positions[longest - 1] = torch.inf
+    decoder = still([model]) if way == "gpu" else Decoder([model], FORBIDDEN)
+    found = dict(decoder.search(jobs, config, 4))
+    assert len(found) == 12
+    broken = {place for place, job in enumerate(jobs) if len(job.source) == longest}
+    without = {place for place, outputs in found.items() if not outputs}
+    assert broken <= without
+    assert len(without) < 6
+    for place in found.keys() - without:
+        assert_same(found[place], expected[place])
+
+
+def test_an_overflow_in_the_midst_of_an_output_leaves_the_sentence_without_any() -> None:
+    """Hypotheses that ended before it are no result: the search was not complete."""
+    model = small_model(1, logits_bias=True)
+    config = SearchConfig(beam=4, nbest=4, extra=8)
+    jobs = [Job(sentence(5, seed)) for seed in range(9)]
+    assert model.logits_bias is not None
+    assert model.target_embedding.positions is not None
+    with torch.no_grad():
+        model.logits_bias[EOS] = 3.0
+    before = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))
+    assert all(min(len(one.tokens) for one in outputs) < 3 for outputs in before.values())
+    with torch.no_grad():
+        model.target_embedding.positions[3] = torch.nan
+    found = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))
+    reached = {n for n, outputs in before.items() if max(len(one.tokens) for one in outputs) > 3}
+    assert len(reached) > 3
+    assert all(found[n] == [] for n in reached)
+
+
+# --- Prefixes ------------------------------------------------------------------------------------
+
+
+def test_an_output_goes_on_after_a_prefix_that_is_longer_than_the_source() -> None:
+    model = never_ending(max_len=64)
+    prefix = sentence(31, 5)[:-1].tolist()
+    for extra, length in ((1, 31), (8, 38), (50, 80)):
+        config = SearchConfig(beam=2, extra=extra)
+        (found,) = search(model, [sentence(3, 1)], config, forbidden=FORBIDDEN, prefixes=[prefix])
+        assert found[0].tokens[:30] == prefix
+        assert len(found[0].tokens) + 1 == length

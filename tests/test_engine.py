@@ -22,7 +22,7 @@ from transduce.batches import Batch, Grouped, Place, make_batch
 from transduce.checkpoint import load_tensors
 from transduce.config import ModelConfig, TrainConfig
 from transduce.engine import Engine, Objective, choose
-from transduce.errors import BadSetting
+from transduce.errors import BadSetting, in_one_line
 from transduce.feed import Update
 from transduce.model import Transformer
 from transduce.packing import Packed
@@ -424,14 +424,14 @@ def on_cuda(monkeypatch: pytest.MonkeyPatch, *, bf16: bool = True, **model: Any)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Tesla T4")
     monkeypatch.setattr(kernels, "_working", True)
     monkeypatch.setattr(kernels, "_installed", True)
-    monkeypatch.setattr(kernels, "try_out", lambda _: None)
+    monkeypatch.setattr(kernels, "try_out", lambda *_, **__: None)
     output = SimpleNamespace(device=torch.device("cuda"))
     config = ModelConfig(**model)
     packs = config.attention == "dot-product"
     return SimpleNamespace(output=output, config=config, packs=packs)
 
 
-def fails(_: object) -> None:
+def fails(*_: object, **__: object) -> None:
     raise ValueError("ptxas fatal\nno sm_99\n")
 
 
@@ -536,8 +536,23 @@ def test_what_is_missing_leads_to_a_slower_way_and_one_line(
 
 
 def test_an_error_without_words_is_named() -> None:
-    assert engines._line(KeyError()) == "KeyError"
-    assert engines._line(ValueError("one\ntwo\n")) == "ValueError: two"
+    assert in_one_line(KeyError()) == "KeyError"
+    assert in_one_line(ValueError("one\ntwo\n")) == "ValueError: two"
+
+
+def test_kernels_are_tried_with_the_sizes_and_the_precision_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[Any] = []
+    model = on_cuda(monkeypatch, h=1, d_k=512)
+    monkeypatch.setattr(kernels, "try_out", lambda *told, training: tried.append((told, training)))
+    choose(model, TrainConfig(), print)
+    choose(model, TrainConfig(precision="float32"), print)
+    cuda = torch.device("cuda")
+    assert tried == [
+        ((model.config, torch.bfloat16, cuda), True),
+        ((model.config, torch.float32, cuda), True),
+    ]
 
 
 @pytest.mark.parametrize("path", ["packed", "grouped"])

@@ -10,7 +10,8 @@ from test_search import FORBIDDEN, toy_model
 from models import search, sentence
 from transduce.batches import make_batch
 from transduce.config import SearchConfig
-from transduce.engines.pytorch import TorchEngine
+from transduce.engines.pytorch import TorchEngine, _fits
+from transduce.errors import BadRun
 from transduce.hypotheses import Job
 from transduce.model import Transformer
 from transduce.search import log_probabilities
@@ -83,3 +84,59 @@ def test_links_are_taken_from_the_last_layer_at_the_step_that_writes() -> None:
             cross = model.weights(make_batch([pair])).cross  # (N, H, target, source)
         assert found.shape == (len(pair[1]), len(pair[0]))
         assert found == pytest.approx(cross[-1].mean(0).numpy(), abs=1e-5)
+
+
+# --- Values that exceed the range of float16 ----------------------------------------------------
+
+
+def overflowing(inner: float = 1e5) -> Transformer:
+    """A model whose inner values exceed what float16 holds, though its weights do not."""
+    model = toy_model(3, 12)
+    with torch.no_grad():
+        model.output.mul_(4)
+        model.encoder[0].feed_forward.W_1.weight.mul_(inner)  # type: ignore[union-attr, operator]
+    return model
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["beam", "sample", "greedy"])
+def test_sentences_that_overflow_float16_are_computed_in_float32_and_one_line_says_so(
+    config: SearchConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    exact = TorchEngine([overflowing()], FORBIDDEN)
+    engine = TorchEngine([overflowing().narrow(torch.float16)], FORBIDDEN)
+    jobs = [Job(source, (), (n,)) for n, source in enumerate(SOURCES)]
+    for _ in range(2):
+        found, expected = (dict(one.search(jobs, config, 2)) for one in (engine, exact))
+        assert {n: len(one) for n, one in found.items()} == dict.fromkeys(range(3), config.nbest)
+        if not config.sample:
+            assert [found[n][0].tokens for n in range(3)] == [
+                expected[n][0].tokens for n in range(3)
+            ]
+    pairs = [(source, np.array([5, 6, EOS])) for source in SOURCES]
+    for ours, theirs in zip(engine.score(pairs), exact.score(pairs), strict=True):
+        assert ours == pytest.approx(theirs, abs=0.1)
+    for weights, theirs_too in zip(engine.align(pairs), exact.align(pairs), strict=True):
+        assert weights == pytest.approx(theirs_too, abs=0.05)
+    assert caplog.messages == [
+        "values exceed the range of float16: the sentences concerned are computed in float32"
+    ]
+
+
+def test_values_that_are_not_finite_in_float32_are_an_error() -> None:
+    model = toy_model(3, 12)
+    with torch.no_grad():
+        model.output[7] = torch.nan
+    engine = TorchEngine([model], FORBIDDEN)
+    pairs = [(SOURCES[0], np.array([5, 6, EOS]))]
+    for attempt in (
+        lambda: list(engine.search([Job(SOURCES[0])], CONFIGS[0], 2)),
+        lambda: engine.score(pairs),
+    ):
+        with pytest.raises(BadRun, match=r"not finite \(NaN or infinity\) in float32"):
+            attempt()
+
+
+def test_weights_that_float16_cannot_hold_are_known_before() -> None:
+    assert _fits(overflowing(), torch.float16)
+    assert not _fits(overflowing(1e7), torch.float16)
+    assert _fits(overflowing(1e7), torch.bfloat16)

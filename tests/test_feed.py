@@ -1,5 +1,6 @@
 """Updates come in the same order, each with its place, whether or not they are made ahead."""
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -88,11 +89,12 @@ def test_the_thread_is_so_many_updates_ahead_and_no_more() -> None:
         return make(sentences, place, epochs)
 
     with closing(feed(ahead=True, make=counted)) as stream:
-        assert waits_until(lambda: len(made) == AHEAD + 1)  # one waits for room
         next(stream)
-        assert waits_until(lambda: len(made) == AHEAD + 2)
+        assert waits_until(lambda: len(made) == AHEAD + 2)  # one waits for room
+        next(stream)
+        assert waits_until(lambda: len(made) == AHEAD + 3)
         time.sleep(0.05)
-        assert len(made) == AHEAD + 2
+        assert len(made) == AHEAD + 3
 
 
 @pytest.mark.parametrize("ahead", [True, False])
@@ -108,7 +110,16 @@ def test_an_error_reaches_the_caller_after_what_was_made_before_it(ahead: bool) 
             next(stream)
 
 
-@pytest.mark.parametrize("taken", [0, 1, AHEAD])
+def test_a_feed_that_nobody_reads_starts_no_thread() -> None:
+    """A run whose log cannot be opened fails after its feed was made, and closes none."""
+    before = threading.active_count()
+    stream = feed(ahead=True)
+    time.sleep(0.05)
+    assert threading.active_count() == before
+    stream.close()
+
+
+@pytest.mark.parametrize("taken", [1, AHEAD])
 def test_closing_ends_the_thread_though_nobody_takes_what_it_made(taken: int) -> None:
     stream = feed(ahead=True)
     for _ in range(taken):

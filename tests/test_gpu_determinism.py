@@ -1,10 +1,16 @@
-"""With the setting `deterministic`, the same seed on one GPU gives the same bits."""
+"""With the setting `deterministic`, the same seed on one GPU gives the same bits.
 
+Starting a process and torch takes longer than a training of 30 steps, so each process trains
+several runs, and all processes run at the same time.
+"""
+
+import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import COMMAND, environment, options, snapshot
+from conftest import environment, options, snapshot
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
@@ -21,28 +27,7 @@ SETTINGS = {
     "log_every": "5",
     "threads": "1",
 }
-
-
-def train(files: Files, out: Path, preset: str, **changes: str) -> None:
-    """Train in a process of its own."""
-    words = options(SETTINGS | changes)
-    subprocess.run(
-        [
-            *(*COMMAND, "train", *map(str, files), "--out", str(out)),
-            *("--preset", preset, "--device", "cuda", "--deterministic", *words),
-        ],
-        env=environment(),
-        check=True,
-        timeout=300,
-    )
-
-
-def learned(run: Path) -> dict[str, str]:
-    """Return the hashes of all that was learned."""
-    return {name: value for name, value in snapshot(run).items() if name.endswith(".safetensors")}
-
-
-WAYS = {
+WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "packed, bf16, CUDA graph": ("small", {}),
     "float32": ("small", {"precision": "float32"}),
     "torch's kernels": ("small", {"kernels": "false"}),
@@ -54,29 +39,76 @@ WAYS = {
     "ConvS2S": ("convs2s-tiny", {}),
     "ByteNet": ("bytenet-tiny", {}),
 }
+STOPPED = {"validate_every": "10", "cooldown": "0"}  # a rate that does not know the end
+# Runs commands one after the other in one process.
+COMMANDS = """
+import json, sys
+from transduce.cli import main
+for words in json.load(sys.stdin):
+    sys.argv = ["transduce", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+
+
+def command(files: Files, out: Path, preset: str, **changes: str) -> list[str]:
+    """Return the words of a training."""
+    return [
+        *("train", *map(str, files), "--out", str(out), "--preset", preset),
+        *("--device", "cuda", "--deterministic", *options(SETTINGS | changes)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def runs(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train every way twice, in different processes, and what the other tests compare."""
+    folder = tmp_path_factory.mktemp("runs")
+    plans = [
+        [
+            command(tiny_files, folder / name / str(number), preset, **changes)
+            for number, (preset, changes) in enumerate(WAYS.values())
+            if number % 2 == share
+        ]
+        for name in ("one", "other")
+        for share in (0, 1)
+    ]
+    plans[1].append(command(tiny_files, folder / "whole", "small", **STOPPED))
+    plans[2].append(command(tiny_files, folder / "another seed", "small", seed="2"))
+    for steps in ("20", "30"):
+        words = command(tiny_files, folder / "stopped", "small", **STOPPED, steps=steps)
+        plans[3].append(words)
+    started = []
+    for number, plan in enumerate(plans):
+        (folder / f"{number}.json").write_text(json.dumps(plan))
+        with (folder / f"{number}.json").open() as file:
+            started.append(
+                subprocess.Popen([sys.executable, "-c", COMMANDS], stdin=file, env=environment())
+            )
+    assert [process.wait(300) for process in started] == [0] * len(plans)
+    return folder
+
+
+def learned(run: Path) -> dict[str, str]:
+    """Return the hashes of all that was learned."""
+    return {name: value for name, value in snapshot(run).items() if name.endswith(".safetensors")}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_same_seed_gives_the_same_bits(way: str, tiny_files: Files, tmp_path: Path) -> None:
-    preset, changes = WAYS[way]
-    for name in ("one", "other"):
-        train(tiny_files, tmp_path / name, preset, **changes)
-    one, other = (learned(tmp_path / name) for name in ("one", "other"))
+def test_the_same_seed_gives_the_same_bits(way: str, runs: Path) -> None:
+    number = str([*WAYS].index(way))
+    one, other = (learned(runs / name / number) for name in ("one", "other"))
     assert len(one) > 6
     assert one == other
 
 
-def test_a_run_that_was_stopped_gives_the_same_bits(tiny_files: Files, tmp_path: Path) -> None:
-    changes = {"validate_every": "10", "cooldown": "0"}  # a rate that does not know the end
-    train(tiny_files, tmp_path / "whole", "small", **changes)
-    train(tiny_files, tmp_path / "stopped", "small", **changes, steps="20")
-    train(tiny_files, tmp_path / "stopped", "small", **changes)
-    assert learned(tmp_path / "whole") == learned(tmp_path / "stopped")
+def test_a_run_that_was_stopped_gives_the_same_bits(runs: Path) -> None:
+    assert learned(runs / "whole") == learned(runs / "stopped")
 
 
-def test_another_seed_gives_other_bits(tiny_files: Files, tmp_path: Path) -> None:
-    train(tiny_files, tmp_path / "one", "small")
-    train(tiny_files, tmp_path / "other", "small", seed="2")
-    one, other = (learned(tmp_path / name) for name in ("one", "other"))
+def test_another_seed_gives_other_bits(runs: Path) -> None:
+    one, other = learned(runs / "one" / "0"), learned(runs / "another seed")
     assert one.keys() == other.keys()
     assert not any(one[name] == other[name] for name in one)

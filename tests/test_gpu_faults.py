@@ -1,8 +1,10 @@
 """What goes wrong on a GPU: gradients that are no numbers, refused there, while nobody waits."""
 
+import contextlib
 import json
 import math
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,10 +39,12 @@ def run(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def trainer(run: Path, tmp_path: Path) -> Trainer:
+def trainer(run: Path, tmp_path: Path) -> Iterator[Trainer]:
     """One that has made no step yet, in a folder of its own."""
-    config = RunConfig.load(run)
-    return Trainer(tmp_path, config, open_corpus(run / "corpus"), torch.device("cuda"), Silent())
+    config, corpus = RunConfig.load(run), open_corpus(run / "corpus")
+    trainer = Trainer(tmp_path, config, corpus, torch.device("cuda"), Silent())
+    with contextlib.closing(trainer.feed), trainer.log, trainer.saver:
+        yield trainer
 
 
 def held(trainer: Trainer) -> list[torch.Tensor]:

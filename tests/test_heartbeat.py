@@ -11,7 +11,7 @@ import pytest
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from transduce.errors import BadSetting
-from transduce.heartbeat import PATIENCE, VARIABLE, Heartbeat, patience
+from transduce.heartbeat import PATIENCE, VARIABLE, Heartbeat, identity, patience
 
 
 @pytest.fixture
@@ -22,10 +22,13 @@ def other() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def beating(other: int, seconds: float, every: float = 0.01) -> tuple[Heartbeat, HashStore]:
+def beating(
+    other: int, seconds: float, every: float = 0.01, known: str | None = None
+) -> tuple[Heartbeat, HashStore]:
     """Begin to listen to a process that has told who it is."""
     store = HashStore()
     store.set("who 1", f"{other} {socket.gethostname()}")
+    store.set("identity 1", identity(other) if known is None else known)
     store.set("beat 1", "0")
     heartbeat = Heartbeat(store, 0, 2, seconds, lambda: True)
     heartbeat.every = every
@@ -43,11 +46,34 @@ def test_one_that_beats_no_more_is_killed_and_named(other: subprocess.Popen[byte
     )
 
 
+@pytest.mark.parametrize("known", ["", "another boot, or another start"])
+def test_a_process_that_has_only_the_pid_of_the_silent_one_is_not_killed(
+    known: str, other: subprocess.Popen[bytes]
+) -> None:
+    heartbeat, _ = beating(other.pid, 60, known=known)
+    heartbeat.stop()
+    heartbeat._give_up(1)
+    assert heartbeat.hung == {1}
+    time.sleep(0.2)
+    assert other.poll() is None
+
+
+def test_a_process_has_an_identity_that_no_other_has(other: subprocess.Popen[bytes]) -> None:
+    own = identity(os.getpid())
+    assert own
+    assert own == identity(os.getpid())
+    assert own != identity(other.pid) != ""
+    other.kill()
+    other.wait()
+    assert identity(other.pid) == ""
+
+
 def test_one_that_has_ended_by_itself_is_not_taken_for_hung(
     other: subprocess.Popen[bytes],
 ) -> None:
     heartbeat, store = beating(other.pid, 0.1)
     Heartbeat(store, 1, 2, 0.1, lambda: True).stop()
+    store.set("identity 1", identity(other.pid))
     store.set("who 1", f"{other.pid} {socket.gethostname()}")
     time.sleep(0.5)
     assert not heartbeat.hung
@@ -76,7 +102,7 @@ def test_one_on_a_machine_that_is_gone_ends_this_process_too() -> None:
 from torch import distributed as dist
 from transduce.heartbeat import Heartbeat
 store = dist.HashStore()
-store.set("who 1", "1 elsewhere"); store.set("beat 1", "0")
+store.set("who 1", "1 elsewhere"); store.set("identity 1", "?"); store.set("beat 1", "0")
 heartbeat = Heartbeat(store, 0, 2, 0.1, lambda: True)
 heartbeat.start()
 import time; time.sleep(60)

@@ -470,19 +470,59 @@ def test_kernels_are_for_gpus_and_can_be_switched_off(monkeypatch: pytest.Monkey
     assert not kernels.usable(on_a_gpu)  # type: ignore[arg-type]
 
 
-def test_trying_out_runs_one_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("architecture", "of_training", "of_all"),
+    [
+        (
+            "transformer",
+            ["backward", "relu_backward", "residual_backward", "softmax"],
+            ["forward", "residual_forward"],
+        ),
+        ("bytenet", ["norm_relu_backward"] * 2 + ["softmax"], ["norm_relu_forward"] * 2),
+        ("recurrent", ["softmax"], []),
+    ],
+)
+def test_trying_out_runs_what_a_model_uses_with_its_sizes(
+    architecture: Any,
+    of_training: list[str],
+    of_all: list[str],
+    training: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     called: list[str] = []
-    for module, name in ((attention, "forward"), (rows, "residual_forward")):
+    shapes: list[tuple[int, ...]] = []
+    for module, name in (
+        *((attention, one) for one in ("forward", "backward")),
+        *((rows, one) for one in vars(rows) if one.endswith(("ward", "softmax")) and one[0] != "_"),
+    ):
         original = getattr(module, name)
 
-        def counted(*args: object, original: object = original, name: str = name) -> object:
+        def counted(*args: Tensor, original: Any = original, name: str = name) -> object:
             called.append(name)
-            return original(*args)  # type: ignore[operator]
+            shapes.extend(tuple(one.shape) for one in args if isinstance(one, Tensor))
+            return original(*args)
 
         monkeypatch.setattr(module, name, counted)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: called.append("synchronize"))
-    kernels.try_out(torch.device("cpu"))
-    assert sorted(called) == ["forward", "residual_forward", "synchronize"]
+    config = ModelConfig(
+        architecture=architecture,
+        attention="additive" if architecture == "recurrent" else "dot-product",
+        positions="none" if architecture == "recurrent" else "sinusoidal",
+        N=1,
+        d_model=24,
+        d_ff=40,
+        h=1 if architecture == "recurrent" else 3,
+        d_k=16,
+        d_v=8,
+        source_vocabulary=70,
+        target_vocabulary=70,
+    )
+    kernels.try_out(config, torch.float32, torch.device("cpu"), training=training)
+    assert sorted(called) == sorted(of_all + (of_training if training else []))
+    if architecture == "transformer":
+        assert {(128, 24), (128, 3, 16), (128, 3, 8)} <= {*shapes}
+        assert ((16, 128) in shapes) is training  # of logits
+        assert ((128, 40) in shapes) is training
 
 
 # --- Decoding ----------------------------------------------------------------------------------
@@ -497,13 +537,14 @@ def test_trying_out_runs_one_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_decodings_kernels_see_what_the_dense_way_sees(
-    d_k: int, d_v: int, k: int, r: int | None, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    d_k: int, d_v: int, k: int, r: int | None, dtype: torch.dtype
 ) -> None:
     """Several steps with hypotheses that go on from one another, sentences of several ages."""
     config = small_model(N=1, h=2, d_k=d_k, d_v=d_v, neighbourhood=r).config
     torch.manual_seed(0)
     S, room, row = 3, (70, 12), 2 * (d_k + d_v)
     caches = [Cache(config, S, k, room, torch.empty(0, dtype=dtype)) for _ in range(2)]
+    caches[1].by_kernels = True
     keys = torch.randn(1, S * room[0], row).to(dtype)
     for step in range(10):
         if step in (0, 4):  # the second sentence begins anew
@@ -519,10 +560,8 @@ def test_decodings_kernels_see_what_the_dense_way_sees(
             cache.begin_step(room[0], step + 1)
         own, source = (past[0] for past in caches[0].pasts)
         exact = own.attend(qkv), source.attend(q)
-        with monkeypatch.context() as patch:
-            patch.setattr(kernels, "usable", lambda _: True)
-            own, source = (past[0] for past in caches[1].pasts)
-            ours = own.attend(qkv), source.attend(q)
+        own, source = (past[0] for past in caches[1].pasts)
+        ours = own.attend(qkv), source.attend(q)
         for one, other in zip(ours, exact, strict=True):
             assert distance(one, other) < EXACT[dtype]
         for cache in caches:

@@ -128,3 +128,18 @@ def test_a_bias_of_0_changes_nothing() -> None:
             loss(one, matrix, labels, 0.1, bias=bias) for bias in (None, torch.zeros(20))
         )
         torch.testing.assert_close(without, with_one)
+
+
+def test_the_scale_of_a_bf16_gradient_is_not_rounded() -> None:
+    """1 / 24,577 in bf16 is 0.2% too large, and so would be every gradient below the softmax."""
+    torch.manual_seed(0)
+    x = torch.randn(200, 64).bfloat16().requires_grad_()
+    matrix = torch.randn(50, 64, requires_grad=True)  # float32: so the GPU's way is taken
+    labels = torch.randint(1, 50, (200,))
+    scale = torch.tensor(1 / 24_577, dtype=torch.float64)
+    whole = torch.autograd.grad(loss(x, matrix, labels, 0.1)[0], (x, matrix))
+    scaled = torch.autograd.grad(loss(x, matrix, labels, 0.1)[0] * scale, (x, matrix))
+    for a, b in zip(scaled, whole, strict=True):
+        assert a.dtype == b.dtype
+        ratio = a.double().norm() / b.double().norm() * 24_577
+        assert ratio.item() == pytest.approx(1, abs=2e-4)

@@ -103,19 +103,51 @@ main()
 Files = tuple[Path, Path]
 
 
+# Makes engines of which only the second could pack; prints what each learns of an update.
+DIFFERENT = """
+import sys
+import numpy as np
+from torch import distributed as dist
+from models import pairs_of, part_of, small_model
+from transduce import engine as engines
+from transduce.batches import Place
+from transduce.config import TrainConfig
+from transduce.processes import Processes
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+engines.choose = lambda *_: (rank == 1, "bf16" if rank else "float32")
+part = part_of(pairs_of([(3 + n % 9, 3 + n % 5) for n in range(40)]))
+said = []
+recipe = TrainConfig(batch_tokens=400)
+engine = engines.Engine(small_model(max_len=64), recipe, part, Processes(rank, 2, 2), said.append)
+update = engine.prepare(np.arange(40), Place(0, 1), 0.5)
+own = sorted(int(one) for batch in update.batches for one in batch.order)
+pieces = engine.layout.pieces(np.arange(40))[rank::2]
+learned = sorted(int(one) for piece in pieces for one in piece)
+with open(f"{sys.argv[1]}.{rank}", "w") as file:
+    print(engine.path, learned, len(said), sep="|", file=file)
+dist.destroy_process_group()
+"""
+
+
 def arguments(files: Files, out: Path, changes: dict[str, str]) -> list[str]:
     settings = options(SETTINGS | changes)
     return ["train", *map(str, files), "--out", str(out), "--preset", "tiny", *settings]
 
 
-def start(processes: int, program: list[str], stderr: Path) -> subprocess.Popen[bytes]:
+def start(
+    processes: int, program: list[str], stderr: Path, *, tests: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start torchrun; with `tests`, the program may import what tests share."""
+    path = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     with stderr.open("wb") as file:  # a pipe would be kept open by whoever is left over
         return subprocess.Popen(
             [*command, "--nproc-per-node", str(processes), *program, "--device", "cpu"],
             stdout=subprocess.DEVNULL,
             stderr=file,
-            env=environment(),
+            env=environment({"PYTHONPATH": path} if tests else None),
         )
 
 
@@ -523,3 +555,19 @@ def test_a_world_without_a_place_to_meet_is_refused(monkeypatch: pytest.MonkeyPa
         together(torch.device("cpu")),
     ):
         pass
+
+
+def test_processes_take_the_path_that_all_of_them_can_take(tmp_path: Path) -> None:
+    """If each took its own, some sentences would be learned twice and others not at all."""
+    program, stderr = tmp_path / "program.py", tmp_path / "stderr"
+    program.write_text(DIFFERENT)
+    torchrun = start(2, [str(program), str(tmp_path / "out")], stderr, tests=True)
+    result = end(torchrun, stderr)
+    assert result.status == 0, result.stderr
+    paths, learned, said = zip(
+        *((tmp_path / f"out.{rank}").read_text().strip().split("|") for rank in range(2)),
+        strict=True,
+    )
+    assert paths == ("grouped, float32",) * 2
+    assert sorted(n for own in learned for n in json.loads(own)) == list(range(40))
+    assert said == ("0", "1"), "the one that could do better says why it does not"

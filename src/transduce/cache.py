@@ -40,6 +40,8 @@ class Cache:
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         r = config.neighbourhood
         self.near = None if r is None else reach(r, causal=True)[0]  # steps of the past that count
+        # Our kernels attend by dot products only. This does not change within a search.
+        self.by_kernels = kernels.usable(like) and config.attention == "dot-product"
         of_source, of_own = (N, slots, config.h, room[0]), (N, slots, config.h, room[1], hypotheses)
         # Keys, then values.
         self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]
@@ -98,7 +100,7 @@ class Cache:
             now[:, None, None].expand(-1, self.k, 1),
             self.hypotheses[None, :, None].expand(len(now), -1, 1),
         )
-        if self.by_kernels(self.ancestors):
+        if self.by_kernels:
             return
         self.used, self.now = (source, steps), now
         seen = self.ancestors[:, :, :steps, None] == self.hypotheses  # (S, k, steps, k)
@@ -111,10 +113,6 @@ class Cache:
         self.own_mask = self._mask(seen.flatten(2))
         real = torch.arange(source, device=now.device) < self.source_lengths[:, None]
         self.source_mask = self._mask(real[:, None])
-
-    def by_kernels(self, x: Tensor) -> bool:
-        """Tell whether our kernels can attend: they know dot products alone."""
-        return kernels.usable(x) and self.config.attention == "dot-product"
 
     def _mask(self, allowed: Tensor) -> Tensor:
         """Turn a mask into what is added to all heads' scores: once for all layers."""
@@ -140,7 +138,7 @@ class Own:
         """Let each hypothesis see its own past and itself. (R, H * (2 d_k + d_v)) -> (R, …)."""
         cache = self.cache
         keys, values = (part[self.layer] for part in cache.own)  # (S, H, room, k, C)
-        if cache.by_kernels(projected):
+        if cache.by_kernels:
             from transduce.kernels import decoding
 
             return decoding.own(
@@ -166,7 +164,7 @@ class Source:
         """Let each hypothesis see the source of its sentence. (R, H * d_k) -> (R, H * d_v)."""
         cache = self.cache
         keys, values = (part[self.layer] for part in cache.source)  # (S, H, room, C)
-        if cache.by_kernels(projected):
+        if cache.by_kernels:
             from transduce.kernels import decoding
 
             return decoding.source(projected, keys, values, cache.source_lengths)

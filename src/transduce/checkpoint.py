@@ -36,6 +36,7 @@ from transduce.folder import (
     digest,
     load_arrays,
     require_alike,
+    require_finite,
     shapes_of,
     weights_file,
 )
@@ -89,6 +90,7 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) ->
     """Copy weights into a model that must have exactly these."""
     own = weights_of(model)
     require_alike(_shapes(own), _shapes(tensors), path)
+    require_finite({name: tensors[name].numpy() for name in own}, path)
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(tensors[name])

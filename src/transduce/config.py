@@ -258,7 +258,9 @@ class SearchConfig(Settings):
     penalty: Literal["paper", "power"] = setting(
         "paper", "form of the length penalty; power: length^alpha, for imported models", "6.1"
     )
-    extra: int = setting(50, "most tokens by which the output is longer than the input", "6.1")
+    extra: int = setting(
+        50, "most tokens by which the output exceeds the input, or the prefix if longer", "6.1"
+    )
     nbest: int = setting(1, "translations of a sentence to return")
     sample: bool = setting(False, "draw translations at random instead of searching")
     temperature: float = setting(1.0, "temperature of sampling: below 1 sharper, above 1 flatter")

@@ -1,8 +1,10 @@
 """Many sentences through a search: finished ones leave, waiting ones take their slots.
 
-So the batch stays full whatever the lengths. On the CPU slots that nobody waits for are closed; on
-a GPU shapes never change, a step is recorded once as a CUDA graph, and what came of a step is read
-while the next one runs.
+So the batch stays full whatever the lengths. On the CPU, slots that no sentence waits for are
+closed. On a GPU shapes never change: a step is recorded once as a CUDA graph (recording.py), and
+the result of a step is read while the next one runs.
+
+Any number of threads may search with one decoder: each search has its own state.
 """
 
 import dataclasses
@@ -15,20 +17,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from transduce import kernels
+from transduce import graphs, kernels
 from transduce.batches import Ranges, Run, pack, positions
-from transduce.cache import GRAIN
 from transduce.config import SearchConfig
 from transduce.hypotheses import Hypothesis, Ints, Job
 from transduce.machine import widest
+from transduce.recording import Workspace, Workspaces
 from transduce.search import NONE, Beams, Constrain, limit
 from transduce.transducer import Transducer
 
 SHARE = 8  # new sentences wait until one slot in so many is free: the encoder likes company
 AHEAD = 256  # sentences that a GPU encodes at once
 FEW = 16  # slots at the least: one recorded step serves one sentence and some
-ROUND = 64  # lengths are rounded up to multiples of it where a recorded step depends on them
-MEMORY = 0.5  # of what a GPU has free, for caches
 
 
 class Decoder:
@@ -43,11 +43,10 @@ class Decoder:
         record: bool = True,
     ) -> None:
         """Take models; with `record`, a GPU records its steps."""
-        self.models, self.forbidden, self.constrain = models, forbidden, constrain
+        self.models = models
         self.device = models[0].output.device
-        self.still = self.device.type == "cuda"  # shapes
-        self.record = record and self.still
-        self.recorded: _Recorded | None = None
+        self.still = self.device.type == "cuda"  # shapes are static
+        self.workspaces = Workspaces(models, forbidden, constrain, record=record)
 
     @torch.inference_mode()
     def search(
@@ -55,7 +54,8 @@ class Decoder:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's place and its `nbest` outputs, best first, in the order they are done.
 
-        Jobs of similar length are best neighbours, the longest first.
+        Jobs of similar length are best neighbours, the longest first. A job has no outputs if a
+        number overflowed: its log-probabilities are NaN.
         """
         if not config.sample:
             yield from self._search(jobs, config, batch)
@@ -67,34 +67,47 @@ class Decoder:
             for job in jobs
             for draw in range(config.nbest)
         ]
-        for place, (one,) in self._search(each, config.replace(nbest=1), batch):
+        left = dict.fromkeys(range(len(jobs)), config.nbest)
+        for place, found in self._search(each, config.replace(nbest=1), batch):
             job = place // config.nbest
-            drawn.setdefault(job, []).append(one)
-            if len(drawn[job]) == config.nbest:
-                yield job, sorted(drawn.pop(job), key=lambda one: -one.score)
+            left[job] -= 1
+            drawn.setdefault(job, []).extend(found)
+            if not left[job]:
+                outputs = sorted(drawn.pop(job), key=lambda one: -one.score)
+                yield job, outputs if len(outputs) == config.nbest else []
 
     def _search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         if not jobs:
             return
+        graphs.use(self.device)
         longest = min(model.config.longest_output for model in self.models)
         limits = np.array([limit(job.source, job.prefix, config, longest) for job in jobs])
         lengths = np.array([len(job.source) for job in jobs])
         room = int(lengths.max()), int(limits.max()) + 1
-        beams, recorded = self._beams(config, min(batch, len(jobs)), room)
-        intake = _Intake(self.models, jobs, limits, config)
-        slots = _Slots(beams, self.still)
+        workspace = self.workspaces.take(config, self._slots(len(jobs), batch), room)
         try:
-            yield from self._steps(slots, intake, recorded)
+            intake = _Intake(self.models, jobs, limits, config)
+            yield from self._steps(_Slots(workspace.beams, self.still), intake, workspace)
         finally:
-            self.recorded = recorded
+            self.workspaces.give(workspace)
+
+    def _slots(self, jobs: int, batch: int) -> int:
+        """Return how many sentences are searched side by side.
+
+        On a GPU a power of 2, so that searches of similar size share a recorded step.
+        """
+        if not self.still:
+            return min(batch, jobs)
+        return max(FEW, min(batch, 1 << (min(batch, jobs) - 1).bit_length()))
 
     def _steps(
-        self, slots: "_Slots", intake: "_Intake", recorded: "_Recorded | None"
+        self, slots: "_Slots", intake: "_Intake", workspace: Workspace
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Fill slots and make steps until all jobs are done."""
         while True:
+            graphs.use(self.device)  # another search may have had its turn
             vacant = slots.vacant()
             if intake.waiting and len(vacant) * SHARE >= len(slots.held):
                 slots.place(intake, vacant)
@@ -102,78 +115,12 @@ class Decoder:
                 slots.close(vacant)
             if not slots.busy:
                 break
-            if recorded is not None:
-                recorded.graph.replay()
+            if workspace.graph is not None:
+                workspace.graph.replay()
             else:
                 slots.beams.step(*slots.used())
             yield from slots.made()
         yield from slots.rest()
-
-    def _beams(
-        self, config: SearchConfig, slots: int, room: tuple[int, int]
-    ) -> tuple[Beams, "_Recorded | None"]:
-        """Make the slots, or take those of before, so that no other search has them meanwhile."""
-        if not self.still:
-            cached = room[0], min(room[1], GRAIN)
-            return self._made(config, slots, room, cached), None
-        room = -(-room[0] // ROUND) * ROUND, -(-room[1] // ROUND) * ROUND
-        slots = max(slots, FEW)
-        recorded, self.recorded = self.recorded, None
-        if recorded is not None and recorded.serves(config, slots, room):
-            return recorded.beams, recorded
-        if recorded is not None:
-            del recorded  # its memory is wanted
-            torch.cuda.empty_cache()
-        fitting = min(slots, self._fitting(config, room))
-        beams = self._made(config, fitting, room, room)
-        if self.record:
-            try:
-                return beams, _Recorded(beams, slots)
-            except RuntimeError as error:
-                if isinstance(error, torch.OutOfMemoryError):
-                    raise
-                self.record = False  # the same steps are made one by one
-        return beams, None
-
-    def _made(
-        self, config: SearchConfig, slots: int, room: tuple[int, int], cached: tuple[int, int]
-    ) -> Beams:
-        return Beams(self.models, config, self.forbidden, slots, room, cached, self.constrain)
-
-    def _fitting(self, config: SearchConfig, room: tuple[int, int]) -> int:
-        """Return how many sentences the memory of the GPU holds."""
-        k = 1 if config.sample else config.beam
-        each = sum(
-            model.cached_numbers(k, room) * model.dtype.itemsize
-            + 3 * 4 * k * model.config.target_vocabulary
-            for model in self.models
-        )
-        free, _ = torch.cuda.mem_get_info(self.device)
-        return max(1, int(free * MEMORY) // each)
-
-
-class _Recorded:
-    """A step of some beams as a CUDA graph."""
-
-    def __init__(self, beams: Beams, asked: int) -> None:
-        """Record a step; so many slots were asked for, if not all of them fitted."""
-        self.beams, self.asked = beams, asked
-        beside = torch.cuda.Stream()
-        beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):  # kernels are compiled and libraries begun before
-            for _ in range(2):
-                beams.step(*beams.room)
-        torch.cuda.current_stream().wait_stream(beside)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            beams.step(*beams.room)
-
-    def serves(self, config: SearchConfig, slots: int, room: tuple[int, int]) -> bool:
-        """Tell whether these beams can be used for another search."""
-        enough = all(has >= wanted for has, wanted in zip(self.beams.room, room, strict=True))
-        own = self.beams.config
-        same = own == config.replace(draw=own.draw, extra=own.extra)  # which no step depends on
-        return same and enough and slots <= self.asked <= 2 * slots
 
 
 class _Intake:
@@ -324,7 +271,7 @@ class _Slots:
         if len(done):
             at = self._send(done)
             beams = self.beams
-            kept = [beams.ended[at], beams.ended_count[at], beams.history[at]]
+            kept = [beams.ended[at], beams.ended_count[at], beams.history[at], beams.totals[at]]
             self.parcels.append(self._fetch(self.held[done], kept))
             self.held[done] = -1
         while self.parcels and (not self.still or self.parcels[0].event.query()):

@@ -3,7 +3,7 @@
 On a GPU: packed batches of one shape, our own kernels, bf16, and the whole pass as one CUDA graph,
 so that the processor has nothing to do. What a machine lacks is left out, with a line that says so.
 On a CPU, and on Apple's GPUs: batches grouped by length, float32. The mathematics is the same
-throughout.
+throughout. Several processes take the path that all of them can take.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from transduce import kernels
+from transduce import graphs, kernels
 from transduce import loss as losses
 from transduce.batches import Batch, Grouped, Ints, Layout, Place, unflatten
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus import Part
-from transduce.errors import BadSetting, out_of_memory
+from transduce.errors import BadSetting, in_one_line, out_of_memory
 from transduce.feed import Update
 from transduce.machine import repeatable, widest
 from transduce.packing import Packed
@@ -61,7 +61,7 @@ class Engine:
         self.processes, self.say = processes, say
         self.device = model.output.device
         self.objective = Objective(model, recipe.eps_ls)
-        self.packed, self.precision = choose(model, recipe, say)
+        self.packed, self.precision = agreed(processes, choose(model, recipe, say), say)
         model.compute_in(torch.bfloat16 if self.precision == "bf16" else torch.float32)
         model.recompute = recipe.recompute
         wide = widest(self.device)
@@ -174,7 +174,7 @@ class Engine:
             if out_of_memory(error):
                 raise
             self.graphed = False
-            self.say(f"CUDA graphs do not work here, which is slower: {_line(error)}")
+            self.say(f"CUDA graphs do not work here, which is slower: {in_one_line(error)}")
 
     def _is_least(self) -> bool:
         """Tell whether pieces are as small as they can be."""
@@ -234,23 +234,32 @@ class Graphs:  # pragma: no cover  (no CPU has any: tests/test_gpu.py)
         assert batch.flat is not None
         self.flat = batch.flat.clone()
         batch = unflatten(self.flat, batch.places, batch.order, batch.used)
-        random, before = torch.cuda.get_rng_state(), sums.clone()
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        random, spare, before = generator.get_state(), generator.clone_state(), sums.clone()
+        try:
+            self.writing, self.adding = self._captured(lambda: run(batch), model)
+        except BaseException:
+            model.zero_grad()
+            # A failed capture can leave the generator's state unusable outside of captures.
+            generator.graphsafe_set_state(spare)
+            sums.copy_(before)
+            raise
+        generator.set_state(random)
+        sums.copy_(before)
+
+    def _captured(
+        self, run: Callable[[], None], model: nn.Module
+    ) -> tuple[torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]:
+        """Capture a pass that writes the gradients, and one that adds to them."""
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):  # kernels are compiled and libraries set up before
             for _ in range(2):
-                run(batch)
+                run()
         torch.cuda.current_stream().wait_stream(aside)
         model.zero_grad()
-        self.writing, self.adding = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        # Only this thread may not disturb it: another may be waiting for a checkpoint's copy.
-        mode = "thread_local"
-        with torch.cuda.graph(self.writing, capture_error_mode=mode):
-            run(batch)
-        with torch.cuda.graph(self.adding, pool=self.writing.pool(), capture_error_mode=mode):
-            run(batch)
-        torch.cuda.set_rng_state(random)
-        sums.copy_(before)
+        writing = graphs.capture(run)
+        return writing, graphs.capture(run, writing.pool())
 
     def replay(self, batch: Batch, *, first: bool) -> None:
         """Pass over a batch."""
@@ -273,7 +282,7 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
         if precision == "float32":
             say(f"{torch.cuda.get_device_name(device)} has no bf16: training in float32, slower")
     kernels.switch(on=recipe.kernels)
-    if not recipe.kernels or not work(device, say):
+    if not recipe.kernels or not work(model.config, precision, device, say):
         return False, precision
     unknown = _unknown(model.config)
     if unknown:
@@ -281,16 +290,36 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
     return model.packs and not unknown, precision
 
 
-def work(device: torch.device, say: Say) -> bool:
-    """Tell whether our kernels work on a GPU, having tried; if not, they are switched off."""
+def agreed(processes: Processes, chosen: tuple[bool, str], say: Say) -> tuple[bool, str]:
+    """Return the path that every process can take, given the one that this process has chosen.
+
+    Layouts deal sentences to processes in different ways. If they differed between processes, some
+    sentences would be learned twice and others not at all.
+    """
+    packed, precision = chosen
+    working = kernels.working()
+    own = packed, precision == "bf16", working
+    all_packed, all_bf16, all_working = processes.all(own)
+    if own != (all_packed, all_bf16, all_working):
+        say("another process lacks what this one has: all take the slower path")
+    if working and not all_working:
+        kernels.switch(on=False)
+    return all_packed, "bf16" if all_bf16 else "float32"
+
+
+def work(config: ModelConfig, precision: str, device: torch.device, say: Say) -> bool:
+    """Tell whether our kernels work for a model, having tried; if not, they are switched off."""
     if not kernels.installed():
         say("Triton is not installed: everything goes by torch's kernels, which is slower")
         return False
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     try:
-        kernels.try_out(device)
-    except Exception as error:  # whatever compilers and drivers come up with
+        kernels.try_out(config, dtype, device, training=True)
+    except Exception as error:  # whatever compilers and drivers raise
         kernels.switch(on=False)
-        say(f"our kernels do not work here, torch's are used, which is slower: {_line(error)}")
+        say(
+            f"our kernels do not work here, torch's are used, which is slower: {in_one_line(error)}"
+        )
         return False
     return True
 
@@ -301,8 +330,3 @@ def _unknown(config: ModelConfig) -> str:
         return "attention_dropout"
     additive = config.architecture == "transformer" and config.attention == "additive"
     return "attention = 'additive'" if additive else ""
-
-
-def _line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}{': ' + lines[-1] if lines else ''}"

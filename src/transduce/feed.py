@@ -39,7 +39,10 @@ def _sum(pairs: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 class Feed:
-    """Updates one after the other; on a GPU, a thread makes them ready ahead of time."""
+    """Updates one after the other; on a GPU, a thread makes them ready ahead of time.
+
+    The thread starts with the first update, so a feed that is never used leaves none behind.
+    """
 
     def __init__(
         self, updates: Updates, make: Callable[[Ints, Place, float], Update], *, ahead: bool
@@ -48,8 +51,6 @@ class Feed:
         self.ready: queue.Queue[Update | BaseException] = queue.Queue(AHEAD)
         self.closed = threading.Event()
         self.thread = threading.Thread(target=self._work, daemon=True) if ahead else None
-        if self.thread is not None:
-            self.thread.start()
 
     def __iter__(self) -> Iterator[Update]:
         """Return itself: the stream has no end."""
@@ -59,6 +60,8 @@ class Feed:
         """Return the next update."""
         if self.thread is None:
             return self._next()
+        if self.thread.ident is None:
+            self.thread.start()
         update = self.ready.get()
         if isinstance(update, BaseException):
             raise update
@@ -70,7 +73,7 @@ class Feed:
         with contextlib.suppress(queue.Empty):  # it may wait for room
             while True:
                 self.ready.get_nowait()
-        if self.thread is not None:
+        if self.thread is not None and self.thread.ident is not None:
             self.thread.join()
 
     def _next(self) -> Update:

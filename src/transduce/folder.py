@@ -281,6 +281,20 @@ def load_arrays(path: Path) -> Arrays:
     return arrays
 
 
+def require_finite(arrays: Arrays, path: Path) -> None:
+    """Refuse weights that are infinite or NaN."""
+    for name, array in arrays.items():
+        with np.errstate(all="ignore"):
+            # The sum is the faster test; that of finite values may overflow.
+            fine = array.dtype.kind != "f" or np.isfinite(array.sum()) or np.isfinite(array).all()
+        if not fine:
+            raise BadRun(
+                f"{path} cannot be used: the tensor {name} holds values that are not finite "
+                "(NaN or infinity); choose an earlier checkpoint, or train again with a lower "
+                "lr_scale"
+            )
+
+
 def require_alike(expected: Shapes, found: Shapes, path: Path) -> None:
     """Refuse arrays that are not just those of a model."""
     for name in sorted(expected.keys() ^ found.keys()):

@@ -3,17 +3,20 @@
 One that dies closes its connections, which the others notice at once. One that hangs, such as one
 that was stopped or whose machine has lost its power, does not: they would wait for it for ever. So
 each looks whether the others still beat. One that has not for too long is killed by those on its
-machine, and is then as dead as any; where that is of no avail, they end themselves.
+machine, and is then as dead as any; where that is of no avail, they end themselves. A process is
+killed only if its start time is the one it reported: its pid may belong to another process by now.
 """
 
 import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting
@@ -60,6 +63,7 @@ class Heartbeat:
         self.hung: set[int] = set()
         self.ended = threading.Event()
         self.store.set(_key("who", rank), f"{os.getpid()} {socket.gethostname()}")
+        self.store.set(_key("identity", rank), identity(os.getpid()))
         self.store.set(_key("beat", rank), "0")
         self.thread = threading.Thread(target=self._work, name="heartbeat", daemon=True)
 
@@ -111,8 +115,10 @@ class Heartbeat:
     def _give_up(self, other: int) -> None:
         number, host = self._who(other)
         if host == socket.gethostname() and other not in self.hung:  # later it may be another's
-            with contextlib.suppress(OSError):
-                os.kill(number, getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows has one
+            known = self.store.get(_key("identity", other)).decode()
+            if known and identity(number) == known:
+                with contextlib.suppress(OSError):
+                    os.kill(number, getattr(signal, "SIGKILL", signal.SIGTERM))  # for Windows
         self.hung.add(other)
         if self.missed[other] >= 2 * self.most:  # nobody there could end it, or nobody has noticed
             if self.speaks():
@@ -129,6 +135,29 @@ class Heartbeat:
         except RuntimeError:
             return f"the process of rank {rank}"
         return f"the process of rank {rank} (pid {number} on {host})"
+
+
+def identity(number: int) -> str:
+    """Return what tells a process from any other of its pid, or "" if there is no such process.
+
+    On Linux: the boot of the machine, the pid namespace and the start time. Elsewhere: the start
+    time that ps prints. Windows has no ps, so no process is killed there.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        space = Path("/proc/self/ns/pid").readlink()
+        # The name, in parentheses, may hold spaces; the start time is the 20th field after it.
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        return f"{boot} {space} {fields[19]}"
+    except (OSError, IndexError):
+        if Path("/proc/self/stat").exists():
+            return ""
+    try:
+        command = ["ps", "-o", "lstart=", "-p", str(number)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def _key(kind: str, rank: int) -> str:

@@ -154,8 +154,15 @@ class _OnGPU(torch.autograd.Function):
 
 
 def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    scaled = (None if d is None else d * gradient.to(d.dtype) for d in ctx.saved_tensors)
+    scaled = (None if d is None else _scaled(d, gradient) for d in ctx.saved_tensors)
     return *scaled, None, None, None
+
+
+def _scaled(d: Tensor, factor: Tensor) -> Tensor:
+    """Multiply by a factor that keeps at least float32: in bf16, 1 / 24,577 is 0.2% too large."""
+    factor = factor.to(torch.promote_types(d.dtype, torch.float32))
+    # A factor of one dimension raises the precision of the product, a scalar does not.
+    return d * factor if factor.dtype == d.dtype else (d * factor.reshape(1)).to(d.dtype)
 
 
 def _rows(tokens: int, words: int, most: int) -> int:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
@@ -64,6 +64,14 @@ class Processes:
         both = torch.tensor([seconds if self.first else 0.0, float(asked)], dtype=torch.float64)
         dist.all_reduce(both, dist.ReduceOp.MAX)
         return both[0].item(), bool(both[1])
+
+    def all(self, flags: Sequence[bool]) -> tuple[bool, ...]:
+        """Return which of the flags are set in every process."""
+        if self.world == 1:
+            return tuple(flags)
+        common = torch.tensor(flags, dtype=torch.int32)
+        dist.all_reduce(common, dist.ReduceOp.MIN)
+        return tuple(bool(one) for one in common.tolist())
 
     def total(self, values: Tensor) -> Tensor:
         """Return the sum over all processes, on the CPU."""

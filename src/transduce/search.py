@@ -185,7 +185,7 @@ class Beams:
         threshold = self.draws.gather(1, now[:, None]) * cumulated[:, -1:]
         choice = torch.searchsorted(cumulated, threshold, right=True)
         allowed = (ordered > -math.inf).sum(-1, keepdim=True)
-        word = word.gather(1, choice.minimum(allowed - 1))
+        word = word.gather(1, choice.minimum(allowed - 1).clamp(min=0))  # none allowed: NaN
         gain = torch.where(forced == NONE, log_p.gather(1, word), its_own)
         return torch.where(forced == NONE, word, forced), self.totals + gain
 
@@ -219,13 +219,18 @@ class Beams:
         self.ended_count += ended
         self.places -= ended
 
-    def found(self, ended: Tensor, counts: Tensor, history: Tensor) -> list[list[Hypothesis]]:
-        """Read the outputs of sentences that are done, best first, of what was kept of them.
+    def found(
+        self, ended: Tensor, counts: Tensor, history: Tensor, totals: Tensor
+    ) -> list[list[Hypothesis]]:
+        """Return the outputs of finished sentences, best first, from the state kept of them.
 
-        (n, k + 1, 3), (n, 1), (n, steps, k, 2), on the CPU.
+        A sentence with a NaN among its totals has none: once there, it stays.
+
+        (n, k + 1, 3), (n, 1), (n, steps, k, 2), (n, k), on the CPU.
         """
         best: list[list[tuple[Hypothesis, int, int]]] = []
-        for values, count in zip(ended.tolist(), counts.flatten().tolist(), strict=True):
+        counts = counts.flatten().masked_fill(totals.isnan().any(1), 0)
+        for values, count in zip(ended.tolist(), counts.tolist(), strict=True):
             length = [int(one[1]) for one in values[:count]]
             scored = [
                 (one[0] / length_penalty(steps + 1, self.config), one[0], steps, int(one[2]))
@@ -329,5 +334,8 @@ def log_probabilities(
 
 
 def limit(source: Ints, prefix: Sequence[int], config: SearchConfig, longest: int) -> int:
-    """Return how long an output may be, </s> included."""
-    return min(max(len(source) + config.extra, len(prefix) + 1), longest)
+    """Return how long an output may be, </s> included.
+
+    `extra` counts from the source or from the prefix, whichever is longer.
+    """
+    return min(max(len(source), len(prefix)) + config.extra, longest)

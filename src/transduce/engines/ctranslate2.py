@@ -216,8 +216,8 @@ class CTranslate2Engine:
 
     def _limit(self, job: Job, config: SearchConfig) -> int:
         """Return the length of the longest output that a job may have, </s> included."""
-        wanted = max(len(job.source) + config.extra, len(job.prefix) + 1)
-        return min(wanted, self.model.longest_output)
+        longest = max(len(job.source), len(job.prefix))
+        return min(longest + config.extra, self.model.longest_output)
 
     def _outputs(self, result: Any, config: SearchConfig) -> list[Output]:
         """Return what was found for one job."""

@@ -37,6 +37,7 @@ from transduce.folder import (
     Shapes,
     load_arrays,
     require_alike,
+    require_finite,
     shapes_of,
     weights_file,
 )
@@ -114,7 +115,9 @@ def write(
     refuse_inexpressible(config.model)
     config.require_subwords(len(codec.source), len(codec.target), run)
     path = checked_weights(run, config)
-    spec = specification(config.model, load_arrays(path), codec)
+    arrays = load_arrays(path)
+    require_finite(arrays, path)
+    spec = specification(config.model, arrays, codec)
     if sha256(path) != stamp["weights"]:
         raise BadRun(f"{path} has changed while it was being exported: run the same command again")
     quantize = stamp["quantize"]

@@ -9,6 +9,7 @@ import torch
 
 from transduce import engine
 from transduce.bench import hardware
+from transduce.config import ModelConfig
 from transduce.errors import BadSetting, out_of_memory
 from transduce.machine import choose_device
 from transduce.paper.costs import Counted, Measured, Paths, Plan, Row
@@ -45,7 +46,7 @@ def table1(plan: Plan, device: str, progress: Progress) -> Finding:
     """Measure every layer, count, fit, and lay it beside the paper's table."""
     plan.check()
     where = choose_device(device, progress.say, mps=False)
-    ours = where.type == "cuda" and engine.work(where, progress.say)
+    ours = where.type == "cuda" and engine.work(ModelConfig(), "bf16", where, progress.say)
     found = Measured(
         plan,
         where.type,
