@@ -39,7 +39,8 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "ConvS2S": ("convs2s-tiny", {}),
     "ByteNet": ("bytenet-tiny", {}),
 }
-STOPPED = {"validate_every": "10", "cooldown": "0"}  # a rate that does not know the end
+# A rate that does not know the end.
+STOPPED = {"validate_every": "10", "cooldown": "0", "warmup": "10"}
 # Runs commands one after the other in one process.
 COMMANDS = """
 import json, sys

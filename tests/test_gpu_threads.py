@@ -126,9 +126,12 @@ def test_a_run_loaded_on_the_gpu_translates_as_on_the_cpu(
 ) -> None:
     texts = [source for source, _ in tiny_pairs(40, seed=7)]
     with threads_kept():
-        expected = Translator.load(learnt_run, device="cpu", engine="torch").translate(texts)
-    found = Translator.load(learnt_run, device="cuda").translate(texts)
-    for ours, theirs in zip(found, expected, strict=True):  # near ties fall either way
+        translator = Translator.load(learnt_run, device="cpu", engine="torch")
+        expected = translator.translate(texts, split=False)
+    found = Translator.load(learnt_run, device="cuda").translate(texts, split=False)
+    same = [pair for pair in zip(found, expected, strict=True) if pair[0].text == pair[1].text]
+    assert len(same) >= 32  # of 40; in float16 near ties fall either way
+    for ours, theirs in same:
         assert ours.candidates[0].score == pytest.approx(theirs.candidates[0].score, abs=0.05)
     assert caplog.messages == []
 
@@ -141,7 +144,8 @@ def test_kernels_that_fail_when_a_run_is_loaded_are_replaced_and_one_line_says_s
 
     monkeypatch.setattr("transduce.kernels.rows.residual_forward", fail)
     texts = [source for source, _ in tiny_pairs(10, seed=7)]
-    assert len(Translator.load(learnt_run, device="cuda").translate(texts)) == 10
+    translator = Translator.load(learnt_run, device="cuda")
+    assert len(translator.translate(texts, split=False)) == 10
     assert caplog.messages == [
         "our kernels do not work here, torch's are used, which is slower: ValueError: no sm_99"
     ]

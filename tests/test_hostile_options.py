@@ -71,6 +71,7 @@ USES = {
     "export": ["RUN", "OUT", "--to", "ctranslate2"],
     "import": ["RUN", "--out", "OUT"],
     "convert": ["TREES"],
+    "settings": [],
 }
 # These work for long once they have accepted everything, so they get nothing that they may accept.
 LONG_WORK = ("bench ", "paper ", "demo")

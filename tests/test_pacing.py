@@ -1,6 +1,5 @@
 """Settings chosen by measurement: averaged weights, CPU threads, warm-up."""
 
-import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from transduce.folder import RunConfig, checkpoints
 from transduce.machine import thread_counts
 from transduce.presets import PRESETS
 from transduce.progress import Silent
-from transduce.schedule import fit_warmup, learning_rate
+from transduce.schedule import fit_ramp, learning_rate
 from transduce.state import State
 
 SETTINGS = TINY | {"select": "auto", "steps": "20", "save_every": "5"}
@@ -158,24 +157,29 @@ def test_measured_passes_change_nothing_that_is_learned(
 
 
 @pytest.mark.parametrize(
-    ("warmup", "cap", "steps", "expected"),
-    [(400, 0.25, 150, 37), (400, 0.25, 1600, 400), (400, 0.25, 2, 1), (400, 1.0, 150, 400)],
+    ("cap", "steps", "expected"),
+    [(0.25, 150, 37), (0.25, 1600, None), (0.25, 2, 1), (1, 150, None)],
 )
-def test_a_warm_up_takes_at_most_a_quarter_of_a_run_to_the_same_peak(
-    warmup: int, cap: float, steps: int, expected: int
+def test_the_rate_rises_in_at_most_a_quarter_of_a_run_to_the_same_peak(
+    cap: float, steps: int, expected: int | None
 ) -> None:
-    before = TrainConfig(warmup=warmup, warmup_cap=cap)
-    after = fit_warmup(before, steps)
-    assert after.warmup == expected
-    peaks = [learning_rate(one.warmup, 512, one) for one in (before, after)]
-    assert math.isclose(*peaks, rel_tol=1e-3)
+    before = TrainConfig(warmup=400, warmup_cap=cap)
+    after = fit_ramp(before, steps)
+    assert after.ramp == expected
+    peak = learning_rate(400, 512, before)
+    assert learning_rate(after.ramp or 400, 512, after) == pytest.approx(peak)
+    assert learning_rate(400, 512, after) == pytest.approx(peak)
+    rates = [learning_rate(step, 512, after) for step in range(1, 600)]
+    assert max(rates) == pytest.approx(peak)
+    for step in (401, 599):  # a run that is given more steps goes on by Eq. 3
+        assert learning_rate(step, 512, after) == learning_rate(step, 512, before)
 
 
 def test_the_papers_presets_with_nothing_set_keep_their_warm_up() -> None:
     for name in ("base", "big", "tiny", "small"):
         config = PRESETS[name].train
         assert config.steps is not None
-        assert fit_warmup(config, config.steps) == config
+        assert fit_ramp(config, config.steps) == config
 
 
 def test_a_run_shorter_than_its_warm_up_gets_a_shorter_one(
@@ -183,17 +187,17 @@ def test_a_run_shorter_than_its_warm_up_gets_a_shorter_one(
 ) -> None:
     spoken = Spoken()
     config = train(files, tmp_path / "run", spoken)
-    assert config.train.warmup == 5  # a quarter of 20 steps, not the preset's 400
+    assert (config.train.ramp, config.train.warmup) == (5, 400)  # a quarter of 20 steps
     said = "\n".join(spoken.lines)
-    assert "warm-up 5 steps instead of 400, because the run has about 20 steps" in said
+    assert "warm-up 5 steps instead of 400, because the run has about 20" in said
     assert "warning: about 20 steps are too few to learn to translate" in said
-    assert train(files, tmp_path / "run", steps="25").train.warmup == 5  # it goes on as it began
+    assert train(files, tmp_path / "run", steps="25").train.ramp == 5  # it goes on as it began
 
 
 def test_epochs_count_as_planned_steps(files: tuple[Path, Path], tmp_path: Path) -> None:
     config = train(files, tmp_path / "run", steps=None, epochs="2")
     steps = checkpoints(tmp_path / "run")[-1].step
-    assert config.train.warmup == max(1, steps // 4)
+    assert config.train.ramp == max(1, steps // 4)
 
 
 def test_a_time_budget_is_turned_into_steps_by_the_measured_speed(
@@ -201,7 +205,7 @@ def test_a_time_budget_is_turned_into_steps_by_the_measured_speed(
 ) -> None:
     monkeypatch.setattr(pacing, "measure_step", lambda _: 0.009)
     config = train(files, tmp_path / "run", steps=None, seconds="1")
-    assert config.train.warmup == 25  # a quarter of 0.9 s / 0.009 s
+    assert config.train.ramp == 25  # a quarter of 0.9 s / 0.009 s
 
 
 def test_the_measured_step_is_about_the_time_that_a_step_takes(
@@ -225,7 +229,7 @@ def test_a_warm_up_that_is_set_stays_with_a_warning(
 ) -> None:
     spoken = Spoken()
     config = train(files, tmp_path / "run", spoken, warmup="30")
-    assert config.train.warmup == 30
+    assert (config.train.warmup, config.train.ramp) == (30, None)
     assert any("within its warm-up of 30, and learns next to nothing" in x for x in spoken.lines)
 
 

@@ -467,7 +467,7 @@ def test_one_process_speaks_whatever_its_rank_is_said_to_be(
     ]
     found = run_cli(*command, *options(TINY | {"steps": "1"}), env={"LOCAL_RANK": "1", "RANK": "1"})
     assert found.status == 0
-    assert "translate with: transduce translate" in found.stderr
+    assert " translate " in found.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

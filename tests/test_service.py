@@ -556,7 +556,10 @@ def test_validation_sentences_can_be_kept_back(learnt_run: Path) -> None:
     "q", [[""] * 1_000, "«" * 50_000, "\n" * 50_000], ids=["texts", "marks", "lines"]
 )
 def test_many_texts_do_not_hold_up_other_requests(tiny_run: Path, q: str | list[str]) -> None:
-    """The event loop goes on while a text is split; sentencex alone would hold it for 3 seconds."""
+    """The event loop goes on while a text is split; sentencex alone would hold it for 3 seconds.
+
+    The limit leaves room for a machine on which other tests run at the same time.
+    """
     served, _ = scripted(tiny_run)
     app = create_app([served])
 
@@ -573,5 +576,5 @@ def test_many_texts_do_not_hold_up_other_requests(tiny_run: Path, q: str | list[
             assert working.result().status_code == 200
         return longest
 
-    assert asyncio.run(story()) < 1.0
+    assert asyncio.run(story()) < 2.0
     assert app.state.service.close()

@@ -449,7 +449,9 @@ def test_settings_may_be_python_values_and_names_of_other_toolkits(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """They give the same bits as the texts of --set."""
-    values: dict[str, Any] = {name: int(value) for name, value in SETTINGS.items()}
+    values: dict[str, Any] = {
+        name: int(value) if value.isdecimal() else value for name, value in SETTINGS.items()
+    }
     renamed = {"layers": values.pop("N"), "dropout": 0.3, "max_skew": 4, "joint": False}
     assert values.pop("steps") == 24
     out = train(

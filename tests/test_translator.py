@@ -210,7 +210,8 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 def test_public_names_are_there_and_no_others() -> None:
     assert set(transduce.__all__) == {
         *("Candidate", "Inspection", "Inspector", "Translation", "Translator"),
-        *("distill", "train"),
+        *("Transformer", "ModelConfig", "TrainConfig", "SearchConfig", "TransduceError"),
+        *("distill", "train", "score", "Score"),
         *("Parser", "Tree", "train_parser"),
     }
     for name in transduce.__all__:

@@ -186,7 +186,10 @@ class TrainConfig(Settings):
     epsilon: float = setting(1e-9, "Adam's epsilon", "5.3")
     warmup: int = setting(4000, "updates in which the learning rate rises (Eq. 3)", "5.3")
     warmup_cap: float = setting(
-        0.25, "largest part of a run that the warm-up takes; 1: as warmup says"
+        0.25, "largest part of a run in which the rate rises; 1: as warmup says"
+    )
+    ramp: int | None = setting(
+        None, "updates in which the rate rises, if fewer than warmup; it then stays until warmup"
     )
     lr_scale: float = setting(1.0, "factor on the learning rate of Eq. 3", "5.3")
     cooldown: float = setting(0.0, "last part of the run in which the learning rate falls to 0")
@@ -233,7 +236,7 @@ class TrainConfig(Settings):
         """Refuse what cannot be run."""
         for name in self.POSITIVE:
             self._require(getattr(self, name) >= 1, name, "at least 1")
-        for name in ("steps", "epochs", "seconds", "vocabulary", "threads", "accumulate"):
+        for name in ("steps", "epochs", "seconds", "vocabulary", "ramp", "threads", "accumulate"):
             value = getattr(self, name)
             self._require(value is None or value > 0, name, "more than 0")
         for name in ("eps_ls", "beta1", "beta2"):

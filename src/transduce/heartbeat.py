@@ -11,7 +11,6 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -140,24 +139,22 @@ class Heartbeat:
 def identity(number: int) -> str:
     """Return what tells a process from any other of its pid, or "" if there is no such process.
 
-    On Linux: the boot of the machine, the pid namespace and the start time. Elsewhere: the start
-    time that ps prints. Windows has no ps, so no process is killed there.
+    On Linux: the boot of the machine, the pid namespace and the start time. Other systems have no
+    /proc: no process is killed there, and each ends by itself.
     """
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         space = Path("/proc/self/ns/pid").readlink()
         # The name, in parentheses, may hold spaces; the start time is the 20th field after it.
-        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{number}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(")")[2]
+            .split()
+        )
         return f"{boot} {space} {fields[19]}"
     except (OSError, IndexError):
-        if Path("/proc/self/stat").exists():
-            return ""
-    try:
-        command = ["ps", "-o", "lstart=", "-p", str(number)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip()
 
 
 def _key(kind: str, rank: int) -> str:

@@ -19,8 +19,8 @@ from transduce.config import TrainConfig
 from transduce.engine import Engine
 from transduce.folder import RunConfig
 from transduce.machine import cores, thread_counts
-from transduce.progress import Progress
-from transduce.schedule import fit_warmup
+from transduce.progress import Progress, counted
+from transduce.schedule import fit_ramp
 
 SAMPLE = 2_000  # target tokens of a measured pass on a CPU; larger updates take proportionally long
 PASSES = 3  # for each number of threads, after one that is not counted
@@ -62,8 +62,7 @@ class Pace:
     tokens_per_second: float
 
     def __str__(self) -> str:
-        plural = "s" * (self.threads > 1)
-        return f"{self.tokens_per_second:,.0f} tokens/s with {self.threads} thread{plural}"
+        return f"{self.tokens_per_second:,.0f} tokens/s with {counted(self.threads, 'thread')}"
 
 
 @contextlib.contextmanager
@@ -148,16 +147,17 @@ def fit_to_steps(
     A run that ends within its warm-up learns next to nothing, whoever set the warm-up. Few steps
     are enough for a run that begins with trained weights.
     """
-    fitted = fit_warmup(config, steps)
+    fitted = fit_ramp(config, steps)
     if fitted != config:
         progress.say(
-            f"warm-up {fitted.warmup:,} steps instead of {config.warmup:,}, because the run has "
-            f"about {steps:,} steps; the highest rate stays the same (--set warmup=N keeps N)"
+            f"warm-up {counted(fitted.ramp or 0, 'step')} instead of {config.warmup:,}, because "
+            f"the run has about {steps:,}; the peak rate stays the same (--set warmup=N keeps N)"
         )
-    if steps <= fitted.warmup:
+    rise = fitted.ramp or fitted.warmup
+    if steps <= rise:
         progress.say(
-            f"warning: the run ends after about {steps:,} steps, within its warm-up of "
-            f"{fitted.warmup:,}, and learns next to nothing: train longer, or set a lower warmup"
+            f"warning: the run ends after about {counted(steps, 'step')}, within its warm-up of "
+            f"{rise:,}, and learns next to nothing: train longer, or set a lower warmup"
         )
     elif steps < FEWEST_STEPS and from_nothing:
         progress.say(

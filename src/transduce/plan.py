@@ -33,7 +33,7 @@ MAY_CHANGE = frozenset(
         *ENDS,
         *("keep", "average", "select", "patience", "log_every"),
         *("threads", "accumulate", "precision", "kernels", "recompute", "deterministic"),
-        "warmup_cap",  # it acts only before step 1
+        *("warmup_cap", "ramp"),  # they act only at the beginning
         *("lr_scale", "clip"),  # lower ones let a run go on whose gradient was no number
     }
 )

@@ -1,37 +1,39 @@
 """Adam and the learning rate (paper 5.3)."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 
 from transduce.config import TrainConfig
 
 
-def fit_warmup(config: TrainConfig, steps: int) -> TrainConfig:
-    """Return settings whose warm-up fits a run of about so many steps.
-
-    The warm-up is at most `warmup_cap` of the run (1: as set), and the peak rate stays the same:
-    Eq. 3 has its peak at step = warmup, with a rate proportional to warmup^-0.5.
-    """
-    warmup = max(1, int(config.warmup_cap * steps))
-    if config.warmup_cap == 1 or config.warmup <= warmup:
-        return config
-    lr_scale = config.lr_scale * math.sqrt(warmup / config.warmup)
-    return config.replace(warmup=warmup, lr_scale=float(f"{lr_scale:.4g}"))
-
-
 def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.0) -> float:
     """Return the rate of an update; the first is step 1.
 
     Paper: 5.3, Eq. 3, d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
-    Differs: `cooldown` > 0 takes the rate in a straight line to 0 over that last part of the run,
-    which short runs need; `done` is the part of the run that lies behind this update.
+    Differs: with `ramp`, the rate rises to the same peak in fewer steps and stays there until step
+    `warmup`. `cooldown` > 0 takes the rate in a straight line to 0 over that last part of the run,
+    which short runs need; `done` is the part of the run before this update.
     """
-    rate: float = d_model**-0.5 * min(step**-0.5, step * config.warmup**-1.5) * config.lr_scale
+    warmup = config.warmup
+    rise = step * warmup**-1.5
+    if config.ramp is not None and config.ramp < warmup:
+        rise = min(1.0, step / config.ramp) * warmup**-0.5
+    rate: float = d_model**-0.5 * min(step**-0.5, rise) * config.lr_scale
     if config.cooldown:
         rate *= min(1.0, (1.0 - done) / config.cooldown)
     return rate
+
+
+def fit_ramp(config: TrainConfig, steps: int) -> TrainConfig:
+    """Return settings whose rate rises in at most `warmup_cap` of a run of about so many steps.
+
+    Only the rise gets steeper: the peak and the rates after it stay those of Eq. 3, so that a run
+    that is given more steps later goes on as if it had always been long.
+    """
+    ramp = max(1, int(config.warmup_cap * steps))
+    if config.warmup_cap == 1 or config.ramp is not None or config.warmup <= ramp:
+        return config
+    return config.replace(ramp=ramp)
 
 
 class Adam(torch.optim.Adam):

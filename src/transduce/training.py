@@ -28,7 +28,7 @@ from transduce.folder import (
     Task,
 )
 from transduce.locks import locked
-from transduce.machine import choose_device, terminated_as_interrupted
+from transduce.machine import choose_device, cores, terminated_as_interrupted
 from transduce.metrics import require_tensorboard
 from transduce.plan import Start, basis_of, begun, continued, identified, languages_of, settled
 from transduce.preparation import prepare
@@ -173,6 +173,7 @@ def train_on(
     """Train on texts that the first process alone asks for, once: it may have to fetch them."""
     told = progress or Silent()
     run, on = wanted.run, choose_device(device, told.say)
+    cores()  # an environment that cannot be right is refused before anything is written
     if tensorboard:
         require_tensorboard()
     wanted.check()

@@ -85,7 +85,8 @@ class Texts:
         """Refuse a mismatch before anything is written; that of a pipe shows only at its end."""
         if None not in (source.count, given.count) and source.count != given.count:
             raise BadInput(
-                f"{source.name} has {source.count:,} lines but {given.name} has {given.count:,}: "
+                f"{source.name} has {counted(source.count or 0, 'line')} but {given.name} has "
+                f"{given.count:,}: "
                 "line n of one must translate line n of the other"
             )
 

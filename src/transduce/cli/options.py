@@ -123,7 +123,8 @@ def check_value(context: typer.Context, param: typer.CallbackParam, value: Any) 
     In `--valid dev.en --out run` the parser takes --out for the second file of --valid, and would
     then report that --out is missing.
     """
-    known = {name for one in context.command.params for name in one.opts}
+    names = {name for one in context.command.params for name in one.opts}
+    known = {name for name in names if name.startswith("-")}  # an argument's has none
     values = value if isinstance(value, list | tuple) else (value,)
     flat = [part for one in values for part in (one if isinstance(one, tuple) else (one,))]
     for place, part in enumerate(flat):

@@ -148,6 +148,7 @@ def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], 
 def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
     """Read all files; refuse files of different lengths."""
     from transduce import text
+    from transduce.progress import counted
 
     paths = [*systems, *references]
     if paths.count(text.STDIN) > 1:
@@ -157,7 +158,8 @@ def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
     for path, lines in zip(paths, read, strict=True):
         if len(lines) != len(read[-1]):
             raise BadInput(
-                f"{text.name_of(path)} has {len(lines):,} lines but {last} has {len(read[-1]):,}: "
+                f"{text.name_of(path)} has {counted(len(lines), 'line')} but {last} has "
+                f"{len(read[-1]):,}: "
                 "line n of one must translate line n of the other"
             )
     if not read[-1]:

@@ -97,6 +97,7 @@ def export(run: Path, folder: Path, quantize: str = "auto") -> str:
     chosen = choose_quantization(quantize)
     config = RunConfig.load(run)
     config.require("translation", run)
+    refuse_inexpressible(config.model)
     stamp = stamp_of(run, config, chosen, sha256(checked_weights(run, config)))
     write(run, config, Codec.load(config.own(run, SUBWORDS)), folder, stamp)
     return chosen

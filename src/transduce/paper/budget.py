@@ -1,6 +1,7 @@
 """What each training of an experiment may spend, and the schedule that fits it."""
 
 import contextlib
+import math
 import tempfile
 import time
 from collections.abc import Mapping
@@ -14,7 +15,6 @@ from transduce.config import TrainConfig
 from transduce.corpus import Corpus
 from transduce.folder import RunConfig
 from transduce.progress import Silent, counted, duration
-from transduce.schedule import fit_warmup
 from transduce.trainer import Trainer
 
 PAPERS_STEPS = 100_000
@@ -59,10 +59,11 @@ def schedule(steps: int, recipe: TrainConfig, validations: int, saves: int) -> d
     }
     if steps >= PAPERS_STEPS:
         return often
-    fitted = fit_warmup(recipe, steps)
+    warmup = max(1, min(recipe.warmup, steps // 4))
+    scale = recipe.lr_scale * math.sqrt(warmup / recipe.warmup)
     cooldown = recipe.cooldown or COOLDOWN
-    rates = {"warmup": str(fitted.warmup), "lr_scale": f"{fitted.lr_scale:.4g}"}
-    return often | rates | {"cooldown": f"{cooldown:g}"}
+    rates = {"warmup": str(warmup), "lr_scale": f"{scale:.4g}", "cooldown": f"{cooldown:g}"}
+    return often | rates
 
 
 def scheduled(recipe: Mapping[str, Any], budget: Budget) -> str:
