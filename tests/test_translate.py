@@ -113,7 +113,7 @@ def test_as_many_prefixes_as_lines_are_expected(
     assert result.error.startswith(expected)
     assert result.stdout == ""
     piped = cli("translate", tiny_run, "--prefixes", path, input=source.read_bytes()).error
-    many = "more lines but standard input has 2" if said == "3" else "but standard input has more"
+    many = "more lines but standard input has 2" if said == "3 lines" else "but standard input has more"
     assert many in piped
 
 
