@@ -113,8 +113,8 @@ def test_as_many_prefixes_as_lines_are_expected(
     assert result.error.startswith(expected)
     assert result.stdout == ""
     piped = cli("translate", tiny_run, "--prefixes", path, input=source.read_bytes()).error
-    many = "more lines but standard input has 2" if said == "3 lines" else "but standard input has more"
-    assert many in piped
+    left = "more lines but standard input has 2"
+    assert (left if said == "3 lines" else "but standard input has more") in piped
 
 
 def test_options_that_exclude_each_other_are_refused(cli: CommandLine, tiny_run: Path) -> None:

@@ -146,12 +146,8 @@ def identity(number: int) -> str:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         space = Path("/proc/self/ns/pid").readlink()
         # The name, in parentheses, may hold spaces; the start time is the 20th field after it.
-        fields = (
-            Path(f"/proc/{number}/stat")
-            .read_text(encoding="utf-8", errors="replace")
-            .rpartition(")")[2]
-            .split()
-        )
+        status = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = status.rpartition(")")[2].split()
         return f"{boot} {space} {fields[19]}"
     except (OSError, IndexError):
         return ""
