@@ -1,6 +1,7 @@
 """LibreTranslate clients work with the service: real ones, and recorded requests of others."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,18 @@ def test_a_multipart_form_keeps_its_text_to_the_letter(tiny_run: Path) -> None:
     latin = body.replace("é".encode(), b"\xe9")
     assert "UTF-8" in error(ask(app, "POST", "/translate", content=latin, headers=kind), 400)
     assert app.state.service.close()
+
+
+def test_the_head_of_a_part_takes_time_linear_in_its_length(served: Served) -> None:
+    """Searching for the name of a field from every place in the head would take 10 s."""
+    limits = Limits(characters=20_000)
+    app = create_app([served], limits=limits)
+    head = b"content-disposition:" * (limits.body // 20 - 10)
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    begin = time.process_time()
+    answer = ask(app, "POST", "/translate", content=b"--x\r\n" + head, headers=kind)
+    assert "q" in error(answer, 400)
+    assert time.process_time() - begin < 3
 
 
 @pytest.mark.parametrize(
