@@ -9,7 +9,7 @@ from typing import Any, Literal
 from transduce.data.catalogue import PARTS
 from transduce.errors import BadInput, BadRun
 from transduce.fields import require
-from transduce.files import folder_made, open_regular, read_sealed, replacing
+from transduce.files import folder_made, is_plain_name, open_regular, read_sealed, replacing
 from transduce.locks import LOCK, is_own_lock, locked
 
 FORMAT = 1
@@ -73,8 +73,8 @@ def record_of(out: Path) -> dict[str, Any]:
 
 
 def _require_plain(name: str) -> None:
-    if Path(name).name != name or not name.isprintable():
-        raise TypeError(f"{name!r:.60} leads out of the folder")
+    if not (is_plain_name(name) and name.isprintable()):
+        raise TypeError(f"{name!r:.60} is not the name of a file in the folder")
 
 
 @contextlib.contextmanager
