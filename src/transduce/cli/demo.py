@@ -99,7 +99,7 @@ def _suggestions(out: Path, data: Path, sentence: str) -> list[str]:
     scored = command("score", "-", data / "test.de")
     return [
         f"  {command('translate', out, sentence)}",
-        f"  {command('translate', out, data / 'test.en')} | {scored}",
+        f"  {command('translate', out, data / 'test.en', '--no-split')} | {scored}",
         f"  {command('look', out, sentence)}",
         f"  {command('serve', out)}        (a web page; needs pip install 'transduce[web]')",
         f"or your own text: {command('train', 'YOUR.en', 'YOUR.de', '--out', 'runs/mine')}",
