@@ -336,7 +336,7 @@ def apply(
 ) -> tuple[ModelConfig, TrainConfig]:
     """Apply `--set name=value` to the configuration that has the name."""
     of_model, of_train = base.hints(ModelConfig), base.hints(TrainConfig)
-    hints = of_model | of_train
+    hints = {**of_model, **of_train}
     values = {
         name: base.read(value, hints[name], name) for name, value in canonical(settings).items()
     }

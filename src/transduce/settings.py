@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import functools
 import numbers
 import sys
 import types
@@ -102,7 +103,8 @@ class Settings:
             raise BadSetting(f"{name} = {getattr(self, name)!r}: expected {expected}")
 
 
-def described_fields(kind: type[Settings], group: str) -> dict[str, Described]:
+@functools.cache
+def described_fields(kind: type[Settings], group: str) -> Mapping[str, Described]:
     """Return the description of every field of a configuration, by name."""
     types_of, defaults = hints(kind), kind().to_json()
     return {
@@ -195,7 +197,8 @@ def parse(text: str, hint: Any, name: str) -> Any:
     raise BadSetting(f"{name} = {text!r}: expected {words(hint)}")
 
 
-def hints(kind: type) -> dict[str, Any]:
+@functools.cache
+def hints(kind: type) -> Mapping[str, Any]:
     """Return the types of a configuration's fields by name."""
     found = typing.get_type_hints(kind)
     return {field.name: found[field.name] for field in dataclasses.fields(kind)}
