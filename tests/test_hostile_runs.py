@@ -277,7 +277,7 @@ def test_getting_data_does_not_overwrite_files_of_others(
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
     before = snapshot(tmp_path)
-    assert "which is not of transduce" in cli("data", "get", "pocket", "--out", tmp_path).error
+    assert "which transduce did not write" in cli("data", "get", "pocket", "--out", tmp_path).error
     assert snapshot(tmp_path) == before
 
 

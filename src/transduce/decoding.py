@@ -45,7 +45,7 @@ class Decoder:
         """Take models; with `record`, a GPU records its steps."""
         self.models = models
         self.device = models[0].output.device
-        self.still = self.device.type == "cuda"  # shapes are static
+        self.static_shapes = self.device.type == "cuda"
         self.workspaces = Workspaces(models, forbidden, constrain, record=record)
 
     @torch.inference_mode()
@@ -89,7 +89,7 @@ class Decoder:
         workspace = self.workspaces.take(config, self._slots(len(jobs), batch), room)
         try:
             intake = _Intake(self.models, jobs, limits, config)
-            yield from self._steps(_Slots(workspace.beams, self.still), intake, workspace)
+            yield from self._steps(_Slots(workspace.beams, self.static_shapes), intake, workspace)
         finally:
             self.workspaces.give(workspace)
 
@@ -98,7 +98,7 @@ class Decoder:
 
         On a GPU a power of 2, so that searches of similar size share a recorded step.
         """
-        if not self.still:
+        if not self.static_shapes:
             return min(batch, jobs)
         return max(FEW, min(batch, 1 << (min(batch, jobs) - 1).bit_length()))
 
@@ -109,9 +109,10 @@ class Decoder:
         while True:
             graphs.use(self.device)  # another search may have had its turn
             vacant = slots.vacant()
-            if intake.waiting and len(vacant) * SHARE >= len(slots.held):
+            enough = len(vacant) * SHARE >= len(slots.held)
+            if enough and intake.waiting:
                 slots.place(intake, vacant)
-            elif not intake.waiting and not self.still and len(vacant) * SHARE >= len(slots.held):
+            elif enough and not self.static_shapes:
                 slots.close(vacant)
             if not slots.busy:
                 break
@@ -179,9 +180,9 @@ class _Parcel:
 class _Slots:
     """Which job is in which slot, and how far it is."""
 
-    def __init__(self, beams: Beams, still: bool) -> None:
+    def __init__(self, beams: Beams, static_shapes: bool) -> None:
         slots = len(beams.live)
-        self.beams, self.still = beams, still
+        self.beams, self.static_shapes = beams, static_shapes
         self.device = beams.live.device
         self.held: Ints = np.full(slots, -1)  # the job in each slot
         self.steps: Ints = np.zeros(slots, dtype=np.int64)  # made since it came
@@ -202,7 +203,7 @@ class _Slots:
         """Return the longest source, and the most steps with the one that comes."""
         held = self.held >= 0
         source, steps = int(self.sources[held].max()), int(self.steps[held].max()) + 1
-        if not self.still:
+        if not self.static_shapes:
             for cache in self.beams.caches:  # the steps of those that are done lie there too
                 cache.grow(source, int(self.steps.max()) + 1)
         return source, steps
@@ -210,11 +211,11 @@ class _Slots:
     def place(self, intake: _Intake, vacant: Ints) -> None:
         """Put waiting jobs into vacant slots."""
         beams = self.beams
-        jobs = intake.take(len(vacant), AHEAD if self.still else 0)
+        jobs = intake.take(len(vacant), AHEAD if self.static_shapes else 0)
         slots = vacant[: len(jobs)]
         sources = np.array([len(intake.jobs[i].source) for i in jobs])
         self.held[slots], self.steps[slots], self.sources[slots] = jobs, 0, sources
-        if not self.still:
+        if not self.static_shapes:
             for cache in beams.caches:
                 cache.grow(int(sources.max()), 1)
         within = positions(sources)
@@ -254,7 +255,7 @@ class _Slots:
         """Note that a step was made; yield what is done."""
         self.steps += self.held >= 0
         seen: _Parcel | None = self._fetch(self.held.copy(), [self.beams.live])
-        if self.still:
+        if self.static_shapes:
             seen, self.seen = self.seen, seen
         if seen is not None:
             yield from self._collect(seen)
@@ -264,7 +265,7 @@ class _Slots:
         (live,) = self._open(seen)
         # On a GPU what is seen is a step old: a slot may have got another job since.
         done = np.flatnonzero(~live.numpy() & (self.held >= 0) & (self.held == seen.jobs))
-        if self.still:
+        if self.static_shapes:
             count = len(self.held)
             if len(done) * SHARE * 2 < count and not self._last(done):
                 done = done[:0]
@@ -274,7 +275,7 @@ class _Slots:
             kept = [beams.ended[at], beams.ended_count[at], beams.history[at], beams.totals[at]]
             self.parcels.append(self._fetch(self.held[done], kept))
             self.held[done] = -1
-        while self.parcels and (not self.still or self.parcels[0].event.query()):
+        while self.parcels and (not self.static_shapes or self.parcels[0].event.query()):
             yield from self._outputs(self.parcels.pop(0))
 
     def _last(self, done: Ints) -> bool:
@@ -292,12 +293,12 @@ class _Slots:
 
     def _send(self, array: npt.NDArray[Any]) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(array))
-        if self.still:
+        if self.static_shapes:
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device, widest(self.device) if tensor.is_floating_point() else None)
 
     def _fetch(self, jobs: Ints, tensors: list[Tensor]) -> _Parcel:
-        if not self.still:
+        if not self.static_shapes:
             return _Parcel(jobs, [tensor.cpu() for tensor in tensors], None)
         copies = []
         for tensor in tensors:

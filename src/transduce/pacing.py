@@ -19,7 +19,7 @@ from transduce.config import TrainConfig
 from transduce.engine import Engine
 from transduce.folder import RunConfig
 from transduce.machine import cores, thread_counts
-from transduce.progress import Progress
+from transduce.progress import Progress, counted
 from transduce.schedule import fit_warmup
 
 SAMPLE = 2_000  # target tokens of a measured pass on a CPU; larger updates take proportionally long
@@ -62,8 +62,7 @@ class Pace:
     tokens_per_second: float
 
     def __str__(self) -> str:
-        plural = "s" * (self.threads > 1)
-        return f"{self.tokens_per_second:,.0f} tokens/s with {self.threads} thread{plural}"
+        return f"{self.tokens_per_second:,.0f} tokens/s with {counted(self.threads, 'thread')}"
 
 
 @contextlib.contextmanager

@@ -98,8 +98,8 @@ class Workspaces:
     ) -> None:
         self.models, self.forbidden, self.constrain = models, forbidden, constrain
         self.device = models[0].output.device
-        self.static = self.device.type == "cuda"  # shapes
-        self.record = record and self.static
+        self.static_shapes = self.device.type == "cuda"
+        self.record = record and self.static_shapes
         self.pool = Pool()
         self.failures = 0  # captures that failed since one succeeded
         self.retry_at = 0.0  # monotonic time before which no capture is tried
@@ -107,7 +107,7 @@ class Workspaces:
 
     def take(self, config: SearchConfig, slots: int, room: Room) -> Workspace:
         """Return a workspace that nobody else uses, with about so many slots."""
-        if not self.static:
+        if not self.static_shapes:
             beams = self._made(config, slots, room, (room[0], min(room[1], GRAIN)))
             return Workspace(beams, slots, 0)
         room = -(-room[0] // ROUND) * ROUND, -(-room[1] // ROUND) * ROUND

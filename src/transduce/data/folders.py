@@ -41,7 +41,9 @@ def refuse_foreign(name: str, out: Path) -> None:
         names = [path.name for path in out.iterdir()]
         own = [one for one in names if Path(one).stem in PARTS or one in (ARCHIVES, RECORD)]
         if own:
-            raise BadInput(f"{out} holds {max(own)}, which is not of transduce: choose another")
+            raise BadInput(
+                f"{out} holds {max(own)}, which transduce did not write: choose another folder"
+            )
 
 
 def _is_begun(out: Path) -> bool:

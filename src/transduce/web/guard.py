@@ -137,9 +137,9 @@ class Guard:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server knows what it was, and sends the head
         begin = time.perf_counter()
-        self.idle.begin(scope)
         exchange = Exchange(scope, receive, send, self.timeout)
         visitor = scope[VISITOR] = self.clients.visitor(scope)
+        self.idle.begin(scope)
         try:
             await self._answer(scope, exchange, visitor)
         except NotRead:
