@@ -148,7 +148,8 @@ class Guard:
             problem = self._told(scope, error)
             if exchange.status:  # the answer has begun
                 raise BrokenOff from None
-            await problem.response()(scope, exchange.receive, exchange.send)
+            with contextlib.suppress(NotRead):
+                await problem.response()(scope, exchange.receive, exchange.send)
         finally:
             visitor.leave()
             self.idle.end(scope)
