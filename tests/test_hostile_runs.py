@@ -314,7 +314,7 @@ def test_the_texts_of_the_demo_are_written_again_only_as_they_were_left(tmp_path
     write(tmp_path / "data", 1000, 5)
     assert snapshot(tmp_path) == before
     with pytest.raises(TransduceError, match="a run has begun to learn from them"):
-        write(tmp_path / "data", 1100, 5, anew=False)
+        write(tmp_path / "data", 1100, 5, overwrite=False)
     write(tmp_path / "data", 1100, 5)
     assert len(first["train"][0].read_text().splitlines()) == 1100
     (tmp_path / "data" / "notes.txt").touch()

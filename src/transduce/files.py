@@ -287,7 +287,7 @@ def write_json(path: Path, value: Any) -> None:
     """Write `value` as JSON for people and machines."""
     with replacing(path) as beside:
         text = json.dumps(value, indent=2, ensure_ascii=False)
-        # A file name that is no UTF-8 comes as lone surrogates, which JSON can only escape.
+        # A file name that is not UTF-8 has lone surrogates, which JSON can only escape.
         text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
         beside.write_text(text + "\n", encoding="utf-8", newline="\n")
 

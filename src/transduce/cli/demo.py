@@ -69,7 +69,7 @@ def demo(
     require_run_folder(out)
     before = RunConfig.load(out) if (out / "config.json").exists() else None
     progress.say(f"writing {pairs:,} English-German sentence pairs of a small grammar to {data}")
-    files = pocket_texts.write(data, pairs, test, seed, anew=before is None)
+    files = pocket_texts.write(data, pairs, test, seed, overwrite=before is None)
     left = max(1.0, budget - RESERVE - (clock.monotonic() - began))
     if before is not None:  # it goes on for as long as it was given then
         left = before.train.seconds or left

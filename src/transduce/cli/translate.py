@@ -128,7 +128,7 @@ Others = Annotated[
     of_search(
         "--with",
         metavar="RUN",
-        help="Another model, for the mean of their probabilities; may stand several times.",
+        help="Another model, whose probabilities are averaged with the first one's. Repeatable.",
     ),
 ]
 Sample = Annotated[bool, of_sampling("--sample", help="Sample at random instead of searching.")]

@@ -97,7 +97,7 @@ def working(name: str, out: Path) -> Iterator[None]:
 
 def end(out: Path) -> None:
     """Remove the folder that says that a process is at work."""
-    with contextlib.suppress(OSError):  # it is no file of ours that is left there
+    with contextlib.suppress(OSError):  # a file of somebody else is there
         for name in (NAME, LOCK):
             (out / WORK / name).unlink(missing_ok=True)
         (out / WORK).rmdir()
