@@ -1,6 +1,7 @@
 """LibreTranslate clients work with the service: real ones, and recorded requests of others."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -221,6 +222,12 @@ def test_a_number_may_be_text(app: FastAPI) -> None:
         ask(app, "POST", "/translate", data={**FIELDS, "alternatives": "2"}),
     ):
         assert len(answer.json()["alternatives"]) == 2
+
+
+@pytest.mark.parametrize("q", [7, None, [7], ["a", None], {"a": 1}, [1] * 10_000])
+def test_a_text_that_is_none_is_named_once(app: FastAPI, q: Any) -> None:
+    sentence = error(post(app, "/translate", FIELDS | {"q": q}), 400)
+    assert re.fullmatch(r"q = .{1,80}: expected text, or a list of texts", sentence)
 
 
 def test_a_request_has_at_most_so_many_texts(app: FastAPI) -> None:
