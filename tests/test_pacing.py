@@ -135,6 +135,17 @@ def test_a_number_of_threads_that_is_set_is_not_measured(
     assert train(files, tmp_path / "run", threads="1", steps="2").train.threads == 1
 
 
+def test_a_deterministic_run_does_not_measure_threads(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of threads changes the bits, and a measurement may end either way."""
+    monkeypatch.setattr(pacing, "thread_counts", lambda: [2, 1])
+    monkeypatch.setattr(pacing, "measure_threads", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(pacing, "cores", lambda: 1)
+    settings = {"threads": None, "deterministic": "true", "steps": "2"}
+    assert train(files, tmp_path / "run", **settings).train.threads == 1
+
+
 def test_thread_counts_halve_down_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("transduce.machine.cores", lambda: 12)

@@ -221,7 +221,7 @@ class TrainConfig(Settings):
         False, "compute layers again in the backward pass: less memory, a third more time"
     )
     deterministic: bool = setting(
-        False, "the same bits each time on one GPU (slower); a CPU always gives them"
+        False, "the same bits each time (slower): on one GPU, and on a CPU by using all cores"
     )
 
     POSITIVE: ClassVar[tuple[str, ...]] = (

@@ -42,10 +42,14 @@ def fit(engine: Engine, config: RunConfig, updates: Updates, progress: Progress)
 
 
 def fit_threads(engine: Engine, train: TrainConfig, progress: Progress) -> TrainConfig:
-    """Return settings with the fastest number of threads, which torch then uses, if none is set."""
+    """Return settings with the fastest number of threads, which torch then uses, if none is set.
+
+    The number changes the bits, so with `deterministic` nothing is measured.
+    """
     if train.threads is not None:
         return train
-    candidates = thread_counts() if engine.processes.world == 1 else [cores()]
+    fixed = train.deterministic or engine.processes.world > 1
+    candidates = [cores()] if fixed else thread_counts()
     if len(candidates) == 1:
         return train.replace(threads=candidates[0])
     paces = measure_threads(engine, candidates)
