@@ -78,6 +78,7 @@ class Point:
 
 def test_a_dataclass_is_made_of_the_fields_that_it_has() -> None:
     assert made(Point, {"x": 1}) == Point(1, 0)
-    for content in ([], {"y": 1}, {"x": "1"}, {"x": 1, "z": 2}):
+    wrong: list[Any] = [[], {"y": 1}, {"x": "1"}, {"x": 1, "z": 2}]
+    for content in wrong:
         with pytest.raises(TypeError):
             made(Point, content)

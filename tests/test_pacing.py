@@ -142,8 +142,8 @@ def test_a_deterministic_run_does_not_measure_threads(
     monkeypatch.setattr(pacing, "thread_counts", lambda: [2, 1])
     monkeypatch.setattr(pacing, "measure_threads", lambda *_: pytest.fail("measured"))
     monkeypatch.setattr(pacing, "cores", lambda: 1)
-    settings = {"threads": None, "deterministic": "true", "steps": "2"}
-    assert train(files, tmp_path / "run", **settings).train.threads == 1
+    run = train(files, tmp_path / "run", threads=None, deterministic="true", steps="2")
+    assert run.train.threads == 1
 
 
 def test_thread_counts_halve_down_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
