@@ -99,19 +99,25 @@ def test_prefixes_begin_line_by_line(cli: CommandLine, tiny_run: Path, tmp_path:
     assert last == cli("translate", tiny_run, input="one bird!").stdout.rstrip("\n")
 
 
-@pytest.mark.parametrize(("begins", "said"), [("a\n", "1"), ("a\nb\nc\n", "3"), ("", "0")])
+@pytest.mark.parametrize(
+    ("begins", "said"), [("a\n", "1 line"), ("a\nb\nc\n", "3 lines"), ("", "0 lines")]
+)
 def test_as_many_prefixes_as_lines_are_expected(
     begins: str, said: str, cli: CommandLine, tiny_run: Path, tmp_path: Path
 ) -> None:
     path, source = tmp_path / "begins.de", tmp_path / "text.en"
     path.write_text(begins, encoding="utf-8")
     source.write_text("a dog\nthe man\n", encoding="utf-8")
-    expected = f"{path} has {said} lines but {source} has 2: line n of one must begin"
+    expected = f"{path} has {said} but {source} has 2: line n of one must begin"
     result = cli("translate", tiny_run, source, "--prefixes", path)
     assert result.error.startswith(expected)
     assert result.stdout == ""
     piped = cli("translate", tiny_run, "--prefixes", path, input=source.read_bytes()).error
-    many = "more lines but standard input has 2" if said == "3" else "but standard input has more"
+    many = (
+        "more lines but standard input has 2"
+        if said == "3 lines"
+        else "but standard input has more"
+    )
     assert many in piped
 
 

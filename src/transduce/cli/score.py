@@ -157,8 +157,9 @@ def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
     last = text.name_of(paths[-1])
     for path, lines in zip(paths, read, strict=True):
         if len(lines) != len(read[-1]):
+            many = counted(len(lines), "line")
             raise BadInput(
-                f"{text.name_of(path)} has {len(lines):,} lines but {last} has {len(read[-1]):,}: "
+                f"{text.name_of(path)} has {many} but {last} has {len(read[-1]):,}: "
                 "line n of one must translate line n of the other"
             )
     if not read[-1]:
