@@ -870,7 +870,7 @@ def test_trees_are_scored_as_evalb_does(cli: CommandLine, tmp_path: Path) -> Non
     )
     assert found["all"]["f1"] == pytest.approx(500 / 7)
     error = cli("score", "--trees", "-", tmp_path / "gold", input=guesses[0]).error
-    assert error.startswith("standard input has 1 trees but ")
+    assert error.startswith("standard input has 1 tree but ")
 
 
 def test_settings_are_listed_with_defaults_and_meanings(cli: CommandLine) -> None:

@@ -275,7 +275,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Played]:
 def still(models: list[Transformer]) -> Decoder:
     """A decoder that goes the way of a GPU."""
     decoder = Decoder(models, FORBIDDEN)
-    decoder.still = decoder.workspaces.static = decoder.workspaces.record = True
+    decoder.static_shapes = decoder.workspaces.static_shapes = True
+    decoder.workspaces.record = True
     return decoder
 
 

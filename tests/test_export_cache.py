@@ -389,10 +389,11 @@ def test_the_least_recently_used_exports_are_deleted_and_nothing_else(
     for age, path in enumerate(made):
         os.utime(path, (1000 - age, 1000 - age))  # the last made was used the longest ago
     exports = folder / "ctranslate2"
-    for name in ("mine", "f" * 64, ".making-recent", ".making-abandoned"):
+    abandoned = (".making-abandoned", ".transduce-0123456789abcdef")
+    for name in ("mine", "f" * 64, ".making-recent", *abandoned):
         (exports / name).mkdir()
     (exports / ("e" * 64)).symlink_to(own_run)
-    for name in ("mine", "f" * 64, ".making-abandoned"):
+    for name in ("mine", "f" * 64, *abandoned):
         os.utime(exports / name, (500, 500))  # longer ago than any export
     monkeypatch.setattr(cache, "LIMIT", round(2.5 * size))
     load(own_run, "int16" if "int16" in library.get_supported_compute_types("cpu") else "int8")

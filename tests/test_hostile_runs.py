@@ -277,7 +277,7 @@ def test_getting_data_does_not_overwrite_files_of_others(
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
     before = snapshot(tmp_path)
-    assert "which is not of transduce" in cli("data", "get", "pocket", "--out", tmp_path).error
+    assert "which transduce did not write" in cli("data", "get", "pocket", "--out", tmp_path).error
     assert snapshot(tmp_path) == before
 
 
@@ -314,7 +314,7 @@ def test_the_texts_of_the_demo_are_written_again_only_as_they_were_left(tmp_path
     write(tmp_path / "data", 1000, 5)
     assert snapshot(tmp_path) == before
     with pytest.raises(TransduceError, match="a run has begun to learn from them"):
-        write(tmp_path / "data", 1100, 5, anew=False)
+        write(tmp_path / "data", 1100, 5, overwrite=False)
     write(tmp_path / "data", 1100, 5)
     assert len(first["train"][0].read_text().splitlines()) == 1100
     (tmp_path / "data" / "notes.txt").touch()

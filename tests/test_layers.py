@@ -111,6 +111,8 @@ OPTIONAL = {
     "fastapi",
     "starlette",
     "pydantic",
+    "pydantic_core",
+    "h11",
     "uvicorn",
     "prometheus_client",
     "mtdata",
@@ -118,7 +120,10 @@ OPTIONAL = {
 # Written in Triton, they are nothing without it; so they count as optional themselves.
 IN_TRITON = {"transduce.kernels.attention", "transduce.kernels.decoding", "transduce.kernels.rows"}
 # So does the service, which is nothing without these.
-OF_THE_WEB = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client"}
+OF_THE_WEB = {
+    *("fastapi", "starlette", "pydantic", "pydantic_core"),
+    *("uvicorn", "h11", "prometheus_client"),
+}
 
 ROOT = Path(transduce.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))

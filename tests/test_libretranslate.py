@@ -1,6 +1,8 @@
 """LibreTranslate clients work with the service: real ones, and recorded requests of others."""
 
 import json
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,18 @@ def test_a_multipart_form_keeps_its_text_to_the_letter(tiny_run: Path) -> None:
     assert app.state.service.close()
 
 
+def test_the_head_of_a_part_takes_time_linear_in_its_length(served: Served) -> None:
+    """Searching for the name of a field from every place in the head would take 10 s."""
+    limits = Limits(characters=20_000)
+    app = create_app([served], limits=limits)
+    head = b"content-disposition:" * (limits.body // 20 - 10)
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    begin = time.process_time()
+    answer = ask(app, "POST", "/translate", content=b"--x\r\n" + head, headers=kind)
+    assert "q" in error(answer, 400)
+    assert time.process_time() - begin < 3
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -208,6 +222,12 @@ def test_a_number_may_be_text(app: FastAPI) -> None:
         ask(app, "POST", "/translate", data={**FIELDS, "alternatives": "2"}),
     ):
         assert len(answer.json()["alternatives"]) == 2
+
+
+@pytest.mark.parametrize("q", [7, None, [7], ["a", None], {"a": 1}, [1] * 10_000])
+def test_a_text_that_is_none_is_named_once(app: FastAPI, q: Any) -> None:
+    sentence = error(post(app, "/translate", FIELDS | {"q": q}), 400)
+    assert re.fullmatch(r"q = .{1,80}: expected text, or a list of texts", sentence)
 
 
 def test_a_request_has_at_most_so_many_texts(app: FastAPI) -> None:

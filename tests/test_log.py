@@ -197,9 +197,7 @@ def test_updates_that_were_refused_count_for_nothing_and_are_told(tmp_path: Path
         assert log.counts.tolist() == [0, 0, 0, 0, 1]
     (record,) = recorded(tmp_path)
     assert (record["loss"], record["nll"], record["skipped"]) == (4.0, 3.0, 1)
-    assert said == [
-        "step 1: 1 update since the last record skipped, for the gradient was no number"
-    ]
+    assert said == ["step 1: 1 update since the last record skipped: non-finite gradient"]
 
 
 def test_a_window_of_refused_updates_alone_has_no_loss(tmp_path: Path) -> None:

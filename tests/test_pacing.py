@@ -119,6 +119,7 @@ def test_the_fastest_number_of_threads_is_measured_kept_and_said(
 ) -> None:
     monkeypatch.setattr(pacing, "thread_counts", lambda: [2, 1])
     monkeypatch.setattr(pacing, "_timed", slow_with_two_threads)
+    monkeypatch.setattr(pacing, "PAUSE", 0.0)
     spoken = Spoken()
     config = train(files, tmp_path / "run", spoken, threads=None)
     assert config.train.threads == 1
@@ -132,6 +133,17 @@ def test_a_number_of_threads_that_is_set_is_not_measured(
 ) -> None:
     monkeypatch.setattr(pacing, "measure_threads", lambda *_: pytest.fail("measured"))
     assert train(files, tmp_path / "run", threads="1", steps="2").train.threads == 1
+
+
+def test_a_deterministic_run_does_not_measure_threads(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of threads changes the bits, and a measurement may end either way."""
+    monkeypatch.setattr(pacing, "thread_counts", lambda: [2, 1])
+    monkeypatch.setattr(pacing, "measure_threads", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(pacing, "cores", lambda: 1)
+    run = train(files, tmp_path / "run", threads=None, deterministic="true", steps="2")
+    assert run.train.threads == 1
 
 
 def test_thread_counts_halve_down_to_one(monkeypatch: pytest.MonkeyPatch) -> None:

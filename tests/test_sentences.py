@@ -1,6 +1,7 @@
 """Paragraphs fall into sentences, and nothing is lost between them."""
 
 import random
+import re
 import sys
 import time
 
@@ -135,3 +136,24 @@ def test_without_the_library_a_warning_says_that_lines_stay_whole(
     monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.warns(UserWarning, match=r"sentencex is not installed: .*translated whole"):
         assert not ready()
+
+
+@pytest.mark.parametrize("space", ["\xa0", "\u202f", "\u3000", "\x85", "\u2028"])
+@pytest.mark.parametrize("language", ["en", "fr", "zh"])
+def test_a_wide_space_before_a_full_stop_is_split_like_a_plain_one(
+    space: str, language: str
+) -> None:
+    """Sentencex 1.0.32 panics at a capital letter, such a space and a full stop."""
+    text = "We take plan A{}. Then we go home. Nobody waits."
+    plain = sentences(text.format(" "), language)
+    assert len(plain) > 1
+    found = sentences(text.format(space), language)
+    assert [one.replace(space, " ") for _, one in found] == [one for _, one in plain]
+    assert "".join(gap + one for gap, one in found) == text.format(space)
+
+
+def test_a_text_at_which_the_splitter_panics_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A panic is no Exception: it would end the command, or a thread of the service."""
+    monkeypatch.setattr("transduce.sentences.WIDE_SPACE", re.compile("(?!)"))
+    found = sentences("Plan A\xa0. Go home. Sleep.", "en")
+    assert "".join(gap + one for gap, one in found) == "Plan A\xa0. Go home. Sleep."

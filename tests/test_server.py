@@ -266,6 +266,29 @@ def test_an_answer_that_nobody_reads_is_dropped(tiny_run: Path) -> None:
         assert len(received(client)) < 10_000_000  # half of it: what the kernel held
 
 
+def test_an_error_that_nobody_reads_is_dropped_without_a_traceback(tiny_run: Path) -> None:
+    async def never(message: object) -> None:
+        await asyncio.sleep(PATIENCE)
+
+    async def gone() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    app = create_app([scripted(tiny_run)[0]], limits=Limits(timeout=0.05))
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "raw_path": b"/",
+        "scheme": "http",
+        "query_string": b"\xff",
+        "headers": [(b"host", b"localhost")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    asyncio.run(app(scope, gone, never))
+    assert app.state.idle.requests == 0
+
+
 @pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/api/models", "/openapi.json"])
 def test_of_all_that_can_be_got_the_head_can_be_asked_for(tiny_run: Path, path: str) -> None:
     request = f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()

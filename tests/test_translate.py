@@ -121,8 +121,8 @@ def test_options_that_exclude_each_other_are_refused(cli: CommandLine, tiny_run:
     for arguments, expected in (
         (["--prefix", "a", "--prefixes", "b"], "--prefix and --prefixes both say"),
         (["--prefixes", "-"], "text and prefixes cannot both be standard input"),
-        (["--given", "a", "--split"], "--given scores what is there"),
-        (["--given", "a", "--prefixes", "b"], "--given scores what is there"),
+        (["--given", "a", "--split"], "--given scores given translations"),
+        (["--given", "a", "--prefixes", "b"], "--given scores given translations"),
     ):
         assert cli("translate", tiny_run, *arguments, input="a dog\n").error.startswith(expected)
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.errors import BadInput, BadSetting
 from transduce.progress import Advance, Progress, Silent, later
-from transduce.scoring import METRICS, References, as_lines, metrics_of
+from transduce.scoring import FEWEST_SAMPLES, METRICS, References, as_lines, metrics_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 Test = Literal["bs", "ar"]  # paired bootstrap, approximate randomisation; sacrebleu's names
 SAMPLES: dict[Test, int] = {"bs": 1_000, "ar": 10_000}  # sacrebleu's defaults
-FEWEST_SAMPLES = 40  # below this, no sample lies in the outer 2.5%
 MEMORY = 8 << 30  # bytes that a test may take: sacrebleu holds all samples of all lines at once
 LARGEST = 24  # statistics of a line: those of chrF++
 SIGNIFICANT = 0.05

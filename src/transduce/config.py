@@ -224,7 +224,7 @@ class TrainConfig(Settings):
         False, "compute layers again in the backward pass: less memory, a third more time"
     )
     deterministic: bool = setting(
-        False, "the same bits each time on one GPU (slower); a CPU always gives them"
+        False, "the same bits each time (slower): on one GPU, and on a CPU by using all cores"
     )
 
     POSITIVE: ClassVar[tuple[str, ...]] = (
@@ -339,7 +339,7 @@ def apply(
 ) -> tuple[ModelConfig, TrainConfig]:
     """Apply `--set name=value` to the configuration that has the name."""
     of_model, of_train = base.hints(ModelConfig), base.hints(TrainConfig)
-    hints = of_model | of_train
+    hints = {**of_model, **of_train}
     values = {
         name: base.read(value, hints[name], name) for name, value in canonical(settings).items()
     }

@@ -26,13 +26,13 @@ from transduce.recording import Workspace, Workspaces
 from transduce.search import NONE, Beams, Constrain, limit
 from transduce.transducer import Transducer
 
-SHARE = 8  # new sentences wait until one slot in so many is free: the encoder likes company
+SHARE = 8  # waiting sentences enter when 1 slot in 8 is free: encoding several is faster
 AHEAD = 256  # sentences that a GPU encodes at once
-FEW = 16  # slots at the least: one recorded step serves one sentence and some
+FEW = 16  # fewest slots on a GPU, so that small searches share one recorded step
 
 
 class Decoder:
-    """One or several models that decode together; weights are not to change meanwhile."""
+    """One or several models that decode together; their weights must not change."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class Decoder:
         constrain: Constrain | None = None,
         record: bool = True,
     ) -> None:
-        """Take models; with `record`, a GPU records its steps."""
+        """Decode with `models`; with `record`, decode steps on a GPU become CUDA graphs."""
         self.models = models
         self.device = models[0].output.device
-        self.still = self.device.type == "cuda"  # shapes are static
+        self.static_shapes = self.device.type == "cuda"
         self.workspaces = Workspaces(models, forbidden, constrain, record=record)
 
     @torch.inference_mode()
@@ -54,13 +54,13 @@ class Decoder:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's place and its `nbest` outputs, best first, in the order they are done.
 
-        Jobs of similar length are best neighbours, the longest first. A job has no outputs if a
-        number overflowed: its log-probabilities are NaN.
+        Sort jobs by length, the longest first: that is fastest. A job has no outputs if a number
+        overflowed: its log-probabilities are NaN.
         """
         if not config.sample:
             yield from self._search(jobs, config, batch)
             return
-        # What is drawn depends on nothing else, so each draw is a sentence of its own.
+        # Draws are independent, so each is searched as a sentence of its own.
         drawn: dict[int, list[Hypothesis]] = {}
         each = [
             dataclasses.replace(job, number=(*job.number, draw))
@@ -89,7 +89,7 @@ class Decoder:
         workspace = self.workspaces.take(config, self._slots(len(jobs), batch), room)
         try:
             intake = _Intake(self.models, jobs, limits, config)
-            yield from self._steps(_Slots(workspace.beams, self.still), intake, workspace)
+            yield from self._steps(_Slots(workspace.beams, self.static_shapes), intake, workspace)
         finally:
             self.workspaces.give(workspace)
 
@@ -98,7 +98,7 @@ class Decoder:
 
         On a GPU a power of 2, so that searches of similar size share a recorded step.
         """
-        if not self.still:
+        if not self.static_shapes:
             return min(batch, jobs)
         return max(FEW, min(batch, 1 << (min(batch, jobs) - 1).bit_length()))
 
@@ -107,11 +107,12 @@ class Decoder:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Fill slots and make steps until all jobs are done."""
         while True:
-            graphs.use(self.device)  # another search may have had its turn
+            graphs.use(self.device)  # the caller may have changed it between two results
             vacant = slots.vacant()
-            if intake.waiting and len(vacant) * SHARE >= len(slots.held):
+            enough = len(vacant) * SHARE >= len(slots.held)
+            if enough and intake.waiting:
                 slots.place(intake, vacant)
-            elif not intake.waiting and not self.still and len(vacant) * SHARE >= len(slots.held):
+            elif enough and not self.static_shapes:
                 slots.close(vacant)
             if not slots.busy:
                 break
@@ -124,16 +125,16 @@ class Decoder:
 
 
 class _Intake:
-    """Jobs on their way into slots: encoded in order, some at a time."""
+    """Jobs that wait for a slot: encoded in order, some at a time."""
 
     def __init__(
         self, models: Sequence[Transducer], jobs: Sequence[Job], limits: Ints, config: SearchConfig
     ) -> None:
         self.models, self.jobs, self.limits, self.config = models, jobs, limits, config
-        self.next = 0  # of the jobs
-        self.encoded = 0  # so many of them
-        self.rows: list[Tensor] = []  # of each model, keys and values of the encoded (N, T, row)
-        self.begins: dict[int, int] = {}  # in those rows
+        self.next = 0  # the first job without a slot
+        self.encoded = 0  # number of jobs that are encoded
+        self.rows: list[Tensor] = []  # keys and values of the encoded jobs, by model: (N, T, row)
+        self.begins: dict[int, int] = {}  # first row of each encoded job
 
     @property
     def waiting(self) -> int:
@@ -141,7 +142,7 @@ class _Intake:
         return len(self.jobs) - self.next
 
     def take(self, most: int, ahead: int) -> range:
-        """Return the next jobs, which are encoded now if they are not; `ahead` more for later."""
+        """Return the next jobs, at most `most`; if none is encoded, encode `ahead` or more."""
         if self.next == self.encoded:
             self._encode(min(self.waiting, max(most, ahead)))
         taken = range(self.next, min(self.next + most, self.encoded))
@@ -169,7 +170,7 @@ class _Intake:
 
 @dataclass(slots=True)
 class _Parcel:
-    """What is known of sentences that are done, on its way from the device."""
+    """State of some sentences, being copied from the device."""
 
     jobs: Ints
     tensors: list[Tensor]
@@ -177,17 +178,17 @@ class _Parcel:
 
 
 class _Slots:
-    """Which job is in which slot, and how far it is."""
+    """The job in each slot, and how many steps it has made."""
 
-    def __init__(self, beams: Beams, still: bool) -> None:
+    def __init__(self, beams: Beams, static_shapes: bool) -> None:
         slots = len(beams.live)
-        self.beams, self.still = beams, still
+        self.beams, self.static_shapes = beams, static_shapes
         self.device = beams.live.device
         self.held: Ints = np.full(slots, -1)  # the job in each slot
-        self.steps: Ints = np.zeros(slots, dtype=np.int64)  # made since it came
+        self.steps: Ints = np.zeros(slots, dtype=np.int64)  # that this job has made
         self.sources: Ints = np.zeros(slots, dtype=np.int64)  # lengths
         self.parcels: list[_Parcel] = []
-        self.seen: _Parcel | None = None  # who was alive after the step before
+        self.seen: _Parcel | None = None  # which slots were alive after the previous step
 
     @property
     def busy(self) -> bool:
@@ -199,22 +200,22 @@ class _Slots:
         return np.flatnonzero(self.held < 0)
 
     def used(self) -> tuple[int, int]:
-        """Return the longest source, and the most steps with the one that comes."""
+        """Return the longest source, and the most steps, the next one included."""
         held = self.held >= 0
         source, steps = int(self.sources[held].max()), int(self.steps[held].max()) + 1
-        if not self.still:
-            for cache in self.beams.caches:  # the steps of those that are done lie there too
+        if not self.static_shapes:
+            for cache in self.beams.caches:  # steps of finished jobs are there too
                 cache.grow(source, int(self.steps.max()) + 1)
         return source, steps
 
     def place(self, intake: _Intake, vacant: Ints) -> None:
         """Put waiting jobs into vacant slots."""
         beams = self.beams
-        jobs = intake.take(len(vacant), AHEAD if self.still else 0)
+        jobs = intake.take(len(vacant), AHEAD if self.static_shapes else 0)
         slots = vacant[: len(jobs)]
         sources = np.array([len(intake.jobs[i].source) for i in jobs])
         self.held[slots], self.steps[slots], self.sources[slots] = jobs, 0, sources
-        if not self.still:
+        if not self.static_shapes:
             for cache in beams.caches:
                 cache.grow(int(sources.max()), 1)
         within = positions(sources)
@@ -241,7 +242,7 @@ class _Slots:
             cache.put(at, lengths, places, rows[:, tokens])
 
     def close(self, vacant: Ints) -> None:
-        """Go on without the vacant slots."""
+        """Remove the vacant slots."""
         if not len(vacant):
             return
         kept = np.flatnonzero(self.held >= 0)
@@ -251,20 +252,20 @@ class _Slots:
         self.beams.keep(self._send(kept))
 
     def made(self) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Note that a step was made; yield what is done."""
+        """Count a step; yield the jobs that are finished."""
         self.steps += self.held >= 0
         seen: _Parcel | None = self._fetch(self.held.copy(), [self.beams.live])
-        if self.still:
+        if self.static_shapes:
             seen, self.seen = self.seen, seen
         if seen is not None:
             yield from self._collect(seen)
 
     def _collect(self, seen: _Parcel) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Send for the outputs of those that are seen to be done; yield those that have come."""
+        """Start copying the outputs of finished jobs; yield those that have arrived."""
         (live,) = self._open(seen)
-        # On a GPU what is seen is a step old: a slot may have got another job since.
+        # On a GPU `seen` is one step old: a slot may have another job by now.
         done = np.flatnonzero(~live.numpy() & (self.held >= 0) & (self.held == seen.jobs))
-        if self.still:
+        if self.static_shapes:
             count = len(self.held)
             if len(done) * SHARE * 2 < count and not self._last(done):
                 done = done[:0]
@@ -274,15 +275,15 @@ class _Slots:
             kept = [beams.ended[at], beams.ended_count[at], beams.history[at], beams.totals[at]]
             self.parcels.append(self._fetch(self.held[done], kept))
             self.held[done] = -1
-        while self.parcels and (not self.still or self.parcels[0].event.query()):
+        while self.parcels and (not self.static_shapes or self.parcels[0].event.query()):
             yield from self._outputs(self.parcels.pop(0))
 
     def _last(self, done: Ints) -> bool:
-        """Tell whether all that are left are done."""
+        """Tell whether no other job is left."""
         return len(done) == int((self.held >= 0).sum())
 
     def rest(self) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield what is still on its way."""
+        """Yield the outputs that are still being copied."""
         for parcel in self.parcels:
             yield from self._outputs(parcel)
 
@@ -292,12 +293,12 @@ class _Slots:
 
     def _send(self, array: npt.NDArray[Any]) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(array))
-        if self.still:
+        if self.static_shapes:
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device, widest(self.device) if tensor.is_floating_point() else None)
 
     def _fetch(self, jobs: Ints, tensors: list[Tensor]) -> _Parcel:
-        if not self.still:
+        if not self.static_shapes:
             return _Parcel(jobs, [tensor.cpu() for tensor in tensors], None)
         copies = []
         for tensor in tensors:

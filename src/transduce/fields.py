@@ -54,9 +54,9 @@ def words(hint: Any) -> str:
         return " or ".join(map(words, inner))
     if origin is Literal:
         return " or ".join(map(repr, inner))
-    if origin is tuple:
+    if origin is tuple and inner[-1] is not ...:
         return f"a list of {len(inner)}, each {words(inner[0])}"
-    if origin is list:
+    if origin in (list, tuple):
         return "a list" + ("" if inner[0] is Any else f", each item {words(inner[0])}")
     if origin is not None:
         return "an object" + ("" if inner[1] is Any else f", each value {words(inner[1])}")

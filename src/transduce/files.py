@@ -224,7 +224,8 @@ def _clean(folder: Path, record: Mapping[str, Any] | None) -> None:
 
     The record goes last: without it nobody would know whose folder this is.
     """
-    with contextlib.suppress(OSError):  # `remove_leftovers` tries again later
+    # `remove_leftovers` tries again later. A ValueError: a record's name that no file can have.
+    with contextlib.suppress(OSError, ValueError):
         if record is not None:
             home, old = folder.with_name(record["for"]), folder / OLD
             if record["restore"] and os.path.lexists(old) and not os.path.lexists(home):
@@ -249,9 +250,13 @@ def _record_of(folder: Path) -> dict[str, Any] | None:
         fields.require(record, {"for": str, "restore": bool})
     except (BadRun, TypeError):
         return None
-    plain = record["for"] == Path(record["for"]).name
-    ours = plain and (record.get("made_by"), record.get("token")) == ("transduce", name[1])
-    return record if ours else None
+    made_here = (record.get("made_by"), record.get("token")) == ("transduce", name[1])
+    return record if made_here and is_plain_name(record["for"]) else None
+
+
+def is_plain_name(name: str) -> bool:
+    """Tell whether a text from a file names an entry of a folder, and nothing outside of it."""
+    return name == Path(name).name and name not in ("", "..") and "\0" not in name
 
 
 def delete(path: Path) -> None:
@@ -282,7 +287,7 @@ def write_json(path: Path, value: Any) -> None:
     """Write `value` as JSON for people and machines."""
     with replacing(path) as beside:
         text = json.dumps(value, indent=2, ensure_ascii=False)
-        # A file name that is no UTF-8 comes as lone surrogates, which JSON can only escape.
+        # A file name that is not UTF-8 has lone surrogates, which JSON can only escape.
         text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
         beside.write_text(text + "\n", encoding="utf-8", newline="\n")
 

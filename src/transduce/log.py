@@ -154,7 +154,7 @@ class Log:
         if skipped:
             self.say(
                 f"step {entry.step:,}: {counted(skipped, 'update')} since the last "
-                "record skipped, for the gradient was no number"
+                "record skipped: non-finite gradient"
             )
         # Where all were skipped there is no loss to tell.
         tokens = entry.window.tokens - counts.skipped_tokens or math.inf

@@ -6,6 +6,7 @@ measured here are discarded: random states and counts are restored.
 """
 
 import contextlib
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from transduce.schedule import fit_ramp
 
 SAMPLE = 2_000  # target tokens of a measured pass on a CPU; larger updates take proportionally long
 PASSES = 3  # for each number of threads, after one that is not counted
+MORE_PASSES, PAUSE = 8, 1.0  # where the machine is busy, and the seconds before each of them
 SHARE_OF_STEPS = 0.9  # of a time budget; validating and saving take the rest
 FEWEST_STEPS = 300  # with fewer, a model learns little more than frequent words (docs/results.md)
 
@@ -42,10 +44,14 @@ def fit(engine: Engine, config: RunConfig, updates: Updates, progress: Progress)
 
 
 def fit_threads(engine: Engine, train: TrainConfig, progress: Progress) -> TrainConfig:
-    """Return settings with the fastest number of threads, which torch then uses, if none is set."""
+    """Return settings with the fastest number of threads, which torch then uses, if none is set.
+
+    The number changes the bits, so with `deterministic` nothing is measured.
+    """
     if train.threads is not None:
         return train
-    candidates = thread_counts() if engine.processes.world == 1 else [cores()]
+    fixed = train.deterministic or engine.processes.world > 1
+    candidates = [cores()] if fixed else thread_counts()
     if len(candidates) == 1:
         return train.replace(threads=candidates[0])
     paces = measure_threads(engine, candidates)
@@ -79,21 +85,35 @@ def _discarded(engine: Engine) -> Iterator[None]:
 def measure_threads(engine: Engine, candidates: Sequence[int]) -> list[Pace]:
     """Time gradients of one small update with each number of threads; the fastest comes first.
 
-    The candidates take turns, so that a passing load of the machine meets all of them alike, and
-    the best of their passes counts.
+    The candidates take turns, so that a passing load of the machine meets all of them alike. Where
+    fewer threads than the most win, something else is using the machine: it is measured for some
+    seconds longer, because the load may pass and the choice is kept for the whole run.
     """
     sentences = _sample(engine)
     tokens = int(engine.part.target.lengths_of(sentences).sum())
-    fastest = dict.fromkeys(candidates, float("inf"))
+    seconds: dict[int, list[float]] = {threads: [] for threads in candidates}
+
+    def measure_each() -> None:
+        for threads in candidates:
+            torch.set_num_threads(threads)
+            seconds[threads].append(_timed(engine, sentences))
+
+    def ranked() -> list[Pace]:
+        paces = [Pace(threads, tokens / statistics.mean(s)) for threads, s in seconds.items()]
+        return sorted(paces, key=lambda pace: -pace.tokens_per_second)
+
     with _discarded(engine):
-        for number in range(PASSES + 1):
-            for threads in candidates:
-                torch.set_num_threads(threads)
-                seconds = _timed(engine, sentences)
-                if number:
-                    fastest[threads] = min(fastest[threads], seconds)
-    paces = [Pace(threads, tokens / seconds) for threads, seconds in fastest.items()]
-    return sorted(paces, key=lambda pace: -pace.tokens_per_second)
+        measure_each()  # starts threads, fills caches
+        for times in seconds.values():
+            times.clear()
+        for _ in range(PASSES):
+            measure_each()
+        for _ in range(MORE_PASSES):
+            if ranked()[0].threads == max(candidates):
+                break
+            time.sleep(PAUSE)
+            measure_each()
+    return ranked()
 
 
 def measure_step(engine: Engine) -> float:

@@ -34,7 +34,7 @@ MAY_CHANGE = frozenset(
         *("keep", "average", "select", "patience", "log_every"),
         *("threads", "accumulate", "precision", "kernels", "recompute", "deterministic"),
         *("warmup_cap", "ramp"),  # they act only at the beginning
-        *("lr_scale", "clip"),  # lower ones let a run go on whose gradient was no number
+        *("lr_scale", "clip"),  # lower ones let a run continue after non-finite gradients
     }
 )
 # What a run that begins with the weights of another may set of its model, and what it cannot set

@@ -23,7 +23,7 @@ from torch.distributed.rendezvous import rendezvous
 from transduce.errors import BadSetting, Interrupted, LostProcess, TransduceError
 from transduce.heartbeat import GOES_ON, Heartbeat, patience
 from transduce.machine import from_torchrun, undisturbed, world_size
-from transduce.progress import Unsaid
+from transduce.progress import Unsaid, counted
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
@@ -211,7 +211,7 @@ def _own_gpu() -> torch.device:
     here = from_torchrun("LOCAL_WORLD_SIZE", own + 1, least=1)
     if own >= count or 1 < count < here:  # one may be all that this process is shown
         raise BadSetting(
-            f"{here} processes were started on a machine with {count} GPU{'s' * (count != 1)}: "
+            f"{here} processes were started on a machine with {counted(count, 'GPU')}: "
             f"expected at most {count} (torchrun --nproc-per-node), or --device cpu"
         )
     torch.cuda.set_device(own)

@@ -1,4 +1,4 @@
-"""The state of searches; on a GPU with a decode step as a CUDA graph, kept by shape for reuse.
+"""Workspaces: the state of a search; on a GPU with a decode step as a CUDA graph, for reuse.
 
 A search takes a workspace and gives it back when it ends. No two searches use one at the same time,
 so any number of threads may search with one decoder.
@@ -20,10 +20,10 @@ from transduce.errors import in_one_line, out_of_memory
 from transduce.search import Beams, Constrain
 from transduce.transducer import Transducer
 
-ROUND = 64  # lengths are rounded up to multiples of it where a recorded step depends on them
-MEMORY = 0.5  # of what a GPU has free, for the caches of a search
-POOLED = 0.25  # of a GPU's memory, for workspaces that no search uses
-KEPT = 8  # workspaces that a pool holds at most
+ROUND = 64  # lengths of a recorded step are rounded up to multiples of it
+MEMORY = 0.5  # part of the free GPU memory that the caches of a search may take
+POOLED = 0.25  # part of a GPU's memory that idle workspaces may take
+KEPT = 8  # most idle workspaces
 RETRY = 10.0  # seconds after which a failed capture is tried again, doubled after each failure
 
 logger = logging.getLogger("transduce")
@@ -35,7 +35,7 @@ class Workspace:
     """The beams of a search, and one step of them as a CUDA graph if it was captured."""
 
     beams: Beams
-    wanted: int  # slots; the beams have fewer where memory did not suffice
+    wanted: int  # slots requested; the beams have fewer if memory did not suffice
     size: int  # bytes, estimated
     graph: Any = None  # torch.cuda.CUDAGraph
 
@@ -98,16 +98,16 @@ class Workspaces:
     ) -> None:
         self.models, self.forbidden, self.constrain = models, forbidden, constrain
         self.device = models[0].output.device
-        self.static = self.device.type == "cuda"  # shapes
-        self.record = record and self.static
+        self.static_shapes = self.device.type == "cuda"
+        self.record = record and self.static_shapes
         self.pool = Pool()
         self.failures = 0  # captures that failed since one succeeded
         self.retry_at = 0.0  # monotonic time before which no capture is tried
-        self.without_kernels: set[int] = set()  # beam sizes for which those of attention fail
+        self.without_kernels: set[int] = set()  # beam sizes for which our attention kernels fail
 
     def take(self, config: SearchConfig, slots: int, room: Room) -> Workspace:
-        """Return a workspace that nobody else uses, with about so many slots."""
-        if not self.static:
+        """Return a workspace that no other search uses, with about this many slots."""
+        if not self.static_shapes:
             beams = self._made(config, slots, room, (room[0], min(room[1], GRAIN)))
             return Workspace(beams, slots, 0)
         room = -(-room[0] // ROUND) * ROUND, -(-room[1] // ROUND) * ROUND
@@ -130,7 +130,7 @@ class Workspaces:
             self.pool.give(workspace, self._budget())
 
     def _new(self, config: SearchConfig, slots: int, room: Room) -> Workspace:
-        """Make a workspace, with a recorded step if that can be had."""
+        """Make a workspace, with a recorded step if the capture succeeds."""
         beams = self._proven(config, self._fitted(config, slots, room), room)
         size = len(beams.live) * self._each(config, room)
         if not self.record or time.monotonic() < self.retry_at:
@@ -152,10 +152,10 @@ class Workspaces:
         return Workspace(beams, slots, size, graph)
 
     def _proven(self, config: SearchConfig, slots: int, room: Room) -> Beams:
-        """Make slots, and a first step without sentences, by which kernels are compiled.
+        """Make beams, and run a step on empty slots, which compiles the kernels.
 
-        Where our kernels fail, torch's are used: first for attention, with this size of the beam
-        alone, then for everything.
+        If our kernels fail, torch's are used: first for attention with this beam size only, then
+        for everything.
         """
         k = 1 if config.sample else config.beam
         while True:

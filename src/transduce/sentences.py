@@ -1,6 +1,7 @@
 """Paragraphs to sentences, by the Wikimedia Foundation's sentencex."""
 
 import importlib.util
+import itertools
 import re
 import warnings
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ MISSING = (
 # Where a sentence may end: at a mark that something follows. The splitter knows these alone below
 # U+0530, which is Latin, Greek and Cyrillic. A line without any needs no splitter.
 MAY_END = re.compile(r"[!.:;?\u0530-\U0010ffff]\s*\S")
+# White space of several bytes before a full stop: sentencex 1.0.32 panics at "A\u00a0.".
+WIDE_SPACE = re.compile(r"[^\S\0-\x7f](?=\.)")
 # The longest text that sentencex splits at once. Its time grows with the square of the length if
 # quotation marks are unbalanced: 0.5 s for 20,000 characters.
 WINDOW = 2_000
@@ -65,16 +68,28 @@ def sentences(text: str, language: str) -> list[tuple[str, str]]:
 
 def _pieces(text: str, code: str) -> Iterator[str]:
     """Split a text, at most `WINDOW` characters at once, in time linear in its length."""
+    start = 0
+    while len(text) - start > WINDOW:
+        for piece in _sure(_segmented(_window(text, start), code)):
+            yield piece
+            start += len(piece)
+    yield from _segmented(text[start:], code)
+
+
+def _segmented(text: str, code: str) -> list[str]:
+    """Return the pieces that sentencex splits a text into; together they are the text."""
     try:
         from sentencex import segment
     except ImportError:
         raise MissingExtra("splitting paragraphs into sentences", "sentencex", "split") from None
-    start = 0
-    while len(text) - start > WINDOW:
-        for piece in _sure(segment(code, _window(text, start))):
-            yield piece
-            start += len(piece)
-    yield from segment(code, text[start:])
+    try:
+        pieces = segment(code, WIDE_SPACE.sub(" ", text))
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # a defect of sentencex, not an Exception
+            raise
+        return [text]
+    ends = [0, *itertools.accumulate(map(len, pieces))]
+    return [text[begin:end] for begin, end in itertools.pairwise(ends)]
 
 
 def _window(text: str, start: int) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import functools
 import numbers
 import sys
 import types
@@ -102,8 +103,14 @@ class Settings:
             raise BadSetting(f"{name} = {getattr(self, name)!r}: expected {expected}")
 
 
-def described_fields(kind: type[Settings], group: str) -> dict[str, Described]:
-    """Return the description of every field of a configuration, by name."""
+def described_fields(kind: type, group: str) -> Mapping[str, Described]:
+    """Return the description of every field of a configuration class, by name."""
+    return _described_fields(kind, group)
+
+
+# Cached, because every change of a setting needs them.
+@functools.cache
+def _described_fields(kind: Any, group: str) -> Mapping[str, Described]:
     types_of, defaults = hints(kind), kind().to_json()
     return {
         field.name: Described(
@@ -115,7 +122,7 @@ def described_fields(kind: type[Settings], group: str) -> dict[str, Described]:
             paper=field.metadata["paper"],
             aliases=tuple(ALIASES.get(field.name, "").split()),
         )
-        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        for field in dataclasses.fields(kind)
     }
 
 
@@ -195,8 +202,13 @@ def parse(text: str, hint: Any, name: str) -> Any:
     raise BadSetting(f"{name} = {text!r}: expected {words(hint)}")
 
 
-def hints(kind: type) -> dict[str, Any]:
-    """Return the types of a configuration's fields by name."""
+def hints(kind: type) -> Mapping[str, Any]:
+    """Return the types of the fields of a configuration class, by name."""
+    return _hints(kind)
+
+
+@functools.cache
+def _hints(kind: Any) -> Mapping[str, Any]:
     found = typing.get_type_hints(kind)
     return {field.name: found[field.name] for field in dataclasses.fields(kind)}
 

@@ -19,7 +19,7 @@ class Window:
     smoothed: float = 0.0
     nll: float = 0.0
     seconds: float = 0.0  # spent on steps alone
-    skipped: int = 0  # updates that were refused, for their gradient was no number
+    skipped: int = 0  # updates that were skipped because of a non-finite gradient
     skipped_tokens: int = 0  # of these
     in_a_row: int = 0  # of them, up to now
 

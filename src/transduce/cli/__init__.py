@@ -69,10 +69,8 @@ completion.attach(app)
 check_values(app)
 
 UNDER_TORCHRUN = ("train", "distill", "demo", "paper")  # commands that train
-WITHOUT_ARGUMENTS = {"demo", "settings"}  # commands that do something when given nothing
-NEED_ARGUMENTS = {
-    one.__name__.rpartition(".")[2].rstrip("_") for one in COMMANDS
-} - WITHOUT_ARGUMENTS
+NEED_NONE = {"demo", "settings"}  # commands that do something when given nothing
+NEED_ARGUMENTS = {one.__name__.rpartition(".")[2].rstrip("_") for one in COMMANDS} - NEED_NONE
 SECONDS_TO_SPEAK = 10  # for the first of several processes
 FULL = "no space is left to write{where}: free some and run the same command again"
 FORBIDDEN = "no permission to use{where}: change its permissions or choose another place"

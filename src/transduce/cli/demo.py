@@ -69,7 +69,7 @@ def demo(
     require_run_folder(out)
     before = RunConfig.load(out) if (out / "config.json").exists() else None
     progress.say(f"writing {pairs:,} English-German sentence pairs of a small grammar to {data}")
-    files = pocket_texts.write(data, pairs, test, seed, anew=before is None)
+    files = pocket_texts.write(data, pairs, test, seed, overwrite=before is None)
     left = max(1.0, budget - RESERVE - (clock.monotonic() - began))
     if before is not None:  # it goes on for as long as it was given then
         left = before.train.seconds or left
@@ -99,7 +99,7 @@ def _suggestions(out: Path, data: Path, sentence: str) -> list[str]:
     scored = command("score", "-", data / "test.de")
     return [
         f"  {command('translate', out, sentence)}",
-        f"  {command('translate', out, data / 'test.en')} | {scored}",
+        f"  {command('translate', out, data / 'test.en', '--no-split')} | {scored}",
         f"  {command('look', out, sentence)}",
         f"  {command('serve', out)}        (a web page; needs pip install 'transduce[web]')",
         f"or your own text: {command('train', 'YOUR.en', 'YOUR.de', '--out', 'runs/mine')}",

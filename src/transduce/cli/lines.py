@@ -84,9 +84,9 @@ class Texts:
     def _require_as_many(source: Input, given: Input) -> None:
         """Refuse a mismatch before anything is written; that of a pipe shows only at its end."""
         if None not in (source.count, given.count) and source.count != given.count:
+            lines = counted(source.count or 0, "line")
             raise BadInput(
-                f"{source.name} has {counted(source.count or 0, 'line')} but {given.name} has "
-                f"{given.count:,}: "
+                f"{source.name} has {lines} but {given.name} has {given.count:,}: "
                 "line n of one must translate line n of the other"
             )
 

@@ -140,7 +140,7 @@ def check_value(context: typer.Context, param: typer.CallbackParam, value: Any) 
 
 
 def those_given(**asked: Any) -> dict[str, Any]:
-    """Return the settings that were asked for: a default is left to whom it belongs."""
+    """Return the options that were given; the configurations have the defaults of the others."""
     return {name: value for name, value in asked.items() if value is not None}
 
 

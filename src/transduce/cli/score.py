@@ -9,6 +9,7 @@ import typer
 
 from transduce.cli import tables
 from transduce.errors import BadInput
+from transduce.progress import counted
 
 if TYPE_CHECKING:
     from transduce.comparing import Compared, Comparison
@@ -139,8 +140,8 @@ def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], 
         return list(files), list(ref)
     if len(files) != 2:
         raise typer.BadParameter(
-            f"expected a system and its reference, found {len(files)} "
-            f"file{'s' * (len(files) != 1)}; several systems need --ref REF"
+            f"expected a system and its reference, found {counted(len(files), 'file')}; "
+            "several systems need --ref REF"
         )
     return [files[0]], [files[1]]
 
@@ -157,9 +158,9 @@ def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
     last = text.name_of(paths[-1])
     for path, lines in zip(paths, read, strict=True):
         if len(lines) != len(read[-1]):
+            many = counted(len(lines), "line")
             raise BadInput(
-                f"{text.name_of(path)} has {counted(len(lines), 'line')} but {last} has "
-                f"{len(read[-1]):,}: "
+                f"{text.name_of(path)} has {many} but {last} has {len(read[-1]):,}: "
                 "line n of one must translate line n of the other"
             )
     if not read[-1]:

@@ -87,7 +87,8 @@ Deterministic = Annotated[
     bool,
     typer.Option(
         "--deterministic",
-        help="The same bits each time on one GPU, a little slower; a CPU gives them anyway.",
+        help="The same bits each time, a little slower: on one GPU, and on a CPU by using all "
+        "cores instead of the fastest number of threads.",
     ),
 ]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files too.")]

@@ -128,14 +128,20 @@ Others = Annotated[
     of_search(
         "--with",
         metavar="RUN",
-        help="Another model, for the mean of their probabilities; may stand several times.",
+        help="Another model, whose probabilities are averaged with the first one's. Repeatable.",
     ),
 ]
-Sample = Annotated[bool, of_sampling("--sample", help="Draw from the model instead of searching.")]
-Temperature = Annotated[float | None, of_sampling(help="Of the draws. Default: 1.")]
-TopK = Annotated[int | None, of_sampling(metavar="K", help="Draw among the K likeliest.")]
-TopP = Annotated[float | None, of_sampling(metavar="P", help="Draw among those that make up P.")]
-Seed = Annotated[int | None, of_sampling(help="Of the draws. Default: 1.")]
+Sample = Annotated[bool, of_sampling("--sample", help="Sample at random instead of searching.")]
+Temperature = Annotated[float | None, of_sampling(help="Temperature of sampling. Default: 1.")]
+TopK = Annotated[int | None, of_sampling(metavar="K", help="Sample from the K likeliest tokens.")]
+TopP = Annotated[
+    float | None,
+    of_sampling(
+        metavar="P",
+        help="Nucleus sampling: the smallest set of tokens whose probabilities sum to P.",
+    ),
+]
+Seed = Annotated[int | None, of_sampling(help="Seed of sampling. Default: 1.")]
 Batch = Annotated[
     int | None, on_machine(help="Sentences searched side by side. Default: by machine.")
 ]
@@ -208,7 +214,7 @@ def _check_files(
 
     begins = prefix is not None or prefixes is not None
     if given is not None and (options - {"alpha"} or begins):
-        raise BadInput("--given scores what is there: of the search it takes --alpha alone")
+        raise BadInput("--given scores given translations: of the search options it takes --alpha")
     if prefix is not None and prefixes is not None:
         raise BadInput("--prefix and --prefixes both say how translations begin: give one of them")
     for name, file in (("--prefixes", prefixes), ("--given", given)):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from transduce.data.catalogue import PARTS
 from transduce.errors import BadInput, BadRun
 from transduce.fields import require
-from transduce.files import folder_made, open_regular, read_sealed, replacing
+from transduce.files import folder_made, is_plain_name, open_regular, read_sealed, replacing
 from transduce.locks import LOCK, is_own_lock, locked
 
 FORMAT = 1
@@ -41,7 +41,9 @@ def refuse_foreign(name: str, out: Path) -> None:
         names = [path.name for path in out.iterdir()]
         own = [one for one in names if Path(one).stem in PARTS or one in (ARCHIVES, RECORD)]
         if own:
-            raise BadInput(f"{out} holds {max(own)}, which is not of transduce: choose another")
+            raise BadInput(
+                f"{out} holds {max(own)}, which transduce did not write: choose another folder"
+            )
 
 
 def _is_begun(out: Path) -> bool:
@@ -73,8 +75,8 @@ def record_of(out: Path) -> dict[str, Any]:
 
 
 def _require_plain(name: str) -> None:
-    if Path(name).name != name or not name.isprintable():
-        raise TypeError(f"{name!r:.60} leads out of the folder")
+    if not (is_plain_name(name) and name.isprintable()):
+        raise TypeError(f"{name!r:.60} is not the name of a file in the folder")
 
 
 @contextlib.contextmanager
@@ -95,7 +97,7 @@ def working(name: str, out: Path) -> Iterator[None]:
 
 def end(out: Path) -> None:
     """Remove the folder that says that a process is at work."""
-    with contextlib.suppress(OSError):  # it is no file of ours that is left there
+    with contextlib.suppress(OSError):  # a file of somebody else is there
         for name in (NAME, LOCK):
             (out / WORK / name).unlink(missing_ok=True)
         (out / WORK).rmdir()

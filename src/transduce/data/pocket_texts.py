@@ -16,10 +16,10 @@ FIELDS = {"name": str, "files": dict[str, list[str]]}
 Paths = dict[str, tuple[Path, Path]]
 
 
-def write(folder: Path, train: int, held: int, seed: int = 1, *, anew: bool = True) -> Paths:
-    """Write so many pairs to train on, and so many of each held-out part; return the files.
+def write(folder: Path, train: int, held: int, seed: int = 1, *, overwrite: bool = True) -> Paths:
+    """Write `train` pairs to train on and `held` pairs of each held-out part; return the files.
 
-    Only files that this function wrote are overwritten, and none unless `anew`.
+    Files of others are never overwritten, and those of this function only with `overwrite`.
     """
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file: expected a folder for the texts")
@@ -35,7 +35,7 @@ def write(folder: Path, train: int, held: int, seed: int = 1, *, anew: bool = Tr
     known = _known(folder)
     there = _there(folder, new, known)
     changed = [name for name in texts if there.get(name) != new[name]]
-    if not anew and any(there.get(name, new[name]) != new[name] for name in new):
+    if not overwrite and any(there.get(name, new[name]) != new[name] for name in new):
         raise BadInput(
             f"{folder} holds other texts than these, and a run has begun to learn from them: "
             "go on with the same numbers and the same seed, or choose another folder"

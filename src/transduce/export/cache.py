@@ -30,14 +30,15 @@ from typing import Any, TypeVar
 
 from transduce.errors import BadRun
 from transduce.export.ctranslate2 import STAMP, checked_weights, is_export_of, stamp_of, write
-from transduce.files import checksum, read_sealed, remove_folder, sha256, write_sealed
+from transduce.files import OWN_NAME, checksum, read_sealed, remove_folder, sha256, write_sealed
 from transduce.folder import RunConfig
 from transduce.subwords import Codec
 
 VARIABLE = "TRANSDUCE_CACHE"
 EXPORTS, HASHES, MAKING = "ctranslate2", "hashes.json", ".making-"
 KEY = re.compile("[0-9a-f]{64}")
-LEFTOVER = re.compile(rf"{re.escape(MAKING)}|\.{KEY.pattern}\.removing-")
+# What a killed process leaves: a half-made export, or one that it was deleting.
+LEFTOVER = re.compile(rf"{re.escape(MAKING)}.*|{OWN_NAME.pattern}")
 FORMAT = 1
 LIMIT = 4 << 30  # bytes of all exports; a big model in float32 has 0.9 GB
 REMEMBERED = 200  # hashes of weights files
@@ -124,8 +125,9 @@ def weights_hash(path: Path, cache: Path) -> str:
     """Return the SHA-256 of a weights file; it is remembered while the file stays the same."""
     name, before = str(path.resolve()), _identity(path)
     try:
-        known: dict[str, Any] = read_sealed(cache / HASHES, FORMAT, "hashes")["files"]
-    except (BadRun, KeyError):
+        expected = {"files": dict[str, Any]}
+        known: dict[str, Any] = read_sealed(cache / HASHES, FORMAT, "hashes", expected)["files"]
+    except BadRun:
         known = {}
     match known.get(name):
         case [identity, str(remembered)] if identity == before:
@@ -143,7 +145,7 @@ def weights_hash(path: Path, cache: Path) -> str:
 def prune(exports: Path, keep: Path) -> None:
     """Delete the least recently used exports beyond LIMIT, and what killed processes left.
 
-    Only folders with the name and the stamp of an export are deleted.
+    Only folders with the name and the stamp of an export are deleted, and leftovers by their name.
     """
     entries = []
     for path in exports.iterdir():
@@ -154,7 +156,7 @@ def prune(exports: Path, keep: Path) -> None:
             if KEY.fullmatch(path.name) and (path / STAMP).is_file():
                 size = sum(file.stat().st_size for file in path.iterdir())
                 entries.append((path == keep, used, path, size))
-            elif time.time() - used > ABANDONED and LEFTOVER.match(path.name):
+            elif time.time() - used > ABANDONED and LEFTOVER.fullmatch(path.name):
                 shutil.rmtree(path, ignore_errors=True)
     total = sum(size for *_, size in entries)
     for kept, _, path, size in sorted(entries):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from transduce.errors import BadInput
 from transduce.parsing.trees import TRACE, Tree, parsed, read_trees
+from transduce.progress import counted
 from transduce.text import name_of, open_lines
 
 DELETED = frozenset({"TOP", TRACE, ",", ":", "``", "''", "."})
@@ -108,8 +109,8 @@ def score_files(guesses: str | Path, gold: str | Path) -> list[Marks]:
         found = [next(parsed([line], name)) if line.strip() else None for line in lines]
     if len(found) != len(expected):
         raise BadInput(
-            f"{name} has {len(found):,} trees but {name_of(gold)} has {len(expected):,}: tree n of "
-            "one must be of the same sentence as tree n of the other"
+            f"{name} has {counted(len(found), 'tree')} but {name_of(gold)} has "
+            f"{len(expected):,}: tree n of one must be of the same sentence as tree n of the other"
         )
     return [mark(one, other) for one, other in zip(expected, found, strict=True)]
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Hashable, Sequence
 from transduce.config import SearchConfig
 from transduce.hypotheses import Engine, Hypothesis, Job
 
-# A thread that has just answered many waits a moment for their next questions: so much of the time
-# that their search took, and so long at most.
+# After a batch, a thread waits a moment for the next requests of the same clients: this part of the
+# time that the batch took, and at most this many seconds.
 MOMENT, LONGEST_MOMENT = 0.1, 0.05
 
 Found = list[Hypothesis]
@@ -30,7 +30,7 @@ Owner = Hashable  # the client of a request; None if it is not known
 
 
 class Unit:
-    """A sentence to be searched, and who asks for it."""
+    """A sentence to be searched, and the tickets that wait for it."""
 
     __slots__ = ("askers", "job", "key", "taken")
 
@@ -50,10 +50,10 @@ class Ticket:
         self.done: asyncio.Future[None] = self.loop.create_future()
         self.found: list[Found] = [[] for _ in range(count)]
         self.left = count
-        self.units: deque[Unit] = deque()  # that wait
+        self.units: deque[Unit] = deque()  # not yet taken by a thread
 
     def receive(self, place: int, found: Found | BaseException) -> None:
-        """Take what was found for one sentence; the last wakes the request."""
+        """Store the result of one sentence; the last one wakes the request."""
         if self.done.done():
             return
         if isinstance(found, BaseException):
@@ -75,19 +75,19 @@ class Batcher:
         *,
         remember: int = 0,
     ) -> None:
-        """Take an engine; `searched` hears the size of each batch and how long it took.
+        """Search with `engine`; `searched` is called with the size and the seconds of each batch.
 
-        The last sentences, so many as `remember` says, are not searched again.
+        The results of the last `remember` sentences are kept.
         """
         self.engine, self.searched, self.remember = engine, searched, remember
         self.lanes = engine.lanes()
         self._waiting: OrderedDict[Owner, OrderedDict[SearchConfig, deque[Ticket]]] = OrderedDict()
-        self._tickets: set[Ticket] = set()  # whose requests wait
-        self._known: dict[Key, Unit] = {}  # that wait or are searched
-        self._remembered: OrderedDict[Key, Found] = OrderedDict()  # the last one asked for last
+        self._tickets: set[Ticket] = set()  # of requests that wait
+        self._known: dict[Key, Unit] = {}  # waiting or being searched
+        self._remembered: OrderedDict[Key, Found] = OrderedDict()  # least recently requested first
         self._change = threading.Condition()
         self._threads: list[threading.Thread] = []
-        self._flying = 0  # sentences that are searched now
+        self._flying = 0  # sentences being searched
         self._closed = False
 
     async def search(
@@ -99,7 +99,7 @@ class Batcher:
         ticket = Ticket(len(jobs))
         with self._change:
             self._add(ticket, jobs, config, owner)
-        ticket.loop.call_soon(self._wake)  # others that have come at this moment are with it
+        ticket.loop.call_soon(self._wake)  # requests of this moment are batched together
         self._tickets.add(ticket)
         try:
             await ticket.done
@@ -111,14 +111,14 @@ class Batcher:
         return ticket.found
 
     def stop(self, reason: Exception) -> None:
-        """Give all who wait a reason why nothing comes; in the event loop that they wait in."""
+        """Fail all waiting requests with `reason`; call it in their event loop."""
         for ticket in self._tickets:
             ticket.receive(0, reason)
 
     def close(self, seconds: float = 0.5) -> bool:
-        """End the threads after what they search now; tell whether they have, within so long.
+        """End the threads after their present batches; tell whether all ended within `seconds`.
 
-        Whoever searches again starts new ones.
+        A later search starts new ones.
         """
         with self._change:
             threads, self._threads = self._threads, []
@@ -145,7 +145,7 @@ class Batcher:
             self._change.notify_all()
 
     def _add(self, ticket: Ticket, jobs: Sequence[Job], config: SearchConfig, owner: Owner) -> None:
-        """Put the sentences of a ticket into the queue, neighbours in length side by side."""
+        """Put the sentences of a ticket into the queue, sorted by length."""
         for place, job in sorted(enumerate(jobs), key=lambda one: -len(one[1].source)):
             key = (config, job.source.tobytes(), tuple(job.prefix))
             found = self._remembered.get(key)
@@ -175,7 +175,7 @@ class Batcher:
         ticket.units.clear()
 
     def _take(self, until: float, enough: int) -> tuple[SearchConfig, list[Unit]] | None:
-        """Wait for sentences, until then for enough of them, and take a batch; None: closed."""
+        """Wait for sentences and take a batch; wait for `enough` until `until`. None if closed."""
         with self._change:
             while not self._closed:
                 left = until - time.perf_counter()
@@ -240,7 +240,7 @@ class Batcher:
                 jobs = [unit.job for unit in units]
                 for place, found in lane.search(jobs, config, len(jobs)):
                     self._deliver(waiting.pop(place), found)
-            except Exception as error:  # whatever it is, it is for those who wait
+            except Exception as error:  # it is raised in the requests that wait
                 for unit in waiting.values():
                     self._deliver(unit, error)
             with self._change:

@@ -1,4 +1,4 @@
-"""What every request passes: who asks, for what and how often; and every answer: its headers."""
+"""Middleware: checks the host, key and rate of every request, and adds headers to answers."""
 
 import asyncio
 import contextlib
@@ -36,10 +36,10 @@ HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-PRIVATE = (b"cache-control", b"no-store")  # of what is not a file: it may hold a text
-HEALTH = "/health"  # who watches over a service has no key, and is not counted
+PRIVATE = (b"cache-control", b"no-store")  # for answers that are not files: they may hold a text
+HEALTH = "/health"  # monitoring needs no key and has no rate limit
 LATE_KEYS = {"/translate", "/detect"}  # LibreTranslate's clients send theirs as a parameter
-DRAINED, DRAINING = 16 * 2**20, 2.0  # bytes of a body that is not wanted, and seconds for them
+DRAINED, DRAINING = 16 * 2**20, 2.0  # most bytes and seconds of a refused body that are read
 VISITOR = "transduce.visitor"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -105,7 +105,7 @@ class Exchange:
 
 
 class Guard:
-    """Stands around the whole app."""
+    """ASGI middleware around the whole app."""
 
     def __init__(
         self,
@@ -137,9 +137,9 @@ class Guard:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server knows what it was, and sends the head
         begin = time.perf_counter()
-        self.idle.begin(scope)
         exchange = Exchange(scope, receive, send, self.timeout)
         visitor = scope[VISITOR] = self.clients.visitor(scope)
+        self.idle.begin(scope)
         try:
             await self._answer(scope, exchange, visitor)
         except NotRead:
@@ -148,7 +148,8 @@ class Guard:
             problem = self._told(scope, error)
             if exchange.status:  # the answer has begun
                 raise BrokenOff from None
-            await problem.response()(scope, exchange.receive, exchange.send)
+            with contextlib.suppress(NotRead):
+                await problem.response()(scope, exchange.receive, exchange.send)
         finally:
             visitor.leave()
             self.idle.end(scope)
@@ -171,8 +172,8 @@ class Guard:
             await self.app(scope, exchange.receive, exchange.send)
 
     def _let_in(self, scope: Scope, visitor: Visitor) -> None:
-        """Refuse whoever has no key that is needed, or takes too much."""
-        if not scope["query_string"].isascii():  # which the layers below take for text
+        """Refuse clients without a required key, and clients over their limits."""
+        if not scope["query_string"].isascii():  # the layers below would decode it
             raise Problem(400, "the query holds bytes that are not ASCII: write é as %C3%A9")
         path = scope["path"]
         if path == HEALTH:
@@ -187,7 +188,7 @@ class Guard:
         visitor.enter(key, free=path in self.free or (key is None and path in LATE_KEYS))
 
     def _told(self, scope: Scope, error: Exception) -> Problem:
-        """Return what a client is told of an error; the log tells more."""
+        """Return the answer to a client for an error; the log has the details."""
         if isinstance(error, Problem):
             return error
         what = f"a request to {self._name(scope)} has failed"
@@ -199,7 +200,7 @@ class Guard:
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Return whose request it is."""
+    """Return the visitor that sent a request."""
     visitor = request.scope[VISITOR]
     assert isinstance(visitor, Visitor)
     return visitor

@@ -14,6 +14,7 @@ SHOWN = 60  # characters of a value that a sentence shows
 # What pydantic expected, by its name for the mistake.
 EXPECTED = {
     "string_type": "text",
+    "texts_type": "text, or a list of texts",
     "string_unicode": "text that can be written as UTF-8",
     "int_type": "a whole number",
     "int_from_float": "a whole number",

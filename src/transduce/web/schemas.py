@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from transduce.web.limits import ALPHA, BEAM, NBEST
 
@@ -18,6 +19,14 @@ def _number(value: Any) -> Any:
         return 0
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 9:
         return int(value)
+    return value
+
+
+def _texts(value: Any) -> Any:
+    """Refuse what is neither text nor a list of texts; pydantic would list every bad item."""
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, str) for one in items):
+        raise PydanticCustomError("texts_type", "expected text, or a list of texts")
     return value
 
 
@@ -196,7 +205,9 @@ class LibreFields(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    q: Annotated[str | list[str], Field(description="the text, or several")]
+    q: Annotated[
+        str | list[str], Field(description="the text, or several"), BeforeValidator(_texts)
+    ]
     api_key: Annotated[
         str | None, Field(description="the key of a service that needs one, unless a header has it")
     ] = None
