@@ -6,13 +6,14 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu faults docs docs-serve dist lock audit lint types unit browser format clean
+.PHONY: help demo test test-gpu coverage faults docs docs-serve dist lock audit lint types unit browser format clean
 
 help:
 	@echo "make demo      install into $(VENV), train on the corpus that comes along, translate, show"
 	@echo "make test      install into $(VENV), lint, type-check, test; installs Chromium if root on Debian"
 	@echo "make test-gpu  test what needs a GPU, with what is installed"
-	@echo "make faults    inject faults by the hundred and count; KIND=kills for one kind, COUNT=50 for fewer"
+	@echo "make coverage  the tests once more, with their branch coverage"
+	@echo "make faults    the long tests; inject faults by the hundred and count; KIND=kills for one kind, COUNT=50 for fewer"
 	@echo "make docs      build the site into site/; make docs-serve shows it while you write"
 	@echo "make dist      build and check the wheel and the source distribution, in dist/"
 	@echo "make format    format the code"
@@ -82,9 +83,13 @@ types: $(VENV)/dev
 # A process a core, each with one thread. No more than 8: every one imports torch and trains its own
 # small models, and the longest tests set the end.
 unit: $(VENV)/dev browser
-	@echo "== pytest: tests with branch coverage"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term \
+	@echo "== pytest: tests$(if $(COVERAGE), with branch coverage)"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(COVERAGE) \
 		--numprocesses logical --maxprocesses 8 --dist worksteal
+
+# The tests with their branch coverage, which takes a third longer.
+coverage: COVERAGE := --cov --cov-report=term
+coverage: unit
 
 # A real browser tests the pages. Without one those tests are skipped, and the rest stands.
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
@@ -103,6 +108,7 @@ test-gpu:
 
 # The long form of tests/faults: an hour or more, with its counts.
 faults: $(VENV)/fuzz
+	@$(if $(KIND),,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long)
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m faults $(KIND) $(if $(COUNT),--count $(COUNT))
 
 # Built without isolation: what builds it is installed, and no other version is fetched.

@@ -27,6 +27,7 @@ def test_visits_and_sentences_are_timed(
     assert all(0 < one < 60_000 for one in found["painted_ms"])
 
 
+@pytest.mark.long
 def test_a_line_that_stands_twice_is_typed_once(
     learnt_run: Path, tmp_path: Path, cli: CommandLine
 ) -> None:

@@ -1157,7 +1157,9 @@ def uninterrupted(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -
     return run
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL]
+)
 def test_stopped_by_a_signal_the_same_command_ends_with_the_same_bytes(
     number: signal.Signals,
     cli: CommandLine,

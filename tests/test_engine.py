@@ -258,7 +258,7 @@ def test_an_update_laid_out_before_the_cut_is_laid_out_anew(
     assert_same([engine.sums, *gradients], expected())
 
 
-@pytest.mark.parametrize("path", ["packed", "grouped"])
+@pytest.mark.parametrize("path", ["packed", pytest.param("grouped", marks=pytest.mark.long)])
 def test_when_nothing_is_left_to_cut_the_error_comes_through(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,6 +139,7 @@ def test_training_translation_and_scores_run_from_the_wheel(installed: Installed
     assert "BLEU" in installed("transduce", "score", "out.de", "out.de").stdout
 
 
+@pytest.mark.long
 def test_a_data_set_comes_from_a_server_and_a_recipe_trains_on_it_from_the_wheel(
     installed: Installed,
 ) -> None:

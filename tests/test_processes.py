@@ -228,12 +228,14 @@ def test_two_processes_learn_what_one_learns(alone: Path, pair: tuple[Path, Resu
     require_equal(out, alone)
 
 
+@pytest.mark.long
 def test_so_they_do_in_more_pieces(tiny_files: Files, alone: Path, tmp_path: Path) -> None:
     result = run(tiny_files, tmp_path / "run", 2, accumulate="2")
     assert result.status == 0, result.stderr
     require_equal(tmp_path / "run", alone)
 
 
+@pytest.mark.long
 def test_so_do_three_where_updates_have_too_few_sentences_for_all(
     tiny_files: Files, tmp_path: Path
 ) -> None:
@@ -289,7 +291,7 @@ def test_ctrl_c_stops_all_after_a_step(stopped: tuple[Path, Result]) -> None:
     assert [(one.step, one.scheduled) for one in checkpoints(out)] == [(5, True), (7, False)]
 
 
-@pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.parametrize("processes", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_stopped_run_goes_on_with_another_number_of_processes(
     processes: int, stopped: tuple[Path, Result], alone: Path, tiny_files: Files, tmp_path: Path
 ) -> None:

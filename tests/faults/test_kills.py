@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from faults.count import Count
 from faults.instants import PHASES, Instant, Striker, Task, difference
 from faults.kills import kill_again_and_again, kill_averaging
@@ -21,6 +23,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
     assert set(count.held) <= set(PHASES)
 
 
+@pytest.mark.long
 def test_a_kill_between_two_writes_is_where_it_is_wanted(
     warm: Warm, undisturbed: tuple[Task, int]
 ) -> None:
@@ -46,6 +49,7 @@ def test_what_average_and_export_leave_when_killed_is_whole(
     assert count.tried == 3
 
 
+@pytest.mark.long
 def test_a_forked_command_ends_with_the_bits_of_a_real_one(
     undisturbed: tuple[Task, int], tmp_path: Path
 ) -> None:

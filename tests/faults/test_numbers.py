@@ -32,6 +32,7 @@ def test_a_rate_beyond_all_measure_saves_nothing_but_numbers(trial: numbers.Tria
     assert trial.race("rate", set(), Random(1), "race") == ""
 
 
+@pytest.mark.long
 def test_the_long_form_counts_all_of_them(tmp_path: Path) -> None:
     counts = numbers.inject(3, 1, tmp_path)
     assert [count.broken for count in counts] == [[], [], []]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import tiny_pairs
 
 from faults import overload as trial
@@ -62,6 +63,7 @@ def test_twice_of_what_it_can_take_is_answered_rightly_or_put_off(tiny_run: Path
     assert crowd.recovery is not None
 
 
+@pytest.mark.long
 def test_the_bench_of_overload_measures_a_real_service(learnt_run: Path, tmp_path: Path) -> None:
     text = tmp_path / "asked.en"
     text.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
