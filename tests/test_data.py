@@ -347,7 +347,7 @@ def test_a_folder_of_something_else_is_left_alone(shelf: Faulty, tmp_path: Path)
     (mine / "train.en").write_text("my own\n")
     for text in ("", '{"name": "mine"}'):
         (mine / "data.json").write_text(text)
-        with pytest.raises(BadInput, match=r"holds train.en, which is not of transduce"):
+        with pytest.raises(BadInput, match=r"holds train.en, which transduce did not write"):
             quick("multi30k-en-de", mine)
     assert (mine / "train.en").read_text() == "my own\n"
     quick("multi30k-en-de", tmp_path / "got")

@@ -301,7 +301,7 @@ def test_what_does_not_belong_together_is_refused(file: Path, cli: CommandLine) 
     [
         ('name = "pockte"', [], "there is no data set 'pockte'. Did you mean pocket?"),
         ('name = "sacrebleu:wmt14:en-de"', [], "wmt14:en-de has no text to train on"),
-        ('name = "pocket"', ["--data", "."], "which is not of transduce"),
+        ('name = "pocket"', ["--data", "."], "which transduce did not write"),
         ('name = "pocket"', ["--valid", "no.en", "no.de"], "no.en does not exist"),
         (FILES, ["--data", "there"], "names its own files: leave --data away"),
         (FILES.replace("train.de", "no.de"), [], "no.de does not exist: expected a text file"),
