@@ -104,12 +104,12 @@ browser:
 
 # With the torch that fits the machine's driver: $(VENV) has it, or the machine itself.
 test-gpu:
-	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m pytest -m gpu tests/test_gpu*.py
+	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m pytest -m gpu tests/gpu
 
 # The long form of tests/faults: an hour or more, with its counts.
 faults: $(VENV)/fuzz
 	@$(if $(KIND),,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long)
-	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m faults $(KIND) $(if $(COUNT),--count $(COUNT))
+	@PYTHONPATH=tests:tests/support OMP_NUM_THREADS=1 $(BIN)/python -m faults $(KIND) $(if $(COUNT),--count $(COUNT))
 
 # Built without isolation: what builds it is installed, and no other version is fetched.
 dist: $(VENV)/dev

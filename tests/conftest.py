@@ -193,7 +193,7 @@ def tiny_run(
     tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """The folder of a finished run, for looking at only: `own_run` is a copy to change."""
-    from transduce.training import train
+    from transduce.training.train import train
 
     run = tmp_path_factory.mktemp("runs") / "tiny"
     with threads_kept():
@@ -206,7 +206,7 @@ def tiny_run(
 @pytest.fixture(scope="session")
 def learnt_run(tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learnt to write words and to come to an end, for copying."""
-    from transduce.training import train
+    from transduce.training.train import train
 
     run = tmp_path_factory.mktemp("learnt") / "en-de"
     with threads_kept():
@@ -275,7 +275,9 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
         assert status is None or isinstance(status, int)
         return Result(status or 0, _written(out), _written(err))
 
-    monkeypatch.setattr("transduce.engines.pytorch.cores", lambda: 1)  # quicker for tiny models
+    monkeypatch.setattr(
+        "transduce.translation.engines.pytorch.cores", lambda: 1
+    )  # quicker for tiny models
     with threads_kept():
         yield run
 

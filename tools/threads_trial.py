@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from transduce.config import ModelConfig, SearchConfig
-from transduce.engines.pytorch import TorchEngine
-from transduce.hypotheses import Job
-from transduce.machine import choose_device
-from transduce.model import Transformer
+from transduce.model.transformer import Transformer
 from transduce.subwords import EOS
+from transduce.system.machine import choose_device
+from transduce.translation.engines.pytorch import TorchEngine
+from transduce.translation.types import Job
 
 FORBIDDEN = [0, 1, 3]
 SEARCH = SearchConfig(extra=10)

@@ -10,37 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transduce.config import ModelConfig, SearchConfig, TrainConfig
-    from transduce.distillation import distill
     from transduce.errors import TransduceError
-    from transduce.inspection import Inspection, Inspector
-    from transduce.model import Transformer
+    from transduce.evaluation.scores import Score, score
+    from transduce.inspection.inspector import Inspection, Inspector
+    from transduce.model.transformer import Transformer
     from transduce.parsing.parser import Parser
     from transduce.parsing.training import train_parser
     from transduce.parsing.trees import Tree
-    from transduce.scoring import Score, score
-    from transduce.training import train
-    from transduce.translation import Candidate, Translation
-    from transduce.translator import Translator
+    from transduce.training.train import train
+    from transduce.translation.translation import Candidate, Translation
+    from transduce.translation.translator import Translator
+    from transduce.workflows.distillation import distill
 
 __version__ = "0.1.0"
 
 MODULES = {
-    "Candidate": "translation",
-    "Inspection": "inspection",
-    "Inspector": "inspection",
+    "Candidate": "translation.translation",
+    "Inspection": "inspection.inspector",
+    "Inspector": "inspection.inspector",
     "ModelConfig": "config",
     "Parser": "parsing.parser",
-    "Score": "scoring",
+    "Score": "evaluation.scores",
     "SearchConfig": "config",
     "TrainConfig": "config",
     "TransduceError": "errors",
-    "Transformer": "model",
-    "Translation": "translation",
-    "Translator": "translator",
+    "Transformer": "model.transformer",
+    "Translation": "translation.translation",
+    "Translator": "translation.translator",
     "Tree": "parsing.trees",
-    "distill": "distillation",
-    "score": "scoring",
-    "train": "training",
+    "distill": "workflows.distillation",
+    "score": "evaluation.scores",
+    "train": "training.train",
     "train_parser": "parsing.training",
 }
 __all__ = [

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
-from transduce import settings as base
-from transduce.aliases import ELSEWHERE
 from transduce.errors import BadSetting
-from transduce.settings import Described, Settings, Value, setting
+from transduce.settings import base
+from transduce.settings.aliases import ELSEWHERE
+from transduce.settings.base import Described, Settings, Value, setting
 
 T = TypeVar("T")
 

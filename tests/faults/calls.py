@@ -15,7 +15,7 @@ from unittest import mock
 
 from safetensors import SafetensorError
 
-from transduce import checkpoint
+from transduce.checkpoints import checkpoint
 
 OPEN, MKDIR, RENAME = "open", "mkdir", "rename"
 WRITE, SAVE, SYNC, CLOSE = "write", "save", "fsync", "close"

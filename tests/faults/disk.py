@@ -22,8 +22,8 @@ from faults.calls import CLOSE, FAULTS, OPEN, Call, Disk, Fault
 from faults.count import Count
 from faults.inside import caching_in, command, complaint, texts, train_command
 from transduce.errors import BadRun
-from transduce.files import read_json
-from transduce.folder import load_arrays
+from transduce.runs.folder import load_arrays
+from transduce.system.files import read_json
 
 COUNT = 800
 PAGE = 4096

@@ -66,7 +66,11 @@ def fuzz(name: str, runs: int, seed: int, folder: Path) -> dict[str, Any]:
     own.mkdir()
     options = {"runs": runs, "seed": seed, "material": folder / "material", "folder": own}
     words = [word for option, value in options.items() for word in (f"--{option}", str(value))]
-    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [
+        str(Path(__file__).parents[1]),
+        str(Path(__file__).parents[1] / "support"),
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]
     environment = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     environment["PYTHONPATH"] = os.pathsep.join(paths)
     with (own / "log").open("wb") as log:
@@ -164,7 +168,7 @@ def make_material(folder: Path) -> None:
     from conftest import TINY, tiny_pairs, write_pairs
 
     from opus import write_opus
-    from transduce.training import train
+    from transduce.training.train import train
 
     folder.mkdir(parents=True)
     texts = write_pairs(folder, "tiny", tiny_pairs(60))

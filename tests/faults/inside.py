@@ -97,6 +97,6 @@ def caching_in(folder: Path) -> Iterator[None]:
     """Keep exports in this folder, and the hash of weights however new their file is."""
     with (
         mock.patch.dict(os.environ, {"TRANSDUCE_CACHE": str(folder)}),
-        mock.patch("transduce.export.cache.SETTLED", -1),
+        mock.patch("transduce.interop.export.cache.SETTLED", -1),
     ):
         yield

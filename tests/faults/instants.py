@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from faults.warm import Ended, Warm
-from transduce import pocket
+from transduce.datasets import pocket
 
 PHASES = (
     *("starting", "preparation", "beginning", "steps", "validation", "saving", "averaging"),
@@ -160,7 +160,8 @@ def _touch_halfway(touch: Callable[..., None], chance: random.Random) -> None:
     """Have files be cut short by what strikes while they are written."""
     import safetensors.torch
 
-    from transduce import checkpoint, metrics
+    from transduce.checkpoints import checkpoint
+    from transduce.runs import metrics
 
     save, append = safetensors.torch.save_file, metrics._append
 
@@ -200,7 +201,8 @@ def _touch_around(module: Any, name: str, touch: Callable[[], None]) -> None:
 
 
 def _note_phases(shared: mmap.mmap) -> None:
-    from transduce import trainer, training
+    from transduce.training import train as training
+    from transduce.training import trainer
 
     def noting(owner: Any, name: str, phase: str, after: str = "") -> None:
         original = getattr(owner, name)

@@ -13,9 +13,9 @@ from pathlib import Path
 from faults.count import Count
 from faults.instants import Instant, Striker, Task, difference, drawn, fresh
 from faults.warm import Warm, environment, several
-from transduce.export.ctranslate2 import STAMP
-from transduce.files import read_json, sha256
-from transduce.folder import Arrays, digest, load_arrays
+from transduce.interop.export.ctranslate2 import STAMP
+from transduce.runs.folder import Arrays, digest, load_arrays
+from transduce.system.files import read_json, sha256
 
 COUNT = 200
 IN_A_ROW = 8  # kills of one run, before it is let go to its end

@@ -21,13 +21,13 @@ import torch
 from conftest import TINY, snapshot, threads_kept, tiny_pairs, write_pairs
 
 from faults.count import Count
-from transduce.checkpoint import load_tensors
-from transduce.engine import Engine, Objective
+from transduce.checkpoints.checkpoint import load_tensors
 from transduce.errors import Diverged
-from transduce.schedule import Adam
-from transduce.trainer import Trainer
-from transduce.training import train
-from transduce.validation import Validation
+from transduce.training.gradient import Engine, Objective
+from transduce.training.optimizer import Adam
+from transduce.training.train import train
+from transduce.training.trainer import Trainer
+from transduce.training.validation import Validation
 
 COUNT = 100
 STEPS = 30
@@ -129,7 +129,7 @@ def bad_validation(draw: random.Random, steps: set[int]) -> contextlib.AbstractC
 
     @contextlib.contextmanager
     def patched() -> Iterator[None]:
-        with mock.patch("transduce.trainer.validate", return_value=found):
+        with mock.patch("transduce.training.trainer.validate", return_value=found):
             yield
 
     return patched()

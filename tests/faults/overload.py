@@ -4,12 +4,12 @@ import shutil
 from pathlib import Path
 
 from faults.count import Count
-from transduce import pocket
 from transduce.bench.overload import overload
 from transduce.bench.served import Overload
 from transduce.bench.serving import Plan
-from transduce.progress import for_people
-from transduce.training import train
+from transduce.datasets import pocket
+from transduce.system.progress import for_people
+from transduce.training.train import train
 
 COUNT = 900  # seconds
 

@@ -35,7 +35,7 @@ from transduce.errors import TransduceError
 
 def text(_: Material, folder: Path) -> Reader:
     """Plain and compressed text; the first byte chooses what the file is called."""
-    from transduce.text import open_lines
+    from transduce.text.reading import open_lines
 
     names = ["text", "text.gz", "text.xz", "text.zst", "text.en"]
 
@@ -58,7 +58,7 @@ def text(_: Material, folder: Path) -> Reader:
 
 def pairs(_: Material, folder: Path) -> Reader:
     """A TSV, or two files with a form feed between their bytes."""
-    from transduce.text import read_pairs
+    from transduce.text.reading import read_pairs
 
     left, right = folder / "left.en", folder / "right.de"
 
@@ -95,9 +95,9 @@ def trees(_: Material, folder: Path) -> Reader:
 
 def logs(material: Material, folder: Path) -> Reader:
     """metrics.jsonl, and after a form feed samples.jsonl: drawn, watched, and gone on with."""
-    from transduce import history
-    from transduce.metrics import forget_after
-    from transduce.web.runs import Board
+    from transduce.runs import history
+    from transduce.runs.metrics import forget_after
+    from transduce.serving.runs import Board
 
     run = folder / "run"
     run.mkdir(exist_ok=True)
@@ -131,7 +131,7 @@ def settings(_: Material, folder: Path) -> Reader:
     from transduce.cli.paper.options import listed
     from transduce.cli.paper.table1 import _lengths
     from transduce.config import ModelConfig, TrainConfig, apply
-    from transduce.text import languages
+    from transduce.text.reading import languages
 
     def read(data: bytes) -> None:
         kind, _, rest = data.decode("utf-8", "surrogateescape").partition(" ")
@@ -159,8 +159,8 @@ def settings(_: Material, folder: Path) -> Reader:
 
 def recipe(_: Material, folder: Path) -> Reader:
     """A recipe, and what is compared of it when a run goes on."""
-    from transduce.recipes.following import flat
     from transduce.recipes.recipe import find, names, read
+    from transduce.workflows.following import flat
 
     path = folder / "mine.toml"
 
@@ -181,8 +181,8 @@ def recipe(_: Material, folder: Path) -> Reader:
 def http(material: Material, folder: Path) -> Reader:
     """Requests to every path of the service, whose engine answers at once."""
     from serving import scripted
-    from transduce.web.access import Access
-    from transduce.web.app import create_app
+    from transduce.serving.access import Access
+    from transduce.serving.app import create_app
 
     served, engine = scripted(material.run)
     app = create_app([served], [material.run], access=Access(names={"localhost"}))

@@ -13,8 +13,8 @@ from transduce.errors import TransduceError
 
 def config(material: Material, folder: Path) -> Reader:
     """config.json of a run, as commands that load it do."""
-    from transduce.folder import RunConfig
-    from transduce.web.runs import Watched
+    from transduce.runs.folder import RunConfig
+    from transduce.serving.runs import Watched
 
     def read(data: bytes) -> None:
         (folder / "config.json").write_bytes(sealed(data))
@@ -32,8 +32,8 @@ def config(material: Material, folder: Path) -> Reader:
 
 def state(material: Material, folder: Path) -> Reader:
     """state.json of a checkpoint."""
-    from transduce.folder import Checkpoint
-    from transduce.state import State
+    from transduce.runs.folder import Checkpoint
+    from transduce.runs.state import State
 
     def read(data: bytes) -> None:
         (folder / "state.json").write_bytes(sealed(data))
@@ -45,7 +45,7 @@ def state(material: Material, folder: Path) -> Reader:
 
 def manifest(material: Material, folder: Path) -> Reader:
     """The manifest of a corpus whose other files are whole."""
-    from transduce.corpus import open_corpus
+    from transduce.corpus.token_files import open_corpus
 
     shutil.copytree(material.run / "corpus", folder, dirs_exist_ok=True)
 
@@ -61,7 +61,7 @@ def manifest(material: Material, folder: Path) -> Reader:
 
 def tokens(material: Material, folder: Path) -> Reader:
     """Token files and offsets that the manifest agrees with; the first byte chooses which."""
-    from transduce.corpus import TOKEN_FILES, open_corpus
+    from transduce.corpus.token_files import TOKEN_FILES, open_corpus
 
     origin = material.run / "corpus"
     shutil.copytree(origin, folder, dirs_exist_ok=True)
@@ -90,7 +90,7 @@ def tokens(material: Material, folder: Path) -> Reader:
 
 def tensors(material: Material, folder: Path) -> Reader:
     """The bytes of a file of weights."""
-    from transduce.folder import count_numbers, load_arrays
+    from transduce.runs.folder import count_numbers, load_arrays
 
     path = folder / "model.safetensors"
 
@@ -106,7 +106,7 @@ def header(material: Material, folder: Path) -> Reader:
     """The header of a file of weights, with the length that fits, before 4 KB of numbers."""
     from safetensors.numpy import load_file
 
-    from transduce.folder import KEY, count_numbers, digest, load_arrays
+    from transduce.runs.folder import KEY, count_numbers, digest, load_arrays
 
     path = folder / "model.safetensors"
 
@@ -144,9 +144,9 @@ def weights(material: Material, folder: Path) -> Reader:
     import torch
     from safetensors.numpy import save
 
-    from transduce.checkpoint import load_model
-    from transduce.export.ctranslate2 import shapes
-    from transduce.folder import KEY, RunConfig, digest, require_alike, shapes_of
+    from transduce.checkpoints.checkpoint import load_model
+    from transduce.interop.export.ctranslate2 import shapes
+    from transduce.runs.folder import KEY, RunConfig, digest, require_alike, shapes_of
 
     stored = json.loads((material.run / "config.json").read_bytes())
     cpu = torch.device("cpu")
@@ -259,7 +259,7 @@ def rules(material: Material, folder: Path) -> Reader:
 
 def importing(material: Material, folder: Path) -> Reader:
     """The JSON files of a Marian folder, whose weights are whole."""
-    from transduce.importing import import_model
+    from transduce.interop.importing import import_model
 
     origin = folder / "theirs"
     shutil.copytree(material.marian, origin, dirs_exist_ok=True)
@@ -278,8 +278,8 @@ def importing(material: Material, folder: Path) -> Reader:
 
 def tokenizer(material: Material, folder: Path) -> Reader:
     """The tokenizer.json of a folder that `transduce export` has written, on its import."""
-    from transduce.importing.settings import Theirs
-    from transduce.importing.vocabulary import read_sides
+    from transduce.interop.importing.settings import Theirs
+    from transduce.interop.importing.vocabulary import read_sides
     from transduce.subwords import Subwords
 
     config = json.loads((material.marian / "config.json").read_bytes())
@@ -311,7 +311,7 @@ def lexicon(_: Material, folder: Path) -> Reader:
 
 def stamp(material: Material, folder: Path) -> Reader:
     """What an export says of itself."""
-    from transduce.export.ctranslate2 import STAMP, is_export_of
+    from transduce.interop.export.ctranslate2 import STAMP, is_export_of
 
     content = {"format": 1, "weights": "a", "files": {"model.bin": "b", "config.json": "c"}}
 
@@ -340,7 +340,7 @@ def _small_tensors() -> list[bytes]:
     import numpy as np
     from safetensors.numpy import save
 
-    from transduce.folder import KEY, digest
+    from transduce.runs.folder import KEY, digest
 
     arrays = {"a": np.arange(6, dtype="float32").reshape(2, 3), "b": np.zeros(2, "int64")}
     note = json.dumps({"format": 1, "sha256": digest(arrays)})

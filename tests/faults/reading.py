@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import TransduceError
-from transduce.files import checksum
+from transduce.system.files import checksum
 
 Read = Callable[[bytes], None]
 
@@ -121,6 +121,6 @@ def sealed(data: bytes, version: int = 1) -> bytes:
 
 def sent_as_json(value: Any) -> None:
     """Write an answer of the service."""
-    from transduce.web.problems import json_response
+    from transduce.serving.problems import json_response
 
     json_response(value)

@@ -20,10 +20,10 @@ from transduce.bench.overload import crowd_of, overload
 from transduce.bench.served import Memory, Overload
 from transduce.bench.serving import Plan
 from transduce.config import SearchConfig
-from transduce.translator import Translator
-from transduce.web.app import create_app
-from transduce.web.limits import Limits
-from transduce.web.served import Served
+from transduce.serving.app import create_app
+from transduce.serving.limits import Limits
+from transduce.serving.served import Served
+from transduce.translation.translator import Translator
 
 PACE = 0.05  # seconds for a batch of 8: 160 sentences in a second
 LINES = list(dict.fromkeys(left for left, _ in tiny_pairs(400)))

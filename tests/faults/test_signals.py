@@ -8,7 +8,7 @@ from faults.count import Count
 from faults.instants import Instant, Striker, Task, difference
 from faults.signals import ask_again_and_again, goes_on_under_nohup
 from faults.warm import Warm
-from transduce.folder import last_checkpoint
+from transduce.runs.folder import last_checkpoint
 
 
 def test_signals_at_random_instants_are_obeyed_and_the_run_ends_with_the_same_bits(

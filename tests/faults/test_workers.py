@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from faults.workers import Fault, Trial
-from transduce.folder import checkpoints
+from transduce.runs.folder import checkpoints
 
 
 def test_a_process_that_hangs_ends_all_and_what_the_first_has_learned_is_saved(

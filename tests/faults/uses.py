@@ -64,9 +64,9 @@ class World:
 def make(folder: Path) -> World:
     """Make two of everything that is damaged."""
     from transduce import train, train_parser
-    from transduce.distillation import distill
-    from transduce.paper.finding import Finding, Table
-    from transduce.translator import Translator
+    from transduce.experiments.finding import Finding, Table
+    from transduce.translation.translator import Translator
+    from transduce.workflows.distillation import distill
 
     shutil.rmtree(folder, ignore_errors=True)
     world = World(folder)
@@ -103,14 +103,14 @@ def digest_of(path: Path) -> str:
 
 
 def translate(world: World) -> Record:
-    from transduce.translator import Translator
+    from transduce.translation.translator import Translator
 
     loaded = Translator.load(world.damaged / "run", device="cpu", engine="torch")
     return {**_translated(loaded), "said": loaded.weights}
 
 
 def translate_quickly(world: World) -> Record:
-    from transduce.translator import Translator
+    from transduce.translation.translator import Translator
 
     run = world.damaged / "run"
     with caching_in(world.damaged / "cache"):
@@ -158,7 +158,7 @@ def _subwords(run: Path) -> str:
 
 
 def average(world: World) -> Record:
-    from transduce.checkpoint import average_checkpoints, tensors_digest
+    from transduce.checkpoints.checkpoint import average_checkpoints, tensors_digest
 
     tensors, words = average_checkpoints(world.damaged / "run", 3)
     return {"digest": tensors_digest(tensors), "words": words}
@@ -179,7 +179,7 @@ def info(world: World) -> Record:
 
 
 def watch(world: World) -> Record:
-    from transduce.web.runs import Board
+    from transduce.serving.runs import Board
 
     board = Board([world.damaged / "run"])
     (summary,) = board.summaries()
@@ -193,13 +193,13 @@ def watch(world: World) -> Record:
 
 
 def curves(world: World) -> Record:
-    from transduce.history import read
+    from transduce.runs.history import read
 
     return {"rows": read(world.damaged / "run", "run").rows}
 
 
 def corpus(world: World) -> Record:
-    from transduce.corpus import open_corpus
+    from transduce.corpus.token_files import open_corpus
 
     opened = open_corpus(world.damaged / "run" / "corpus")
     sides = [side for part in (opened.train, opened.valid) for side in (part.source, part.target)]
@@ -227,7 +227,7 @@ def parse_further(world: World) -> Record:
 
 
 def distil_further(world: World) -> Record:
-    from transduce.distillation import distill
+    from transduce.workflows.distillation import distill
 
     run = world.damaged / "student"
     distill(
@@ -242,7 +242,7 @@ def distil_further(world: World) -> Record:
 
 
 def report(world: World) -> Record:
-    from transduce.paper.finding import Finding
+    from transduce.experiments.finding import Finding
 
     return {"finding": repr(Finding.load(world.damaged / "paper" / "table1.json"))}
 

@@ -21,7 +21,13 @@ from typing import IO, Any, NoReturn, Self
 
 def environment(**changes: str) -> dict[str, str]:
     """Return the environment of a process that finds these modules."""
-    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join(
+        [
+            str(Path(__file__).parents[1]),
+            str(Path(__file__).parents[1] / "support"),
+            os.environ.get("PYTHONPATH", ""),
+        ]
+    )
     fixed = {"PYTHONPATH": path.rstrip(os.pathsep), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     return {**os.environ, **fixed, **changes}
 
@@ -108,7 +114,13 @@ def serve() -> None:
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell ignores it
-    for module in ("transduce.cli", "transduce.training", "torch._dynamo", "sacrebleu", "rich"):
+    for module in (
+        "transduce.cli",
+        "transduce.training.train",
+        "torch._dynamo",
+        "sacrebleu",
+        "rich",
+    ):
         importlib.import_module(module)  # nothing but imports: a fork would lose torch's threads
     for line in requests:
         request = json.loads(line)

@@ -1,8 +1,9 @@
 """Processes of one training that die, hang or are slow, under torchrun on the CPU.
 
-The rule (`transduce.heartbeat`): one that dies is noticed at once; one that gives no sign of life
-for TRANSDUCE_PATIENCE seconds is killed by the others on its machine. Either way all end, one of
-them says which was lost, and the same command goes on. One that is slow for less is waited for.
+The rule (`transduce.training.distributed.heartbeat`): one that dies is noticed at once; one that
+gives no sign of life for TRANSDUCE_PATIENCE seconds is killed by the others on its machine. Either
+way all end, one of them says which was lost, and the same command goes on. One that is slow for
+less is waited for.
 What feeds a training, prepares its text and translates are threads, which die with their process.
 """
 
@@ -19,8 +20,8 @@ from pathlib import Path
 from conftest import TINY, environment, options, tiny_pairs, write_pairs
 
 from faults.count import Count
-from transduce.checkpoint import load_tensors
-from transduce.folder import checkpoints
+from transduce.checkpoints.checkpoint import load_tensors
+from transduce.runs.folder import checkpoints
 
 COUNT = 12
 PATIENCE = 4.0  # seconds
@@ -34,7 +35,8 @@ import os, subprocess, sys, threading, time
 
 rank, phase, times, delay, number, pause, seen = sys.argv.pop(1).split("|")
 if os.environ["RANK"] == rank:
-    from transduce import processes, training
+    from transduce.training.train.distributed import processes
+    from transduce.training import train as training
 
     def signalled():
         if float(pause):  # somebody must wake us

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from transduce import errors as error_module
-from transduce.settings import Settings
+from transduce.settings.base import Settings
 
 RESULTS = ("translation.Translations", "Translation", "Candidate")
 COMPARED = ("comparing.Comparison", "comparing.Compared")

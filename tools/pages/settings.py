@@ -2,9 +2,9 @@
 
 import re
 
-from transduce.aliases import ELSEWHERE
 from transduce.config import GROUPS, described
-from transduce.settings import Described, written
+from transduce.settings.aliases import ELSEWHERE
+from transduce.settings.base import Described, written
 
 PAGE = "settings.md"
 INTRODUCTION = """\

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from transduce.baselines import bytenet, convs2s, recurrent
 from transduce.config import ModelConfig
+from transduce.model.baselines import bytenet, convs2s, recurrent
 
 
 def flops(model: ModelConfig, source_tokens: int, target_tokens: int) -> int:

@@ -28,7 +28,7 @@ from transduce.bench.serving import (
     machine_of,
 )
 from transduce.errors import BadInput
-from transduce.progress import Progress, Silent
+from transduce.system.progress import Progress, Silent
 
 TIMES = 2.0  # of what it can take that are offered
 SEED = 1
@@ -55,7 +55,7 @@ def overload(
 
     What it can take is measured before, by so many clients that wait for their answers.
     """
-    from transduce.web.server import file_limit
+    from transduce.serving.server import file_limit
 
     progress = progress or Silent()
     file_limit()  # each request that waits has a connection

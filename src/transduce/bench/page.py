@@ -13,8 +13,8 @@ from transduce.bench.results import aligned, machine_in_words, quantile
 from transduce.bench.service import command, serving
 from transduce.bench.translation import read
 from transduce.errors import BadInput, MissingExtra
-from transduce.machine import cores, terminated_as_interrupted
-from transduce.progress import Progress, Silent, counted
+from transduce.system.machine import cores, terminated_as_interrupted
+from transduce.system.progress import Progress, Silent, counted
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from transduce.batches import Grouped, Tokens, Updates
+from transduce.batching.packed import Grouped, Tokens, Updates
 from transduce.bench.sides import Seen
 from transduce.config import ModelConfig
-from transduce.corpus import open_corpus
+from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadSetting
-from transduce.folder import RunConfig
-from transduce.schedule import learning_rate
+from transduce.runs.folder import RunConfig
 from transduce.subwords import BOS, PAD
+from transduce.training.optimizer import learning_rate
 
 # Read when torch is imported. Padded batches have many shapes, which else leave holes in memory.
 ENVIRONMENT = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}

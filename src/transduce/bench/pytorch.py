@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
+from transduce.model.base import sinusoids
 from transduce.subwords import PAD
-from transduce.transducer import sinusoids
 
 NAME = "torch"
 IMPORTS = ()  # it is there already

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from transduce.corpus import (
+from transduce.corpus.token_files import (
     MANIFEST,
     SIDES,
     SUBWORDS,
@@ -18,8 +18,8 @@ from transduce.corpus import (
     open_corpus,
 )
 from transduce.errors import BadSetting, did_you_mean
-from transduce.files import sha256, write_sealed
 from transduce.subwords import EOS, SPECIAL, Codec, Subwords
+from transduce.system.files import sha256, write_sealed
 
 KINDS = ("mixed", "equal")
 BATCHES = 60  # of text; more are further epochs of the same

@@ -8,8 +8,8 @@ from typing import Any
 from transduce.bench.flops import flops
 from transduce.bench.sides import WARM_UP, Round, Saving, Started, total
 from transduce.config import ModelConfig
-from transduce.folder import RunConfig
-from transduce.progress import counted
+from transduce.runs.folder import RunConfig
+from transduce.system.progress import counted
 
 COLUMNS = (
     *("", "target tokens/s", "lowest to highest", "ms/step", "MFU"),

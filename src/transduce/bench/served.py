@@ -25,7 +25,7 @@ from transduce.bench.told import (
 )
 from transduce.bench.translators import Translated
 from transduce.config import SearchConfig
-from transduce.progress import counted, duration
+from transduce.system.progress import counted, duration
 
 COLUMNS = (
     *("", "sentences/s", "lowest to highest", "median, ms", "95th", "99th"),

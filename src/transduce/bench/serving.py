@@ -21,12 +21,12 @@ from transduce.bench.sides import Worker, by_turns, library, named
 from transduce.bench.translation import read
 from transduce.bench.translators import Ours, Translated, translating
 from transduce.config import SearchConfig
-from transduce.engines.choice import ENGINES
 from transduce.errors import BadInput
-from transduce.folder import RunConfig
-from transduce.machine import cores, terminated_as_interrupted
-from transduce.progress import Progress, Silent, counted
-from transduce.web.limits import Limits
+from transduce.runs.folder import RunConfig
+from transduce.serving.limits import Limits
+from transduce.system.machine import cores, terminated_as_interrupted
+from transduce.system.progress import Progress, Silent, counted
+from transduce.translation.engines.selection import ENGINES
 
 MIX_SEED = 1
 LONGEST_MIX = 8  # lines joined

@@ -31,7 +31,7 @@ from transduce.errors import (
     did_you_mean,
     out_of_memory,
 )
-from transduce.progress import Progress
+from transduce.system.progress import Progress
 
 SECONDS_TO_END = 10  # for a process to put its libraries' things away
 WARM_UP = 2  # steps before the clock of every round: caches are cold after the other's turn

@@ -17,8 +17,6 @@ from typing import Any
 import torch
 
 from transduce import config as configuration
-from transduce import text
-from transduce.architecture import build
 from transduce.bench import hardware, huggingface, peer, pytorch, random_text
 from transduce.bench.results import Comparison, Measured
 from transduce.bench.sides import (
@@ -31,20 +29,22 @@ from transduce.bench.sides import (
     named_peers,
     saving,
 )
-from transduce.checkpoint import weights_of
+from transduce.checkpoints.checkpoint import weights_of
 from transduce.config import ModelConfig, TrainConfig
-from transduce.corpus import Corpus, open_corpus
-from transduce.engine import Engine
+from transduce.corpus.preparation import prepare
+from transduce.corpus.token_files import Corpus, open_corpus
 from transduce.errors import BadInput
-from transduce.folder import RunConfig
-from transduce.machine import choose_device, terminated_as_interrupted
-from transduce.pacing import fit_threads
-from transduce.plan import begun
-from transduce.preparation import prepare
+from transduce.model.architecture import build
 from transduce.presets import preset as find_preset
-from transduce.processes import Processes
-from transduce.progress import Progress, Silent, counted
-from transduce.trainer import Trainer
+from transduce.runs.folder import RunConfig
+from transduce.system.machine import choose_device, terminated_as_interrupted
+from transduce.system.progress import Progress, Silent, counted
+from transduce.text import reading as text
+from transduce.training.distributed.processes import Processes
+from transduce.training.gradient import Engine
+from transduce.training.pacing import fit_threads
+from transduce.training.settings import begun
+from transduce.training.trainer import Trainer
 
 OURS = "transduce"
 REPEATABLE = "deterministic"  # our own side once more, with the setting of that name

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from transduce import scoring, text
 from transduce.bench import hardware
 from transduce.bench.results import aligned, machine_in_words, quantile
 from transduce.bench.sides import Worker, by_turns, installed, library, named, named_peers
@@ -25,12 +24,14 @@ from transduce.bench.translators import (
     translating,
 )
 from transduce.config import SearchConfig
-from transduce.engines.choice import ENGINES
 from transduce.errors import BadInput
-from transduce.folder import SUBWORDS, RunConfig
-from transduce.machine import choose_device, cores, terminated_as_interrupted
-from transduce.progress import Progress, Silent, counted
+from transduce.evaluation import scores as scoring
+from transduce.runs.folder import SUBWORDS, RunConfig
 from transduce.subwords import Codec
+from transduce.system.machine import choose_device, cores, terminated_as_interrupted
+from transduce.system.progress import Progress, Silent, counted
+from transduce.text import reading as text
+from transduce.translation.engines.selection import ENGINES
 
 PEERS = ("huggingface", "ctranslate2")
 Plan = tuple[str, Any, tuple[Any, ...]]  # the name of a side, what makes it, and its arguments
@@ -283,11 +284,11 @@ def _peer(
     """Export the model for a peer; return what makes the peer."""
     folder = scratch / name.replace(":", "-")
     if name == "huggingface":
-        from transduce.export.huggingface import export
+        from transduce.interop.export.huggingface import export
 
         export(run, folder)
         return HuggingFace, (folder, device, search, batch)
-    from transduce.export import ctranslate2
+    from transduce.interop.export import ctranslate2
 
     quantize = name.partition(":")[2] or "none"
     ctranslate2.export(run, folder, quantize)

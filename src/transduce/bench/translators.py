@@ -46,7 +46,7 @@ class Ours:
         *,
         split: bool = False,
     ) -> None:
-        from transduce.translator import Translator
+        from transduce.translation.translator import Translator
 
         name, _, quantize = engine.partition(":")
         self.translator = Translator.load(
@@ -73,7 +73,7 @@ class HuggingFace:
         from transformers import AutoTokenizer, MarianMTModel
         from transformers.utils.logging import disable_progress_bar
 
-        from transduce.machine import choose_device, cores
+        from transduce.system.machine import choose_device, cores
 
         disable_progress_bar()  # of loading: ours is the only one
         on = choose_device(device, mps=False)
@@ -124,7 +124,7 @@ class CTranslate2:
         import ctranslate2
         from tokenizers import Tokenizer
 
-        from transduce.machine import cores
+        from transduce.system.machine import cores
 
         self.device = "cpu"
         self.source, self.target = (

@@ -42,8 +42,8 @@ from transduce.cli import (
 )
 from transduce.cli.options import check_values
 from transduce.errors import Interrupted, TransduceError, out_of_memory, printable
-from transduce.files import WINDOWS
-from transduce.progress import Unsaid
+from transduce.system.files import WINDOWS
+from transduce.system.progress import Unsaid
 
 app = typer.Typer(
     name="transduce",
@@ -142,7 +142,7 @@ def _follows_another_process() -> bool:
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     if "LOCAL_RANK" not in os.environ or command not in UNDER_TORCHRUN:
         return False
-    from transduce.machine import from_torchrun, world_size
+    from transduce.system.machine import from_torchrun, world_size
 
     try:
         return world_size() > 1 and from_torchrun("LOCAL_RANK", 0) > 0

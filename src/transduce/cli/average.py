@@ -27,11 +27,11 @@ def average(
     ] = None,
 ) -> None:
     """Translate from now on with the mean of the last checkpoints, as the paper does (6.1)."""
-    from transduce.checkpoint import average_checkpoints, save_model
-    from transduce.files import remove_leftovers
-    from transduce.folder import WRITTEN_IN, RunConfig, checkpoints
-    from transduce.locks import locked
-    from transduce.progress import counted, for_people
+    from transduce.checkpoints.checkpoint import average_checkpoints, save_model
+    from transduce.runs.folder import WRITTEN_IN, RunConfig, checkpoints
+    from transduce.runs.locks import locked
+    from transduce.system.files import remove_leftovers
+    from transduce.system.progress import counted, for_people
 
     RunConfig.load(run)  # refuses what is no run before anything is written there
     with locked(run):

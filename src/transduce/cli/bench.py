@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from transduce.cli.options import Set, TrainedRun, parse_settings, those_given
-from transduce.web.limits import Limits
+from transduce.serving.limits import Limits
 
 EXAMPLES_TRAIN = """
 [bold]Examples[/bold]
@@ -160,7 +160,7 @@ def train(
     """
     from transduce.bench.results import report
     from transduce.bench.training import Plan, Text, compare
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
 
     settings = {"vocabulary": str(vocabulary)} | parse_settings(set_ or [])
     if batch_tokens is not None:
@@ -227,7 +227,7 @@ def translate(
     of its own.
     """
     from transduce.bench.translation import compare
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
 
     found = compare(
         run,
@@ -285,7 +285,7 @@ def serve(
     """
     from transduce.bench import overload as overloading
     from transduce.bench import serving
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
 
     service = serving.Plan(
         run=run,
@@ -324,7 +324,7 @@ def page(
     service.
     """
     from transduce.bench.page import measure
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
 
     found = measure(
         run,

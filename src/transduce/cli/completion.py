@@ -37,7 +37,7 @@ def presets(incomplete: str) -> list[str]:
 def settings(incomplete: str) -> list[str]:
     """Complete a setting: its name, and its value in the base model to be changed."""
     from transduce.presets import preset
-    from transduce.settings import written
+    from transduce.settings.base import written
 
     base = preset("base")
     values = base.model.to_json() | base.train.to_json()
@@ -58,7 +58,7 @@ def setting_names(incomplete: str) -> list[str]:
 
 def devices(incomplete: str) -> list[str]:
     """Complete a device."""
-    from transduce.machine import DEVICES
+    from transduce.system.machine import DEVICES
 
     return _beginning(incomplete, DEVICES)
 
@@ -113,7 +113,7 @@ def recipes(incomplete: str) -> list[str]:
 
 def data_sets(incomplete: str) -> list[str]:
     """Complete the name of a data set of the catalogue."""
-    from transduce.data.catalogue import names
+    from transduce.datasets.catalogue import names
 
     return _beginning(incomplete, names())
 

@@ -10,7 +10,7 @@ import typer
 from transduce.cli.options import command
 
 if TYPE_CHECKING:
-    from transduce.converting import Conversion
+    from transduce.interop.converting import Conversion
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -58,9 +58,9 @@ def convert(
     Every key ends as taken over, as changed or as not taken, and the recipe says which and why.
     Nothing of the files is run, and checkpoints are never opened.
     """
-    from transduce.converting import convert as conversion_of
     from transduce.errors import BadInput
-    from transduce.files import replacing
+    from transduce.interop.converting import convert as conversion_of
+    from transduce.system.files import replacing
 
     if out is not None and os.path.lexists(out):
         raise BadInput(f"{out} exists already: choose a new name for the recipe")
@@ -82,7 +82,7 @@ def convert(
 
 def _report(conversion: "Conversion", out: Path | None) -> None:
     """Say how many keys became what, and what is left to do."""
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
 
     counts = ", ".join(f"{conversion.count(fate)} {fate}" for fate in ("taken", "changed"))
     progress = for_people()

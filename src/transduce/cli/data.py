@@ -12,7 +12,7 @@ from transduce.cli import completion
 from transduce.cli.options import command
 
 if TYPE_CHECKING:
-    from transduce.data.catalogue import DataSet
+    from transduce.datasets.catalogue import DataSet
 
 EXAMPLES_LIST = """
 [bold]Examples[/bold]
@@ -50,7 +50,7 @@ def list_(
     json: Annotated[bool, typer.Option("--json", help="Write JSON, with every address.")] = False,
 ) -> None:
     """List the data sets that are known by name: size, licence, and what each is."""
-    from transduce.data import catalogue
+    from transduce.datasets import catalogue
 
     sets = [catalogue.named(name) for name in catalogue.names()]
     if json:
@@ -107,8 +107,8 @@ def get(
     Says beforehand what will come, how large it is and on what terms. The same command again goes
     on where it stopped, mends what is damaged, and returns at once if all is whole.
     """
-    from transduce import data as data_sets
-    from transduce.progress import for_people
+    from transduce import datasets as data_sets
+    from transduce.system.progress import for_people
 
     progress = for_people()
     got = data_sets.get(
@@ -132,7 +132,7 @@ def get(
 
 def _download(one: "DataSet") -> str:
     """Write how much there is to download; of texts whose packed size is unknown, the bound."""
-    from transduce.data.downloading import volume
+    from transduce.datasets.downloading import volume
 
     if not one.archives:
         return "nothing"

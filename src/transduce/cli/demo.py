@@ -54,12 +54,12 @@ def demo(
     same command again continues a run that was stopped, or shows one that has finished.
     """
     began = clock.monotonic()
-    from transduce import pocket, training
-    from transduce.data import pocket_texts
-    from transduce.folder import RunConfig
-    from transduce.locks import require_run_folder
-    from transduce.progress import duration, for_people
-    from transduce.translator import Translator
+    from transduce.datasets import pocket, pocket_texts
+    from transduce.runs.folder import RunConfig
+    from transduce.runs.locks import require_run_folder
+    from transduce.system.progress import duration, for_people
+    from transduce.training import train as training
+    from transduce.translation.translator import Translator
 
     progress = for_people()
     budget = parse_time(time)
@@ -108,8 +108,8 @@ def _suggestions(out: Path, data: Path, sentence: str) -> list[str]:
 
 def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:
     """Show the first of them, and how many are exactly right."""
-    from transduce.progress import counted
-    from transduce.scoring import score
+    from transduce.evaluation.scores import score
+    from transduce.system.progress import counted
 
     for source, reference, output in list(zip(sources, references, outputs, strict=True))[:SHOWN]:
         typer.echo(f"  en   {source}")

@@ -73,8 +73,8 @@ def distill(
     The teacher writes more simply and more regularly than people do, so a model with one decoder
     layer can learn it (Kim & Rush 2016). Stop it at any time: translating and training go on.
     """
-    from transduce import distillation
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
+    from transduce.workflows import distillation
 
     seconds = None if time is None else parse_time(time)
     settings = parse_settings(set_ or [])

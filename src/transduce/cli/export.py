@@ -45,17 +45,17 @@ def export(
     [bold]huggingface[/bold]: MarianMTModel and AutoTokenizer load it by from_pretrained.
     """
     from transduce.errors import BadInput
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
 
     how = ""
     match to:
         case Library.CTRANSLATE2:
-            from transduce.export import ctranslate2
+            from transduce.interop.export import ctranslate2
 
             kind = ctranslate2.export(run, folder, quantize or "none")
             how = f", {'float32' if kind == 'none' else kind}"
         case Library.HUGGINGFACE:
-            from transduce.export import huggingface
+            from transduce.interop.export import huggingface
 
             if quantize is not None:
                 raise BadInput("--quantize is for ctranslate2: Hugging Face's models are float32")

@@ -31,8 +31,8 @@ def import_(
     ] = None,
 ) -> None:
     """Make a run folder of a model of another library, for every command here to understand."""
-    from transduce.importing import import_model
-    from transduce.progress import for_people
+    from transduce.interop.importing import import_model
+    from transduce.system.progress import for_people
 
     config = import_model(folder, out, languages=languages)
     source, target = config.languages

@@ -91,7 +91,7 @@ def _training(facts: dict[str, Any]) -> str:
 def gather(run: Path) -> dict[str, Any]:
     """Collect the facts of a run."""
     from transduce.errors import BadRun
-    from transduce.folder import MODEL, RunConfig, checkpoints, count_numbers, weights_file
+    from transduce.runs.folder import MODEL, RunConfig, checkpoints, count_numbers, weights_file
 
     config = RunConfig.load(run)
     try:
@@ -100,7 +100,7 @@ def gather(run: Path) -> dict[str, Any]:
     except BadRun:
         if (run / MODEL).exists():  # damaged, or of another run than its settings
             raise
-        from transduce.architecture import count_parameters
+        from transduce.model.architecture import count_parameters
 
         weights = config.weights if config.weights == "none yet" else f"{config.weights}: missing"
         parameters = count_parameters(config.model)
@@ -125,7 +125,7 @@ def gather(run: Path) -> dict[str, Any]:
 
 
 def _metrics(path: Path) -> list[dict[str, Any]]:
-    from transduce.files import LARGEST_LOG, read_regular
+    from transduce.system.files import LARGEST_LOG, read_regular
 
     if not path.exists():
         return []

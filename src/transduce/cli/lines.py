@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from transduce import text
-from transduce.alignment import pharaoh
 from transduce.errors import BadInput
-from transduce.progress import Progress, Silent, counted
-from transduce.translation import Candidate, Translation
-from transduce.translator import Translator
+from transduce.system.progress import Progress, Silent, counted
+from transduce.text import reading as text
+from transduce.translation.alignment import pharaoh
+from transduce.translation.translation import Candidate, Translation
+from transduce.translation.translator import Translator
 
 SCORED = 1000  # given translations that are scored at once
 

@@ -10,7 +10,7 @@ from transduce.cli.options import TrainedRun, panel
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
-    from transduce.inspection import Inspection
+    from transduce.inspection.inspector import Inspection
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -98,7 +98,7 @@ def look(
 
     Layers and heads count from 1, as in the paper's figures. The weights of a word sum to 1.
     """
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
 
     progress = for_people()
     drawn = view is not None or word is not None or words
@@ -123,8 +123,8 @@ def look(
         if _ending(out, whole=whole) == ".html":
             _write_page(_inspected(run, sentence, target), out)
         else:
-            from transduce.look.attention import draw
-            from transduce.look.style import save
+            from transduce.inspection.attention import draw
+            from transduce.inspection.style import save
 
             inspection = _inspected(run, sentence, target)
             one = words or word is not None
@@ -137,7 +137,7 @@ def look(
 
 def _require_sentence(argument: str | None) -> None:
     """Refuse the name of a file, existing or mistyped; a single word is a sentence here."""
-    from transduce.text import exists, names_file
+    from transduce.text.reading import exists, names_file
 
     if argument is None or not names_file(argument):
         return
@@ -150,14 +150,14 @@ def _require_sentence(argument: str | None) -> None:
 
 
 def _inspected(run: Path, sentence: str | None, target: str | None) -> "Inspection":
-    from transduce.inspection import Inspector
+    from transduce.inspection.inspector import Inspector
 
     return Inspector.load(run).inspect(sentence or "", target)
 
 
 def _ending(out: Path, *, whole: bool) -> str:
     """Return the ending of a name, or refuse it before a model is loaded for it."""
-    from transduce.look.style import check_ending
+    from transduce.inspection.style import check_ending
 
     ending = check_ending(out, ENDINGS)
     if ending == ".html" and not whole:
@@ -169,8 +169,8 @@ def _ending(out: Path, *, whole: bool) -> str:
 
 
 def _write_page(inspection: "Inspection", out: Path) -> None:
-    from transduce.files import replacing
-    from transduce.look.document import document
+    from transduce.inspection.document import document
+    from transduce.system.files import replacing
 
     page = document(inspection.to_json(), title=f"What {inspection.model} attends to")
     with replacing(out) as beside:

@@ -15,8 +15,8 @@ from typer.models import OptionInfo, ParameterInfo
 
 from transduce.config import alias_notes, canonical
 from transduce.errors import BadSetting
-from transduce.progress import counted, seconds_of
-from transduce.settings import LARGEST
+from transduce.settings.base import LARGEST
+from transduce.system.progress import counted, seconds_of
 
 
 def panel(name: str) -> Any:

@@ -9,11 +9,11 @@ from typing import IO
 from transduce.cli import lines
 from transduce.cli.lines import Form, Input
 from transduce.errors import BadInput
-from transduce.files import replacing
-from transduce.folder import RunConfig
-from transduce.progress import Progress
-from transduce.text import MAGIC, STDIN
-from transduce.translation import Translation
+from transduce.runs.folder import RunConfig
+from transduce.system.files import replacing
+from transduce.system.progress import Progress
+from transduce.text.reading import MAGIC, STDIN
+from transduce.translation.translation import Translation
 
 
 def places(

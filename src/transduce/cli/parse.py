@@ -10,7 +10,7 @@ import typer
 
 from transduce.cli.options import Device
 from transduce.errors import BadInput
-from transduce.files import refuse_foreign_file, replacing
+from transduce.system.files import refuse_foreign_file, replacing
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -64,8 +64,8 @@ def parse(
 
     from transduce.parsing.drawing import draw as drawn
     from transduce.parsing.parser import Parser
-    from transduce.progress import Silent, for_people
-    from transduce.text import Lines
+    from transduce.system.progress import Silent, for_people
+    from transduce.text.reading import Lines
 
     source = _file(sentences or ["-"])
     if draw is not None:

@@ -45,10 +45,10 @@ def plot(
     A run may still be training: what it has logged until now is drawn. `transduce watch` shows
     it live.
     """
-    from transduce.history import read_all
-    from transduce.look import curves as look
-    from transduce.look.style import check_ending, save
-    from transduce.progress import counted, for_people
+    from transduce.inspection import curves as look
+    from transduce.inspection.style import check_ending, save
+    from transduce.runs.history import read_all
+    from transduce.system.progress import counted, for_people
 
     progress = for_people()
     if out is not None:

@@ -9,10 +9,10 @@ import typer
 
 from transduce.cli import tables
 from transduce.errors import BadInput
-from transduce.progress import counted
+from transduce.system.progress import counted
 
 if TYPE_CHECKING:
-    from transduce.comparing import Compared, Comparison
+    from transduce.evaluation.significance import Compared, Comparison
     from transduce.parsing.evaluation import Parseval
 
 EXAMPLES = """
@@ -148,8 +148,8 @@ def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], 
 
 def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
     """Read all files; refuse files of different lengths."""
-    from transduce import text
-    from transduce.progress import counted
+    from transduce.system.progress import counted
+    from transduce.text import reading as text
 
     paths = [*systems, *references]
     if paths.count(text.STDIN) > 1:
@@ -170,7 +170,7 @@ def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
 
 
 def _language(references: Sequence[str], options: _Options) -> str:
-    from transduce import text
+    from transduce.text import reading as text
 
     return options.language or text.languages(references[0], references[0])[1]
 
@@ -185,8 +185,8 @@ def _one(
     json: bool,
 ) -> None:
     """Score one system."""
-    from transduce import scoring
-    from transduce.progress import for_people
+    from transduce.evaluation import scores as scoring
+    from transduce.system.progress import for_people
 
     lines, *several = _read([system], references)
     language, progress = _language(references, options), for_people()
@@ -220,8 +220,9 @@ def _compare(
     json: bool,
 ) -> None:
     """Compare systems with the first one."""
-    from transduce import comparing, scoring
-    from transduce.progress import for_people
+    from transduce.evaluation import scores as scoring
+    from transduce.evaluation import significance as comparing
+    from transduce.system.progress import for_people
 
     if len(set(systems)) < len(systems):
         raise BadInput(f"a system is given twice: {' '.join(systems)}")

@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from transduce import text
 from transduce.cli.options import command
 from transduce.errors import BadInput, printable
-from transduce.inspection import Inspection, Inspector
-from transduce.look.heads import Found, find
-from transduce.look.view import View
-from transduce.progress import Progress, counted
+from transduce.inspection.heads import Found, find
+from transduce.inspection.inspector import Inspection, Inspector
+from transduce.inspection.view import View
+from transduce.system.progress import Progress, counted
+from transduce.text import reading as text
 
 TOGETHER = 16  # sentences that are translated at once
 STRIKING = 2.0  # times the share of a head that looks at everything alike: what is worth a line

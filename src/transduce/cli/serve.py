@@ -24,11 +24,11 @@ from transduce.cli.options import (
     of_access,
     panel,
 )
-from transduce.progress import Progress
-from transduce.web.limits import PER_CLIENT, RATE, Limits
+from transduce.serving.limits import PER_CLIENT, RATE, Limits
+from transduce.system.progress import Progress
 
 if TYPE_CHECKING:
-    from transduce.web.served import Served
+    from transduce.serving.served import Served
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -130,7 +130,7 @@ def serve(
     The page shows every attention head; /docs describes the API, which LibreTranslate's clients can
     use too. Requests that come together are translated together. Ctrl-C ends it.
     """
-    from transduce.folder import RunConfig
+    from transduce.runs.folder import RunConfig
 
     for run in runs:
         RunConfig.load(run).require("translation", run)  # before anything that takes long
@@ -160,7 +160,7 @@ def _loaded(
     progress: Progress,
 ) -> "list[Served]":
     """Load the models one by one, and say what each translates and with what."""
-    from transduce.web.served import Served, names_of
+    from transduce.serving.served import Served, names_of
 
     served = []
     for name, run in zip(names_of(runs, names), runs, strict=True):
@@ -195,11 +195,11 @@ def open_doors(
 ) -> None:
     """Listen, load the models, and serve them and the curves of runs until somebody ends it."""
     from transduce.errors import MissingExtra
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
 
     try:
-        from transduce.web.access import Access
-        from transduce.web.server import bound, serve_on
+        from transduce.serving.access import Access
+        from transduce.serving.server import bound, serve_on
     except ImportError as error:
         library = (error.name or "fastapi").partition(".")[0]
         if library == "transduce":

@@ -8,7 +8,7 @@ import typer
 
 from transduce.cli import completion, tables
 from transduce.config import described, find
-from transduce.settings import Described, written
+from transduce.settings.base import Described, written
 
 EXAMPLES = """
 [bold]Examples[/bold]

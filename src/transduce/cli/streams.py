@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any, TextIO
 
-from transduce.files import WINDOWS
+from transduce.system.files import WINDOWS
 
 
 def secure() -> None:

@@ -95,8 +95,8 @@ def from_texts(
     """Train on texts that are there."""
     require_texts(texts, asked.valid)  # what is mistyped is said before torch is there
     find_preset(asked.preset or "base")
-    from transduce import training
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
+    from transduce.training import train as training
 
     progress = for_people()
     run = training.train(
@@ -127,9 +127,9 @@ def by_recipe(
     """Follow a recipe, and write the scores to stdout."""
     recipe = find(name)  # so is this
     check(recipe.data, data, asked.valid)
-    from transduce.progress import counted, for_people
-    from transduce.recipes.evaluation import EVALUATION, TRANSLATIONS
-    from transduce.recipes.following import follow
+    from transduce.system.progress import counted, for_people
+    from transduce.workflows.evaluation import EVALUATION, TRANSLATIONS
+    from transduce.workflows.following import follow
 
     progress = for_people()
     found = follow(

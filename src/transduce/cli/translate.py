@@ -18,10 +18,10 @@ from transduce.cli.options import (
     those_given,
 )
 from transduce.errors import BadInput, MissingExtra, UnsupportedFormat
-from transduce.progress import Progress
+from transduce.system.progress import Progress
 
 if TYPE_CHECKING:
-    from transduce.translator import Translator
+    from transduce.translation.translator import Translator
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -181,7 +181,7 @@ def translate(
     CTranslate2's rule for ending differs a little.
     """
     from transduce.cli import lines, outputs
-    from transduce.progress import for_people
+    from transduce.system.progress import for_people
 
     draws = those_given(temperature=temperature, top_k=top_k, top_p=top_p, draw=seed)
     search = those_given(beam=beam, alpha=alpha, nbest=nbest, sample=sample or None) | draws
@@ -210,7 +210,7 @@ def _check_files(
     given: str | None,
 ) -> None:
     """Refuse options that exclude each other."""
-    from transduce.text import names_file
+    from transduce.text.reading import names_file
 
     begins = prefix is not None or prefixes is not None
     if given is not None and (options - {"alpha"} or begins):
@@ -224,7 +224,7 @@ def _check_files(
 
 def _splits(wanted: bool | None, progress: Progress, given: str | None) -> bool:
     """Tell whether lines are split; where the splitter is missing, say so or refuse --split."""
-    from transduce.sentences import MISSING, installed
+    from transduce.text.splitting import MISSING, installed
 
     if wanted is False or given is not None or installed():
         return wanted is not False
@@ -249,7 +249,7 @@ def _loaded(
     runs: list[Path], device: str, engine: str, quantize: str, progress: Progress
 ) -> "Translator":
     """Load the models, and say what they translate with."""
-    from transduce.translator import Translator
+    from transduce.translation.translator import Translator
 
     translator = Translator.load(runs, device=device, engine=engine, quantize=quantize)
     progress.say(f"engine: {translator.engine.name}")

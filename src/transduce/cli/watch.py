@@ -17,7 +17,7 @@ from transduce.cli.options import (
 )
 from transduce.cli.serve import DEFAULT_PORT, Who, open_doors
 from transduce.errors import BadRun
-from transduce.web.limits import Limits
+from transduce.serving.limits import Limits
 
 EXAMPLES = """
 [bold]Examples[/bold]

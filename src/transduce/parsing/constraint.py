@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from transduce.decoding.search import NONE, Constrain
 from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import CLOSE
-from transduce.search import NONE, Constrain
 from transduce.subwords import EOS, SPECIAL, Coder
 
 IN_A_ROW = 16  # openings; of the 30,830 trees of CRAFT one has 8, none more

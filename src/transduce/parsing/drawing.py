@@ -2,8 +2,8 @@
 
 from html import escape
 
-from transduce.files import MARK
 from transduce.parsing.trees import Tree, unescaped
+from transduce.system.files import MARK
 
 SIZE = 15  # of letters, in pixels
 GAP = 16  # between words

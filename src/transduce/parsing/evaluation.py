@@ -17,8 +17,8 @@ from pathlib import Path
 
 from transduce.errors import BadInput
 from transduce.parsing.trees import TRACE, Tree, parsed, read_trees
-from transduce.progress import counted
-from transduce.text import name_of, open_lines
+from transduce.system.progress import counted
+from transduce.text.reading import name_of, open_lines
 
 DELETED = frozenset({"TOP", TRACE, ",", ":", "``", "''", "."})
 EQUAL = {"PRT": "ADVP"}

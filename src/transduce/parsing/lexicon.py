@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from transduce.errors import BadRun
-from transduce.files import read_sealed, write_sealed
 from transduce.parsing.sequences import CLOSE, MASK
+from transduce.system.files import read_sealed, write_sealed
 
 FORMAT = 1
 OFTEN = 20  # times that a word is seen before its tags are taken to be all it has

@@ -6,17 +6,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from transduce.engines.pytorch import TorchEngine
 from transduce.errors import BadInput, BadRun
-from transduce.folder import LEXICON, SUBWORDS, RunConfig, weights_file
-from transduce.hypotheses import Engine, Ints, Job
 from transduce.parsing.constraint import well_formed
 from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import tree_of
 from transduce.parsing.trees import Tree
 from transduce.parsing.words import separated, words_of
+from transduce.runs.folder import LEXICON, SUBWORDS, RunConfig, weights_file
 from transduce.subwords import EOS, Codec
-from transduce.translator import blocks
+from transduce.translation.engines.pytorch import TorchEngine
+from transduce.translation.translator import blocks
+from transduce.translation.types import Engine, Ints, Job
 
 WINDOW = 20  # batches that are read ahead, so that similar lengths meet
 HYPHEN = "HYPH"  # the tag that treebanks which cut compounds have

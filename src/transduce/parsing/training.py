@@ -13,30 +13,30 @@ from pathlib import Path
 from typing import Any
 
 from transduce.config import SearchConfig, TrainConfig
-from transduce.corpus import Input
+from transduce.corpus.inputs import InputFile
+from transduce.corpus.token_files import Input
 from transduce.errors import BadInput, BadRun, BadSetting
-from transduce.fields import made
-from transduce.files import (
+from transduce.parsing.lexicon import Lexicon
+from transduce.parsing.sequences import symbols_of
+from transduce.parsing.trees import plain, read_trees
+from transduce.presets import preset as find_preset
+from transduce.runs.folder import WRITTEN_IN, RunConfig
+from transduce.runs.locks import locked
+from transduce.settings.base import Value
+from transduce.settings.fields import made
+from transduce.subwords import UNK, Codec, Subwords, Symbols, default_vocabulary
+from transduce.system.files import (
     read_sealed,
     remove_leftovers,
     replacing,
     require_regular,
     write_sealed,
 )
-from transduce.folder import WRITTEN_IN, RunConfig
-from transduce.inputs import InputFile
-from transduce.locks import locked
-from transduce.machine import terminated_as_interrupted, world_size
-from transduce.parsing.lexicon import Lexicon
-from transduce.parsing.sequences import symbols_of
-from transduce.parsing.trees import plain, read_trees
-from transduce.plan import settled
-from transduce.presets import preset as find_preset
-from transduce.progress import Progress, Silent, counted
-from transduce.settings import Value
-from transduce.subwords import UNK, Codec, Subwords, Symbols, default_vocabulary
-from transduce.text import STDIN, open_lines
-from transduce.training import together_with, train
+from transduce.system.machine import terminated_as_interrupted, world_size
+from transduce.system.progress import Progress, Silent, counted
+from transduce.text.reading import STDIN, open_lines
+from transduce.training.settings import settled
+from transduce.training.train import together_with, train
 
 FORMAT = 1
 FOLDER, MANIFEST = "trees", "manifest.json"

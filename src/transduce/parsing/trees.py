@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transduce.errors import BadInput
-from transduce.text import name_of, open_lines
+from transduce.text.reading import name_of, open_lines
 
 TOP = "TOP"  # the label of the bracket around a whole tree
 TOPS = frozenset({"", TOP, "ROOT", "S1", "VROOT"})  # as others write it

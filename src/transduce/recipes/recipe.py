@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config as configuration
-from transduce.aliases import ALIASES
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, did_you_mean
 from transduce.presets import preset as find_preset
-from transduce.progress import seconds_of
+from transduce.settings.aliases import ALIASES
+from transduce.system.progress import seconds_of
 
 Files = tuple[Path, Path | None]  # two texts, or a TSV
 Pair = tuple[str | Path, str | Path | None]  # the same, as the command line names them

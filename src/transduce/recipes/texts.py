@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from transduce.errors import BadInput
-from transduce.machine import from_torchrun, world_size
-from transduce.progress import Progress
 from transduce.recipes.recipe import Data, Pair
-from transduce.text import require_there
+from transduce.system.machine import from_torchrun, world_size
+from transduce.system.progress import Progress
+from transduce.text.reading import require_there
 
 
 def is_first() -> bool:
@@ -38,7 +38,7 @@ def check(data: Data, folder: Path | None, valid: Pair | None = None) -> None:
         if folder is not None:
             raise BadInput("the recipe's [data] names its own files: leave --data away")
         return
-    from transduce import data as sets
+    from transduce import datasets as sets
 
     sets.refuse_foreign(data.name, _place(data.name, folder))
     if not data.name.startswith("mtdata:") and "train" not in sets.resolve(data.name).made:
@@ -49,7 +49,7 @@ def fetched(data: Data, folder: Path | None, progress: Progress) -> Data:
     """Return the files of a data set that is known by its name; get them if they are not there."""
     if data.name is None:
         return data
-    from transduce import data as sets
+    from transduce import datasets as sets
 
     got = sets.get(data.name, _place(data.name, folder), progress=progress)
     if got.train is None:

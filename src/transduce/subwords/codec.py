@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from transduce.errors import BadRun
-from transduce.files import checksum, read_sealed, write_sealed
 from transduce.subwords.base import AnyKind, Coder
 from transduce.subwords.learned import Subwords
 from transduce.subwords.sentencepiece import SentencePiece
 from transduce.subwords.symbols import Symbols
+from transduce.system.files import checksum, read_sealed, write_sealed
 
 FORMAT = 1
 # The types of the fields of subwords.json.

@@ -22,8 +22,8 @@ from typing import Any, Self
 from tokenizers import Tokenizer, models
 
 from transduce.errors import BadInput, BadRun, MissingExtra
-from transduce.files import LARGEST_JSON, read_regular
 from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, AnyKind, Coder, encodings, readable
+from transduce.system.files import LARGEST_JSON, read_regular
 
 SPACE = "▁"  # how SentencePiece writes a space
 UNKNOWN = " "  # the cutter's name for what is no piece: after normalising no text has a space

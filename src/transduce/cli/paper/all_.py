@@ -66,10 +66,10 @@ def all_(
     and the page says so.
     """
     from transduce.cli.paper.shown import show
-    from transduce.paper.everything import ROWS, Everything
-    from transduce.paper.report import report
-    from transduce.paper.table3 import named
-    from transduce.progress import for_people
+    from transduce.experiments.everything import ROWS, Everything
+    from transduce.experiments.report import report
+    from transduce.experiments.table3 import named
+    from transduce.system.progress import for_people
 
     settings, _, _ = options.settings_of(set_, None, None, seed)
     progress = for_people()

@@ -49,14 +49,14 @@ def figures(
     Heads and sentences are chosen by how strongly they show it, and the table says how strongly.
     """
     from transduce.cli.paper.shown import require, show
-    from transduce.paper.figures import figures as draw
-    from transduce.progress import for_people
+    from transduce.experiments.figures import figures as draw
+    from transduce.system.progress import for_people
 
     if sentences and text is not None:
         raise BadInput("expected sentences or --text FILE to find them in, not both")
     given = list(sentences or [])
     if text is not None:
-        from transduce.text import open_lines
+        from transduce.text.reading import open_lines
 
         given = list(itertools.islice(open_lines(text), lines))
         if not given:

@@ -9,7 +9,7 @@ from transduce.cli.options import parse_settings, parse_time
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
-    from transduce.paper.rows import Data
+    from transduce.experiments.rows import Data
 
 # --valid, --valid-tsv, --test, --test-tsv, --languages
 Others = tuple[tuple[str, str] | None, str | None, tuple[str, str] | None, str | None, str | None]
@@ -101,7 +101,7 @@ def data_of(
     languages: str | None,
 ) -> "Data":
     """Return the texts."""
-    from transduce.paper.rows import Data
+    from transduce.experiments.rows import Data
 
     return Data(
         train=(source, target),

@@ -45,8 +45,8 @@ def positions(
     The same command again goes on where it was stopped.
     """
     from transduce.cli.paper.shown import show
-    from transduce.paper.positions import positions as measure
-    from transduce.progress import for_people
+    from transduce.experiments.positions import positions as measure
+    from transduce.system.progress import for_people
 
     trial = texts.trial_of(out, source, preset, steps, set_, seed, device)
     given = (valid, valid_tsv, test, test_tsv, languages)

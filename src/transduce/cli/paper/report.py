@@ -24,8 +24,8 @@ def report(
     ] = None,
 ) -> None:
     """Put the findings that lie in folders on one page, which opens anywhere."""
-    from transduce.paper import report as pages
-    from transduce.progress import for_people
+    from transduce.experiments import report as pages
+    from transduce.system.progress import for_people
 
     path = pages.report(folders, folders[0] if out is None else out)
     for_people().say(f"wrote {path}")

@@ -52,9 +52,9 @@ def scaling(
     The same command again goes on where it was stopped.
     """
     from transduce.cli.paper.shown import require, show
-    from transduce.paper.scaling import WIDTHS
-    from transduce.paper.scaling import scaling as measure
-    from transduce.progress import for_people
+    from transduce.experiments.scaling import WIDTHS
+    from transduce.experiments.scaling import scaling as measure
+    from transduce.system.progress import for_people
 
     try:
         sizes = [int(one) for one in widths.split(",")] if widths else list(WIDTHS)

@@ -45,8 +45,8 @@ def smoothing(
     The same command again goes on where it was stopped.
     """
     from transduce.cli.paper.shown import show
-    from transduce.paper.smoothing import smoothing as measure
-    from transduce.progress import for_people
+    from transduce.experiments.smoothing import smoothing as measure
+    from transduce.system.progress import for_people
 
     try:
         amounts = [float(one) for one in eps.split(",")]

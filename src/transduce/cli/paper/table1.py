@@ -46,9 +46,9 @@ def table1(
     The powers of n that large n show stand beside the paper's O().
     """
     from transduce.cli.paper.shown import require, show
-    from transduce.paper.costs import Plan
-    from transduce.paper.table1 import table1 as measure
-    from transduce.progress import for_people
+    from transduce.experiments.costs import Plan
+    from transduce.experiments.table1 import table1 as measure
+    from transduce.system.progress import for_people
 
     plan = Plan(n=_lengths(n), d=_numbers("d", d), k=k, r=r, batch=batch, seconds=seconds)
     require(out, "table1")

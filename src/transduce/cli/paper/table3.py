@@ -61,9 +61,9 @@ def table3(
     finished in the folder. Ctrl-C saves.
     """
     from transduce.cli.paper.shown import show
-    from transduce.paper import table3 as experiment
-    from transduce.paper.budget import Budget
-    from transduce.progress import for_people
+    from transduce.experiments import table3 as experiment
+    from transduce.experiments.budget import Budget
+    from transduce.system.progress import for_people
 
     settings, steps, seconds = options.settings_of(set_, steps, time, seed)
     finding = experiment.table3(

@@ -52,9 +52,9 @@ def table4(
     or --time the preset says how long it trains. Ctrl-C saves.
     """
     from transduce.cli.paper.shown import show
-    from transduce.paper.parsers import Experiment
-    from transduce.paper.table4 import table4 as measured
-    from transduce.progress import for_people
+    from transduce.experiments.parsers import Experiment
+    from transduce.experiments.table4 import table4 as measured
+    from transduce.system.progress import for_people
 
     settings, steps, seconds = options.settings_of(set_, steps, time, seed)
     settings |= {"steps": str(steps)} if steps is not None else {}

@@ -10,8 +10,8 @@ from transduce.cli.paper.options import BUDGET, TEXTS, settings_of
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
-    from transduce.paper.claims import Trial
-    from transduce.paper.rows import Data
+    from transduce.experiments.claims import Trial
+    from transduce.experiments.rows import Data
 
 PAIRS, HELD = 20_000, 500
 # Of a model that sees each pair of the corpus that comes along a few times, within a minute.
@@ -49,8 +49,8 @@ def data_of(
     held: int,
 ) -> "Data":
     """Return the texts that are given or, where none are, write the corpus that comes along."""
-    from transduce.paper.claims import TEXTS as FOLDER
-    from transduce.paper.claims import pocket_texts
+    from transduce.experiments.claims import TEXTS as FOLDER
+    from transduce.experiments.claims import pocket_texts
 
     if source is not None:
         return options.data_of(source, target, *others)
@@ -69,7 +69,7 @@ def trial_of(
     device: str,
 ) -> "Trial":
     """Return how to train, in a folder that holds nothing else."""
-    from transduce.paper.claims import Trial
+    from transduce.experiments.claims import Trial
 
     settings, _, _ = settings_of(set_, None, None, seed)
     usual = POCKET if source is None else {}

@@ -1,0 +1,1 @@
+"""Batches of packed tokens, and the thread that prepares them while the device works."""

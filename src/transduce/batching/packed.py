@@ -1,0 +1,387 @@
+"""From a corpus to packed batches: flat runs of tokens, similar lengths together.
+
+S sentences of a batch, T tokens of one side.
+
+An update of the weights learns from a set of sentences. Which sentences those are follows from the
+seed, the epoch and `batch_tokens` alone, so a place in the data is two numbers, and resuming is
+exact whatever came before. Into how many pieces an update is cut, to fit into memory or to be dealt
+among processes, changes nothing of what is learned.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from transduce.corpus.token_files import Part
+from transduce.errors import BadRun
+from transduce.subwords import BOS
+
+Ints = npt.NDArray[np.int64]
+Tokens = npt.NDArray[np.integer[Any]]
+
+POOL = 200  # batches whose sentences are sorted together: equal lengths meet, order stays random
+
+
+def reach(r: int, *, causal: bool = False) -> tuple[int, int]:
+    """Return how many tokens before and after its own are in a neighbourhood of r (paper 4).
+
+    Differs: the paper says "centred"; of an even r the one more stands before. What is causal has
+    the half before its own.
+    """
+    return r // 2, 0 if causal else (r - 1) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class SelfView:
+    """Who meets whom in self-attention: each sentence itself, equal lengths side by side."""
+
+    groups: tuple[tuple[int, int], ...]  # (sentences, length of each), in the order of the run
+
+    @classmethod
+    def of(cls, lengths: Ints) -> "SelfView":
+        """Make the view of a run whose sentences have these lengths, shortest first."""
+        values, counts = np.unique(lengths, return_counts=True)
+        return cls(tuple(zip(counts.tolist(), values.tolist(), strict=True)))
+
+
+class Ranges(NamedTuple):
+    """Who meets whom in a run with filler: each query sees one range of keys.
+
+    So each key is seen by one range of queries. Both ranges only ever grow along their runs; those
+    of filler are empty.
+    """
+
+    first: Tensor  # (queries,)
+    last: Tensor  # (queries,) one past it
+    seen_first: Tensor  # (keys,)
+    seen_last: Tensor  # (keys,)
+
+    def around(self, r: int) -> "Ranges":
+        """Narrow those of a run that sees itself to the r tokens around each (paper 4)."""
+        before, after = reach(r)
+        own = torch.arange(len(self.first), dtype=self.first.dtype, device=self.first.device)
+        return Ranges(
+            torch.maximum(self.first, own - before),
+            torch.minimum(self.last, own + after + 1),
+            torch.maximum(self.seen_first, own - after),
+            torch.minimum(self.seen_last, own + before + 1),
+        )
+
+
+class CrossGroup(NamedTuple):
+    """Sentences with equally many queries."""
+
+    sentences: int
+    queries: int  # of each sentence
+    keys: int  # of the sentence that has most
+    padded: bool  # whether any has fewer
+
+
+@dataclass(frozen=True, slots=True)
+class CrossView:
+    """Who meets whom between two runs: every query of a sentence, every key of its source.
+
+    Queries stand in groups of equal length. Keys are laid out in rows, one a sentence in the order
+    of the queries, padded to the longest: `index` says which token of the source run stands where,
+    `place` where each token of the run went, `real` which are no padding.
+    """
+
+    groups: tuple[CrossGroup, ...]
+    index: Tensor  # (S, K)
+    place: Tensor  # (T,) into the flattened rows
+    real: Tensor  # (S, K)
+
+    @classmethod
+    def of(cls, *, queries: Ints, keys: Ints, rows: Ints) -> "CrossView":
+        """Make the view: `queries` a sentence, `keys` a source, `rows` the source of a sentence."""
+        lengths = keys[rows]  # (S,)
+        begins = (keys.cumsum() - keys)[rows]
+        columns = np.arange(lengths.max())
+        real = columns < lengths[:, None]  # (S, K)
+        index = np.where(real, begins[:, None] + columns, 0)
+        place = np.empty(int(keys.sum()), dtype=np.int64)
+        place[index[real]] = np.flatnonzero(real)
+        cuts = np.flatnonzero(np.diff(queries)) + 1
+        groups = tuple(
+            CrossGroup(len(own), of_each, int(own.max()), padded=bool(own.min() < own.max()))
+            for own, of_each in zip(
+                np.split(lengths, cuts), queries[np.r_[0, cuts]].tolist(), strict=True
+            )
+        )
+        return cls(groups, *map(torch.from_numpy, (index, place, real)))
+
+    def to(self, device: torch.device) -> "CrossView":
+        """Move to a device."""
+        moved = (_moved(tensor, device) for tensor in (self.index, self.place, self.real))
+        return CrossView(self.groups, *moved)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Sentences of one side laid end to end, with what attention must know of where they begin."""
+
+    tokens: Tensor  # (T,)
+    positions: Tensor  # (T,) each token's place in its sentence, from 0
+    view: SelfView | Ranges
+
+    def to(self, device: torch.device) -> "Run":
+        """Move to a device."""
+        return Run(_moved(self.tokens, device), _moved(self.positions, device), self.view)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one forward and backward pass sees.
+
+    As `Grouped` lays it out, the two sides are sorted each by its own lengths, so that
+    self-attention meets runs of equal length, and `cross` knows which source belongs to which
+    target. As `Packed` does, both sides have the same order, and filler behind it.
+    """
+
+    source: Run
+    target: Run  # the decoder's input: <s> and all but the last token
+    labels: Tensor  # (T,) the decoder's answer: all tokens, </s> the last; <pad> where filler is
+    cross: CrossView | Ranges
+    order: Ints  # the sentences' numbers in the order of the target side
+    used: tuple[int, int]  # places that hold no filler, of the source and of the target
+    flat: Tensor | None = None  # where all tensors are views of this one
+
+    @property
+    def target_tokens(self) -> int:
+        """The number of tokens that have a loss."""
+        return self.used[1]
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """The number of tokens that the model works on, of the source and of the target."""
+        return self.source.tokens.numel(), self.labels.numel()
+
+    def to(self, device: torch.device) -> "Batch":
+        """Move to a device."""
+        if self.flat is not None:
+            return unflatten(_moved(self.flat, device), self.places, self.order, self.used)
+        assert isinstance(self.cross, CrossView)
+        return Batch(
+            self.source.to(device),
+            self.target.to(device),
+            _moved(self.labels, device),
+            self.cross.to(device),
+            self.order,
+            self.used,
+        )
+
+    def pinned(self) -> "Batch":  # pragma: no cover  (it takes a GPU: tests/gpu/test_gpu.py)
+        """Move to memory that a GPU can read while the processor goes on."""
+        if self.flat is None:
+            return self
+        return unflatten(self.flat.pin_memory(), self.places, self.order, self.used)
+
+
+def _moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """Move a tensor; nobody waits for CUDA, which alone keeps what it copies until it has it."""
+    return tensor.to(device, non_blocking=device.type == "cuda")
+
+
+def unflatten(flat: Tensor, places: tuple[int, int], order: Ints, used: tuple[int, int]) -> Batch:
+    """Make a batch with filler of its one tensor: so it travels to a device in one copy."""
+    S, T = places
+    source, source_positions, first, last, seen_first, seen_last = flat[: 6 * S].view(6, S).unbind()
+    target, target_positions, labels, begin, end, past, own, sees_first, sees_last = (
+        flat[6 * S :].view(9, T).unbind()
+    )
+    return Batch(
+        Run(source, source_positions, Ranges(first, last, first, last)),
+        Run(target, target_positions, Ranges(begin, past, own, end)),
+        labels,
+        Ranges(sees_first, sees_last, seen_first, seen_last),
+        order,
+        used,
+        flat,
+    )
+
+
+def pack(sentences: Sequence[Tokens]) -> Run:
+    """Lay sentences end to end; they must be sorted by length."""
+    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+    tokens = np.concatenate(sentences).astype(np.int64)
+    return Run(torch.from_numpy(tokens), torch.from_numpy(positions(lengths)), SelfView.of(lengths))
+
+
+def make_batch(pairs: Sequence[tuple[Tokens, Tokens]]) -> Batch:
+    """Pack pairs of token lists (each ending in </s>) into a batch."""
+    source_lengths = np.array([len(source) for source, _ in pairs])
+    target_lengths = np.array([len(target) for _, target in pairs])
+    by_source = np.argsort(source_lengths, kind="stable")
+    by_target = np.lexsort((source_lengths, target_lengths))  # by target, then by source
+    rank = np.empty_like(by_source)
+    rank[by_source] = np.arange(len(pairs))  # where a pair's source stands in the packed run
+    source = pack([pairs[i][0] for i in by_source])
+    target = pack([pairs[i][1] for i in by_target])
+    labels = target.tokens
+    inputs = torch.empty_like(labels)
+    inputs[1:] = labels[:-1]
+    inputs[target.positions == 0] = BOS
+    cross = CrossView.of(
+        queries=target_lengths[by_target],
+        keys=source_lengths[by_source],
+        rows=rank[by_target],
+    )
+    used = source.tokens.numel(), labels.numel()
+    return Batch(source, Run(inputs, target.positions, target.view), labels, cross, by_target, used)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The next update to be made: its epoch and its number within it, both from 0."""
+
+    epoch: int = 0
+    update: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """Return the place as a JSON object."""
+        return {"epoch": self.epoch, "update": self.update}
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Place":
+        """Read a place, or say what is wrong with it."""
+        match value:
+            case {"epoch": int(epoch), "update": int(update)} if epoch >= 0 and update >= 0:
+                return cls(epoch, update)
+        raise BadRun(f"the place in the data is damaged: {value!r}")
+
+
+class Layout(Protocol):
+    """How sentences are dealt into updates and laid out, to suit the kernels of a device."""
+
+    def updates(self, random: np.random.Generator) -> list[Ints]:
+        """Deal all sentences to learn from into updates, in random order."""
+
+    def pieces(self, sentences: Ints) -> list[Ints]:
+        """Cut an update into pieces of about equal size."""
+
+    def batch(self, sentences: Ints) -> Batch:
+        """Lay out the sentences of a piece."""
+
+    def once(self, part: Part) -> Iterator[Batch]:
+        """Pass once over a part, similar lengths together: for evaluation."""
+
+
+class Grouped:
+    """Batches for kernels that take rows of equal length: no filler, a new shape each time."""
+
+    def __init__(
+        self, part: Part, batch_tokens: int, pieces: int = 1, *, like: Layout | None = None
+    ) -> None:
+        """Lay out so; sentences are dealt into updates as in `like`, if that is given."""
+        self.part, self.batch_tokens, self.count = part, batch_tokens, pieces
+        self.lengths = part.source.lengths, part.target.lengths
+        self.like = like
+
+    def updates(self, random: np.random.Generator) -> list[Ints]:
+        """Deal all sentences to learn from into updates, in random order."""
+        if self.like is not None:
+            return self.like.updates(random)
+        return group(*self.lengths, self.batch_tokens, random)
+
+    def pieces(self, sentences: Ints) -> list[Ints]:
+        """Cut an update into at most `count` pieces of about equal size."""
+        lengths = np.maximum(*(side[sentences] for side in self.lengths))
+        middles = lengths.cumsum() - lengths / 2
+        piece = (middles * self.count / lengths.sum()).astype(np.int64)
+        return np.split(sentences, np.flatnonzero(np.diff(piece)) + 1)
+
+    def batch(self, sentences: Ints) -> Batch:
+        """Lay out the sentences of a piece."""
+        return make_batch([self.part.pair(int(i)) for i in sentences])
+
+    def once(self, part: Part) -> Iterator[Batch]:
+        """Pass once over a part, similar lengths together: for evaluation."""
+        source, target = part.source.lengths, part.target.lengths
+        limit = self.batch_tokens // self.count  # what fits into memory
+        for indices in cut(np.lexsort((source, target)), source, target, (limit, limit)):
+            yield make_batch([part.pair(int(i)) for i in indices])
+
+
+class Updates:
+    """An endless stream of updates, each the numbers of its sentences, that knows its place."""
+
+    def __init__(self, layout: Layout, *, seed: int, place: Place = Place()) -> None:  # noqa: B008  (frozen)
+        self.layout = layout
+        self.seed = seed
+        self.place = place
+        self._epoch = -1
+        self._updates: list[Ints] = []
+        if place.update and place.update >= self.per_epoch():  # another device had more of them
+            self.place = Place(place.epoch + 1)
+
+    def __iter__(self) -> Iterator[Ints]:
+        """Return itself: the stream has no end."""
+        return self
+
+    def __next__(self) -> Ints:
+        """Return the sentences of the next update."""
+        epoch, number = self.place.epoch, self.place.update
+        updates = self._of(epoch)
+        last = number + 1 == len(updates)
+        self.place = Place(epoch + 1, 0) if last else Place(epoch, number + 1)
+        return updates[number]
+
+    def per_epoch(self) -> int:
+        """Return how many updates the current epoch has."""
+        return len(self._of(self.place.epoch))
+
+    def _of(self, epoch: int) -> list[Ints]:
+        if epoch != self._epoch:
+            self._updates = self.layout.updates(np.random.default_rng([self.seed, epoch]))
+            self._epoch = epoch
+        return self._updates
+
+
+def pools(tokens: Ints, batch_tokens: int, random: np.random.Generator) -> list[Ints]:
+    """Shuffle sentences, and part them into pools that make `POOL` batches each."""
+    shuffled = random.permutation(len(tokens))
+    total = tokens[shuffled].cumsum()
+    return np.split(shuffled, np.flatnonzero(np.diff(total // (POOL * batch_tokens))) + 1)
+
+
+def group(source: Ints, target: Ints, batch_tokens: int, random: np.random.Generator) -> list[Ints]:
+    """Deal all sentences into batches of at most `batch_tokens` on each side, in random order.
+
+    Shuffled sentences are sorted by length in pools of many batches (paper 5.1: "batched together
+    by approximate sequence length"); the batches are shuffled again. A sentence longer than
+    `batch_tokens` makes a batch of its own.
+    """
+    groups = []
+    for pool in pools(np.maximum(source, target), batch_tokens, random):
+        ordered = pool[np.lexsort((source[pool], target[pool]))]
+        groups += cut(ordered, source, target, (batch_tokens, batch_tokens))
+    return [groups[i] for i in random.permutation(len(groups))]
+
+
+def cut(ordered: Ints, source: Ints, target: Ints, limits: tuple[int, int]) -> list[Ints]:
+    """Cut a run of sentences wherever one more would overfill either side."""
+    totals = np.stack([source[ordered], target[ordered]]).cumsum(axis=1)  # (2, S)
+    cuts, begin = [], 0
+    used = np.zeros((2, 1), dtype=np.int64)
+    while begin < len(ordered):
+        # Both sides' totals only grow, so the first overfull sentence is found by bisection.
+        end = min(
+            int(np.searchsorted(side, base + limit, side="right"))
+            for side, base, limit in zip(totals, used[:, 0], limits, strict=True)
+        )
+        end = max(end, begin + 1)
+        cuts.append(ordered[begin:end])
+        used = totals[:, end - 1 : end]
+        begin = end
+    return cuts
+
+
+def positions(lengths: Ints) -> Ints:
+    """Return each token's place in its sentence, from 0."""
+    begins = np.repeat(lengths.cumsum() - lengths, lengths)
+    return np.arange(lengths.sum()) - begins

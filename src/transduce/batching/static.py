@@ -1,0 +1,122 @@
+"""Batches of one shape, for kernels that are compiled once: both sides full, filler behind.
+
+T places of a side. A batch has as many places as the last one and the next. Sentences stand in the
+same order on both sides; what they leave free is filler: <pad>, which sees nothing, is seen by
+nothing, and has no loss.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from transduce.batching.packed import Batch, Ints, cut, pools, positions, unflatten
+from transduce.corpus.token_files import Part, Side
+from transduce.subwords import BOS, PAD
+
+GRAIN = 128  # places come in so many, or fewer in small batches: products work in tiles
+
+
+class Packed:
+    """Batches of one shape, a capacity for each side."""
+
+    def __init__(self, part: Part, batch_tokens: int, pieces: int = 1, *, longest: int) -> None:
+        """Choose the capacities; `longest` is the longest sentence that may ever come."""
+        self.part, self.batch_tokens = part, batch_tokens
+        self.source, self.target = part.source.lengths, part.target.lengths
+        # The side with fewer tokens in all gets fewer places, so that both are full at once.
+        tokens = np.array([self.source.sum(), self.target.sum()])
+        grain = GRAIN
+        while grain > 8 and grain > batch_tokens // 256:
+            grain //= 2
+        whole = np.maximum(batch_tokens * tokens // tokens.max() // grain * grain, longest)
+        self.limits = int(whole[0]), int(whole[1])  # of an update
+        # Pieces are a little larger than their share, or one more would be needed for the rest.
+        spare = 1.02 * whole / pieces + grain if pieces > 1 else whole
+        places = np.maximum(-(-spare // grain) * grain, longest)
+        self.places = int(places[0]), int(places[1])  # of a batch
+
+    def updates(self, random: np.random.Generator) -> list[Ints]:
+        """Deal all sentences to learn from into updates, in random order.
+
+        As in `group`, but sorted by the lengths of both sides together, for here they must balance.
+        """
+        found = []
+        tokens = np.maximum(self.source / self.limits[0], self.target / self.limits[1])
+        for pool in pools((tokens * self.batch_tokens).astype(np.int64), self.batch_tokens, random):
+            found += cut(self._balanced(pool), self.source, self.target, self.limits)
+        return [found[i] for i in random.permutation(len(found))]
+
+    def _balanced(self, pool: Ints) -> Ints:
+        """Sort sentences by length, in such an order that both sides fill at the same pace."""
+        source, target = self.source[pool] / self.limits[0], self.target[pool] / self.limits[1]
+        order = np.argsort(source + target, kind="stable")
+        excess = (source - target)[order]
+        more, less = np.maximum(excess, 0).cumsum(), np.maximum(-excess, 0).cumsum()
+        # Those with more source and those with more target are merged where their sums are equal.
+        return pool[order][np.argsort(np.where(excess > 0, more, less), kind="stable")]
+
+    def pieces(self, sentences: Ints) -> list[Ints]:
+        """Cut an update into batches."""
+        return cut(sentences, self.source, self.target, self.places)
+
+    def batch(self, sentences: Ints) -> Batch:
+        """Lay out the sentences of a piece."""
+        return pack(self.part, sentences, self.places)
+
+    def once(self, part: Part) -> Iterator[Batch]:
+        """Pass once over a part, similar lengths together: for evaluation."""
+        source, target = part.source.lengths, part.target.lengths
+        order = np.argsort(source + target, kind="stable")
+        for sentences in cut(order, source, target, self.places):
+            yield pack(part, sentences, self.places)
+
+
+def pack(part: Part, sentences: Ints, places: tuple[int, int]) -> Batch:
+    """Lay out sentences of a part in so many places of source and target."""
+    sides = [
+        _Side(side, sentences, count) for side, count in zip(_sides(part), places, strict=True)
+    ]
+    source, target = sides
+    inputs = np.full(target.places, PAD, dtype=np.int64)
+    inputs[1:] = target.tokens[:-1]
+    inputs[target.begins] = BOS
+    inputs[target.end :] = PAD
+    own = np.arange(target.places)
+    causal = np.where(own < target.end, own, target.end)
+    rows = [
+        *(source.tokens, source.positions),
+        *source.first_last(source),  # of each token's own sentence: both ways alike
+        *source.first_last(target),
+        *(inputs, target.positions, target.tokens),
+        *target.first_last(target),
+        np.minimum(causal + 1, target.end),  # 3.2.3: no token sees what comes after it
+        causal,
+        *target.first_last(source),
+    ]
+    flat = torch.from_numpy(np.concatenate(rows).astype(np.int32))
+    return unflatten(flat, places, sentences, (source.end, target.end))
+
+
+def _sides(part: Part) -> tuple[Side, Side]:
+    return part.source, part.target
+
+
+class _Side:
+    """One side of a batch as arrays of its places."""
+
+    def __init__(self, side: Side, sentences: Ints, places: int) -> None:
+        tokens, self.lengths = side.take(sentences)
+        self.places, self.end = places, len(tokens)
+        self.begins = self.lengths.cumsum() - self.lengths
+        self.tokens = self._filled(tokens.astype(np.int64), PAD)
+        self.positions = self._filled(positions(self.lengths), 0)
+
+    def first_last(self, other: "_Side") -> tuple[Ints, Ints]:
+        """Return where the sentence of each of our places begins in `other`, and where it ends."""
+        first = np.repeat(other.begins, self.lengths)
+        last = np.repeat(other.begins + other.lengths, self.lengths)
+        return self._filled(first, other.end), self._filled(last, other.end)
+
+    def _filled(self, values: Ints, filler: int) -> Ints:
+        return np.pad(values, (0, self.places - self.end), constant_values=filler)

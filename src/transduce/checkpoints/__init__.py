@@ -1,0 +1,1 @@
+"""Weights and optimizer state in a run folder: save, load, average, select."""

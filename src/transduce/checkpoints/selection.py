@@ -1,0 +1,66 @@
+"""Which weights translate when a run has ended: the mean of its last checkpoints, or the best."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors
+from transduce.config import TrainConfig
+from transduce.errors import BadRun
+from transduce.runs.folder import BEST, checkpoints, hash_of
+from transduce.runs.state import State
+
+LENGTHS = (1, 2, 3, 5, 10, 20)  # of the means that validation chooses from
+END_OF_RUN = 0.1  # the part of a run whose checkpoints are averaged without asking
+
+
+def rule(recipe: TrainConfig, step: int) -> str:
+    """Return by what rule, and at which step, the weights that translate are chosen."""
+    name = "best" if recipe.select == "best" else f"{recipe.select} {recipe.average}"
+    return f"{name} at step {step}"
+
+
+def chosen(
+    run: Path,
+    recipe: TrainConfig,
+    state: State,
+    loss: Callable[[Mapping[str, Tensor]], float],
+) -> tuple[dict[str, Tensor], str]:
+    """Return the weights that translate, and in words which these are (paper 6.1).
+
+    `loss` measures weights on the validation set.
+    """
+    if recipe.select == "best":
+        return load_tensors(_best(run, state)), f"best validation loss, at step {state.best_step:,}"
+    lengths = _lengths(run, recipe.average)
+    if recipe.select == "average" or len(lengths) == 1:
+        return average_checkpoints(run, recipe.average)
+    losses = {length: loss(average_checkpoints(run, length)[0]) for length in lengths}
+    best = min(losses, key=lambda length: losses[length])
+    tensors, words = average_checkpoints(run, best)
+    found = ", ".join(f"{length}: {value:.4f}" for length, value in losses.items())
+    return tensors, f"{words}, by validation loss (checkpoints averaged: {found})"
+
+
+def _lengths(run: Path, most: int) -> list[int]:
+    """Return how many of the last checkpoints may be averaged, one candidate where it is settled.
+
+    The paper averages the end of a long run. Where the checkpoints reach further back than the last
+    tenth, the oldest may be much worse than the newest.
+    """
+    steps = [one.step for one in checkpoints(run) if one.scheduled][-most:]
+    if not steps or steps[-1] - steps[0] <= END_OF_RUN * steps[-1]:
+        return [most]
+    return sorted({length for length in LENGTHS if length <= len(steps)} | {len(steps)})
+
+
+def _best(run: Path, state: State) -> Path:
+    """Return the file of the weights with the lowest validation loss."""
+    path = run / BEST
+    if state.best_hash and path.is_file() and hash_of(path) != state.best_hash:
+        raise BadRun(
+            f"{path} does not hold the weights of step {state.best_step:,}, which were the best: "
+            "train further, or take the mean (--set select=average)"
+        )
+    return path

@@ -1,0 +1,1 @@
+"""From text to memory-mapped token files. Imports no torch."""

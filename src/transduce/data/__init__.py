@@ -1,6 +1,0 @@
-"""Data sets by name: a catalogue, downloads that resume, and texts that are ready to train on."""
-
-from transduce.data.folders import refuse_foreign
-from transduce.data.getting import Got, get, resolve
-
-__all__ = ["Got", "get", "refuse_foreign", "resolve"]

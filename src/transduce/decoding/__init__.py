@@ -1,0 +1,1 @@
+"""Beam search and sampling, and the scheduler that keeps the device busy."""

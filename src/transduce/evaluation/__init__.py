@@ -1,0 +1,1 @@
+"""BLEU, chrF and TER, the paper's BLEU, confidence intervals, significance tests."""

@@ -1,0 +1,159 @@
+"""Several systems on one test set: paired significance tests, as sacreBLEU computes them.
+
+The first system is the baseline. The p-value of another system is the probability of a difference
+from the baseline at least this large if the two were equally good.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from transduce.errors import BadInput, BadSetting
+from transduce.evaluation.scores import FEWEST_SAMPLES, METRICS, References, as_lines, metrics_of
+from transduce.system.progress import Advance, Progress, Silent, later
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+Test = Literal["bs", "ar"]  # paired bootstrap, approximate randomisation; sacrebleu's names
+SAMPLES: dict[Test, int] = {"bs": 1_000, "ar": 10_000}  # sacrebleu's defaults
+MEMORY = 8 << 30  # bytes that a test may take: sacrebleu holds all samples of all lines at once
+LARGEST = 24  # statistics of a line: those of chrF++
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """The score of one system."""
+
+    system: str
+    value: float
+    mean: float | None = None  # of the bootstrap samples
+    interval: float | None = None  # half the width of the 95% interval around the mean
+    p: float | None = None  # None for the baseline
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference from the baseline is significant."""
+        return self.p is not None and self.p < SIGNIFICANT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """The scores of all systems by one metric; the first system is the baseline."""
+
+    name: str  # of the metric
+    signature: str
+    test: Test
+    samples: int
+    systems: tuple[Compared, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as a JSON object."""
+        return dataclasses.asdict(self)
+
+
+def compare(
+    systems: Mapping[str, Sequence[str]],
+    references: References,
+    *,
+    metrics: Sequence[str] = METRICS,
+    language: str | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+    test: Test = "bs",
+    samples: int = 0,
+    progress: Progress | None = None,
+) -> list[Comparison]:
+    """Score systems and test their differences from the first one; options are those of `score`.
+
+    `test` is bs (paired bootstrap, 1,000 samples) or ar (approximate randomisation, 10,000 trials);
+    `samples` is another number of them. The results equal those of `sacrebleu -i A B --paired-bs`.
+    """
+    if len(systems) < 2:
+        raise BadInput(f"there are {len(systems)} systems to compare: expected two or more")
+    if test not in SAMPLES:
+        raise BadSetting(f"test = {test!r}: expected 'bs' or 'ar'")
+    samples = samples or SAMPLES[test]
+    measures = metrics_of(metrics, language, lowercase, tokenize)
+    lines = {name: as_lines(own, references) for name, own in systems.items()}
+    several = next(iter(lines.values()))[1]
+    _check(samples, len(several[0]))
+    return [
+        _compared(
+            metric,
+            {name: own for name, (own, _) in lines.items()},
+            several,
+            test,
+            samples,
+            progress or Silent(),
+        )
+        for metric in measures
+    ]
+
+
+def _check(samples: int, lines: int) -> None:
+    """Refuse a number of samples that is too small for an interval, or too large for memory."""
+    most = MEMORY // (lines * (4 * LARGEST + 8))
+    if not FEWEST_SAMPLES <= samples <= most:
+        raise BadSetting(
+            f"samples = {samples}: expected at least {FEWEST_SAMPLES}, and at most {most:,} for "
+            f"{lines:,} lines, as all samples are in memory at once"
+        )
+
+
+def _compared(
+    metric: "Metric",
+    systems: Mapping[str, list[str]],
+    references: list[list[str]],
+    test: Test,
+    samples: int,
+    progress: Progress,
+) -> Comparison:
+    """Run sacrebleu's paired test with one metric."""
+    from sacrebleu.significance import PairedTest, Result
+
+    total = len(systems) * len(references[0])
+    with (
+        later(progress, f"comparing by {type(metric).__name__}", total, "lines") as advance,
+        warnings.catch_warnings(),
+    ):
+        # A sample of few lines may have no n-grams; sacrebleu then divides 0 by 0.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        named: list[tuple[str, Sequence[str]]]
+        named = [(name, _Followed(lines, advance)) for name, lines in systems.items()]
+        run = PairedTest(named, {"": metric}, references, test, samples)
+        signatures, scores = run()
+    (name,) = signatures
+    return Comparison(
+        name=name,
+        signature=str(signatures[name]),
+        test=test,
+        samples=samples,
+        systems=tuple(
+            Compared(
+                system=system,
+                value=float(found.score),
+                mean=None if found.mean is None else float(found.mean),
+                interval=None if found.ci is None else float(found.ci),
+                p=None if found.p_value is None else float(found.p_value),
+            )
+            for system, found in zip(systems, scores[name], strict=True)
+            if isinstance(found, Result)
+        ),
+    )
+
+
+class _Followed(list[str]):
+    """Lines that report when they are read: sacrebleu has no progress of its own."""
+
+    def __init__(self, lines: Sequence[str], advance: Advance) -> None:
+        super().__init__(lines)
+        self._advance = advance
+
+    def __iter__(self) -> Iterator[str]:
+        for line in super().__iter__():
+            yield line
+            self._advance(1)

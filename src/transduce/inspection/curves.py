@@ -1,0 +1,301 @@
+"""How runs went, in one picture: loss, perplexity, BLEU, learning rate and speed.
+
+A run has one colour and one marker in every panel. What is drawn is what was logged, not smoothed;
+where an axis hides something, its title says so.
+"""
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from transduce.errors import BadInput, BadRun, did_you_mean
+from transduce.inspection.style import COLOURS, MARKERS, QUIET, drawable, house_style
+from transduce.runs.history import Curve, History, read_all
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+BY = ("step", "time")
+UNITS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}  # of a time axis
+
+NAME_WIDTH = 24  # letters of a run's name in one line
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Panel:
+    """One part of the picture: which logged values it shows, and how they are summed up."""
+
+    title: str
+    unit: str
+    training: str | None = None
+    validation: str | None = None
+    summary: str  # what the number beside a run's name is: this, of validation if there is any
+    sum_up: Callable[[Sequence[float]], float]
+    digits: int | None = None  # after the point; none: three that count
+    of_loss: bool = False
+    logarithmic: bool = False
+    height: int = 1
+
+
+PANELS = {
+    "loss": Panel(
+        title="Loss, lower is better",
+        unit="nats per target token",
+        training="loss",
+        validation="valid_loss",
+        summary="lowest validation loss",
+        sum_up=min,
+        digits=3,
+        of_loss=True,
+        height=2,
+    ),
+    "perplexity": Panel(
+        title="Perplexity, lower is better (logarithmic)",
+        unit="perplexity",
+        training="perplexity",
+        validation="valid_perplexity",
+        summary="lowest perplexity",
+        sum_up=min,
+        digits=2,
+        logarithmic=True,
+    ),
+    "bleu": Panel(
+        title="Translation of the validation set (greedy), higher is better",
+        unit="BLEU",
+        validation="valid_bleu",
+        summary="highest BLEU",
+        sum_up=max,
+        digits=1,
+    ),
+    "rate": Panel(
+        title="Learning rate",
+        unit="learning rate",
+        training="learning_rate",
+        summary="highest rate",
+        sum_up=max,
+    ),
+    "speed": Panel(
+        title="Speed of training, higher is better",
+        unit="target tokens/s",
+        training="target_tokens_per_second",
+        summary="median tokens/s",
+        sum_up=median,
+        digits=0,
+    ),
+}
+USUAL = ("loss", "bleu", "speed")  # five panels at once are too small to read
+ALL = "all"
+
+
+def draw_runs(
+    runs: Sequence[str | Path], *, what: Sequence[str] = (), by: str = "step"
+) -> "Figure":
+    """Draw how the runs in these folders went, or go; the rest is as in `draw`."""
+    return draw(read_all([Path(run) for run in runs]), what=what, by=by)
+
+
+def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "step") -> "Figure":
+    """Draw runs over each other: a panel each for loss, BLEU and speed, or for those of `what`.
+
+    Where `what` asks for none in particular, or for all, those that no run has logged are left out.
+    """
+    if len(histories) > len(COLOURS):
+        raise BadInput(
+            f"{len(histories)} runs in one picture cannot be told apart: "
+            f"give at most {len(COLOURS)}"
+        )
+    if by not in BY:
+        raise BadInput(f"--by {by}: expected {' or '.join(BY)}.{did_you_mean(by, BY)}")
+    panels = _choose(histories, what)
+    axis, unit = _time_axis(histories) if by == "time" else ("training step", None)
+    with house_style():
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+        from matplotlib.ticker import MaxNLocator
+
+        margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)  # inches
+        inches = max(8, 2 * sum(panel.height for panel in panels))
+        figure = Figure(figsize=(12, inches), dpi=100, layout=margins)
+        rows = figure.subplots(
+            len(panels), sharex=True, squeeze=False, height_ratios=[one.height for one in panels]
+        )
+        for axes, panel in zip(rows.flat, panels, strict=True):
+            _fill(axes, panel, histories, unit, named=axes is rows.flat[0])
+        lowest = rows.flat[-1]
+        lowest.set_xlabel(axis)
+        lowest.set_xlim(left=0)
+        lowest.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=unit is None))
+        lowest.xaxis.set_major_formatter("{x:,.10g}")
+        figure.align_ylabels()
+        _explain(figure, histories, panels)
+    return figure
+
+
+def _choose(histories: Sequence[History], what: Sequence[str]) -> list[Panel]:
+    logged = {name for history in histories for row in history.rows for name in row}
+    there = {name for name, panel in PANELS.items() if {panel.training, panel.validation} & logged}
+    if list(what) == [ALL]:
+        return [panel for name, panel in PANELS.items() if name in there]
+    for name in what:
+        if name not in PANELS:
+            hint = did_you_mean(name, PANELS)
+            raise BadInput(f"--what {name}: expected {ALL}, or some of {', '.join(PANELS)}.{hint}")
+        if name not in there:
+            runs = ", ".join(str(history.run) for history in histories)
+            raise BadRun(f"--what {name}: nothing of that is logged in {runs}")
+    wanted = there & set(what or USUAL)
+    return [panel for name, panel in PANELS.items() if name in wanted]
+
+
+def _time_axis(histories: Sequence[History]) -> tuple[str, float]:
+    longest = max(max(one.seconds([row["step"] for row in one.rows])) for one in histories)
+    word = next((word for word, unit in UNITS.items() if longest >= 2 * unit), "seconds")
+    return f"training time ({word})", UNITS[word]
+
+
+def _fill(
+    axes: "Axes", panel: Panel, histories: Sequence[History], unit: float | None, *, named: bool
+) -> None:
+    """Draw one panel, and beside it a list of the runs with the number that sums each up."""
+    handles, labels = [], []
+    for history, colour, marker in zip(histories, COLOURS, MARKERS, strict=False):
+        training = history.curve(panel.training, unit)
+        validation = history.curve(panel.validation, unit)
+        thin, thick = _training(training, colour), _validation(validation, colour, marker)
+        if training.x:
+            axes.add_line(thin)
+        if validation.x:
+            axes.add_line(thick)
+            at = validation.y.index(panel.sum_up(validation.y))
+            axes.add_line(_best(validation.x[at], validation.y[at], colour))
+        values = validation.y if panel.validation else training.y
+        number = _number(panel.sum_up(values), panel.digits) if values else "none"
+        handles.append(thick if panel.validation else thin)
+        labels.append(f"{number}  {_label(history.name)}" if named else number)
+    axes.autoscale_view()
+    title = panel.title
+    if panel.of_loss:
+        title += _caution(histories) + _crop(axes, histories)
+    else:
+        if panel.logarithmic:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0, 1.1 * axes.dataLim.ymax or 1)
+        for line in axes.lines:
+            line.set_clip_on(False)  # nothing leaves the panel but half of a marker at 0
+    axes.set_title(title)
+    axes.set_ylabel(panel.unit)
+    axes.yaxis.set_major_formatter("{x:,.10g}")
+    axes.legend(
+        handles,
+        labels,
+        title=panel.summary,
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1.0),
+        alignment="left",
+        borderpad=0,
+        borderaxespad=0,
+        labelspacing=0.15,
+    )
+
+
+def _number(value: float, digits: int | None) -> str:
+    return f"{value:.3g}" if digits is None else f"{value:,.{digits}f}"
+
+
+def _caution(histories: Sequence[History]) -> str:
+    """Warn of losses that do not measure the same."""
+    differing = [
+        name
+        for name in ("eps_ls", "vocabulary")
+        if len({one.measure[name] for one in histories if name in one.measure}) > 1
+    ]
+    words = " and ".join(differing)
+    return f", but not comparable between these runs: they differ in {words}" if words else ""
+
+
+def _crop(axes: "Axes", histories: Sequence[History]) -> str:
+    """Let the first twentieth of each run rise above the axis, if that doubles the scale.
+
+    A loss falls from 10 to 4 within a few steps, and then it is the tenths that count.
+    """
+    everything: list[float] = []
+    wanted: list[float] = []
+    for history in histories:
+        begun = max(row["step"] for row in history.rows) / 20
+        for name in ("loss", "valid_loss"):
+            curve = history.curve(name, None)
+            everything += curve.y
+            wanted += [y for x, y in zip(curve.x, curve.y, strict=True) if x > begun]
+            wanted += [min(curve.y)] if curve.y else []  # the best may have been the first
+    lowest, highest, top = min(everything), max(everything), max(wanted)
+    if top == lowest or highest - lowest < 2 * (top - lowest):
+        return ""
+    margin = 0.05 * (top - lowest)
+    axes.set_ylim(lowest - margin, top + margin)
+    return f" (it begins above the axis, at {highest:.1f})"
+
+
+def _training(curve: Curve, colour: str) -> "Line2D":
+    from matplotlib.lines import Line2D
+
+    alone = "." if len(curve.x) == 1 else ""  # a line of one point would not be seen
+    return Line2D(curve.x, curve.y, color=colour, linewidth=1, alpha=0.7, marker=alone)
+
+
+def _validation(curve: Curve, colour: str, marker: str) -> "Line2D":
+    from matplotlib.lines import Line2D
+
+    return Line2D(
+        curve.x,
+        curve.y,
+        color=colour,
+        linewidth=1.8,
+        marker=marker,
+        markersize=6 if len(curve.x) <= 25 else 3.5,
+        zorder=3,  # over the noise of training
+    )
+
+
+def _best(x: float, y: float, colour: str) -> "Line2D":
+    from matplotlib.lines import Line2D
+
+    return Line2D(
+        [x],
+        [y],
+        color=colour,
+        linestyle="",
+        marker="o",
+        markersize=14,
+        markerfacecolor="none",  # a ring around the point
+        markeredgewidth=1.8,
+        zorder=4,
+    )
+
+
+def _explain(figure: "Figure", histories: Sequence[History], panels: Sequence[Panel]) -> None:
+    """Say above all panels what is drawn, and below them what kind of line is what."""
+    names = [history.name for history in histories]
+    figure.suptitle(
+        f"How training went: {_label(names[0])}" if len(names) == 1 else "How training went",
+        x=0.01,
+        ha="left",
+        weight="bold",
+    )
+    sample, kinds = Curve([], []), {}
+    if any(panel.training for panel in panels):
+        kinds["training"] = _training(sample, QUIET)
+    if any(panel.validation for panel in panels):
+        kinds["validation"] = _validation(sample, QUIET, "o")
+        kinds["best validation"] = _best(0, 0, QUIET)
+    figure.legend(list(kinds.values()), list(kinds), loc="outside lower left", ncols=len(kinds))
+
+
+def _label(name: str) -> str:
+    """Return a name that can be drawn: whole, in short lines, and never read as a formula."""
+    return drawable("\n".join(textwrap.wrap(name, NAME_WIDTH)))

@@ -1,0 +1,100 @@
+"""How our pictures look, and how they are written."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transduce.errors import BadInput, MissingExtra
+from transduce.system.files import MARK, refuse_foreign_file, replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ENDINGS = (".png", ".svg", ".pdf")
+# No dates, so that equal pictures are equal files; the mark says that we may replace them.
+METADATA: dict[str, dict[str, str | None]] = {
+    ".png": {"Software": MARK},
+    ".svg": {"Creator": MARK, "Date": None},
+    ".pdf": {"Creator": MARK, "CreationDate": None},
+}
+
+# Okabe and Ito's colours, which the colour-blind tell apart too; grey in the place of their yellow,
+# which is hardly seen on white. The markers tell them apart without any colour.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#808080")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+QUIET = "#606060"  # words and axes beside the data
+
+# The font that comes with matplotlib, then those that have what it lacks, where one is installed.
+FONTS = (
+    "DejaVu Sans",
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR"),
+    *("Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai"),
+    *("WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo"),
+    *("Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Nirmala UI", "Leelawadee UI"),
+    *("Arial Unicode MS", "Noto Emoji", "Segoe UI Emoji", "Segoe UI Symbol"),
+)
+
+STYLE: dict[Any, Any] = {
+    "font.size": 11,
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": QUIET,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E6E6E6",
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "legend.frameon": False,
+    "legend.fontsize": 10,
+    "legend.title_fontsize": 10,
+    "svg.hashsalt": "transduce",  # equal pictures are equal files
+    "svg.fonttype": "path",  # whatever fonts the reader has
+    "pdf.fonttype": 42,  # whole letters, which can be searched and which publishers ask for
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Set our style, and only here: a program that draws with matplotlib keeps its own."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.font_manager import fontManager
+    except ImportError:
+        raise MissingExtra("drawing", "matplotlib", "plot") from None
+    installed = set(fontManager.get_font_names())
+    with mpl.rc_context(), warnings.catch_warnings():
+        # What no font has is drawn as boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        mpl.rcdefaults()
+        mpl.rcParams.update(STYLE)
+        mpl.rcParams["font.family"] = [name for name in FONTS if name in installed]
+        yield
+
+
+def drawable(text: str) -> str:
+    """Return a text that can be drawn, and is never read as a formula."""
+    return text.encode("utf-8", "replace").decode().replace("$", r"\$")
+
+
+def save(figure: "Figure", path: str | Path) -> None:
+    """Write a picture in the format that its name ends in; equal pictures are equal files."""
+    path = Path(path)
+    ending = check_ending(path)
+    with house_style(), replacing(path) as beside:
+        figure.savefig(beside, format=ending[1:], metadata=METADATA[ending])
+
+
+def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:
+    """Return the ending of a picture's name, or refuse a name that can be no picture's."""
+    ending = path.suffix.lower()
+    if ending not in endings:
+        raise BadInput(f"--out {path}: expected a name that ends in {', '.join(endings)}")
+    if path.is_dir():
+        raise BadInput(f"--out {path} is a folder: expected the name of a picture")
+    refuse_foreign_file(path)
+    return ending

@@ -1,0 +1,1 @@
+"""Models and settings of other toolkits: export, import, conversion of their commands."""

@@ -1,0 +1,114 @@
+"""A draft as a recipe: TOML to be read from top to bottom, with what became of every key."""
+
+import json
+import math
+import os
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from transduce.interop.converting.draft import Draft, Pair
+from transduce.interop.converting.ledger import Entry
+
+WIDTH = 100
+HEADINGS = {
+    "taken": "Taken over",
+    "changed": "Changed",
+    "not taken": "Not taken",
+}
+PRESET = "base"
+
+
+def write(draft: Draft, entries: Sequence[Entry], files: Sequence[Path], folder: Path) -> str:
+    """Return the text of a recipe that lies in this folder."""
+    ledger = draft.ledger
+    about = f"Converted from {ledger.toolkit}: {', '.join(path.name for path in files)}"
+    steps = ledger.settings.pop("steps", None)
+    lines = [f"about = {toml(about)}", ""]
+    lines += _comments("", [f"To do: {note}" for note in draft.to_do])
+    lines += ["[data]", *_data(draft, folder), "", "[train]", f"preset = {toml(PRESET)}"]
+    if steps and steps[0] != "none":
+        lines.append(f"steps = {steps[0]}  # {_plain(steps[1])}")
+    lines += ["", "[settings]"]
+    if steps and steps[0] == "none":
+        lines.append('steps = "none"  # epochs end the run')
+    lines += [
+        f"{name} = {toml(value)}  # {_plain(origin)}"
+        for name, (value, origin) in ledger.settings.items()
+    ]
+    if "test" in draft.text:
+        lines += ["", "[evaluate]"]
+        lines += [f"{name} = {toml(value)}" for name, value in draft.evaluate.items()]
+        lines += [] if draft.evaluate else ["beam = 4", "alpha = 0.6"]
+    for fate, heading in HEADINGS.items():
+        found = [
+            f"{entry.key} = {entry.value}: {entry.note}" for entry in entries if entry.fate == fate
+        ]
+        lines += ["", *_comments(f"{heading} ({len(found)} of {len(entries)} keys)", found)]
+    heading = f"Where {ledger.toolkit} leaves the paper unasked, and this recipe does not"
+    lines += ["", *_comments(heading, draft.departures)]
+    text = "\n".join(lines) + "\n"
+    assert tomllib.loads(text)["settings"], "a recipe has settings"
+    return text
+
+
+def _data(draft: Draft, folder: Path) -> Iterator[str]:
+    text = draft.text
+    if "train" in text:
+        source, target = _names(text["train"], folder)
+        yield f"source = {toml(source)}"
+        yield f"target = {toml(target)}"
+    else:
+        for side, language in zip(("source", "target"), draft.languages, strict=True):
+            yield f"{side} = {toml(f'your-raw-text.{_plain(language)}')}  # to do"
+    for part in ("valid", "test"):
+        if part in text:
+            yield f"{part} = {toml(_names(text[part], folder))}"
+
+
+def _names(pair: Pair, folder: Path) -> list[str]:
+    """Return two paths as a recipe in this folder names them."""
+    home = folder.absolute()
+    return [
+        str(path)
+        if path.is_absolute() and not path.is_relative_to(home)
+        else os.path.relpath(path.absolute(), home)
+        for path in pair
+    ]
+
+
+def _comments(heading: str, notes: Sequence[str]) -> list[str]:
+    """Return a comment of several notes, each begun with a dash, as wide as a page."""
+    lines = [f"# {heading}:"] if heading and notes else []
+    for note in notes:
+        lines += textwrap.wrap(
+            _plain(note),
+            WIDTH,
+            initial_indent="# - " if heading else "# ",
+            subsequent_indent="#   " if heading else "# ",
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def _plain(note: str) -> str:
+    """Return a note in one line of characters that a comment may have, and not too long."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]+", " ", note)[:400]
+
+
+def toml(value: Any) -> str:
+    """Return a value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        assert math.isfinite(value)
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml(one) for one in value)}]"
+    if isinstance(value, str):
+        text = json.dumps(value, ensure_ascii=False)
+        return re.sub(r"[\x7f\ud800-\udfff]", "_", text)
+    return str(value)

@@ -1,0 +1,378 @@
+"""A trained model as a folder of CTranslate2, the engine for processors (OpenNMT/CTranslate2).
+
+    model.bin, config.json    what CTranslate2 reads
+    *_vocabulary.json         the subwords' names, in the order of their ids
+    *tokenizer.json           for `tokenizers`: text to those names and back
+    source.spm, target.spm    for `sentencepiece`, in their place: of an imported model
+    transduce.json            what the export was made from, and the hash of each file
+
+It is made through the library's own specification classes, from arrays, without torch.
+"""
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from transduce.config import ModelConfig
+from transduce.errors import BadInput, BadRun, MissingExtra
+from transduce.runs.folder import (
+    SUBWORDS,
+    Arrays,
+    RunConfig,
+    Shapes,
+    load_arrays,
+    require_alike,
+    require_finite,
+    shapes_of,
+    weights_file,
+)
+from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec, SentencePiece, Subwords
+from transduce.system.files import (
+    read_sealed,
+    replacing_folder,
+    sha256,
+    write_json,
+    write_sealed,
+)
+
+FORMAT = 3
+STAMP = "transduce.json"
+SIDES = ("source", "target")
+CPUINFO = Path("/proc/cpuinfo")
+QUANTIZATIONS = ("none", "int8", "int8_float32", "int8_float16", "int16", "float16")
+
+Array = npt.NDArray[Any]
+
+
+def library() -> ModuleType:
+    """Import CTranslate2; that takes no torch."""
+    try:
+        import ctranslate2
+    except ModuleNotFoundError as error:
+        if error.name != "ctranslate2":
+            raise
+        raise MissingExtra("the engine ctranslate2", "CTranslate2", "fast") from None
+    return ctranslate2  # type: ignore[no-any-return]
+
+
+def specifications() -> ModuleType:
+    """Import the classes that describe models, without torch unless that is imported already.
+
+    They take it for the tensors that they would also accept. Without it they know that there is
+    none, so they are not left for others to find, who may have tensors.
+    """
+    own = library()
+    if "torch" in sys.modules:
+        return importlib.import_module("ctranslate2.specs")
+    with hidden("torch"):
+        specs = importlib.import_module("ctranslate2.specs")
+    for name in [name for name in sys.modules if f"{name}.".startswith("ctranslate2.specs.")]:
+        del sys.modules[name]
+    vars(own).pop("specs", None)
+    return specs
+
+
+@contextlib.contextmanager
+def hidden(name: str) -> Iterator[None]:
+    """Make a module that is not imported yet seem not installed for a while."""
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
+def export(run: Path, folder: Path, quantize: str = "auto") -> str:
+    """Write the model of a run folder to a new folder; return how its matrices are stored."""
+    if os.path.lexists(folder):
+        raise BadInput(f"{folder} exists already: choose a new folder for the export")
+    chosen = choose_quantization(quantize)
+    config = RunConfig.load(run)
+    config.require("translation", run)
+    refuse_inexpressible(config.model)
+    stamp = stamp_of(run, config, chosen, sha256(checked_weights(run, config)))
+    write(run, config, Codec.load(config.own(run, SUBWORDS)), folder, stamp)
+    return chosen
+
+
+def write(
+    run: Path,
+    config: RunConfig,
+    codec: Codec,
+    folder: Path,
+    stamp: dict[str, Any],
+    *,
+    tokenizers: bool = True,
+) -> None:
+    """Write the model that `stamp` describes, whole or not at all, with or without tokenizers."""
+    refuse_inexpressible(config.model)
+    config.require_subwords(len(codec.source), len(codec.target), run)
+    path = checked_weights(run, config)
+    arrays = load_arrays(path)
+    require_finite(arrays, path)
+    spec = specification(config.model, arrays, codec)
+    if sha256(path) != stamp["weights"]:
+        raise BadRun(f"{path} has changed while it was being exported: run the same command again")
+    quantize = stamp["quantize"]
+    spec.optimize(quantization="float32" if quantize == "none" else quantize)
+    shared = codec.source.names == codec.target.names
+    vocabularies = [f"{side}_vocabulary.json" for side in (["shared"] if shared else SIDES)]
+    with replacing_folder(folder, ("config.json", "model.bin", STAMP, *vocabularies)) as beside:
+        spec.save(str(beside))
+        if tokenizers:
+            write_tokenizers(codec, beside)
+        files = {file.name: sha256(file) for file in sorted(beside.iterdir())}
+        write_sealed(beside / STAMP, {**stamp, "files": files})
+
+
+def checked_weights(run: Path, config: RunConfig) -> Path:
+    """Return the weights file of a run; refuse it if its arrays are not those of the model.
+
+    Only the header is read, so this also refuses a pipe or a device before it is hashed.
+    """
+    path, _ = weights_file(run, config)
+    require_alike(shapes(config.model), shapes_of(path), path)
+    return path
+
+
+def write_tokenizers(codec: Codec, folder: Path) -> None:
+    """Write files with which other programs turn text into the names of subwords and back."""
+    for side, subwords in zip(SIDES, (codec.source, codec.target), strict=True):
+        if isinstance(subwords, SentencePiece):
+            subwords.write(folder / f"{side}.spm")
+        elif isinstance(subwords, Subwords):
+            name = "tokenizer.json" if codec.joint else f"{side}_tokenizer.json"
+            write_json(folder / name, subwords.to_json())
+
+
+def stamp_of(run: Path, config: RunConfig, quantize: str, weights: str) -> dict[str, Any]:
+    """Return everything that determines an export; `weights` is the SHA-256 of their file."""
+    return {
+        "format": FORMAT,
+        "library": library().__version__,
+        "weights": weights,
+        "subwords": sha256(run / SUBWORDS),
+        "model": config.model.to_json(),
+        "quantize": quantize,
+        "languages": list(config.languages),
+        "words": weights_file(run, config)[1],
+    }
+
+
+def is_export_of(folder: Path, stamp: dict[str, Any]) -> bool:
+    """Tell whether a folder holds, whole, the export that a stamp describes."""
+    try:
+        found = read_sealed(folder / STAMP, FORMAT, "an export")
+        files = found.pop("files")
+    except (BadRun, KeyError):
+        return False
+    try:
+        there = {file.name: file for file in folder.iterdir() if file.name != STAMP}
+        # What is a link might lead to something without an end.
+        plain = all(file.is_file() and not file.is_symlink() for file in there.values())
+        return found == stamp and plain and files == {n: sha256(f) for n, f in there.items()}
+    except OSError:
+        return False
+
+
+def choose_quantization(quantize: str) -> str:
+    """Return how matrices are stored; auto is what this processor multiplies fastest.
+
+    Products of 8 bits need instructions of their own, VNNI of x86 or the dot products of ARM. With
+    older ones they are no faster than float32, and sums that overflow cost exactness: docs/log.md.
+    """
+    if quantize == "auto":
+        return "int8" if _multiplies_bytes() else "none"
+    if quantize not in QUANTIZATIONS:
+        raise BadInput(f"quantize = {quantize!r}: expected auto, {', '.join(QUANTIZATIONS)}")
+    return quantize
+
+
+def _multiplies_bytes() -> bool:
+    try:
+        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    flags = {
+        flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split()
+    }
+    return not flags.isdisjoint(("avx512_vnni", "avx_vnni", "asimddp"))
+
+
+def refuse_inexpressible(model: ModelConfig) -> None:
+    """Say by name what the format has no place for."""
+    if model.unlike_the_paper or model.positions not in ("sinusoidal", "learned"):
+        what = model.unlike_the_paper or f"positions = {model.positions!r}"
+        raise BadInput(f"CTranslate2 cannot hold this model: {what}")
+    head = model.d_model // model.h
+    if head * model.h != model.d_model:
+        raise BadInput(
+            f"CTranslate2 cannot hold this model: d_model = {model.d_model} is no multiple of "
+            f"h = {model.h}"
+        )
+    for name in ("d_k", "d_v"):
+        if getattr(model, name) > head:
+            raise BadInput(
+                f"CTranslate2 cannot hold this model: {name} = {getattr(model, name)} is more than "
+                f"d_model / h = {head}"
+            )
+
+
+def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
+    """Return the library's description of a model, complete and checked by it."""
+    specs = specifications()
+    kinds = specs.common_spec.Activation
+    spec = specs.TransformerSpec.from_config(
+        (model.N, model.depth_of_decoder),
+        model.h,
+        pre_norm=False,
+        activation={"relu": kinds.RELU, "swish": kinds.SWISH, "gelu": kinds.GELU}[model.activation],
+        alignment_layer=-1,
+        alignment_heads=model.h,  # the mean of the last layer's heads
+    )
+    weights = _Weights(model, arrays)
+    target = arrays["output"]
+    _embedding(spec.encoder.embeddings[0], arrays.get("source_embedding.matrix", target))
+    _embedding(spec.decoder.embeddings, arrays.get("target_embedding.matrix", target))
+    spec.decoder.projection.weight = target
+    if model.logits_bias:
+        spec.decoder.projection.bias = arrays["logits_bias"]
+    for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
+        stack.scale_embeddings = True
+        learned = arrays.get(f"{side}_embedding.positions")
+        table = sinusoids(model.longest_output, model.d_model) if learned is None else learned
+        stack.position_encodings.encodings = table
+    for number, layer in enumerate(spec.encoder.layer):
+        weights.self_attention(layer.self_attention, f"encoder.{number}")
+        weights.feed_forward(layer.ffn, f"encoder.{number}")
+    for number, layer in enumerate(spec.decoder.layer):
+        weights.self_attention(layer.self_attention, f"decoder.{number}")
+        weights.cross_attention(layer.attention, f"decoder.{number}")
+        weights.feed_forward(layer.ffn, f"decoder.{number}")
+    # The library itself adds </s> to a source and begins an output with <s>.
+    spec.config.bos_token, spec.config.eos_token = SPECIAL[BOS], SPECIAL[EOS]
+    spec.config.unk_token = SPECIAL[UNK]
+    spec.config.decoder_start_token = SPECIAL[BOS]
+    spec.config.add_source_bos, spec.config.add_source_eos = False, True
+    spec.config.layer_norm_epsilon = 1e-5
+    spec.register_source_vocabulary(codec.source.names)
+    spec.register_target_vocabulary(codec.target.names)
+    spec.validate()
+    return spec
+
+
+def shapes(model: ModelConfig) -> Shapes:
+    """Return the shape of each array of a Transformer, without torch and without making it."""
+    d, words = model.d_model, model.target_vocabulary
+    found: dict[str, tuple[int, ...]] = {"output": (words, d)}
+    if model.logits_bias:
+        found["logits_bias"] = (words,)
+    if model.tie != "all":
+        found["source_embedding.matrix"] = (model.source_vocabulary, d)
+    if model.tie == "none":
+        found["target_embedding.matrix"] = (words, d)
+    if model.positions == "learned":
+        places = (model.longest_output, d)
+        found |= {f"{side}_embedding.positions": places for side in ("source", "target")}
+
+    def linear(name: str, rows: int, columns: int, *, bias: bool = model.attention_bias) -> None:
+        found[f"{name}.weight"] = (rows, columns)
+        if bias:
+            found[f"{name}.bias"] = (rows,)
+
+    h, d_k, d_v = model.h, model.d_k, model.d_v
+    encoder = [f"encoder.{n}" for n in range(model.N)]
+    decoder = [f"decoder.{n}" for n in range(model.depth_of_decoder)]
+    for layer in [*encoder, *decoder]:
+        linear(f"{layer}.self_attention.W_QKV", h * (2 * d_k + d_v), d)
+        linear(f"{layer}.self_attention.W_O", d, h * d_v)
+        linear(f"{layer}.feed_forward.W_1", model.d_ff, d, bias=True)
+        linear(f"{layer}.feed_forward.W_2", d, model.d_ff, bias=True)
+        norms = ["after_self", "after_feed"]
+        if layer in decoder:
+            linear(f"{layer}.cross_attention.W_Q", h * d_k, d)
+            linear(f"{layer}.cross_attention.W_KV", h * (d_k + d_v), d)
+            linear(f"{layer}.cross_attention.W_O", d, h * d_v)
+            norms.append("after_cross")
+        for norm in norms:
+            found |= {f"{layer}.{norm}.norm.{part}": (d,) for part in ("weight", "bias")}
+    return found
+
+
+def sinusoids(length: int, d_model: int) -> Array:
+    """Return the positional encodings (paper 3.5), as those of the model. (length, d_model)."""
+    pos = np.arange(length, dtype=np.float64)[:, None]
+    angle = pos / 10_000 ** (np.arange(0, d_model, 2, dtype=np.float64) / d_model)
+    both = np.stack([np.sin(angle), np.cos(angle)], axis=-1)
+    return both.reshape(length, d_model).astype(np.float32)
+
+
+def _embedding(spec: Any, matrix: Array) -> None:
+    spec.weight = matrix
+    spec.multiply_by_sqrt_depth = True  # paper 3.4
+
+
+class _Weights:
+    """The arrays of a model, laid where the library wants them.
+
+    All its heads are d_model / h wide. Narrower ones get channels of zeros, which change nothing:
+    they add nothing to the products of queries and keys, and the values there meet zeros of W_O.
+    """
+
+    def __init__(self, model: ModelConfig, arrays: Arrays) -> None:
+        self.model, self.arrays = model, arrays
+        self.head = model.d_model // model.h
+
+    def self_attention(self, spec: Any, layer: str) -> None:
+        model = self.model
+        self._rows(spec.linear[0], f"{layer}.self_attention.W_QKV", model.d_k, model.d_k, model.d_v)
+        self._attention(spec, f"{layer}.self_attention", f"{layer}.after_self")
+
+    def cross_attention(self, spec: Any, layer: str) -> None:
+        self._rows(spec.linear[0], f"{layer}.cross_attention.W_Q", self.model.d_k)
+        self._rows(spec.linear[1], f"{layer}.cross_attention.W_KV", self.model.d_k, self.model.d_v)
+        self._attention(spec, f"{layer}.cross_attention", f"{layer}.after_cross")
+
+    def feed_forward(self, spec: Any, layer: str) -> None:
+        self._linear(spec.linear_0, f"{layer}.feed_forward.W_1")
+        self._linear(spec.linear_1, f"{layer}.feed_forward.W_2")
+        self._norm(spec.layer_norm, f"{layer}.after_feed")
+
+    def _attention(self, spec: Any, name: str, after: str) -> None:
+        spec.queries_scale = np.float32(self.model.d_k**-0.5)  # Eq. 1
+        self._linear(spec.linear[-1], f"{name}.W_O")
+        inputs = self._widened(spec.linear[-1].weight.T, self.model.d_v)
+        spec.linear[-1].weight = np.ascontiguousarray(inputs.T)
+        self._norm(spec.layer_norm, after)
+
+    def _rows(self, spec: Any, name: str, *widths: int) -> None:
+        """Set a matrix whose rows are those of several projections, each of all heads."""
+        self._linear(spec, name)
+        ends = np.cumsum([self.model.h * width for width in widths])[:-1]
+        for part in ("weight", "bias") if spec.has_bias() else ("weight",):
+            blocks = np.split(getattr(spec, part), ends)
+            wide = [self._widened(*both) for both in zip(blocks, widths, strict=True)]
+            setattr(spec, part, np.concatenate(wide))
+
+    def _widened(self, rows: Array, width: int) -> Array:
+        """Give each head its full width. (h * width, ...) -> (d_model, ...)."""
+        heads = rows.reshape(self.model.h, width, *rows.shape[1:])
+        padding = [(0, 0), (0, self.head - width), *[(0, 0)] * (rows.ndim - 1)]
+        return np.pad(heads, padding).reshape(self.model.d_model, *rows.shape[1:])
+
+    def _linear(self, spec: Any, name: str) -> None:
+        spec.weight = self.arrays[f"{name}.weight"]
+        if f"{name}.bias" in self.arrays:
+            spec.bias = self.arrays[f"{name}.bias"]
+
+    def _norm(self, spec: Any, name: str) -> None:
+        spec.gamma = self.arrays[f"{name}.norm.weight"]
+        spec.beta = self.arrays[f"{name}.norm.bias"]

@@ -1,0 +1,224 @@
+"""Weights of fairseq's Transformer, which its own environment has written as safetensors.
+
+The folder holds model.safetensors by fairseq's names, fairseq.json with the model's settings and
+the two languages, the dictionaries dict.SOURCE.txt and dict.TARGET.txt, and the SentencePiece model
+that cut the text: sentencepiece.model, or source.spm and target.spm.
+
+fairseq's sinusoids begin at position 2 and have wavelengths of their own, so they come along as a
+table: `positions` is "learned" here. Outputs begin with </s>, whose row our <s> gets a copy of;
+fairseq's own <s> has a share of the softmax, and so stays in it as one more word.
+
+Differs: neither that nor <unk> ever comes out here.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from transduce.config import ModelConfig, SearchConfig
+from transduce.errors import BadInput, BadSetting
+from transduce.interop.importing.settings import ACTIVATIONS, sizes
+from transduce.interop.importing.vocabulary import Side
+from transduce.interop.importing.weights import (
+    HEAD,
+    as_expected,
+    embeddings_of,
+    logits_bias,
+    read_safetensors,
+)
+from transduce.interop.marian import LOGITS_BIAS, from_marian
+from transduce.subwords import SPECIAL, Codec, SentencePiece
+from transduce.system.files import read_json
+
+SETTINGS = "fairseq.json"
+FIRST = 2  # the number of the first position: theirs is that of <pad>, and one more
+# Their ids of <pad>, of what begins an output, of </s> and of <unk>, in our order.
+ROWS = (1, 2, 2, 3)
+# The name of fairseq's own <s>. No text has a line feed, and with one no search says it.
+BEGIN = "<s>\n"
+LONGEST_DICTIONARY = 1 << 26  # bytes
+NONE: tuple[Any, ...] = (False, None, 0, [], "")
+LONGEST = 4_096  # positions of a table; fairseq has 1,024 unless told otherwise
+# What our model has no place for, whatever it is set to but these.
+REFUSED = (
+    *("encoder_normalize_before", "decoder_normalize_before", "layernorm_embedding"),
+    *("no_scale_embedding", "no_cross_attention", "cross_self_attention", "adaptive_input"),
+    *("adaptive_softmax_cutoff", "no_token_positional_embeddings", "char_inputs"),
+    *("encoder_layers_to_keep", "decoder_layers_to_keep", "base_layers"),
+)
+# Numbers of the file's own format, and a buffer.
+NO_WEIGHTS = ("version", "_float_tensor")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """All that a run is made of."""
+
+    model: ModelConfig
+    search: SearchConfig
+    codec: Codec
+    weights: dict[str, Tensor]
+    languages: tuple[str, str]
+
+
+def of_fairseq(folder: Path) -> Imported:
+    """Read a folder of fairseq's weights."""
+    theirs = _Settings(folder, read_json(folder / SETTINGS))
+    languages = theirs.language("source_lang"), theirs.language("target_lang")
+    source, target = (
+        _side(folder, *side) for side in zip(("source", "target"), languages, strict=True)
+    )
+    codec = Codec(source.subwords, target.subwords)
+    model = theirs.model(len(source.rows), len(target.rows), joint=codec.joint)
+    tensors = {
+        f"model.{name}": tensor
+        for name, tensor in read_safetensors(folder / "model.safetensors").items()
+        if not name.endswith(NO_WEIGHTS)
+    }
+    learned = {side: theirs.positions(side, tensors) for side in ("encoder", "decoder")}
+    for name in ("model.decoder.output_projection.weight", "model.decoder.embed_out"):
+        if name in tensors:
+            tensors[HEAD] = tensors.pop(name)
+    tensors |= embeddings_of(folder, tensors, model, source, target)
+    tensors[LOGITS_BIAS] = logits_bias(folder, tensors, target)
+    weights = from_marian(model, as_expected(folder, tensors, model), halves=False)
+    tables = {
+        f"{ours}_embedding.positions": _positions(folder, learned[side], model)
+        for ours, side in (("source", "encoder"), ("target", "decoder"))
+    }
+    search = SearchConfig(beam=5, alpha=1.0, penalty="power")  # the defaults of fairseq-generate
+    return Imported(model, search, codec, weights | tables, languages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    folder: Path
+    values: dict[str, Any]
+
+    def refuse(self, name: str, expected: str) -> None:
+        raise BadInput(
+            f"{self.folder / SETTINGS} has {name} = {self.values.get(name)!r:.60}: "
+            f"expected {expected}"
+        )
+
+    def number(self, name: str) -> int:
+        value = self.values.get(name)
+        if type(value) is not int or value < 1:
+            self.refuse(name, "a whole number above 0")
+        return cast("int", value)
+
+    def language(self, name: str) -> str:
+        value = self.values.get(name)
+        if not isinstance(value, str) or not value.replace("_", "").isalnum():
+            self.refuse(name, "a language such as de, whose dictionary is dict.de.txt")
+        return cast("str", value)
+
+    def model(self, source: int, target: int, *, joint: bool) -> ModelConfig:
+        """Return the settings of our model, with the biases that fairseq's attention has."""
+        values = self.values
+        for name in REFUSED:
+            if values.get(name) not in NONE:
+                self.refuse(name, "none of it, for our model is the paper's: post-norm and plain")
+        for what in ("embed_dim", "ffn_embed_dim", "attention_heads"):
+            if values.get(f"decoder_{what}") != self.number(f"encoder_{what}"):
+                self.refuse(f"decoder_{what}", "what the encoder has: our two stacks are alike")
+        if values.get("activation_fn", "relu") not in ACTIVATIONS:
+            self.refuse("activation_fn", " or ".join(ACTIVATIONS))
+        d_model, h = self.number("encoder_embed_dim"), self.number("encoder_attention_heads")
+        if d_model % h or d_model < 4:
+            self.refuse("encoder_embed_dim", f"a multiple of {h}, the number of heads")
+        N, N_decoder = self.number("encoder_layers"), self.number("decoder_layers")
+        tie = "decoder" if values.get("share_decoder_input_output_embed") else "none"
+        if values.get("share_all_embeddings"):
+            if not joint:
+                self.refuse("share_all_embeddings", "false, for the dictionaries differ")
+            tie = "all"
+        sides = ("max_source_positions", "max_target_positions")
+        try:
+            return ModelConfig(
+                **sizes(N, N_decoder, d_model, self.number("encoder_ffn_embed_dim"), h),
+                P_drop=values.get("dropout", 0.1),
+                attention_dropout=values.get("attention_dropout", 0.0),
+                relu_dropout=values.get("activation_dropout", 0.0),
+                attention_bias=True,
+                logits_bias=True,  # it keeps <s> out of the softmax
+                activation=cast("Any", ACTIVATIONS[values.get("activation_fn", "relu")]),
+                positions="learned",
+                tie=cast("Any", tie),
+                max_len=min(*(self.number(side) for side in sides), LONGEST),
+                source_vocabulary=source,
+                target_vocabulary=target,
+            )
+        except BadSetting as error:
+            raise BadInput(f"{self.folder} cannot be imported: {error}") from None
+
+    def positions(self, side: str, tensors: dict[str, Tensor]) -> Tensor | None:
+        """Take the learned positions of a side out of the weights; nothing where it has none."""
+        learned = tensors.pop(f"model.{side}.embed_positions.weight", None)
+        if learned is None and self.values.get(f"{side}_learned_pos") not in NONE:
+            self.refuse(
+                f"{side}_learned_pos",
+                f"none, for the weights lack {side}.embed_positions.weight",
+            )
+        return learned
+
+
+def _side(folder: Path, name: str, language: str) -> Side:
+    """Read a dictionary and the SentencePiece model that goes with it."""
+    path = folder / f"dict.{language}.txt"
+    words = _dictionary(path)
+    spm = folder / f"{name}.spm"
+    if not spm.exists():
+        spm = folder / "sentencepiece.model"
+    if not spm.exists():
+        raise BadInput(
+            f"{folder} has no {name}.spm and no sentencepiece.model: expected the SentencePiece "
+            "model that cut the text; words of subword-nmt or fastBPE cannot be imported"
+        )
+    size = len(SPECIAL) + len(words)
+    rows = (*ROWS, *range(len(SPECIAL), size), 0)
+    return Side(SentencePiece.read(spm, [*SPECIAL, *words, BEGIN]), rows, size)
+
+
+def _dictionary(path: Path) -> list[str]:
+    """Read the words of a dictionary of fairseq, each with its count."""
+    if not path.is_file():
+        raise BadInput(f"{path} is missing: expected fairseq's dictionary of that language")
+    if path.stat().st_size > LONGEST_DICTIONARY:
+        raise BadInput(
+            f"{path} is larger than {LONGEST_DICTIONARY >> 20} MiB: expected a dictionary, "
+            "a word and a count on each line"
+        )
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} is no UTF-8: expected fairseq's dictionary") from None
+    words = []
+    for number, line in enumerate(lines, 1):
+        word, space, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
+        if not space or not word or not count.isdigit():
+            raise BadInput(f"{path}, line {number} is {line!r:.40}: expected a word and a count")
+        words.append(word)
+    if len({*words, *SPECIAL}) < len(words) + len(SPECIAL):
+        raise BadInput(f"{path} has a word twice, or a special one: expected each once")
+    return words
+
+
+def _positions(folder: Path, learned: Tensor | None, model: ModelConfig) -> Tensor:
+    """Return the positions of a side as a table: learned ones, or fairseq's sinusoids."""
+    count, d_model = model.longest_output, model.d_model
+    if learned is not None:
+        if learned.dim() != 2 or len(learned) < FIRST + count or learned.size(1) != d_model:
+            raise BadInput(
+                f"embed_positions.weight of {folder} is {tuple(learned.shape)}, "
+                f"expected {(FIRST + count, d_model)}"
+            )
+        return learned[FIRST : FIRST + count].float().contiguous()
+    half = d_model // 2
+    rates = torch.exp(torch.arange(half) * -(math.log(10_000) / (half - 1)))
+    angles = torch.arange(FIRST, FIRST + count)[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)

@@ -1,0 +1,149 @@
+"""What a Hugging Face folder says of its model, and what our model makes of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, cast
+
+from transduce.config import ModelConfig, SearchConfig
+from transduce.errors import BadInput, BadSetting
+from transduce.runs.folder import KEY
+from transduce.settings.base import MOST
+from transduce.system.files import read_json
+from transduce.text import reading as text
+
+# Settings, what Marian takes them for where they are not stated, and what our model has.
+EXPECTED = {
+    "model_type": (None, "marian"),
+    "scale_embedding": (False, True),
+    "normalize_before": (False, False),
+    "normalize_embedding": (False, False),
+    "add_final_layer_norm": (False, False),
+    "static_position_embeddings": (True, True),
+}
+ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"}
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """The settings of a folder."""
+
+    folder: Path
+    config: dict[str, Any]
+    tokenizer: dict[str, Any]
+    generation: dict[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the settings, and refuse those that our model has no place for."""
+        if not folder.is_dir():
+            raise BadInput(
+                f"there is no folder {folder}: expected that of a MarianMTModel, downloaded before"
+            )
+        if (folder / "subwords.json").exists():
+            raise BadInput(f"{folder} is a run folder already: there is nothing to import")
+        if (folder / "model.bin").exists():
+            raise BadInput(
+                f"{folder} is a folder of CTranslate2, which tells too little of its model: "
+                "import the MarianMT folder that it was made of"
+            )
+        config = read_json(folder / "config.json")
+        others = [folder / f"{name}.json" for name in ("tokenizer_config", "generation_config")]
+        theirs = cls(folder, config, *(read_json(one) if one.exists() else {} for one in others))
+        for name, (default, expected) in EXPECTED.items():
+            theirs.require(name, config.get(name, default) == expected, repr(expected))
+        for what in ("attention_heads", "ffn_dim"):
+            encoder = config.get(f"encoder_{what}")
+            alike = (
+                f"{encoder}, which the encoder has: our two stacks are alike but for their depth"
+            )
+            theirs.require(f"decoder_{what}", config.get(f"decoder_{what}") == encoder, alike)
+        return theirs
+
+    def require(self, name: str, condition: bool, expected: str) -> None:
+        """Refuse a setting by its name."""
+        if not condition:
+            raise BadInput(
+                f"{self.folder / 'config.json'} has {name} = {self.config.get(name)!r}: "
+                f"expected {expected}"
+            )
+
+    def model(self, source: int, target: int, *, joint: bool) -> ModelConfig:
+        """Return the settings of our model for vocabularies of these sizes, but for its biases."""
+        config = self.config
+        d_model, h = self._number("d_model"), self._number("encoder_attention_heads")
+        self.require("d_model", d_model % h == 0, f"a multiple of {h}, the number of heads")
+        activation = config.get("activation_function", "gelu")
+        names = " or ".join(ACTIVATIONS)
+        self.require("activation_function", activation in [*ACTIVATIONS], names)
+        longest, most = self._number("max_position_embeddings"), MOST["max_len"]
+        self.require("max_position_embeddings", longest <= most, f"at most {most:,}")
+        N, N_decoder = self._number("encoder_layers"), self._number("decoder_layers")
+        try:
+            return ModelConfig(
+                **sizes(N, N_decoder, d_model, self._number("encoder_ffn_dim"), h),
+                P_drop=config.get("dropout", 0.1),
+                attention_dropout=config.get("attention_dropout", 0.0),
+                relu_dropout=config.get("activation_dropout", 0.0),
+                activation=cast("Any", ACTIVATIONS[activation]),
+                tie=self._tie(joint=joint),
+                max_len=min(longest, self.tokenizer.get("model_max_length", longest)),
+                source_vocabulary=source,
+                target_vocabulary=target,
+            )
+        except (BadSetting, TypeError) as error:
+            raise BadInput(f"{self.folder} cannot be imported: {error}") from None
+
+    def require_sizes(self, source: int, target: int) -> None:
+        """Refuse vocabularies that are larger than the files of their words."""
+        for name, words in (("vocab_size", source), ("decoder_vocab_size", target)):
+            given = self.config.get(name)
+            fits = given is None or (type(given) is int and given <= words)
+            self.require(name, fits, f"at most {words}, the words there are")
+
+    def _tie(self, *, joint: bool) -> Literal["all", "decoder", "none"]:
+        if not self.config.get("tie_word_embeddings", True):
+            return "none"
+        shared = joint and self.config.get("share_encoder_decoder_embeddings", True)
+        return "all" if shared else "decoder"
+
+    def _number(self, name: str) -> int:
+        value = self.config.get(name)
+        self.require(name, type(value) is int and value > 0, "a whole number above 0")
+        return cast("int", value)
+
+    def search(self) -> SearchConfig:
+        """Return the settings of the search."""
+        stated = self.config | self.generation
+        words = stated.get("bad_words_ids") or []
+        pad = [self.config.get("pad_token_id")]
+        if not isinstance(words, list) or any(word != pad for word in words):
+            raise BadInput(
+                f"{self.folder} has bad_words_ids = {words!r:.60}: expected none but <pad>, for "
+                "what may not come out here follows from the subwords"
+            )
+        try:
+            if KEY in self.generation:  # an export of ours
+                return SearchConfig.from_json(self.generation[KEY])
+            return SearchConfig(
+                beam=stated.get("num_beams", SearchConfig().beam),
+                alpha=stated.get("length_penalty", 1.0),
+                penalty="power",
+            )
+        except BadSetting as error:
+            raise BadInput(
+                f"num_beams or length_penalty of {self.folder} cannot be used: {error}"
+            ) from None
+
+    def languages(self, given: str | None) -> tuple[str, str]:
+        """Return the languages: as given, else as the folder says, else src and tgt."""
+        source, target = (self.tokenizer.get(f"{side}_lang") for side in ("source", "target"))
+        if given is None and isinstance(source, str) and isinstance(target, str):
+            return source, target
+        return text.languages("", "", given)
+
+
+def sizes(N: int, N_decoder: int, d_model: int, d_ff: int, h: int) -> dict[str, Any]:
+    """Return the sizes of a model whose heads share d_model evenly, by the names of settings."""
+    other = {} if N_decoder == N else {"N_decoder": N_decoder}
+    of_heads = dict.fromkeys(("d_k", "d_v"), d_model // h)
+    return {"N": N, "d_model": d_model, "d_ff": d_ff, "h": h} | other | of_heads

@@ -1,0 +1,1 @@
+"""The paper's model, in reading order: attention, layers, embedding, transformer."""

@@ -1,0 +1,238 @@
+"""What training and search need of a model, whatever is inside it. T tokens of a packed run.
+
+R rows of hypotheses, V words.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from transduce.batching.packed import Batch, CrossView, Ranges, Run
+from transduce.batching.padded import packed_batch
+from transduce.config import ModelConfig
+from transduce.model.ops.linear import Linear, packed, product, wide_product
+
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+class Memory(Protocol):
+    """What decoding remembers: S sentences in slots, k hypotheses of each."""
+
+    lengths: Tensor  # (S,) steps made
+
+    def put(
+        self, slots: Tensor, lengths: Tensor, places: tuple[Tensor, Tensor], rows: Tensor
+    ) -> None:
+        """Begin new sentences in some slots.
+
+        `rows` (n, T, …) are what is remembered of their sources; `places` tell where each token
+        goes: its slot, and its position in the sentence.
+        """
+
+    def grow(self, source: int, steps: int) -> None:
+        """Have room for so many tokens of a source and so many steps."""
+
+    def keep(self, slots: Tensor) -> None:
+        """Go on with some of the slots."""
+
+    def begin_step(self, source: int, steps: int) -> None:
+        """Make ready for a step, where no source and no output (with it) is longer than told."""
+
+    def end_step(self, parents: Tensor, made: Tensor) -> None:
+        """Let hypotheses go on from others of their sentence (S, k), where it was made (S,)."""
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """Return the positional encodings. (length, d_model).
+
+    Paper: 3.5, PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
+    """
+    pos = torch.arange(length, dtype=torch.float64)[:, None]
+    angle = pos / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+
+
+class Embedding(nn.Module):
+    """Tokens and positions to vectors: both stacks begin with their sum (paper 3.4, 3.5, 5.4)."""
+
+    def __init__(self, matrix: nn.Parameter, config: ModelConfig) -> None:
+        super().__init__()
+        self.matrix = matrix
+        self.scale = math.sqrt(config.d_model)
+        self.P_drop = config.P_drop
+        self.dtype = torch.float32  # of what comes out, and so of all arithmetic after it
+        self.positions: Tensor | None = None
+        if config.positions == "learned":
+            learned = torch.empty(config.longest_output, config.d_model)
+            self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
+        elif config.positions == "sinusoidal":
+            del self.positions
+            table = sinusoids(config.longest_output, config.d_model)
+            self.register_buffer("positions", table, persistent=False)
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Return the scaled embeddings plus the positions. (T,) -> (T, d_model)."""
+        x = F.embedding(tokens, self.matrix) * self.scale
+        if self.positions is not None:
+            x = x + F.embedding(positions, self.positions)
+        x = x * dropped(x, self.P_drop) if self.training and self.P_drop else x
+        return x.to(self.dtype)
+
+
+class Stack(nn.ModuleList, Generic[Layer]):
+    """A list of layers that knows what they are."""
+
+    def __iter__(self) -> Iterator[Layer]:
+        """Pass over the layers, the lowest first."""
+        return cast("Iterator[Layer]", super().__iter__())
+
+
+class Transducer(nn.Module):
+    """A model that turns sequences into sequences: embeddings, the tied matrix, precision.
+
+    What lies between them is each model's own.
+    """
+
+    packs = True  # whether it trains on runs with filler, which a GPU can record
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.recompute = False  # layers in the backward pass, instead of remembering their insides
+        target = _matrix(config.target_vocabulary, config.d_model)
+        source = (
+            target if config.tie == "all" else _matrix(config.source_vocabulary, config.d_model)
+        )
+        self.source_embedding = Embedding(source, config)
+        self.target_embedding = Embedding(target, config)
+        self.output = (
+            target if config.tie != "none" else _matrix(config.target_vocabulary, config.d_model)
+        )
+        bias = nn.Parameter(torch.zeros(config.target_vocabulary)) if config.logits_bias else None
+        self.logits_bias = bias
+        self.packed_output: Tensor | None = None
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the decoder's output before the softmax matrix. -> (T, d_model)."""
+        return self.decode(batch.target, self.encode(batch.source), batch.cross)
+
+    def forward_padded(self, source: Tensor, target: Tensor) -> Tensor:
+        """Return the logits of every next token, for padded tensors. (B, S), (B, T) -> (B, T, V).
+
+        Both are token ids padded with 0. A source sentence ends with </s> (2). The target is the
+        decoder's input: it begins with <s> (1), and the logits at position t are those of token
+        t + 1. The logits of padding are 0. In the training mode dropout is on, and gradients flow.
+
+        >>> import torch
+        >>> from transduce import ModelConfig, Transformer
+        >>> model = Transformer(ModelConfig(N=2, d_model=64, d_ff=128, h=4, d_k=16, d_v=16)).eval()
+        >>> source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
+        >>> target = torch.tensor([[1, 9, 10], [1, 11, 0]])
+        >>> model.forward_padded(source, target).shape
+        torch.Size([2, 3, 37000])
+        """
+        batch, places = packed_batch(source, target, self.config)
+        logits = self.logits(self(batch))  # (tokens, V)
+        padded = logits.new_zeros(target.numel(), logits.size(1))
+        return padded.index_copy(0, places, logits).view(*target.shape, -1)
+
+    @abstractmethod
+    def encode(self, source: Run) -> Tensor:
+        """Transform a run of source sentences. -> (T, …)."""
+
+    @abstractmethod
+    def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
+        """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
+
+    def through(self, layer: Callable[..., Tensor], x: Tensor, *others: Any) -> Tensor:
+        """Pass a layer; where asked for, remember its input alone for the backward pass."""
+        if self.recompute and self.training:
+            return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
+        return layer(x, *others)
+
+    @abstractmethod
+    def remembered(self, memory: Tensor) -> Tensor:
+        """Return what decoding keeps of what `encode` returned. (T, …) -> (n, T, …)."""
+
+    @abstractmethod
+    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> Memory:
+        """Make an empty cache, with room for so many tokens of a source and steps of an output."""
+
+    @abstractmethod
+    def cached_numbers(self, hypotheses: int, room: tuple[int, int]) -> int:
+        """Return how many numbers such a cache holds of a sentence."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, positions: Tensor, cache: Memory) -> Tensor:
+        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the arithmetic."""
+        return self.target_embedding.dtype
+
+    def compute_in(self, dtype: torch.dtype) -> None:
+        """Do all arithmetic in this precision but the norms' statistics; weights stay float32."""
+        self.source_embedding.dtype = self.target_embedding.dtype = dtype
+
+    def narrow(self, dtype: torch.dtype) -> Self:
+        """Keep the matrices in this precision: for decoding, which reads them at every step."""
+        for module in self.modules():
+            if isinstance(module, Linear):
+                module.to(dtype)
+        for matrix in {self.source_embedding.matrix, self.target_embedding.matrix, self.output}:
+            matrix.data = matrix.data.to(dtype)
+        self.compute_in(dtype)
+        return self
+
+    def pack(self) -> Self:
+        """Keep the matrices as the processor multiplies them fastest: for decoding alone."""
+        for module in self.modules():
+            if isinstance(module, Linear):
+                module.pack()
+        self.packed_output = packed(self.output)
+        return self
+
+    @property
+    def _last_matrix(self) -> Tensor:
+        return self.output if self.packed_output is None else self.packed_output
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Return the scores of all words. (T, d_model) -> (T, V)."""
+        return product(x, self._last_matrix, self.logits_bias)
+
+    def wide_logits(self, x: Tensor) -> Tensor:
+        """Return the scores of all words in float32, for the search. (R, d_model) -> (R, V)."""
+        return wide_product(x, self._last_matrix, self.logits_bias)
+
+
+def dropout(x: Tensor, P_drop: float) -> Tensor:
+    """Drop elements of `x`, the rest made larger."""
+    if not P_drop:
+        return x
+    return x * dropped(x, P_drop) if x.device.type == "cpu" else F.dropout(x, P_drop)
+
+
+def dropped(x: Tensor, P_drop: float) -> Tensor:
+    """Return a factor for each element of `x`: 0 with probability P_drop, else 1 / (1 - P_drop).
+
+    Differs: on the CPU each choice takes 16 random bits, so P_drop is met to 1 in 65,536 (and the
+    factor is that of the rounded one); torch's own Bernoulli draws cost five times as much there.
+    """
+    if x.device.type != "cpu":
+        return F.dropout(torch.ones_like(x), P_drop)
+    threshold = min(65_535, round(P_drop * 65_536))
+    bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    chosen = bits.view(torch.int16)[: x.numel()].view(x.shape) >= threshold - 32_768
+    return chosen.to(x.dtype).mul_(65_536 / (65_536 - threshold))
+
+
+def _matrix(vocabulary: int, d_model: int) -> nn.Parameter:
+    """Draw an embedding matrix; multiplied by sqrt(d_model) its rows have unit variance."""
+    return nn.Parameter(nn.init.normal_(torch.empty(vocabulary, d_model), std=d_model**-0.5))

@@ -1,0 +1,176 @@
+"""ByteNet (Kalchbrenner et al. 2016) over subwords: dilated convolutions and no attention at all.
+
+T tokens of a run, S sentences, R rows of hypotheses. `d_model` are the channels between blocks,
+`d_ff` those inside (the authors have half as many), `kernel` is the width of convolutions.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transduce.batching.packed import CrossView, Ranges, Run
+from transduce.config import ModelConfig
+from transduce.model.base import Memory, Stack, Transducer, dropout
+from transduce.model.baselines.convolution import Convolution, Neighbours, taps
+from transduce.model.baselines.states import States
+from transduce.model.ops import kernels
+from transduce.model.ops.fused import norm_relu
+from transduce.model.ops.linear import Linear
+
+DILATIONS = (1, 2, 4, 8, 16)  # of a set of blocks; the next set begins anew (their section 3.5)
+
+
+def dilation(block: int) -> int:
+    """Return the dilation of a block, the first being 0."""
+    return DILATIONS[block % len(DILATIONS)]
+
+
+class NormReLU(nn.LayerNorm):
+    """max(0, LayerNorm(x)), with the statistics in float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Transform each token. (T, C) -> (T, C)."""
+        if kernels.usable(x):
+            return norm_relu(x, self.weight, self.bias, self.eps)
+        weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
+        return F.relu(F.layer_norm(x, self.normalized_shape, weight, bias, self.eps), inplace=True)
+
+
+class Block(nn.Module):
+    """The residual block with ReLUs (their section 3.6): narrow, convolve, widen, add.
+
+    Differs: dropout on what is added, as the paper has it on its sub-layers.
+    """
+
+    def __init__(self, config: ModelConfig, number: int, *, causal: bool) -> None:
+        super().__init__()
+        d_model, C, k = config.d_model, config.d_ff, config.kernel
+        reads = taps(k, dilation(number), causal=causal)
+        self.norm_1 = NormReLU(d_model)
+        self.W_1 = Linear(d_model, C, bias=True)
+        self.norm_2 = NormReLU(C)
+        self.convolution = Convolution(Linear(k * C, C, bias=True), reads)
+        self.norm_3 = NormReLU(C)
+        self.W_2 = Linear(C, d_model, bias=True)
+        self.P_drop = config.P_drop
+
+    def forward(self, x: Tensor, where: Neighbours | Tensor) -> Tensor:
+        """Transform a run, or the next tokens after a past. (T, d_model) -> (T, d_model)."""
+        inside = self.W_1(self.norm_1(x))
+        inside = self.convolution(self.norm_2(inside), where)
+        added = self.W_2(self.norm_3(inside))
+        return x + dropout(added, self.P_drop if self.training else 0.0)
+
+
+class ByteNet(Transducer):
+    """A decoder that stands on the encoder: its place t reads what the encoder has at place t.
+
+    Differs: over subwords. Beyond the end of the source the decoder reads 0, where the authors
+    lengthen the source to a|s| + b places beforehand. What the encoder has and the last output
+    enter side by side, through one matrix.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        d_model = config.d_model
+        self.encoder: Stack[Block] = Stack(
+            Block(config, number, causal=False) for number in range(config.N)
+        )
+        self.after_encoder = NormReLU(d_model)
+        self.join = Linear(2 * d_model, d_model, bias=True)
+        self.decoder: Stack[Block] = Stack(
+            Block(config, number, causal=True) for number in range(config.depth_of_decoder)
+        )
+        self.after_decoder = NormReLU(d_model)
+        self.last = Linear(d_model, d_model, bias=True)
+        for stack in (self.encoder, self.decoder):
+            _calm(stack)
+
+    def encode(self, source: Run) -> Tensor:
+        """Transform a run of source sentences. -> (T, d_model)."""
+        x = self.source_embedding(source.tokens, source.positions)
+        return self.after_encoder(self._pass(self.encoder, x, source.positions))  # type: ignore[no-any-return]
+
+    def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
+        """Transform a run of target sentences, each above its source. -> (T, d_model)."""
+        below = unfolded(memory, target.positions, cross)
+        x = torch.cat([self.target_embedding(target.tokens, target.positions), below], dim=-1)
+        return self._out(self._pass(self.decoder, self.join(x), target.positions))
+
+    def _pass(self, stack: Stack[Block], x: Tensor, positions: Tensor) -> Tensor:
+        where = Neighbours(positions, self.dtype)
+        for block in stack:
+            x = self.through(block, x, where)
+        return x
+
+    def _out(self, x: Tensor) -> Tensor:
+        return self.last(self.after_decoder(x))  # type: ignore[no-any-return]
+
+    def remembered(self, memory: Tensor) -> Tensor:
+        """Return the encoder's output as it is. (T, d_model) -> (1, T, d_model)."""
+        return memory[None]
+
+    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
+        """Make an empty cache: of each block the last inputs of its convolution."""
+        like = self.output.new_empty(0, dtype=self.dtype)
+        source = 1, room[0], self.config.d_model
+        return States(slots, hypotheses, source, self._pasts(), like)
+
+    def _pasts(self) -> list[tuple[int, int]]:
+        return [(block.convolution.behind, self.config.d_ff) for block in self.decoder]
+
+    def cached_numbers(self, hypotheses: int, room: tuple[int, int]) -> int:
+        """Return how many numbers the cache holds of a sentence."""
+        return self.config.d_model * room[0] + hypotheses * sum(map(math.prod, self._pasts()))
+
+    def step(self, tokens: Tensor, positions: Tensor, cache: Memory) -> Tensor:
+        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+        assert isinstance(cache, States)
+        source = cache.of_source()  # (S, K, d_model)
+        at = positions.unflatten(0, (-1, cache.k))
+        inside = (at < cache.source_lengths[:, None])[..., None]
+        row = at.clamp(max=source.size(1) - 1)[..., None].expand(-1, -1, source.size(2))
+        below = (source.gather(1, row.long()) * inside).flatten(0, 1)
+        x = self.join(torch.cat([self.target_embedding(tokens, positions), below], dim=-1))
+        for block, past in zip(self.decoder, cache.states, strict=True):
+            x = block(x, past)
+        return self.wide_logits(self._out(x))
+
+
+def unfolded(memory: Tensor, positions: Tensor, cross: CrossView | Ranges) -> Tensor:
+    """Return for each target token what its source has at its place; 0 behind the source's end.
+
+    The authors' dynamic unfolding (their section 3.2). (T, d_model) of the source -> of the target.
+    """
+    if isinstance(cross, Ranges):
+        index = cross.first + positions
+        inside = index < cross.last
+    else:
+        sentences = torch.cat(
+            [torch.full((group.sentences,), group.queries) for group in cross.groups]
+        ).to(positions.device)
+        rows = torch.arange(len(cross.index), device=positions.device)
+        row = rows.repeat_interleave(sentences, output_size=len(positions))
+        column = positions.clamp(max=cross.index.size(1) - 1)
+        index = cross.index[row, column]
+        inside = cross.real[row, column] & (positions == column)
+    # No source token is read twice, so its gradient is one row: no sum depends on an order.
+    return memory.index_select(0, index.clamp(max=len(memory) - 1)) * inside[:, None]
+
+
+@torch.no_grad()
+def _calm(stack: Stack[Block]) -> None:
+    """Let all blocks of a stack together add about as much as one would."""
+    for block in stack:
+        block.W_2.weight *= len(stack) ** -0.5
+
+
+def products(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
+    """Return how many products of a weight with a number a pass takes."""
+    d_model, C = config.d_model, config.d_ff
+    block = 2 * d_model * C + config.kernel * C * C
+    of_target = 2 * d_model * d_model + config.depth_of_decoder * block + d_model * d_model
+    of_target += d_model * config.target_vocabulary
+    return source_tokens * config.N * block + target_tokens * of_target

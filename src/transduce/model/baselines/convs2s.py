@@ -1,0 +1,266 @@
+"""ConvS2S (Gehring et al. 2017): convolutions with gates, and attention in every decoder layer.
+
+T tokens of a run, S sentences, k hypotheses of each, R = S * k rows, K source tokens, C channels.
+`d_model` is the size of embeddings, `d_ff` that of the channels inside, `kernel` the width.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transduce.batching.packed import CrossView, Ranges, Run
+from transduce.config import ModelConfig
+from transduce.model.attention import attention, in_rows, over_groups
+from transduce.model.base import Embedding, Memory, Stack, Transducer, dropout
+from transduce.model.baselines.convolution import Convolution, Neighbours, taps
+from transduce.model.baselines.states import States
+from transduce.model.ops.linear import Linear, product
+from transduce.model.ops.packed_attention import attend_cross
+from transduce.system.machine import widest
+
+HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
+DEVIATION = 0.1  # of embeddings and positions at first, as the authors draw them
+
+Attend = Callable[[Tensor], Tensor]  # queries (T, d_model) -> what they find in the source
+
+
+class WeightNormed(Linear):
+    """x W^T + b with W = g v / |v|, each output's length learned apart from its direction.
+
+    Salimans and Kingma 2016. `weight` holds v, until it is folded.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, gain: float) -> None:
+        """Draw v so that outputs have `gain` times the variance of inputs (their section 3.5)."""
+        super().__init__(inputs, outputs, bias=True)
+        nn.init.normal_(self.weight, std=math.sqrt(gain / inputs))
+        self.g: nn.Parameter | None = nn.Parameter(self.weight.detach().norm(dim=1, keepdim=True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map each token. (T, inputs) -> (T, outputs)."""
+        if self.g is None:
+            return super().forward(x)
+        return product(x, torch._weight_norm(self.weight, self.g, 0), self.bias)  # noqa: SLF001
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        """Keep W itself in the place of v: for decoding alone."""
+        if self.g is not None:
+            self.weight.copy_(torch._weight_norm(self.weight, self.g, 0))  # noqa: SLF001
+            self.g = None
+
+
+class Block(nn.Module):
+    """A convolution and its gates: v = A * sigmoid(B) of what it computes (their section 3.2)."""
+
+    def __init__(self, config: ModelConfig, *, causal: bool) -> None:
+        super().__init__()
+        C, k = config.d_ff, config.kernel
+        weights = WeightNormed(k * C, 2 * C, gain=4 * (1 - config.P_drop))  # gates take 3/4 of it
+        self.convolution = Convolution(weights, taps(k, 1, causal=causal))
+        self.P_drop = config.P_drop
+
+    def forward(self, x: Tensor, where: Neighbours | Tensor) -> Tensor:
+        """Transform a run, or the next tokens after a past. (T, C) -> (T, C)."""
+        x = dropout(x, self.P_drop if self.training else 0.0)
+        return F.glu(self.convolution(x, where))
+
+
+class EncoderLayer(nn.Module):
+    """A block that both sides of a token enter, and a residual connection around it."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.block = Block(config, causal=False)
+
+    def forward(self, x: Tensor, where: Neighbours) -> Tensor:
+        """Transform a run. (T, C) -> (T, C)."""
+        return (x + self.block(x, where)) * HALF  # type: ignore[no-any-return]
+
+
+class DecoderLayer(nn.Module):
+    """A block that looks back alone, and attention over the source (their section 3.3)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.block = Block(config, causal=True)
+        self.W_Q = WeightNormed(config.d_ff, config.d_model, gain=1)
+        self.W_O = WeightNormed(config.d_model, config.d_ff, gain=1)
+        # Dot products have no 1 / sqrt(d_k) here: what attention divides by is taken back before.
+        self.scale = HALF * math.sqrt(config.d_model)
+
+    def forward(
+        self, x: Tensor, embedded: Tensor, where: Neighbours | Tensor, attend: Attend
+    ) -> Tensor:
+        """Transform a run, or the next tokens after a past. (T, C) -> (T, C).
+
+        Their Eq. 1: d = W h + b + g, where g is the `embedded` token that was the last.
+        """
+        h = self.block(x, where)
+        found = attend((self.W_Q(h) + embedded) * self.scale)
+        h = (h + self.W_O(found)) * HALF
+        return (x + h) * HALF  # type: ignore[no-any-return]
+
+
+class ConvS2S(Transducer):
+    """Convolutional sequence to sequence learning, on packed runs of tokens.
+
+    Differs: the softmax matrix is the embeddings' (as `tie` says) and has no weight normalisation;
+    queries and residuals are scaled as the authors' program does it, by sqrt(0.5) at every sum.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        d_model, C, kept = config.d_model, config.d_ff, 1 - config.P_drop
+        for embedding in (self.source_embedding, self.target_embedding):
+            _as_the_authors(embedding)
+        self.into_encoder = WeightNormed(d_model, C, gain=kept)
+        self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
+        self.out_of_encoder = WeightNormed(C, d_model, gain=1)
+        self.into_decoder = WeightNormed(d_model, C, gain=kept)
+        self.decoder: Stack[DecoderLayer] = Stack(
+            DecoderLayer(config) for _ in range(config.depth_of_decoder)
+        )
+        self.out_of_decoder = WeightNormed(C, d_model, gain=1)
+
+    def encode(self, source: Run) -> Tensor:
+        """Transform a run of source sentences: keys z, values z + e. -> (T, 2 * d_model)."""
+        embedded = self.source_embedding(source.tokens, source.positions)
+        x, where = self.into_encoder(embedded), Neighbours(source.positions, self.dtype)
+        for layer in self.encoder:
+            x = self.through(layer, x, where)
+        # Every decoder layer sends its gradient here, so it is made smaller (their section 3.5).
+        z = _Gentle.apply(self.out_of_encoder(x), 0.5 / len(self.decoder))  # type: ignore[no-untyped-call]
+        # A query finds the mean of m values times m sqrt(1/m) (the same section).
+        values = (z + embedded) * (HALF * _roots(source)).to(z.dtype)
+        return torch.cat([z, values], dim=-1)
+
+    def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
+        """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
+        embedded = self.target_embedding(target.tokens, target.positions)
+        x, where = self.into_decoder(embedded), Neighbours(target.positions, self.dtype)
+        attend = _over(memory, cross)
+        for layer in self.decoder:
+            x = self.through(layer, x, embedded, where, attend)
+        return self._out(x)
+
+    def _out(self, x: Tensor) -> Tensor:
+        return dropout(self.out_of_decoder(x), self.config.P_drop if self.training else 0.0)
+
+    def remembered(self, memory: Tensor) -> Tensor:
+        """Return keys and values, which all layers share. (T, 2 * d_model) -> (2, T, d_model)."""
+        return memory.unflatten(-1, (2, -1)).transpose(0, 1)  # type: ignore[no-any-return]
+
+    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
+        """Make an empty cache: of each layer the last inputs of its convolution."""
+        like = self.output.new_empty(0, dtype=self.dtype)
+        shapes = [self._past] * len(self.decoder)
+        return States(slots, hypotheses, (2, room[0], self.config.d_model), shapes, like)
+
+    @property
+    def _past(self) -> tuple[int, int]:
+        return self.config.kernel - 1, self.config.d_ff
+
+    def cached_numbers(self, hypotheses: int, room: tuple[int, int]) -> int:
+        """Return how many numbers the cache holds of a sentence."""
+        of_each = len(self.decoder) * math.prod(self._past)
+        return 2 * self.config.d_model * room[0] + hypotheses * of_each
+
+    def step(self, tokens: Tensor, positions: Tensor, cache: Memory) -> Tensor:
+        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+        assert isinstance(cache, States)
+        embedded = self.target_embedding(tokens, positions)
+        x, attend = self.into_decoder(embedded), _over_states(cache)
+        for layer, past in zip(self.decoder, cache.states, strict=True):
+            x = layer(x, embedded, past, attend)
+        return self.wide_logits(self._out(x))
+
+    def narrow(self, dtype: torch.dtype) -> Self:
+        """Keep the matrices in this precision: for decoding, which reads them at every step."""
+        self._fold()
+        return super().narrow(dtype)
+
+    def pack(self) -> Self:
+        """Keep the matrices as the processor multiplies them fastest: for decoding alone."""
+        self._fold()
+        return super().pack()
+
+    def _fold(self) -> None:
+        for module in self.modules():
+            if isinstance(module, WeightNormed):
+                module.fold()
+
+
+class _Gentle(torch.autograd.Function):
+    """The same forward; backward the gradient times a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient * ctx.factor, None
+
+
+@torch.no_grad()
+def _as_the_authors(embedding: Embedding) -> None:
+    """Let embeddings and positions begin with a deviation of 0.1 each.
+
+    Dot products have no 1 / sqrt(d_k) here: of vectors with unit variance they would be so large
+    that every query saw one key alone.
+    """
+    embedding.scale *= DEVIATION
+    if isinstance(embedding.positions, nn.Parameter):
+        nn.init.normal_(embedding.positions, std=DEVIATION)
+    elif embedding.positions is not None:
+        embedding.positions *= DEVIATION
+
+
+def _roots(source: Run) -> Tensor:
+    """Return sqrt(m) for every token of a sentence of m. (T, 1)."""
+    if isinstance(source.view, Ranges):
+        lengths = source.view.last - source.view.first
+    else:
+        sentences, own = np.array(source.view.groups).T
+        lengths = torch.from_numpy(own.repeat(sentences * own)).to(source.tokens.device)
+    return lengths[:, None].to(widest(lengths.device)).sqrt()
+
+
+def _over(memory: Tensor, cross: CrossView | Ranges) -> Attend:
+    """Return attention over the sources of a run; memory: (T, 2 * d_model)."""
+    d_model = memory.size(1) // 2
+    if isinstance(cross, Ranges):
+        return lambda q: attend_cross(q, memory, cross, 1, d_model, d_model)
+    source = in_rows(memory, cross, [d_model, d_model], 1)
+    return lambda q: over_groups(q[:, None], source, cross.groups, attention)
+
+
+def _over_states(cache: States) -> Attend:
+    """Return attention of each hypothesis over the source of its sentence."""
+    keys, values = cache.of_source(0), cache.of_source(1)  # (S, K, d_model)
+    hidden = torch.zeros_like(cache.real, dtype=keys.dtype).masked_fill_(~cache.real, -math.inf)
+    scale = keys.size(-1) ** -0.5
+
+    def attend(q: Tensor) -> Tensor:
+        of_each = q.unflatten(0, (-1, cache.k))
+        scores = torch.baddbmm(hidden[:, None], of_each, keys.mT, alpha=scale)
+        return torch.bmm(scores.softmax(-1), values).flatten(0, 1)
+
+    return attend
+
+
+def products(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
+    """Return how many products of a weight with a number a pass takes, dot products left out."""
+    d_model, C = config.d_model, config.d_ff
+    ends, block, attending = 2 * d_model * C, config.kernel * C * 2 * C, 2 * d_model * C
+    of_source = ends + config.N * block
+    of_target = ends + config.depth_of_decoder * (block + attending)
+    of_target += d_model * config.target_vocabulary
+    return source_tokens * of_source + target_tokens * of_target

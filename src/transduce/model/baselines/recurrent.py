@@ -1,0 +1,170 @@
+"""A recurrent encoder-decoder with attention: what the paper set out to replace (paper 1, 2).
+
+Bahdanau et al. 2015; the layers are those of GNMT (Wu et al. 2016). T tokens of a packed run, S
+sentences, Q queries, K keys, H heads (one in the literature), R hypotheses, C cells of a layer.
+"""
+
+import functools
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transduce.batching.packed import CrossView, Ranges, Run, SelfView
+from transduce.config import ModelConfig
+from transduce.model.base import Memory, Stack, Transducer, dropout
+from transduce.model.baselines.lstm import LSTM, Steps, sequence, spread, taken
+from transduce.model.baselines.states import States
+from transduce.model.ops.linear import Linear
+from transduce.model.variants.additive import additive_scores
+
+RESIDUAL = 2  # layers at the bottom of a stack, whose output is not added to their input
+
+
+class Attention(nn.Module):
+    """How the decoder looks at the source: v^T tanh(W q + U k) (Bahdanau), or dot products.
+
+    Differs: what is averaged are projections of the encoder's output, as in the Transformer, which
+    is the same but for the rank of the matrices that read it.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.h, self.scaled = config.h, config.scaled
+        self.sizes = [config.h * config.d_k, config.h * config.d_v]
+        bias = config.attention_bias
+        self.W_Q = Linear(config.d_ff, self.sizes[0], bias=bias)
+        self.W_KV = Linear(config.d_ff, sum(self.sizes), bias=bias, blocks=self.sizes)
+        self.v_a: nn.Parameter | None = None
+        if config.attention == "additive":
+            v_a = torch.empty(config.h, config.d_k)
+            self.v_a = nn.Parameter(nn.init.normal_(v_a, std=config.d_k**-0.5))
+
+    def forward(self, q: Tensor, source: Tensor, real: Tensor) -> Tensor:
+        """Average what is known of the source. (S, Q, H * d_k), (S, K, …) -> (S, Q, H * d_v).
+
+        `q` is what W_Q makes of the queries, `source` what W_KV does of the encoder's output,
+        `real` (S, K) tells which of it is no padding.
+        """
+        parts = (q, *source.split(self.sizes, dim=-1))
+        q, k, v = (part.unflatten(-1, (self.h, -1)).transpose(1, 2) for part in parts)
+        allowed = real[:, None, None]  # (S, H, Q, K)
+        if self.v_a is None:
+            scale = None if self.scaled else 1.0
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
+        else:
+            scores = additive_scores(q, k, self.v_a).masked_fill(~allowed, -torch.inf)
+            y = scores.softmax(-1) @ v
+        return y.transpose(1, 2).flatten(2)
+
+
+class Recurrent(Transducer):
+    """Bidirectional LSTM encoder, LSTM decoder with attention, on packed runs of tokens.
+
+    The first layer of the encoder reads from both ends; from the third layer on a layer's output is
+    added to its input. The bottom layer of the decoder asks the question, the others and the output
+    read what attention answers. `d_ff` is the number of cells of each layer.
+
+    Differs: no layer is given what attention answered at the step before (input feeding), so that
+    a layer reads the whole run in one call of cuDNN; and the decoder begins with states of 0.
+    """
+
+    packs = False
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        C, read = config.d_ff, config.h * config.d_v
+        self.both_ways: Stack[LSTM] = Stack(LSTM(config.d_model, C) for _ in range(2))
+        inputs = [2 * C] + [C] * (config.N - 2)
+        self.encoder: Stack[LSTM] = Stack(LSTM(wide, C) for wide in inputs[: config.N - 1])
+        self.W_M = Linear(2 * C, C, bias=True) if config.N == 1 else nn.Identity()
+        self.bottom = LSTM(config.d_model, C)
+        self.decoder: Stack[LSTM] = Stack(
+            LSTM(C + read, C) for _ in range(config.depth_of_decoder - 1)
+        )
+        self.attention = Attention(config)
+        self.W_O = Linear(C + read, config.d_model, bias=True)
+
+    def encode(self, source: Run) -> Tensor:
+        """Transform a run of source sentences. -> (T, C)."""
+        assert isinstance(source.view, SelfView)
+        steps = Steps.of(source.view, source.tokens.device)
+        x = taken(self.source_embedding(source.tokens, source.positions), steps.order)
+        x = self._read(list(self.both_ways), x, steps)
+        for number, layer in enumerate(self.encoder, 1):
+            y = self._read([layer], self._drop(x), steps)
+            x = x + y if number >= RESIDUAL else y
+        return self.W_M(taken(x, steps.back))  # type: ignore[no-any-return]
+
+    def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
+        """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
+        assert isinstance(target.view, SelfView)
+        assert isinstance(cross, CrossView)
+        steps = Steps.of(target.view, target.tokens.device)
+        x = taken(self.target_embedding(target.tokens, target.positions), steps.order)
+        x = self._read([self.bottom], x, steps)
+        attention = self.attention
+        q = spread(attention.W_Q(x), steps.rows, steps.shape)  # (S, Q, H * d_k)
+        S, K = cross.real.shape
+        source = spread(attention.W_KV(self._drop(memory)), cross.place, (S, K))
+        context = taken(attention(q, source, cross.real).flatten(0, 1), steps.rows)  # (T, H * d_v)
+        for number, layer in enumerate(self.decoder, 1):
+            y = self._read([layer], self._drop(torch.cat([x, context], dim=-1)), steps)
+            x = x + y if number >= RESIDUAL else y
+        x = taken(torch.cat([x, context], dim=-1), steps.back)
+        return self.W_O(self._drop(x))  # type: ignore[no-any-return]
+
+    def _drop(self, x: Tensor) -> Tensor:
+        """Drop some of what goes from one layer to the next; not what a layer tells itself."""
+        return dropout(x, self.config.P_drop if self.training else 0.0)
+
+    def _read(self, layer: list[LSTM], x: Tensor, steps: Steps) -> Tensor:
+        """Let a layer read a run, or two of them from both ends."""
+        return self.through(functools.partial(sequence, layer), x, steps.sizes)
+
+    def remembered(self, memory: Tensor) -> Tensor:
+        """Project the encoder's output for the decoder's attention. (T, C) -> (1, T, …)."""
+        return self.attention.W_KV(memory)[None]  # type: ignore[no-any-return]
+
+    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
+        """Make an empty cache: of each token of a source its projections, of each layer h and c."""
+        like = self.output.new_empty(0, dtype=self.dtype)
+        source = 1, room[0], sum(self.attention.sizes)
+        shapes = [(self.config.d_ff,)] * (2 * self.config.depth_of_decoder)
+        return States(slots, hypotheses, source, shapes, like)
+
+    def cached_numbers(self, hypotheses: int, room: tuple[int, int]) -> int:
+        """Return how many numbers the cache holds of a sentence."""
+        states = 2 * self.config.depth_of_decoder * self.config.d_ff
+        return sum(self.attention.sizes) * room[0] + states * hypotheses
+
+    def step(self, tokens: Tensor, positions: Tensor, cache: Memory) -> Tensor:
+        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+        assert isinstance(cache, States)
+        x = self.target_embedding(tokens, positions)
+        x = self._step(self.bottom, x, cache, 0)
+        q = self.attention.W_Q(x).unflatten(0, (-1, cache.k))
+        context = self.attention(q, cache.of_source(), cache.real).flatten(0, 1)
+        for number, layer in enumerate(self.decoder, 1):
+            y = self._step(layer, torch.cat([x, context], dim=-1), cache, number)
+            x = x + y if number >= RESIDUAL else y
+        return self.wide_logits(self.W_O(torch.cat([x, context], dim=-1)))
+
+    def _step(self, layer: LSTM, x: Tensor, cache: States, number: int) -> Tensor:
+        """Let a layer of every hypothesis read one token more."""
+        states = cache.states[2 * number : 2 * number + 2]  # each (S, k, C)
+        new = layer.step(x, *(state.flatten(0, 1) for state in states))
+        for state, now in zip(states, new, strict=True):
+            state.copy_(now.unflatten(0, (-1, cache.k)))
+        return new[0]
+
+
+def products(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
+    """Return the multiplications of weights with so many tokens, forward."""
+    d, C, keys = config.d_model, config.d_ff, config.h * config.d_k
+    read = config.h * config.d_v
+    encoder = [d + C, d + C, *[3 * C][: config.N - 1], *[2 * C] * (config.N - 2)]
+    decoder = [d + C] + [2 * C + read] * (config.depth_of_decoder - 1)
+    of_source = 4 * C * sum(encoder) + C * (keys + read) + (2 * C * C if config.N == 1 else 0)
+    of_target = 4 * C * sum(decoder) + C * keys + (C + read) * d + d * config.target_vocabulary
+    return source_tokens * of_source + target_tokens * of_target

@@ -1,0 +1,1 @@
+"""The only code that chooses a kernel: linear maps, dropout, residual and norm, attention."""

@@ -1,0 +1,1 @@
+"""Kernels in Triton. Only `model.ops` imports them."""

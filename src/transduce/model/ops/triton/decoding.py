@@ -1,0 +1,156 @@
+"""The GPU kernels of decoding: k queries of a sentence meet its cache (cache.py), in Triton.
+
+S sentences, k hypotheses of each, H heads, C channels of a head. A program takes one head of one
+sentence: all its queries read each key once. Lengths are read on the GPU, so that one recorded step
+serves sentences of any length. Sums are float32.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from transduce.model.ops.triton.attention import LOG2_E
+
+KEYS = 64  # that a program reads at a time
+
+
+def own(
+    qkv: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    ancestors: Tensor,
+    lengths: Tensor,
+    *,
+    near: int | None = None,
+) -> Tensor:
+    """Write the step's keys and values to the cache, and let each hypothesis see its past.
+
+    Of that it sees the last `near` steps, or all.
+
+    qkv: (S * k, H * (2 d_k + d_v)); keys, values: (S, H, room, k, C); ancestors: (S, k, room);
+    lengths: (S,). -> (S * k, H * d_v).
+    """
+    S, h, room, k, d_k = keys.shape
+    d_v = values.size(-1)
+    out = qkv.new_empty(len(qkv), h * d_v)
+    _own[S, h](
+        *(qkv, keys, values, ancestors, lengths, out, qkv.stride(0)),
+        *(room, k, room if near is None else near, d_k**-0.5 * LOG2_E),
+        **_sizes(k, d_k, d_v, qkv),
+    )
+    return out
+
+
+def source(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
+    """Let each hypothesis see its source. (S * k, H * d_k), (S, H, room, C), (S,) -> (S * k, …)."""
+    S, h, room, d_k = keys.shape
+    d_v, k = values.size(-1), len(q) // S
+    out = q.new_empty(len(q), h * d_v)
+    _source[S, h](
+        *(q, keys, values, lengths, out, q.stride(0), room, k, d_k**-0.5 * LOG2_E),
+        **_sizes(k, d_k, d_v, q),
+    )
+    return out
+
+
+def _sizes(k: int, d_k: int, d_v: int, q: Tensor) -> dict[str, int | str]:
+    return {
+        # The tensor cores take powers of 2, 16 at the least.
+        "QUERIES": max(16, triton.next_power_of_2(k)),
+        "C": d_k,
+        "C_V": d_v,
+        "WIDTH": max(16, triton.next_power_of_2(d_k)),
+        "WIDTH_V": max(16, triton.next_power_of_2(d_v)),
+        "KEYS": KEYS if max(d_k, d_v) <= 128 else 32,
+        "PRECISION": "ieee" if q.itemsize == 4 else "tf32",
+        "num_warps": 4,
+    }
+
+
+@triton.jit
+def _tile(BASE, rows, stride, begin, channels, inside, C: tl.constexpr):
+    """Load (rows, channels) of a head that begins at a column."""
+    at = BASE + rows.to(tl.int64)[:, None] * stride + begin + channels[None, :]
+    return tl.load(at, mask=inside[:, None] & (channels < C)[None, :], other=0.0)
+
+
+@triton.jit
+def _more(s, v, top, total, out, PRECISION: tl.constexpr):
+    """Add some keys to a softmax whose largest score, divisor and values are known so far."""
+    above = tl.maximum(top, tl.max(s, 1))
+    base = tl.where(above == -float("inf"), 0.0, above)
+    p = tl.exp2(s - base[:, None])
+    shrink = tl.exp2(top - base)
+    out = tl.dot(p.to(v.dtype), v, out * shrink[:, None], input_precision=PRECISION)
+    return above, total * shrink + tl.sum(p, 1), out
+
+
+@triton.jit
+def _own(
+    QKV, KEYS_OF, VALUES_OF, ANCESTORS, LENGTHS, OUT, stride, room, k, near, scale,
+    QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
+    WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    sentence, head, h = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
+    length = tl.load(LENGTHS + sentence)
+    i, n = tl.arange(0, QUERIES), tl.arange(0, KEYS)
+    c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
+    mine = i < k
+    tokens = sentence * k + i
+    q = _tile(QKV, tokens, stride, head * C, c, mine, C)
+    new_k = _tile(QKV, tokens, stride, h * C + head * C, c, mine, C)
+    new_v = _tile(QKV, tokens, stride, 2 * h * C + head * C_V, c_v, mine, C_V)
+    first = (sentence * h + head) * room * k  # of the rows of this head
+    now = (first + length * k + i)[:, None]
+    tl.store(KEYS_OF + now * C + c[None, :], new_k, mask=mine[:, None] & (c < C)[None, :])
+    tl.store(VALUES_OF + now * C_V + c_v[None, :], new_v, mask=mine[:, None] & (c_v < C_V)[None, :])
+    # Of what this step adds, a hypothesis sees its own key alone.
+    top = tl.sum(q.to(tl.float32) * new_k.to(tl.float32), 1) * scale
+    total = tl.full([QUERIES], 1.0, tl.float32)
+    out = new_v.to(tl.float32)
+    for begin in range(tl.maximum(length - near, 0) * k, length * k, KEYS):
+        key = begin + n
+        inside = key < length * k
+        step = key // k
+        keys = _tile(KEYS_OF, first + key, C, 0, c, inside, C)
+        values = _tile(VALUES_OF, first + key, C_V, 0, c_v, inside, C_V)
+        whose = tl.load(
+            ANCESTORS + tokens[:, None] * room + step[None, :],
+            mask=mine[:, None] & inside[None, :], other=-1,
+        )  # fmt: skip
+        s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
+        s = tl.where(whose == (key % k)[None, :], s, -float("inf"))
+        top, total, out = _more(s, values, top, total, out, PRECISION)
+    at = OUT + tokens[:, None] * (h * C_V) + head * C_V + c_v[None, :]
+    result = (out / total[:, None]).to(OUT.dtype.element_ty)
+    tl.store(at, result, mask=mine[:, None] & (c_v < C_V)[None, :])
+
+
+@triton.jit
+def _source(
+    Q, KEYS_OF, VALUES_OF, LENGTHS, OUT, stride, room, k, scale,
+    QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
+    WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    sentence, head, h = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
+    length = tl.load(LENGTHS + sentence)
+    i, n = tl.arange(0, QUERIES), tl.arange(0, KEYS)
+    c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
+    mine = i < k
+    tokens = sentence * k + i
+    first = (sentence * h + head) * room
+    q = _tile(Q, tokens, stride, head * C, c, mine, C)
+    top = tl.full([QUERIES], -float("inf"), tl.float32)
+    total = tl.zeros([QUERIES], tl.float32)
+    out = tl.zeros([QUERIES, WIDTH_V], tl.float32)
+    for begin in range(0, length, KEYS):
+        key = begin + n
+        inside = key < length
+        keys = _tile(KEYS_OF, first + key, C, 0, c, inside, C)
+        values = _tile(VALUES_OF, first + key, C_V, 0, c_v, inside, C_V)
+        s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
+        s = tl.where(inside[None, :], s, -float("inf"))
+        top, total, out = _more(s, values, top, total, out, PRECISION)
+    at = OUT + tokens[:, None] * (h * C_V) + head * C_V + c_v[None, :]
+    result = (out / total[:, None]).to(OUT.dtype.element_ty)
+    tl.store(at, result, mask=mine[:, None] & (c_v < C_V)[None, :])

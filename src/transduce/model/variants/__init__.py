@@ -1,0 +1,1 @@
+"""Attention that the paper compares with its own: additive and restricted."""

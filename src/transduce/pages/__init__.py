@@ -1,0 +1,1 @@
+"""CSS and JavaScript that several pages share. Imports nothing."""

@@ -1,0 +1,1 @@
+"""The run folder: its layout, configuration, metrics and training state. Imports no torch."""

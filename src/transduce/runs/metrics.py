@@ -1,0 +1,137 @@
+"""What a run records of itself: metrics.jsonl, and in samples.jsonl how it translates."""
+
+import contextlib
+import importlib.util
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+from transduce.errors import MissingExtra
+from transduce.system.files import LARGEST_LOG, naming, open_own, read_regular, replacing
+
+
+class Metrics:
+    """metrics.jsonl: one object a logged step, and TensorBoard's files if asked."""
+
+    def __init__(
+        self, run: Path, step: int, *, tensorboard: bool, validated: int | None = None
+    ) -> None:
+        path = run / "metrics.jsonl"
+        forget_after(path, step, validated)
+        self.file = open_own(path, "a")
+        self.board = _board(run, step) if tensorboard else None
+
+    def add(self, step: int, **values: float) -> None:
+        """Record the values of a step."""
+        _append(self.file, {"step": step, **values})
+        if self.board is not None:
+            for name, value in values.items():
+                self.board.add_scalar(name, value, step)
+
+    def flush(self) -> None:
+        """Put what was recorded on the disk."""
+        _flush(self.file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _close(self.file)
+        if self.board is not None:
+            self.board.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A few sentences of the validation set, and how a model translates them."""
+
+    source: Sequence[str]
+    reference: Sequence[str]
+    outputs: Sequence[str]
+
+
+class Samples:
+    """samples.jsonl: a few sentences once, then what was made of them at each validation."""
+
+    def __init__(self, run: Path, step: int) -> None:
+        self.path = run / "samples.jsonl"
+        kept = forget_after(self.path, step)
+        self.begun = any("source" in one for one in kept)
+        self.file: IO[str] | None = None  # a run that translates nothing shall have none
+
+    def add(self, step: int, translated: Translated) -> None:
+        """Record the translations of a validation."""
+        if self.file is None:
+            self.file = open_own(self.path, "a")
+        if not self.begun:
+            sentences = {"source": [*translated.source], "reference": [*translated.reference]}
+            _append(self.file, sentences)
+            self.begun = True
+        _append(self.file, {"step": step, "outputs": [*translated.outputs]})
+
+    def flush(self) -> None:
+        """Put what was recorded on the disk."""
+        if self.file is not None:
+            _flush(self.file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            _close(self.file)
+
+
+def forget_after(path: Path, step: int, validated: int | None = None) -> list[dict[str, Any]]:
+    """Drop what a killed run recorded after the checkpoint that it goes on from; return the rest.
+
+    Of its validations the last was after the step `validated`, if that is another. What has no step
+    holds for all.
+    """
+    validated = step if validated is None else validated
+    if not path.exists():
+        return []
+    text = read_regular(path, LARGEST_LOG).decode("utf-8", "replace")
+    lines, objects = [], []
+    for line in text.split("\n"):
+        with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
+            one = json.loads(line)
+            if one.get("step", 0) <= (validated if "valid_loss" in one else step):
+                lines.append(line + "\n")
+                objects.append(one)
+    if "".join(lines) != text:
+        with replacing(path) as beside:
+            beside.write_text("".join(lines), encoding="utf-8", newline="\n")
+    return objects
+
+
+def _append(file: IO[str], value: dict[str, Any]) -> None:
+    with naming(Path(file.name)):
+        file.write(json.dumps(value, ensure_ascii=False) + "\n")
+        file.flush()
+
+
+def _flush(file: IO[str]) -> None:
+    with naming(Path(file.name)):
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _close(file: IO[str]) -> None:
+    with naming(Path(file.name)):
+        file.close()
+
+
+def require_tensorboard() -> None:
+    """Say early that TensorBoard's library is missing."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise MissingExtra("--tensorboard", "tensorboard", "tensorboard")
+
+
+def _board(run: Path, step: int) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)

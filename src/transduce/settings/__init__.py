@@ -1,0 +1,1 @@
+"""The base of the configuration classes: described fields, type checks, aliases of names."""

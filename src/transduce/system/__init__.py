@@ -1,0 +1,1 @@
+"""Files, locks, devices, signals and progress displays. Imports no torch."""

@@ -1,0 +1,1 @@
+"""Reading text: plain, compressed, TSV and standard input; splitting lines into sentences."""

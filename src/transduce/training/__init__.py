@@ -1,0 +1,1 @@
+"""Training a model: settings, trainer, gradient step, schedule, validation."""

@@ -1,0 +1,187 @@
+"""Settings that depend on how fast this machine trains, chosen before the first step.
+
+Two things need a measurement: the number of CPU threads, since on a busy machine fewer are often
+faster, and the number of steps that a time budget allows, which bounds the warm-up. The passes
+measured here are discarded: random states and counts are restored.
+"""
+
+import contextlib
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from transduce.batching.packed import Ints, Place, Updates
+from transduce.checkpoints.checkpoint import random_states, restore_random_states
+from transduce.config import TrainConfig
+from transduce.runs.folder import RunConfig
+from transduce.system.machine import cores, thread_counts
+from transduce.system.progress import Progress, counted
+from transduce.training.gradient import Engine
+from transduce.training.optimizer import fit_ramp
+
+SAMPLE = 2_000  # target tokens of a measured pass on a CPU; larger updates take proportionally long
+PASSES = 3  # for each number of threads, after one that is not counted
+MORE_PASSES, PAUSE = 8, 1.0  # where the machine is busy, and the seconds before each of them
+SHARE_OF_STEPS = 0.9  # of a time budget; validating and saving take the rest
+FEWEST_STEPS = 300  # with fewer, a model learns little more than frequent words (docs/results.md)
+
+
+def fit(engine: Engine, config: RunConfig, updates: Updates, progress: Progress) -> TrainConfig:
+    """Return the training settings of a new run, with threads and warm-up that fit."""
+    train = fit_threads(engine, config.train, progress)
+    seconds = 1.0
+    if train.seconds is not None and train.warmup_cap < 1:
+        seconds, _ = engine.processes.agree(measure_step(engine), asked=False)
+    steps = planned_steps(train, updates, seconds)
+    if steps is None:
+        return train
+    from_nothing = not (config.origin and config.origin.weights)
+    return fit_to_steps(train, steps, progress, from_nothing=from_nothing)
+
+
+def fit_threads(engine: Engine, train: TrainConfig, progress: Progress) -> TrainConfig:
+    """Return settings with the fastest number of threads, which torch then uses, if none is set.
+
+    The number changes the bits, so with `deterministic` nothing is measured.
+    """
+    if train.threads is not None:
+        return train
+    fixed = train.deterministic or engine.processes.world > 1
+    candidates = [cores()] if fixed else thread_counts()
+    if len(candidates) == 1:
+        return train.replace(threads=candidates[0])
+    paces = measure_threads(engine, candidates)
+    torch.set_num_threads(paces[0].threads)
+    progress.say("; ".join(map(str, paces)) + f": {paces[0].threads} chosen")
+    return train.replace(threads=paces[0].threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The speed of gradients with some number of threads."""
+
+    threads: int
+    tokens_per_second: float
+
+    def __str__(self) -> str:
+        return f"{self.tokens_per_second:,.0f} tokens/s with {counted(self.threads, 'thread')}"
+
+
+@contextlib.contextmanager
+def _discarded(engine: Engine) -> Iterator[None]:
+    """Undo what passes leave behind, apart from gradients, which every update computes itself."""
+    counts, random = engine.counts.clone(), random_states(engine.device)
+    try:
+        yield
+    finally:
+        engine.counts.copy_(counts)
+        restore_random_states(random, engine.device)
+
+
+def measure_threads(engine: Engine, candidates: Sequence[int]) -> list[Pace]:
+    """Time gradients of one small update with each number of threads; the fastest comes first.
+
+    The candidates take turns, so that a passing load of the machine meets all of them alike. Where
+    fewer threads than the most win, something else is using the machine: it is measured for some
+    seconds longer, because the load may pass and the choice is kept for the whole run.
+    """
+    sentences = _sample(engine)
+    tokens = int(engine.part.target.lengths_of(sentences).sum())
+    seconds: dict[int, list[float]] = {threads: [] for threads in candidates}
+
+    def measure_each() -> None:
+        for threads in candidates:
+            torch.set_num_threads(threads)
+            seconds[threads].append(_timed(engine, sentences))
+
+    def ranked() -> list[Pace]:
+        paces = [Pace(threads, tokens / statistics.mean(s)) for threads, s in seconds.items()]
+        return sorted(paces, key=lambda pace: -pace.tokens_per_second)
+
+    with _discarded(engine):
+        measure_each()  # starts threads, fills caches
+        for times in seconds.values():
+            times.clear()
+        for _ in range(PASSES):
+            measure_each()
+        for _ in range(MORE_PASSES):
+            if ranked()[0].threads == max(candidates):
+                break
+            time.sleep(PAUSE)
+            measure_each()
+    return ranked()
+
+
+def measure_step(engine: Engine) -> float:
+    """Return the seconds that the gradient of an update takes with the present settings."""
+    if engine.device.type == "cpu":
+        sentences, whole = _sample(engine), engine.recipe.batch_tokens
+    else:
+        sentences, whole = engine.layout.updates(np.random.default_rng(0))[0], 0
+    tokens = int(engine.part.target.lengths_of(sentences).sum())
+    with _discarded(engine):
+        _timed(engine, sentences)  # compiles kernels, fills caches
+        seconds = min(_timed(engine, sentences) for _ in range(PASSES))
+    return seconds * max(1.0, whole / tokens)
+
+
+def _sample(engine: Engine) -> Ints:
+    """Return an update of about `SAMPLE` tokens at most."""
+    update = engine.layout.updates(np.random.default_rng(0))[0]
+    total = engine.part.target.lengths_of(update).cumsum()
+    return update[: max(1, int(np.searchsorted(total, SAMPLE, side="right")))]
+
+
+def _timed(engine: Engine, sentences: Ints) -> float:
+    update = engine.prepare(sentences, Place(), 0.0)
+    engine.synchronise()
+    began = time.perf_counter()
+    engine.model.train()
+    engine.gradient(update)
+    engine.synchronise()
+    return time.perf_counter() - began
+
+
+def planned_steps(config: TrainConfig, updates: Updates, step_seconds: float) -> int | None:
+    """Estimate how many steps a run will make; None where it has no end."""
+    ends = []
+    if config.steps is not None:
+        ends.append(float(config.steps))
+    if config.epochs is not None:
+        ends.append(float(config.epochs * updates.per_epoch()))
+    if config.seconds is not None:
+        share = 1.0 if config.timed == "steps" else SHARE_OF_STEPS
+        ends.append(share * config.seconds / step_seconds)
+    return max(1, int(min(ends))) if ends else None
+
+
+def fit_to_steps(
+    config: TrainConfig, steps: int, progress: Progress, *, from_nothing: bool
+) -> TrainConfig:
+    """Return settings whose warm-up fits a run of about so many steps; warn of a run too short.
+
+    A run that ends within its warm-up learns next to nothing, whoever set the warm-up. Few steps
+    are enough for a run that begins with trained weights.
+    """
+    fitted = fit_ramp(config, steps)
+    if fitted != config:
+        progress.say(
+            f"warm-up {counted(fitted.ramp or 0, 'step')} instead of {config.warmup:,}, because "
+            f"the run has about {steps:,}; the peak rate stays the same (--set warmup=N keeps N)"
+        )
+    rise = fitted.ramp or fitted.warmup
+    if steps <= rise:
+        progress.say(
+            f"warning: the run ends after about {counted(steps, 'step')}, within its warm-up of "
+            f"{rise:,}, and learns next to nothing: train longer, or set a lower warmup"
+        )
+    elif steps < FEWEST_STEPS and from_nothing:
+        progress.say(
+            f"warning: about {steps:,} steps are too few to learn to translate: give it at least "
+            f"{FEWEST_STEPS:,} (--steps, --time), or a smaller model or smaller batches"
+        )
+    return fitted

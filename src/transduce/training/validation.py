@@ -1,0 +1,109 @@
+"""How good a model is in the midst of training: loss, perplexity and BLEU of unseen text."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from transduce.config import SearchConfig
+from transduce.corpus.token_files import Corpus
+from transduce.decoding.scheduler import Decoder
+from transduce.evaluation import scores as scoring
+from transduce.model.base import Transducer
+from transduce.runs.metrics import Translated
+from transduce.training.gradient import Engine
+from transduce.translation.types import Job
+
+GREEDY = SearchConfig(beam=1)
+SIDE_BY_SIDE = 100  # sentences translated at once
+SHOWN = 8  # of their translations to people
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What was measured, per token."""
+
+    loss: float
+    nll: float
+    bleu: float | None = None  # greedy
+    characters: bool = False  # BLEU counts characters: the language's tokeniser is not installed
+    samples: Translated | None = None  # of what was translated for it
+
+    @property
+    def perplexity(self) -> float:
+        """The exponential of the negative log-likelihood."""
+        return math.exp(min(self.nll, 100))
+
+    def to_json(self) -> dict[str, float]:
+        """Return what is recorded of it."""
+        value = {
+            "valid_loss": self.loss,
+            "valid_nll": self.nll,
+            "valid_perplexity": self.perplexity,
+        }
+        return value if self.bleu is None else value | {"valid_bleu": round(self.bleu, 2)}
+
+    def __str__(self) -> str:
+        how = "greedy, of characters" if self.characters else "greedy"
+        said = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({how})"
+        return f"validation loss {self.loss:.3f}, ppl {self.perplexity:.2f}{said}"
+
+
+@torch.inference_mode()
+def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
+    """Measure a model on the validation set; BLEU on its first sentences, so many of them.
+
+    A few are translated in any case, for people to see.
+    """
+    loss, nll = measure_loss(engine, corpus)
+    if not math.isfinite(loss):  # such a model cannot translate
+        return Validation(loss, nll)
+    translated = translations(engine.model, corpus, translate or SHOWN)
+    bleu, language = None, corpus.languages[1]
+    if translate:
+        bleu = scoring.bleu(translated.outputs, translated.reference, language)
+    characters = scoring.counts_characters(language)
+    return Validation(loss, nll, bleu, characters, some(translated, SHOWN))
+
+
+@torch.inference_mode()
+def measure_loss(engine: Engine, corpus: Corpus) -> tuple[float, float]:
+    """Return the smoothed loss and the negative log-likelihood per token of the validation set."""
+    engine.model.eval()
+    smoothed = nll = tokens = 0.0
+    for batch in engine.layout.once(corpus.valid):
+        sums = engine.objective(batch.to(engine.device))
+        smoothed, nll = smoothed + sums[0].item(), nll + sums[1].item()
+        tokens += batch.target_tokens
+    return smoothed / tokens, nll / tokens
+
+
+def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:
+    """Translate the first sentences of the validation set greedily."""
+    part, codec = corpus.valid, corpus.codec
+    count = min(count, len(part))
+    pairs = [part.pair(i) for i in range(count)]
+    outputs = [""] * count
+    by_length = sorted(range(count), key=lambda i: -len(pairs[i][0]))
+    decoder = Decoder([model], codec.target.forbidden(), record=False)
+    jobs = [Job(pairs[i][0].astype(np.int64)) for i in by_length]
+    for place, found in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):
+        if found:  # else a value overflowed
+            outputs[by_length[place]] = codec.target.decode(found[0].tokens)
+    sources = [codec.source.decode(source.tolist()) for source, _ in pairs]
+    references = [codec.target.decode(target.tolist()) for _, target in pairs]
+    return Translated(sources, references, outputs)
+
+
+def some(translated: Translated, most: int) -> Translated:
+    """Return at most so many sentences, spread evenly over all of them."""
+    count = len(translated.outputs)
+    few = min(most, count)
+    places = [i * count // few for i in range(few)]
+    return Translated(
+        *(
+            [sentences[i] for i in places]
+            for sentences in (translated.source, translated.reference, translated.outputs)
+        )
+    )

@@ -1,0 +1,1 @@
+"""Strings to strings: `Translator`, its engines, and what a translation holds."""

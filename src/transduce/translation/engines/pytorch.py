@@ -1,0 +1,213 @@
+"""Our own engine: the model itself, on torch."""
+
+import copy
+import logging
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from transduce.batching.packed import CrossView, make_batch
+from transduce.checkpoints.checkpoint import load_model
+from transduce.config import SearchConfig
+from transduce.decoding.scheduler import Decoder
+from transduce.decoding.search import Constrain, log_probabilities
+from transduce.errors import BadInput, BadRun, in_one_line
+from transduce.model.base import Transducer
+from transduce.model.ops import graphs, kernels
+from transduce.model.transformer import Transformer
+from transduce.runs.folder import RunConfig
+from transduce.system.machine import choose_device, cores
+from transduce.translation.types import Hypothesis, Ints, Job
+
+NAMES = {torch.float16: "float16", torch.bfloat16: "bf16", torch.float32: "float32"}
+
+logger = logging.getLogger("transduce")
+
+
+class TorchEngine:
+    """A model that searches, or several that vote; any number of threads may use it.
+
+    Where a value exceeds the range of float16, the sentence is computed again in a wider format.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Transducer],
+        forbidden: Sequence[int],
+        *,
+        constrain: Constrain | None = None,
+    ) -> None:
+        self.models = [model.eval() for model in models]
+        self.decoder = Decoder(self.models, forbidden, constrain=constrain)
+        self.forbidden, self.constrain = forbidden, constrain
+        self._wide: TorchEngine | None = None
+        self._widening = threading.Lock()
+        device = self.decoder.device.type
+        large = max(model.config.d_model for model in self.models) > 256
+        # Sentences that are best side by side; on a CPU more of a large model take memory alone.
+        self.batch = 512 if device == "cuda" else 32 if large else 64
+        together = f"{len(self.models)} models with " if len(self.models) > 1 else ""
+        self.name = f"{together}torch on {device}"
+
+    @classmethod
+    def load(
+        cls,
+        runs: Sequence[Path],
+        configs: Sequence[RunConfig],
+        forbidden: Sequence[int],
+        device: str,
+        *,
+        constrain: Constrain | None = None,
+    ) -> Self:
+        """Load the models of run folders."""
+        on = choose_device(device)
+        if on.type == "cpu":
+            torch.set_num_threads(cores())
+        models = [load_model(*run, on)[0] for run in zip(runs, configs, strict=True)]
+        if on.type == "cpu":
+            return cls([model.pack() for model in models], forbidden, constrain=constrain)
+        if on.type != "cuda":
+            return cls(models, forbidden, constrain=constrain)
+        dtype = torch.float16
+        if not all(_fits(model, dtype) for model in models):
+            dtype = _wider(dtype)
+            logger.warning("weights exceed the range of float16: computing in %s", NAMES[dtype])
+        for model in models:
+            _try_kernels(model, dtype, on)
+        narrow = [model.narrow(dtype) for model in models]
+        return cls(narrow, forbidden, constrain=constrain)
+
+    def search(
+        self, jobs: Sequence[Job], config: SearchConfig, batch: int
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Yield each job's place and its outputs."""
+        overflowed = []
+        for place, found in self.decoder.search(jobs, config, batch):
+            if found:
+                yield place, found
+            else:
+                overflowed.append(place)
+        if overflowed:
+            overflowed.sort()  # the longest first
+            again = [jobs[place] for place in overflowed]
+            for number, found in self._widened().search(again, config, batch):
+                yield overflowed[number], found
+
+    def _widened(self) -> "TorchEngine":
+        """Return an engine with the same models in a format of wider range."""
+        dtype = self.models[0].dtype
+        if dtype == torch.float32:
+            raise BadRun(
+                "the model computes values that are not finite (NaN or infinity) in float32: its "
+                "weights are too large or damaged; choose an earlier checkpoint"
+            )
+        with self._widening:
+            if self._wide is None:
+                wide = _wider(dtype)
+                logger.warning(
+                    "values exceed the range of %s: the sentences concerned are computed in %s",
+                    *(NAMES[dtype], NAMES[wide]),
+                )
+                copies = [copy.deepcopy(model).narrow(wide) for model in self.models]
+                self._wide = TorchEngine(copies, self.forbidden, constrain=self.constrain)
+            return self._wide
+
+    def lanes(self) -> list[Self]:
+        """Return this engine alone: all cores, or the GPU, work on one search."""
+        return [self]
+
+    def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
+        """Return the log-probability of each token of given targets, </s> included."""
+        graphs.use(self.decoder.device)
+        scores = log_probabilities(self.models, pairs)
+        bad = [place for place, one in enumerate(scores) if not all(map(math.isfinite, one))]
+        if bad:
+            again = self._widened().score([pairs[place] for place in bad])
+            for place, one in zip(bad, again, strict=True):
+                scores[place] = one
+        return scores
+
+    @torch.inference_mode()
+    def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
+        """Return the decoder's attention to the source, the mean of the last layer's heads.
+
+        Of all layers the last finds most links, at the step that writes a token: on the corpus that
+        comes along 93% and 95% of the words whose source is known, with six layers and with two;
+        the layer below it finds 83% and 39%, the step that reads the token 25% and 8%.
+        """
+        graphs.use(self.decoder.device)
+        each = [attended(transformer(model), pairs) for model in self.models]
+        found = [
+            torch.stack(weights).mean(0).float().cpu().numpy()
+            for weights in zip(*each, strict=True)
+        ]
+        bad = [place for place, one in enumerate(found) if not np.isfinite(one).all()]
+        if bad:
+            again = self._widened().align([pairs[place] for place in bad])
+            for place, one in zip(bad, again, strict=True):
+                found[place] = one
+        return found
+
+
+def _wider(dtype: torch.dtype) -> torch.dtype:
+    """Return the fastest format of wider range that the GPU has."""
+    if dtype == torch.float16 and torch.cuda.is_available():
+        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+        return torch.bfloat16 if has_bf16 else torch.float32
+    return torch.float32
+
+
+def _fits(model: Transducer, dtype: torch.dtype) -> bool:
+    """Tell whether a format can hold the weights."""
+    most = torch.finfo(dtype).max
+    return all(bool(one.abs().amax() <= most) for one in model.parameters() if one.numel())
+
+
+def _try_kernels(model: Transducer, dtype: torch.dtype, device: torch.device) -> None:
+    """Try our kernels with the sizes of a model; switch them off if they fail, and say so."""
+    if not kernels.installed():
+        logger.warning("Triton is not installed: torch's kernels are used, which is slower")
+        return
+    try:
+        with graphs.LOCK:  # one thread at a time compiles
+            kernels.try_out(model.config, dtype, device, training=False)
+    except Exception as error:  # whatever compilers and drivers raise
+        kernels.switch(on=False)
+        logger.warning(
+            "our kernels do not work here, torch's are used, which is slower: %s",
+            in_one_line(error),
+        )
+
+
+def transformer(model: Transducer) -> Transformer:
+    """Return a model that is a Transformer, or say that it is none."""
+    if not isinstance(model, Transformer):
+        raise BadInput(
+            f"architecture = {model.config.architecture!r}: only a Transformer has attention in "
+            "layers and heads to look at"
+        )
+    return model
+
+
+def attended(model: Transformer, pairs: Sequence[tuple[Ints, Ints]]) -> list[Tensor]:
+    """Return the last layer's attention to the source, the mean of its heads. (target, source)."""
+    batch = make_batch(list(pairs)).to(model.output.device)
+    assert isinstance(batch.cross, CrossView)
+    memory, x = model.asked(batch)
+    *_, last = model.decoder
+    found: list[Tensor] = [x] * len(pairs)
+    begin = 0
+    for row, sentence in enumerate(batch.order):
+        source, target = map(len, pairs[sentence])
+        own = memory[batch.cross.index[row, :source]]
+        weights = last.cross_attention.weights(x[begin : begin + target], own)  # (H, Q, K)
+        found[sentence] = weights.mean(0)
+        begin += target
+    return found

@@ -1,0 +1,118 @@
+"""Which engine translates."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from transduce.config import SearchConfig
+from transduce.errors import BadInput, BadSetting, MissingExtra
+from transduce.runs.folder import RunConfig
+from transduce.subwords import Codec
+from transduce.system.machine import may_have_cuda
+from transduce.translation.types import Engine, Hypothesis, Ints, Job
+
+logger = logging.getLogger("transduce")
+
+ENGINES = ("auto", "torch", "ctranslate2")
+WHOLE = ("auto", "none")  # what torch can do about `quantize`
+
+
+def choose_engine(
+    runs: Sequence[Path],
+    configs: Sequence[RunConfig],
+    codec: Codec,
+    *,
+    engine: str,
+    device: str,
+    quantize: str,
+) -> Engine:
+    """Load an engine; auto is the fastest for the device of those that are there.
+
+    That is torch on a GPU, and CTranslate2 on a processor if it is installed and can hold the
+    model. Torch is imported only where it, or a GPU that may be there, is asked for.
+    """
+    if engine not in ENGINES:
+        raise BadSetting(f"engine = {engine!r}: expected {', '.join(ENGINES)}")
+
+    def with_torch() -> Engine:
+        from transduce.translation.engines.pytorch import TorchEngine
+
+        if quantize not in WHOLE:
+            raise BadInput(f"quantize = {quantize!r}: only the engine ctranslate2 quantises")
+        return TorchEngine.load(runs, configs, codec.target.forbidden(), device)
+
+    if engine == "torch" or (engine == "auto" and _on_gpu(device)):
+        return with_torch()
+    try:
+        fast = _with_ctranslate2(runs, configs, codec, device, quantize)
+    except (MissingExtra, BadInput, OSError) as error:
+        if engine == "ctranslate2" or quantize not in WHOLE:
+            raise
+        if isinstance(error, OSError):  # neither the cache nor a temporary folder can be written
+            logger.warning("the engine ctranslate2 cannot be used (%s): torch translates", error)
+        return with_torch()
+    return fast if engine == "ctranslate2" else Fastest(fast, with_torch)
+
+
+def _with_ctranslate2(
+    runs: Sequence[Path],
+    configs: Sequence[RunConfig],
+    codec: Codec,
+    device: str,
+    quantize: str,
+) -> Engine:
+    from transduce.translation.engines.ctranslate2 import CTranslate2Engine
+
+    if device not in ("auto", "cpu"):
+        raise BadSetting(
+            f"device = {device!r}: the engine ctranslate2 is for the cpu, torch for others"
+        )
+    if len(runs) > 1:
+        raise BadInput("the engine ctranslate2 searches with one model; use the engine torch")
+    return CTranslate2Engine.load(runs[0], configs[0], codec, quantize)
+
+
+class Fastest:
+    """An engine, and another for what that one cannot do; the other is loaded when first needed."""
+
+    def __init__(self, engine: Engine, other: Callable[[], Engine]) -> None:
+        self.engine = engine
+        self.name, self.batch = engine.name, engine.batch
+        self._load_other = other
+        self._other: Engine | None = None
+
+    @property
+    def other(self) -> Engine:
+        """The engine that can do everything."""
+        self._other = self._other or self._load_other()
+        return self._other
+
+    def search(
+        self, jobs: Sequence[Job], config: SearchConfig, batch: int
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Yield each job's place and its outputs."""
+        engine = self.other if config.sample else self.engine
+        return engine.search(jobs, config, batch)
+
+    def lanes(self) -> Sequence[Engine]:
+        """Return engines that may search at the same time; none of them draws."""
+        return self.engine.lanes()
+
+    def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
+        """Return the log-probability of each token of given targets, </s> included."""
+        return self.engine.score(pairs)
+
+    def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
+        """Return how much each target token attended to each source token."""
+        return self.engine.align(pairs)
+
+
+def _on_gpu(device: str) -> bool:
+    if device == "cpu" or (device == "auto" and not may_have_cuda()):
+        return False
+    from transduce.system.machine import choose_device
+
+    return choose_device(device).type != "cpu"

@@ -1,0 +1,1 @@
+"""Jobs made of several runs: following a recipe, distillation."""

@@ -1,0 +1,205 @@
+"""Batches are packed, full, and exact in their order, whatever they are cut into."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import pairs_of, part_of
+from transduce.batching.packed import (
+    Batch,
+    CrossView,
+    Grouped,
+    Ints,
+    Place,
+    SelfView,
+    Updates,
+    group,
+    make_batch,
+)
+from transduce.batching.static import Packed
+from transduce.corpus.token_files import Part
+from transduce.errors import BadRun
+from transduce.subwords import BOS, EOS
+
+
+def numbered(lengths: list[tuple[int, int]]) -> Part:
+    """A part whose sentences' first word tells their number."""
+
+    def side(number: int, length: int) -> Ints:
+        return np.append(np.full(length - 1, 4 + number), EOS)
+
+    return part_of([tuple(side(i, n) for n in pair) for i, pair in enumerate(lengths)])  # type: ignore[misc]
+
+
+def numbers(batch: Batch) -> list[int]:
+    """The numbers of a batch's sentences, read from their first words."""
+    starts = batch.target.positions == 0
+    return (batch.labels[starts] - 4).tolist()
+
+
+LENGTHS = [(2 + i % 7, 2 + (i * i) % 11) for i in range(97)]
+
+lengths_strategy = st.lists(
+    st.tuples(st.integers(2, 30), st.integers(2, 30)), min_size=1, max_size=60
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(lengths_strategy, st.integers(8, 120), st.integers(0, 5))
+def test_every_pair_stands_in_one_batch_and_none_is_overfull(
+    lengths: list[tuple[int, int]], batch_tokens: int, seed: int
+) -> None:
+    source, target = np.array(lengths).T
+    groups = group(source, target, batch_tokens, np.random.default_rng(seed))
+    assert sorted(np.concatenate(groups).tolist()) == list(range(len(lengths)))
+    for indices in groups:
+        fullest = max(source[indices].sum(), target[indices].sum())
+        assert fullest <= batch_tokens or len(indices) == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(lengths_strategy)
+def test_packing_loses_nothing_and_shifts_the_target_by_one(lengths: list[tuple[int, int]]) -> None:
+    pairs = pairs_of(lengths)
+    batch = make_batch(pairs)
+    assert batch.source.tokens.numel() == sum(source for source, _ in lengths)
+    assert batch.target_tokens == sum(target for _, target in lengths)
+    begin = 0
+    for number in batch.order:
+        target = pairs[number][1]
+        end = begin + len(target)
+        assert batch.labels[begin:end].tolist() == target.tolist()
+        assert batch.target.tokens[begin:end].tolist() == [BOS, *target[:-1].tolist()]
+        assert batch.target.positions[begin:end].tolist() == list(range(len(target)))
+        begin = end
+
+
+def test_similar_lengths_stand_together() -> None:
+    random = np.random.default_rng(0)
+    source, target = random.integers(2, 60, (2, 5000))
+    groups = group(source, target, 1000, np.random.default_rng(1))
+    spread = np.mean([np.ptp(target[indices]) for indices in groups])
+    assert spread < 3  # of 58
+
+
+def stream_of(seed: int, place: Place = Place(), pieces: int = 1) -> Updates:  # noqa: B008  (frozen)
+    return Updates(Grouped(numbered(LENGTHS), 60, pieces), seed=seed, place=place)
+
+
+def test_an_epoch_is_shuffled_anew_from_the_seed() -> None:
+    def epochs(seed: int) -> list[list[int]]:
+        updates = stream_of(seed)
+        return [
+            [n for _ in range(updates.per_epoch()) for n in next(updates).tolist()]
+            for _ in range(2)
+        ]
+
+    first, second = epochs(1)
+    assert sorted(first) == sorted(second) == list(range(97))
+    assert first != second
+    assert epochs(1) == [first, second]
+    assert epochs(2)[0] != first
+
+
+def test_the_place_is_exact_wherever_the_stream_was_left() -> None:
+    whole = stream_of(3)
+    stream, places = [], []
+    for _ in range(3 * whole.per_epoch()):
+        places.append(whole.place)
+        stream.append(next(whole).tolist())
+    assert places[-1].epoch == 2
+    for start in range(0, len(stream), 7):
+        resumed = stream_of(3, places[start])
+        rest = [update.tolist() for update in itertools.islice(resumed, len(stream) - start)]
+        assert rest == stream[start:]
+
+
+def test_a_place_beyond_the_end_of_an_epoch_is_the_next_one() -> None:
+    """A run goes on on another device, whose layout deals sentences into fewer updates."""
+    count = stream_of(1).per_epoch()
+    expected = next(stream_of(1, Place(1, 0))).tolist()
+    for beyond in (count, count + 3):
+        updates = stream_of(1, Place(0, beyond))
+        assert next(updates).tolist() == expected
+        assert updates.place == Place(1, 1)
+    assert stream_of(1, Place(0, count - 1)).place == Place(0, count - 1)
+
+
+def test_grouped_batches_can_be_dealt_as_another_layout_deals_them() -> None:
+    part = numbered(LENGTHS)
+    like = Packed(part, 60, longest=30)
+    ours, theirs = (
+        [update.tolist() for update in layout.updates(np.random.default_rng(0))]
+        for layout in (Grouped(part, 60, like=like), like)
+    )
+    assert ours == theirs
+    assert ours != [u.tolist() for u in Grouped(part, 60).updates(np.random.default_rng(0))]
+
+
+@pytest.mark.parametrize("pieces", [2, 5])
+def test_the_stream_does_not_depend_on_what_updates_are_cut_into(pieces: int) -> None:
+    cut, whole = stream_of(1, pieces=pieces), stream_of(1)
+    for _ in range(2 * whole.per_epoch()):
+        assert next(cut).tolist() == next(whole).tolist()
+
+
+@settings(max_examples=50, deadline=None)
+@given(lengths_strategy, st.integers(1, 8))
+def test_pieces_are_few_alike_and_together_the_update(
+    lengths: list[tuple[int, int]], count: int
+) -> None:
+    layout = Grouped(numbered(lengths), 10_000, count)
+    update = np.arange(len(lengths))
+    pieces = layout.pieces(update)
+    assert np.concatenate(pieces).tolist() == update.tolist()
+    assert 1 <= len(pieces) <= count
+    assert min(map(len, pieces)) >= 1
+    longer = np.maximum(*np.array(lengths).T)
+    share = longer.sum() / count
+    assert all(longer[piece].sum() <= share + longer.max() for piece in pieces)
+
+
+def test_a_piece_holds_its_own_sentences() -> None:
+    layout = Grouped(numbered(LENGTHS), 60, 3)
+    update = next(stream_of(1))
+    found = [numbers(layout.batch(piece)) for piece in layout.pieces(update)]
+    assert len(found) == 3
+    assert sorted(n for piece in found for n in piece) == sorted(update.tolist())
+
+
+def test_evaluation_passes_once_over_everything() -> None:
+    batches = list(Grouped(numbered(LENGTHS[:3]), 50).once(numbered(LENGTHS)))
+    assert Counter(n for batch in batches for n in numbers(batch)) == Counter(range(97))
+    assert all(max(batch.used) <= 50 for batch in batches)
+
+
+def test_a_damaged_place_is_refused() -> None:
+    assert Place.from_json(Place(3, 4).to_json()) == Place(3, 4)
+    for value in (None, {}, {"epoch": -1, "update": 0}, {"epoch": "1", "update": 0}, [1, 2]):
+        with pytest.raises(BadRun, match="place in the data is damaged"):
+            Place.from_json(value)
+
+
+def test_views_of_equal_lengths_need_no_mask() -> None:
+    assert SelfView.of(np.array([2, 2, 5])).groups == ((2, 2), (1, 5))
+    view = CrossView.of(
+        queries=np.array([3, 3, 4]), keys=np.array([2, 2, 6]), rows=np.array([1, 0, 2])
+    )
+    assert [tuple(one) for one in view.groups] == [(2, 3, 2, False), (1, 4, 6, False)]
+    assert torch.equal(view.index[0, :2], torch.tensor([2, 3]))
+
+
+def test_a_batch_moves_to_a_device_whole() -> None:
+    batch = make_batch(pairs_of([(3, 4), (5, 2)]))
+    moved = batch.to(torch.device("meta"))
+    assert isinstance(moved.cross, CrossView)
+    for tensor in (
+        *(moved.source.tokens, moved.target.positions, moved.labels),
+        *(moved.cross.index, moved.cross.place, moved.cross.real),
+    ):
+        assert tensor.device.type == "meta"

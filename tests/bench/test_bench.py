@@ -1,0 +1,431 @@
+"""What `transduce bench` measures is the same work on all sides, and it says on what."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import CommandLine, options, threads_kept
+
+from transduce.bench import hardware, sides, training
+from transduce.bench.hardware import processor
+from transduce.bench.results import Comparison, Measured, report
+from transduce.bench.sides import (
+    WARM_UP,
+    Round,
+    Saving,
+    Seen,
+    Started,
+    Worker,
+    measure,
+    save,
+    start,
+)
+from transduce.bench.training import Ours
+from transduce.corpus.token_files import open_corpus
+from transduce.errors import BadRun, TransduceError
+from transduce.presets import preset
+from transduce.runs.folder import checkpoints
+
+TINY = {
+    "N": "2",
+    "d_model": "16",
+    "d_ff": "32",
+    "h": "2",
+    "d_k": "8",
+    "d_v": "8",
+    "batch_tokens": "300",
+    "threads": "1",
+}
+QUICK = ["--steps", "2", "--rounds", "2", "--vocabulary", "300", "--device", "cpu"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One real run of the command, which the tests share, for it takes seconds."""
+
+    comparison: Comparison
+    output: str
+    corpus: Path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_product() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(256, "float32", 1, 3))
+        yield
+
+
+@pytest.fixture(scope="module")
+def measurement(
+    tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory, quick_product: None
+) -> Measurement:
+    from transduce.cli import main
+
+    corpus = tmp_path_factory.mktemp("bench") / "corpus"
+    command = ["transduce", "bench", "train", *map(str, tiny_files), *options(TINY), *QUICK]
+    command += ["--peer", "huggingface", "--peer", "torch", "--corpus", str(corpus)]
+    compare, kept, output = training.compare, [], io.StringIO()
+
+    def keeping(*arguments: Any, **named: Any) -> list[Comparison]:
+        kept.extend(compare(*arguments, **named))
+        return kept
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
+        patch.setattr(training, "compare", keeping)
+        patch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit, match="0"):
+            main()
+    (comparison,) = kept
+    return Measurement(comparison, output.getvalue(), corpus)
+
+
+@pytest.fixture
+def as_json(
+    measurement: Measurement, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[int], Any]:
+    """What --json writes of the measurement, as if it had been made of so many presets."""
+
+    def written(presets: int) -> Any:
+        found = [measurement.comparison] * presets
+        monkeypatch.setattr(training, "compare", lambda *_, **__: found)
+        return json.loads(cli("bench", "train", "text.en", "text.de", "--json").stdout)
+
+    return written
+
+
+def cells(label: str, text: str) -> list[str]:
+    """Return the cells of the row of a table that begins with a label."""
+    (line,) = (line for line in text.splitlines() if line.startswith(f"{label}  "))
+    return [cell.strip() for cell in line.removeprefix(label).split("  ") if cell.strip()]
+
+
+def speed(label: str, text: str) -> float:
+    return float(cells(label, text)[0].replace(",", ""))
+
+
+def side(name: str, *seconds: float, **changes: Any) -> Measured:
+    """Return a side that has learned 100 target tokens a round of two steps."""
+    seen = Seen(target_tokens=100, source_tokens=80, places_source=100, places_target=200)
+    whole: dict[str, Any] = {
+        "name": name,
+        "model": preset("tiny").model,
+        "started": Started(1, "float32", "by hand", 1.5),
+        "rounds": tuple(Round(2, one, seen, peak_memory=5) for one in seconds),
+        "matrix_rate": 1e9,
+    }
+    return Measured(**(whole | changes))
+
+
+def test_the_command_prints_a_row_for_each_side_and_its_ratio(measurement: Measurement) -> None:
+    # The head of the table has no label, and the notes have labels of their own.
+    table = measurement.output.partition("\n\n")[0]
+    ours = speed("transduce", table)
+    for peer in measurement.comparison.peers:
+        ratio = speed(f"ratio to {peer.name}", table)
+        assert ratio == pytest.approx(ours / speed(peer.name, table), abs=0.01)
+        assert f"{peer.started.parameters:,}" == cells(peer.name, table)[-1]
+    assert f"torch {torch.__version__}" in measurement.output
+    assert f"cpu, 1 thread, {processor()}" in measurement.output
+    assert max(map(len, table.splitlines())) <= 120
+
+
+def test_json_holds_what_a_reader_needs_to_judge_the_numbers(
+    as_json: Callable[[int], Any],
+) -> None:
+    found = as_json(1)
+    assert [peer["name"] for peer in found["peers"]] == ["huggingface", "torch"]
+    for one in (found["ours"], *found["peers"]):
+        assert one["lowest"] <= one["target_tokens_per_second"] <= one["highest"]
+        assert one["milliseconds_per_step"] > 0
+        assert 0 < one["model_flops_utilisation"] < 1
+        assert 2**26 < one["peak_memory_bytes"] < 2**34
+        assert 0 < one["seconds_to_first_step"] < 100
+        assert one["precision"] == found["precision"] == "float32"
+        assert len(one["rounds"]) == found["rounds"] == 2
+    for peer in found["peers"]:
+        assert peer["ratio_lowest"] <= peer["ratio"] <= peer["ratio_highest"]
+        assert peer["fill"]["worse"] == min(peer["fill"]["source"], peer["fill"]["target"]) < 1
+        assert peer["path"] == "padded, float32"
+    assert found["ours"]["fill"] == {"source": 1, "target": 1, "worse": 1}
+    assert (found["steps"], found["warm_up"]) == (2, WARM_UP)
+    assert (found["model"]["d_model"], found["train"]["batch_tokens"]) == (16, 300)
+    assert {"device", "processor", "cores", "threads", "matrix"} <= found["machine"].keys()
+    assert {"torch", "transformers", "transduce"} <= found["machine"]["versions"].keys()
+
+
+def test_the_json_of_several_presets_is_a_list(as_json: Callable[[int], Any]) -> None:
+    assert as_json(2) == [as_json(1)] * 2
+
+
+def test_every_side_learns_from_full_batches(measurement: Measurement) -> None:
+    for one in measurement.comparison.sides:
+        for found in one.rounds:  # two steps of at most 300 tokens a side
+            tokens = found.seen.source_tokens, found.seen.target_tokens
+            assert all(0 < count <= 2 * 300 for count in tokens)
+            assert max(tokens) > 200
+
+
+def test_the_peers_have_our_shape_but_for_the_biases_of_their_projections(
+    measurement: Measurement,
+) -> None:
+    attentions = 2 + 2 * 2  # one in each layer of the encoder, two in each of the decoder
+    biases = attentions * 4 * 16
+    comparison = measurement.comparison
+    for peer in comparison.peers:
+        assert peer.started.parameters - comparison.ours.started.parameters == biases
+
+
+def test_our_side_makes_the_steps_of_the_trainer(measurement: Measurement, tmp_path: Path) -> None:
+    config = measurement.comparison.config
+    with threads_kept():
+        ours = Ours(config, measurement.corpus, "cpu", tmp_path / "run")
+        with ours.trainer.log:
+            seen = ours.step()
+            ours.save()
+    assert [one.step for one in checkpoints(tmp_path / "run")] == [1]
+    assert ours.trainer.state.step == 1
+    assert ours.trainer.state.window.tokens == seen.target_tokens > 0
+    assert seen.places_target >= seen.target_tokens
+    assert seen.places_source >= seen.source_tokens > 0
+
+
+class Counting:
+    """A side that does nothing but tell what it was asked."""
+
+    device, parameters, precision = "cpu", 7, "float32"
+
+    def __init__(self, asked: list[str]) -> None:
+        self.asked = asked
+        self.path = "not yet chosen"
+        asked.append("make")
+
+    def prepare(self, steps: int) -> None:
+        self.asked.append(f"prepare {steps}")
+
+    def step(self) -> Seen:
+        self.asked.append("step")
+        self.path = "chosen in a step"
+        return Seen(target_tokens=10, source_tokens=8, places_source=16, places_target=20)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a side was asked, with every look at the clock and every wait for the device."""
+    asked: list[str] = []
+
+    def clock() -> float:
+        asked.append("clock")
+        return float(len(asked))
+
+    monkeypatch.setattr(sides, "synchronise", lambda device: asked.append(f"wait for {device}"))
+    monkeypatch.setattr("time.perf_counter", clock)
+    return asked
+
+
+def test_the_first_step_is_timed_from_nothing_until_the_device_has_done_it(
+    asked: list[str],
+) -> None:
+    _, started = start(Counting, asked)
+    assert asked == ["clock", "make", "prepare 1", "step", "wait for cpu", "clock"]
+    assert started == Started(7, "float32", "chosen in a step", seconds=5)
+
+
+def test_a_round_warms_up_and_waits_for_the_device_before_it_reads_the_clock(
+    asked: list[str],
+) -> None:
+    found = measure(Counting(asked), 3)
+    before = ["make", f"prepare {WARM_UP + 3}", *["step"] * WARM_UP, "wait for cpu", "clock"]
+    assert asked == [*before, *["step"] * 3, "wait for cpu", "clock"]
+    assert (found.steps, found.seen, found.seconds) == (3, (30, 24, 48, 60), 5)
+
+
+def test_the_middle_round_speaks_for_a_side(measurement: Measurement) -> None:
+    slow, fast = side("slow", 1.0, 10.0, 0.5), side("fast", 0.5, 5.0, 0.25)
+    facts = slow.to_json()
+    assert (facts["target_tokens_per_second"], facts["milliseconds_per_step"]) == (100, 500)
+    assert (facts["lowest"], facts["highest"]) == (10, 200)
+    comparison = replace(measurement.comparison, ours=fast, peers=(slow,))
+    assert comparison.ratio(slow) == 2
+    assert comparison.to_json()["peers"][0]["ratio"] == 2
+
+
+def test_fill_is_the_share_of_places_that_hold_a_token() -> None:
+    found = side("padded", 1.0, 2.0).to_json()["fill"]
+    assert found == {"source": 0.8, "target": 0.5, "worse": 0.5}
+
+
+def test_utilisation_is_what_the_tokens_need_by_what_the_machine_can_do() -> None:
+    """Halving the time doubles it; padding is not in it."""
+    once, twice = side("once", 1.0).utilisation, side("twice", 0.5).utilisation
+    assert twice == pytest.approx(2 * once)
+    assert side("better", 1.0, matrix_rate=2e9).utilisation == pytest.approx(once / 2)
+    seen = Seen(target_tokens=100, source_tokens=80, places_source=9000, places_target=9000)
+    padded = side("padded", rounds=(Round(2, 1.0, seen, 5),))
+    assert padded.utilisation == once
+
+
+def test_several_presets_have_one_table_with_lines_of_their_own(measurement: Measurement) -> None:
+    one = replace(measurement.comparison, peers=())
+    other = replace(one, config=replace(one.config, preset="B-dk16"))
+    lines = report([one, other]).splitlines()
+    assert lines[1].startswith("small, transduce  ")
+    assert lines[2].startswith("B-dk16, transduce  ")
+    assert [line.split()[1] for line in lines if line.startswith("model")] == ["small:", "B-dk16:"]
+
+
+def test_what_a_checkpoint_costs_is_told_by_the_steps_between_two(measurement: Measurement) -> None:
+    comparison = replace(measurement.comparison, saving=Saving(0.5, 0.02))
+    every = comparison.config.train.save_every
+    share = 0.5 / (0.5 + every * 0.02)
+    assert comparison.saving_share == pytest.approx(share)
+    assert comparison.to_json()["saving"]["share_of_time"] == pytest.approx(share, abs=1e-6)
+    words = f"{share:.2%} of the time: 500 ms for each checkpoint, every {every:,} steps of 20.0 ms"
+    assert words in report([comparison])
+    assert measurement.comparison.to_json()["saving"] is None
+
+
+class Writer(Counting):
+    """A side whose checkpoints are written while it makes two more steps."""
+
+    left = 0
+
+    @property
+    def writes(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+    def save(self) -> None:
+        self.asked.append("save")
+        self.left = 2
+
+
+def test_steps_that_are_made_while_a_checkpoint_is_written_are_not_its_cost(
+    asked: list[str],
+) -> None:
+    found = save(Writer(asked), 4)
+    chunk = ["prepare 4", "clock", *["step"] * 4, "wait for cpu", "clock"]
+    assert asked[-19:] == ["clock", "save", "clock", *chunk * 2]
+    assert found == Saving(checkpoint=2 + 2 * 6 - 8 * 1.5, step=1.5)
+
+
+def test_without_a_peer_there_is_no_ratio(measurement: Measurement) -> None:
+    alone = replace(measurement.comparison, peers=())
+    assert alone.to_json()["peers"] == []
+    assert "ratio" not in report([alone])
+    assert "peers" not in report([alone])
+
+
+def test_an_unknown_peer_is_one_sentence_with_the_nearest_name(cli: CommandLine) -> None:
+    assert cli("bench", "train", "text.en", "text.de", "--peer", "hugingface").error == (
+        "there is no peer hugingface. Did you mean huggingface? "
+        "The peers are: huggingface, torch, none"
+    )
+
+
+def test_none_is_no_peer_among_others(cli: CommandLine) -> None:
+    found = cli("bench", "train", "text.en", "text.de", "--peer", "none", "--peer", "torch")
+    assert found.error == "--peer none is no peer: give it alone, or only the others"
+
+
+@pytest.mark.parametrize("peer", ["huggingface", "torch"])
+@pytest.mark.parametrize(
+    ("setting", "found", "expected"),
+    [
+        ("d_k=16", "h = 4, d_k = 16", "h * d_k = h * d_v = d_model, which is 256"),
+        ("d_v=16", "h = 4, d_v = 16", "h * d_k = h * d_v = d_model, which is 256"),
+        ("positions=learned", "positions = 'learned'", "'sinusoidal'"),
+        ("tie=none", "tie = 'none'", "'all'"),
+        ("joint=false", "joint = false", "true"),
+        ("attention=additive", "attention = 'additive'", "the paper's Transformer"),
+    ],
+)
+def test_a_shape_that_a_peer_cannot_have_is_refused_before_any_work(
+    cli: CommandLine, peer: str, setting: str, found: str, expected: str
+) -> None:
+    assert cli("bench", "train", "a.en", "a.de", "--peer", peer, "--set", setting).error == (
+        f"the peer {peer} cannot have {found}: expected {expected}; --peer none measures without it"
+    )
+
+
+def test_of_several_presets_each_is_checked_before_any_work(cli: CommandLine) -> None:
+    found = cli("bench", "train", "a.en", "a.de", "--preset", "base", "--preset", "B-dk16")
+    assert found.error.startswith("the peer huggingface cannot have h = 8, d_k = 16")
+    found = cli("bench", "train", "a.en", "a.de", "--preset", "base", "--preset", "B-dk61")
+    assert found.error.startswith("there is no preset B-dk61. Did you mean B-dk16?")
+
+
+def test_a_missing_library_is_named_with_its_remedy(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sides, "installed", lambda _: False)
+    assert cli("bench", "train", "text.en", "text.de", "--peer", "huggingface").error == (
+        "--peer huggingface needs transformers, which is not installed: "
+        "pip install 'transduce[huggingface]'"
+    )
+
+
+def test_a_missing_library_is_no_peer_where_none_was_asked_for(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sides, "installed", lambda _: False)
+    found = cli("bench", "train", "nowhere.en", "nowhere.de")
+    assert found.error.startswith("nowhere.en does not exist")  # so it got to the text
+    assert "transformers is not installed: measuring without a peer" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("make", "argument", "kind", "words"),
+    [
+        (open_corpus, Path("nowhere"), BadRun, "nowhere holds no corpus"),
+        (int, "seven", RuntimeError, "invalid literal"),
+        (bytearray, 1 << 60, MemoryError, "^$"),
+        (os._exit, 9, TransduceError, r"that measures ours ended \(status 9\)"),
+    ],
+)
+def test_what_ends_a_side_is_said_by_the_one_who_asked(
+    make: Any, argument: Any, kind: type[Exception], words: str
+) -> None:
+    with Worker("ours", make, argument) as worker, pytest.raises(kind, match=words):
+        worker.started()
+
+
+def test_a_side_that_dies_between_rounds_is_one_sentence() -> None:
+    make: Any = int
+    with Worker("ours", make, "seven") as worker:
+        worker.process.join()
+        with pytest.raises(RuntimeError, match="invalid literal"):
+            worker.started()
+        with pytest.raises(TransduceError, match="try smaller batches or a smaller model"):
+            worker.measure(1)
+
+
+def test_libraries_are_imported_and_the_environment_set_before_a_side_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SET_BY_USER", "kept")
+    make: Any = exec
+    code = (
+        "import os, sys\n"
+        "said = os.environ['SET_BY_US'] + ' ' + os.environ['SET_BY_USER']\n"
+        "raise OSError(said if 'colorsys' in sys.modules else 'not imported')"
+    )
+    environment = {"SET_BY_US": "set", "SET_BY_USER": "lost"}
+    with (
+        Worker("ours", make, code, imports=("colorsys",), environment=environment) as worker,
+        pytest.raises(OSError, match=r"^set kept$"),
+    ):
+        worker.started()
+
+
+def test_neither_help_nor_a_starting_process_waits_for_torch() -> None:
+    code = "import sys, transduce.cli, transduce.bench.sides; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

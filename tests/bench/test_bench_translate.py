@@ -1,0 +1,408 @@
+"""What `transduce bench translate` measures is the same work on all sides, and it says on what."""
+
+import json
+import pickle
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import COMMAND, CommandLine, Result, environment, threads_kept, write_pairs
+
+from transduce.bench import sides, translation, translators
+from transduce.bench.sides import Worker, by_turns, named, named_peers
+from transduce.bench.translation import COLUMNS, Comparison, Measured, compare
+from transduce.bench.translators import Translated, translating
+from transduce.config import SearchConfig
+from transduce.errors import BadInput, BadSetting, MissingExtra
+from transduce.system.progress import Silent
+
+TEXT = ["a dog sees the man.", "every bird likes one tree!", "the fish finds a dog today."]
+PEOPLE = ["ein Hund sieht der Mann.", "jeder Vogel mag jener Baum!", "der Fisch findet ihn."]
+PAIRS = list(zip(TEXT, PEOPLE, strict=True))
+MACHINE = {
+    "device": "cpu",
+    "gpu": None,
+    "processor": "an abacus",
+    "cores": 1,
+    "threads": 1,
+    "versions": {"python": "3", "torch": "2"},
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A text and its translation by people."""
+    return write_pairs(tmp_path, "text", PAIRS)
+
+
+def side(name: str, *seconds: float, **changes: Any) -> Measured:
+    """A side that has translated ten lines a round into 50 tokens."""
+    whole: dict[str, Any] = {
+        "name": name,
+        "path": f"{name} by hand",
+        "start": 1.25,
+        "rounds": tuple(Translated(one, ["x"] * 10, 2**30) for one in seconds),
+        "each": (0.004, 0.001, 0.002, 0.003),
+        "tokens": 50,
+        "bleu": 12.345,
+    }
+    return Measured(**(whole | changes))
+
+
+def comparison(*compared: Measured, peers: int) -> Comparison:
+    return Comparison(
+        sides=compared, peers=peers, search=SearchConfig(), text="ten lines", machine=MACHINE
+    )
+
+
+# --- The whole command -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def measured(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """One real measurement of every kind of side, with all that went to the terminal."""
+    files = write_pairs(tmp_path_factory.mktemp("bench"), "text", PAIRS * 2)
+    command = ["bench", "translate", str(tiny_run), *map(str, files), "--json", "--beam", "2"]
+    command += ["--engine", "torch", "--engine", "ctranslate2", "--peer", "huggingface"]
+    command += ["--peer", "ctranslate2:int8", "--lines", "3", "--rounds", "1", "--single", "1"]
+    done = subprocess.run([*COMMAND, *command], env=environment(), capture_output=True, check=False)
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_all_sides_are_measured_on_the_same_lines(measured: Result) -> None:
+    assert measured.status == 0, measured.stderr
+    found = json.loads(measured.stdout)
+    names = ["torch", "ctranslate2", "peer huggingface", "peer ctranslate2:int8"]
+    assert [one["name"] for one in found["sides"]] == names
+    for one in found["sides"]:
+        assert one["sentences_per_second"] == one["rounds"][0] > 0
+        assert one["tokens_per_second"] >= 0.99 * one["sentences_per_second"]  # rounded
+        assert one["latency_ms_median"] == one["latency_ms_95"] > 0
+        assert 2**24 < one["peak_memory"] < 2**34
+        assert 0 < one["start_seconds"] < 100
+        assert 0 <= one["bleu"] <= 100
+    assert found["sides"][0]["bleu"] == found["sides"][1]["bleu"]
+    assert [*found["ratios"]] == [f"{a} to {b}" for b in names[2:] for a in names[:2]]
+    assert found["text"].startswith("3 lines of ")
+    assert found["search"]["beam"] == 2
+    assert {"torch", "transformers", "ctranslate2"} <= found["machine"]["versions"].keys()
+
+
+def test_no_library_talks_into_the_measurement(measured: Result) -> None:
+    for line in measured.stderr.splitlines():
+        assert line.startswith(("starting ", "measuring", "warming up", "round ")), line
+
+
+def test_the_command_hands_its_options_on(
+    cli: CommandLine, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def noted(*places: Any, **options: Any) -> Comparison:
+        asked.update(options, places=places)
+        return comparison(side("torch", 1.0), peers=0)
+
+    monkeypatch.setattr(translation, "compare", noted)
+    found = cli(
+        *("bench", "translate", "run", files[0], "--alpha", "1", "--batch", "7", "--single", "0"),
+        *("--peer", "none", "--device", "cpu"),
+    )
+    assert found.stdout == comparison(side("torch", 1.0), peers=0).report() + "\n"
+    assert asked["places"] == (Path("run"), str(files[0]), None)
+    assert (asked["settings"], asked["batch"], asked["single"]) == ({"alpha": 1}, 7, 0)
+    assert (asked["peers"], asked["engines"], asked["lines"]) == (["none"], None, None)
+
+
+# --- What is refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--peer hugingface", "there is no peer hugingface. Did you mean huggingface? The peers"),
+        ("--peer huggingface:int8", "there is no peer huggingface:int8. Did you mean huggingface?"),
+        ("--engine ctranslat:int8", "there is no engine ctranslat:int8. Did you mean ctranslate2?"),
+        ("--engine fastest", "The engines are: auto, torch, ctranslate2"),
+        ("--peer fastest", "The peers are: huggingface, ctranslate2, none"),
+        ("--peer none --peer ctranslate2", "--peer none is no peer: give it alone, or only"),
+    ],
+)
+def test_an_unknown_side_is_one_sentence_with_the_nearest_name(
+    cli: CommandLine, tiny_run: Path, options: str, said: str
+) -> None:
+    assert said in cli("bench", "translate", tiny_run, "text.en", *options.split()).error
+
+
+def test_a_missing_library_is_named_with_its_remedy(
+    cli: CommandLine, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sides, "installed", lambda _: False)
+    for option, library, extra in (
+        ("--engine ctranslate2:int8", "ctranslate2", "fast"),
+        ("--peer ctranslate2", "ctranslate2", "fast"),
+        ("--peer huggingface", "transformers", "huggingface"),
+    ):
+        assert cli("bench", "translate", tiny_run, "text.en", *option.split()).error == (
+            f"{option} needs {library}, which is not installed: pip install 'transduce[{extra}]'"
+        )
+
+
+def test_a_missing_library_is_no_side_where_none_was_asked_for(
+    cli: CommandLine, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sides, "installed", lambda _: False)
+    found = cli("bench", "translate", tiny_run, "nowhere.en")
+    assert found.error.startswith("nowhere.en does not exist")  # so it got to the text
+    assert "transformers is not installed: measuring without a peer" in found.stderr
+
+
+def test_what_misses_in_another_process_is_said_in_this_one() -> None:
+    missing = MissingExtra("the engine ctranslate2", "CTranslate2", "fast")
+    again = pickle.loads(pickle.dumps(missing))
+    assert (type(again), str(again)) == (MissingExtra, str(missing))
+    assert "needs CTranslate2, which is not installed" in str(again)
+
+
+def test_references_must_be_one_for_each_line(tiny_run: Path, files: tuple[Path, Path]) -> None:
+    source, reference = files
+    reference.write_text("only one\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"text\.de has 1 line for 3 of .*text\.en: expected one"):
+        compare(tiny_run, str(source), str(reference), peers=["none"])
+    source.write_text("\n \n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"text\.en is empty: there is nothing to translate"):
+        compare(tiny_run, str(source), peers=["none"])
+
+
+# --- Sides by hand -----------------------------------------------------------------------------
+
+
+@dataclass
+class InProcess:
+    """A worker that is no process: what it was asked is kept."""
+
+    name: str
+    make: Any
+    first: str
+    arguments: tuple[Any, ...]
+    asked: list[Any]
+
+    def __enter__(self) -> "InProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.asked.append("end")
+
+    def started(self) -> str:
+        return f"{self.make.__name__} on cpu"
+
+    def measure(self, request: tuple[str, Sequence[str]]) -> Any:
+        how, lines = request
+        self.asked.append((self.name, how, list(lines)))
+        return [0.5] * len(lines) if how == "each" else Translated(2.0, list(PEOPLE), 5)
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[InProcess]:
+    """Sides that answer at once, in the order in which they were made."""
+    made: list[InProcess] = []
+
+    def worker(name: str, make: Any, first: str, *arguments: Any, begin: Any) -> InProcess:
+        assert begin is translating
+        made.append(InProcess(name, make, first, arguments, made[0].asked if made else []))
+        return made[-1]
+
+    monkeypatch.setattr(translation, "Worker", worker)
+    return made
+
+
+def test_sides_take_turns_and_the_first_round_does_not_count(
+    tiny_run: Path, files: tuple[Path, Path], workers: list[InProcess]
+) -> None:
+    found = compare(
+        *(tiny_run, str(files[0]), str(files[1])),
+        engines=["torch", "ctranslate2:int8", "torch"],
+        peers=["none"],
+        rounds=2,
+        single=2,
+        device="cpu",
+    )
+    names = ["torch", "ctranslate2:int8"]
+    asked = [(name, "all", TEXT) for _ in range(3) for name in names]
+    asked += [(name, "each", TEXT[:2]) for name in names]
+    assert workers[0].asked == [*asked, "end", "end"]
+    assert [(one.make, one.first) for one in workers] == [(translators.Ours, TEXT[0])] * 2
+    for one in found.sides:
+        assert (len(one.rounds), one.each, one.speed) == (2, (0.5, 0.5), 1.5)
+        assert one.bleu == 100
+        assert one.path == "Ours on cpu"
+
+
+def test_blank_lines_are_left_out_with_their_translations(
+    tiny_run: Path, files: tuple[Path, Path], workers: list[InProcess]
+) -> None:
+    source, reference = files
+    source.write_text("\n".join([TEXT[0], " ", *TEXT[1:], "more"]), encoding="utf-8")
+    reference.write_text("\n".join([PEOPLE[0], "?", *PEOPLE[1:], "mehr"]), encoding="utf-8")
+    found = compare(
+        *(tiny_run, str(source), str(reference)),
+        engines=["torch"], peers=["none"], lines=3, rounds=1, device="cpu",
+    )  # fmt: skip
+    assert workers[0].asked[0] == ("torch", "all", TEXT)
+    assert found.sides[0].bleu == 100
+    assert found.text == f"3 lines of {source}"
+
+
+def test_without_a_wish_all_engines_take_part_that_are_there(
+    tiny_run: Path, files: tuple[Path, Path], workers: list[InProcess], monkeypatch: Any
+) -> None:
+    for there, names in ((True, ["torch", "ctranslate2"]), (False, ["torch"])):
+        workers.clear()
+        monkeypatch.setattr(translation, "installed", lambda _, there=there: there)
+        compare(tiny_run, str(files[0]), peers=["none"], rounds=1, device="cpu")
+        assert [one.name for one in workers] == names
+
+
+# --- What was measured -------------------------------------------------------------------------
+
+
+def test_the_middle_round_speaks_for_a_side() -> None:
+    one = side("torch", 1.0, 10.0, 2.0)
+    facts = one.to_json()
+    assert one.speeds == [10, 1, 5]
+    assert (facts["sentences_per_second"], facts["rounds"]) == (5, [10, 1, 5])
+    assert facts["tokens_per_second"] == 25
+    assert (facts["peak_memory"], facts["start_seconds"], facts["bleu"]) == (2**30, 1.25, 12.345)
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"), [(0.0, 1.0), (0.5, 3.0), (0.74, 3.0), (0.95, 4.0), (1.0, 4.0)]
+)
+def test_quantiles_are_of_single_sentences(part: float, expected: float) -> None:
+    assert side("torch", 1.0).quantile(part) == pytest.approx(expected)
+
+
+def test_what_was_not_measured_is_left_empty() -> None:
+    one = side("torch", 1.0, each=(), bleu=None)
+    assert one.quantile(0.5) is None
+    assert one.row()[4:6] == ["", ""]
+    assert one.row()[-1] == ""
+    assert (one.to_json()["latency_ms_95"], one.to_json()["bleu"]) == (None, None)
+
+
+def test_the_report_has_a_row_for_each_side_and_each_ratio() -> None:
+    ours, fast, peer = side("torch", 2.0, 4.0), side("fast", 1.0, 1.0), side("peer x", 4.0, 4.0)
+    found = comparison(ours, fast, peer, peers=1)
+    head, *rows = found.report().partition("\n\n")[0].splitlines()
+    assert head.split("  ")[-1].strip() == "BLEU"
+    assert all(column in head for column in COLUMNS)
+    assert [row.split("  ")[0] for row in rows] == [
+        *("torch", "fast", "peer x", "torch to peer x", "fast to peer x")
+    ]
+    cells = [cell.strip() for cell in rows[0].split("  ") if cell.strip()]
+    assert cells == [
+        *("torch", "3.8", "2.5 to 5.0", "19", "3.0", "4.0", "1.00 GiB", "1.2 s", "12.35")
+    ]
+    assert rows[3].split()[-4:] == ["1.50", "1.00", "to", "2.00"]
+    assert found.to_json()["ratios"] == {"torch to peer x": 1.5, "fast to peer x": 4.0}
+    for line in ("median of 2", "torch by hand", "cpu, 1 thread, an abacus", "python 3, torch 2"):
+        assert line in found.report()
+
+
+def test_without_a_peer_engines_are_compared_with_the_first() -> None:
+    found = comparison(side("torch", 2.0), side("fast", 1.0), peers=0)
+    assert found.to_json()["ratios"] == {"fast to torch": 2.0}
+    assert comparison(side("torch", 2.0), peers=0).to_json()["ratios"] == {}
+
+
+# --- Names, turns and processes ----------------------------------------------------------------
+
+
+def test_names_are_taken_once_each() -> None:
+    known = ["torch", "ctranslate2"]
+    wanted = ["torch", "ctranslate2:int8", "ctranslate2", "torch"]
+    assert named("engine", wanted, known) == ["torch", "ctranslate2:int8", "ctranslate2"]
+    assert named_peers(["none"], known, Silent()) == []
+    with pytest.raises(BadSetting, match="there is no engine torch:int8"):
+        named("engine", ["torch:int8"], known)
+
+
+def test_rounds_for_warming_up_are_left_out() -> None:
+    asked: list[Any] = []
+    made: list[Any] = [InProcess(name, None, "", (), asked) for name in "ab"]
+    found = by_turns(made, ("each", ["x"]), 2, str, Silent(), warm_ups=1)
+    assert [name for name, *_ in asked] == list("ababab")
+    assert found == [[[0.5], [0.5]]] * 2
+
+
+class Echo:
+    """A side that says what it is given, in a process of its own."""
+
+    device, path = "cpu", "by echo"
+
+    def __init__(self, ending: str) -> None:
+        self.ending = ending
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        if lines[0] == "refused":
+            raise BadInput("there is nothing to say")
+        return [line + self.ending for line in lines]
+
+
+def test_a_process_translates_all_lines_or_each_by_itself() -> None:
+    with Worker("echo", Echo, "first", "!", begin=translating) as worker:
+        assert worker.started() == "by echo"
+        found = worker.measure(("all", TEXT))
+        assert found.outputs == [line + "!" for line in TEXT]
+        assert found.seconds > 0
+        assert found.peak_memory > 2**20
+        each = worker.measure(("each", TEXT[:2]))
+        assert len(each) == 2
+        assert min(each) > 0
+        assert worker.measure(("each", [])) == []
+
+
+def test_a_first_line_that_fails_is_said_by_the_one_who_asked() -> None:
+    with (
+        Worker("echo", Echo, "refused", "!", begin=translating) as worker,
+        pytest.raises(BadInput, match="there is nothing to say"),
+    ):
+        worker.started()
+
+
+@pytest.mark.filterwarnings("ignore:::transformers")
+def test_the_sides_translate_alike(tiny_run: Path, tmp_path: Path) -> None:
+    """Every side in this process, on the weights of one run."""
+    search = SearchConfig(beam=1, alpha=0.0)
+    sides_of: list[tuple[Any, tuple[Any, ...]]] = [
+        (translators.Ours, (tiny_run, "torch", "cpu", search, None)),
+        (translators.Ours, (tiny_run, "ctranslate2", "cpu", search, 2)),
+        translation._peer("huggingface", tiny_run, tmp_path, "cpu", search, 2),
+        translation._peer("ctranslate2", tiny_run, tmp_path, "cpu", search, 2),
+    ]
+    with threads_kept():
+        each = [make(*arguments) for make, arguments in sides_of]
+        outputs = [[text.strip() for text in one.translate(TEXT)] for one in each]
+    assert outputs[0] == outputs[1]
+    assert [len(one) for one in outputs] == [3] * 4
+    assert [one.device for one in each] == ["cpu"] * 4
+    assert [one.path for one in each][2:] == [
+        "MarianMTModel.generate on cpu, float32",
+        "CTranslate2 on cpu, float32",
+    ]
+
+
+def test_a_peer_that_cannot_hold_the_model_is_left_out_unless_asked_for(
+    tiny_run: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BadInput("positions = 'learned': Marian has sinusoidal positions only")
+
+    monkeypatch.setattr("transduce.interop.export.huggingface.export", refuse)
+    found = compare(tiny_run, str(files[0]), engines=["torch"], lines=1, rounds=1, single=0)
+    assert [one.name for one in found.sides] == ["torch"]
+    assert found.peers == 0
+    with pytest.raises(BadInput, match="sinusoidal positions only; --peer none measures without"):
+        compare(tiny_run, str(files[0]), engines=["torch"], peers=["huggingface"], lines=1)

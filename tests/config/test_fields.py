@@ -1,0 +1,84 @@
+"""Values that were read from JSON have the types that are expected of them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from transduce.settings.fields import fits, made, require, words
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("1", int),
+        ("1", float),
+        ("null", str | None),
+        ('"a"', Literal["a", "b"]),
+        ("[1, 2]", list[int]),
+        ("[]", tuple[int, ...]),
+        ('["a", 1]', tuple[str, int]),
+        ('{"a": [1]}', dict[str, list[int]]),
+        ("{}", dict[str, Any]),
+    ],
+)
+def test_a_value_of_the_type_fits(text: str, hint: Any) -> None:
+    assert fits(json.loads(text), hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("true", int),
+        ("1.5", int),
+        ("NaN", float),
+        ("Infinity", float),
+        ("1" + 400 * "0", float),
+        ("1", Literal[True]),
+        ('["a"]', list[int]),
+        ('["a"]', tuple[str, int]),
+        ('[1, "a"]', tuple[int, ...]),
+        ('{"a": 1}', dict[str, str]),
+        ("[]", dict[str, Any]),
+        ('"ab"', list[str]),
+    ],
+)
+def test_a_value_of_another_type_does_not_fit(text: str, hint: Any) -> None:
+    assert not fits(json.loads(text), hint)
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        (tuple[str, str], "a list of 2, each text"),
+        (tuple[int, ...], "a list, each item a whole number"),
+        (list[float], "a list, each item a number"),
+        (dict[str, bool] | None, "an object, each value true or false or null"),
+        (Literal["a", "b"], "'a' or 'b'"),
+    ],
+)
+def test_types_are_named_for_people(hint: Any, expected: str) -> None:
+    assert words(hint) == expected
+
+
+def test_the_first_field_that_is_wrong_is_named() -> None:
+    require({"a": 1}, {"a": int, "b": str | None})
+    with pytest.raises(TypeError, match=r"^b is missing: expected text$"):
+        require({"a": 1}, {"a": int, "b": str})
+    with pytest.raises(TypeError, match=r"^a is 'x': expected a whole number$"):
+        require({"a": "x"}, {"a": int})
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+def test_a_dataclass_is_made_of_the_fields_that_it_has() -> None:
+    assert made(Point, {"x": 1}) == Point(1, 0)
+    wrong: list[Any] = [[], {"y": 1}, {"x": "1"}, {"x": 1, "z": 2}]
+    for content in wrong:
+        with pytest.raises(TypeError):
+            made(Point, content)

@@ -1,0 +1,104 @@
+"""Text that cannot be right is reported with its number, and never changes what is learned."""
+
+import random
+from pathlib import Path
+
+import pytest
+from test_corpus import Listener, make, some_pairs, write_tsv
+
+from transduce.corpus import suspects
+from transduce.corpus.suspects import PairCounts
+from transduce.errors import BadInput
+
+
+def warnings_of(pairs: list[tuple[str, str]], valid: list[tuple[str, str]] | None = None) -> str:
+    """Return all warnings about a text, and about its validation text."""
+    of_valid = None if valid is None else counts_of(valid)
+    return "\n".join(counts_of(pairs, of_valid).warnings("text"))
+
+
+def counts_of(pairs: list[tuple[str, str]], valid: PairCounts | None = None) -> PairCounts:
+    counts = PairCounts(valid)
+    for pair in pairs:
+        counts.add(*pair)
+    return counts
+
+
+def test_good_text_gives_no_warning() -> None:
+    assert warnings_of(some_pairs(1000), some_pairs(100, seed=7)) == ""
+
+
+@pytest.mark.parametrize(("copies", "warned"), [(49, False), (50, True), (1000, True)])
+def test_copies_are_reported_from_a_twentieth_on(copies: int, warned: bool) -> None:
+    pairs = some_pairs(1000)
+    pairs[:copies] = [(source, source) for source, _ in pairs[:copies]]
+    said = warnings_of(pairs)
+    assert ("have the same text on both sides" in said) == warned
+    if warned:
+        many = "all 1,000 pairs" if copies == 1000 else f"{copies} of 1,000 pairs (5.0%)"
+        assert f"warning: {many} of text" in said
+
+
+@pytest.mark.parametrize(("repeats", "warned"), [(199, False), (200, True)])
+def test_repeats_are_reported_from_a_fifth_on(repeats: int, warned: bool) -> None:
+    pairs = some_pairs(1000 - repeats)
+    pairs += pairs[:repeats]
+    said = warnings_of(pairs)
+    assert ("200 of 1,000 pairs (20.0%) of text repeat an earlier pair" in said) == warned
+
+
+def test_repeats_of_more_pairs_than_are_remembered_are_estimated_in_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suspects, "MOST_KEYS", 1_000)
+    once = some_pairs(20_000)
+    pairs = once + random.Random(1).sample(once, 10_000)
+    counts = counts_of(pairs)
+    assert len(counts.counts) <= 1_000
+    (said,) = counts.warnings("text")
+    share = float(said.partition("(")[2].partition("%")[0])
+    assert "warning: about " in said
+    assert share == pytest.approx(100 / 3, abs=4)
+    assert counts_of(pairs).warnings("text") == [said]
+
+
+@pytest.mark.parametrize(("leaked", "warned"), [(1, False), (2, True)])
+def test_validation_pairs_in_the_training_text_are_reported_from_a_hundredth_on(
+    leaked: int, warned: bool
+) -> None:
+    pairs, valid = some_pairs(1000), some_pairs(200, seed=7)
+    valid[:leaked] = pairs[:leaked]
+    said = warnings_of(pairs, valid)
+    assert ("2 of 200 validation pairs (1.0%) also occur in text" in said) == warned
+
+
+def test_preparation_says_it_before_it_learns_anything_and_learns_the_same(tmp_path: Path) -> None:
+    pairs = some_pairs(300)
+    pairs[:100] = [(source, source) for source, _ in pairs[:100]]
+    text = write_tsv(tmp_path / "text.tsv", pairs)
+    listener = Listener()
+    corpus = make(text, tmp_path / "corpus", valid=(text, None), progress=listener)
+    assert listener.said[2] == "learned 400 subwords"
+    assert f"100 of 300 pairs (33.3%) of {text}" in listener.said[0]
+    assert "all 300 validation pairs" in listener.said[1]
+    assert len(corpus.train) == 300
+
+
+@pytest.mark.parametrize("how", ["one file", "two files", "validation text"])
+def test_the_same_text_on_both_sides_is_refused(how: str, tmp_path: Path) -> None:
+    pairs = some_pairs(50)
+    paths = [tmp_path / name for name in ("a.en", "a.de", "copy.de")]
+    for path, side in zip(paths, (0, 1, 0), strict=True):
+        path.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    source, target, copy = paths
+    words = "are the same file" if how == "one file" else "have the same content"
+    other = {"one file": source, "two files": copy, "validation text": target}[how]
+    valid = (source, copy) if how == "validation text" else None
+    with pytest.raises(BadInput, match=f"{words}: expected a text and its translation"):
+        make(source, tmp_path / "corpus", target=other, valid=valid)
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_a_model_that_copies_can_be_trained_on_a_tsv(tmp_path: Path) -> None:
+    text = write_tsv(tmp_path / "copies.tsv", [(source, source) for source, _ in some_pairs(50)])
+    assert len(make(text, tmp_path / "corpus").train) == 49

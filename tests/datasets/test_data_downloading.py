@@ -1,0 +1,297 @@
+"""Downloads: they go on where they stopped, and are right or not there, whatever a server does."""
+
+import dataclasses
+import hashlib
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import faulty_server as faults
+import pytest
+from faulty_server import Answer, Faulty
+
+from transduce.datasets.catalogue import Archive
+from transduce.datasets.downloading import Patience, fetch, volume
+from transduce.errors import BadData
+from transduce.system.progress import Silent
+
+CONTENT = random.Random(1).randbytes(300_000)
+QUICK = Patience(tries=3, wait=0.01, longest=0.05, stall=0.3, least=1024)
+
+
+class Told(Silent):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.fixture
+def server() -> Iterator[Faulty]:
+    with faults.running() as running:
+        yield running
+
+
+def known(*urls: str, content: bytes = CONTENT, size: bool = True) -> Archive:
+    """An archive with its hash, and its size if wanted."""
+    digest = hashlib.sha256(content).hexdigest()
+    return Archive("file.bin", urls, len(content) if size else None, digest)
+
+
+def unknown(*urls: str) -> Archive:
+    """An archive of which only the address is known."""
+    return Archive("file.bin", urls)
+
+
+def get(archive: Archive, folder: Path, told: Told | None = None, **options: object) -> bytes:
+    path = fetch(archive, folder, progress=told or Told(), patience=QUICK, **options)  # type: ignore[arg-type]
+    assert [one.name for one in folder.iterdir()] == ["file.bin"], "no part is left"
+    return path.read_bytes()
+
+
+def test_a_file_comes_as_it_is(server: Faulty, tmp_path: Path) -> None:
+    assert get(known(server.serve("a", CONTENT)), tmp_path) == CONTENT
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(faults.cut(100_000), id="cut short"),
+        pytest.param(faults.cut(0), id="cut at once"),
+        pytest.param(faults.reset, id="reset"),
+        pytest.param(faults.stall(50_000, 0.6), id="stalled"),
+        pytest.param(faults.say(500), id="500"),
+        pytest.param(faults.say(503, Retry_After="0"), id="503"),
+        pytest.param(faults.say(429), id="429"),
+    ],
+)
+@pytest.mark.parametrize("archive", [known, unknown])
+def test_a_passing_fault_is_outlived(
+    server: Faulty, tmp_path: Path, fault: Answer, archive: Callable[[str], Archive]
+) -> None:
+    told = Told()
+    assert get(archive(server.serve("a", CONTENT, fault)), tmp_path, told) == CONTENT
+    assert len(server.asked) == 2
+    assert "trying again" in told.said[0]
+
+
+def test_a_trickle_counts_as_a_stall(server: Faulty, tmp_path: Path) -> None:
+    told = Told()
+    url = server.serve("a", CONTENT, faults.trickle(0.04, 200))
+    assert get(known(url), tmp_path, told) == CONTENT
+    assert told.said[0].startswith("file.bin: only ")
+
+
+def test_a_part_is_continued_not_fetched_anew(server: Faulty, tmp_path: Path) -> None:
+    url = server.serve("a", CONTENT, faults.cut(100_000), faults.reset)
+    assert get(unknown(url), tmp_path) == CONTENT
+    assert server.asked[1:] == [("a", "bytes=100000-"), ("a", "bytes=100000-")]
+
+
+def test_a_part_of_an_earlier_run_is_continued(server: Faulty, tmp_path: Path) -> None:
+    url = server.serve("a", CONTENT, *[faults.cut(100_000), *[faults.say(500)] * 2])
+    with pytest.raises(BadData):
+        get(unknown(url), tmp_path)
+    assert (tmp_path / "file.bin.part").stat().st_size == 100_000
+    assert get(unknown(url), tmp_path) == CONTENT
+    assert server.asked[-1] == ("a", "bytes=100000-")
+
+
+def test_a_server_that_knows_no_parts_sends_all(server: Faulty, tmp_path: Path) -> None:
+    url = server.serve("a", CONTENT, faults.cut(100_000), faults.whole)
+    assert get(unknown(url), tmp_path) == CONTENT
+
+
+def test_another_part_than_was_asked_for_is_not_joined(server: Faulty, tmp_path: Path) -> None:
+    url = server.serve("a", CONTENT, faults.cut(100_000), faults.other_part)
+    assert get(unknown(url), tmp_path) == CONTENT
+
+
+def test_parts_of_two_versions_are_never_joined(server: Faulty, tmp_path: Path) -> None:
+    """The file changes between two parts: If-Range has the server send the new one whole."""
+    url = server.serve("a", CONTENT, faults.cut(100_000), *[faults.say(500)] * 2)
+    with pytest.raises(BadData):
+        get(unknown(url), tmp_path)
+    newer = CONTENT[::-1]
+    assert get(unknown(server.serve("a", newer)), tmp_path) == newer
+
+
+def test_without_a_version_or_a_hash_a_part_is_not_trusted(server: Faulty, tmp_path: Path) -> None:
+    (tmp_path / "file.bin.part").write_bytes(b"of somebody else")
+    assert get(unknown(server.serve("a", CONTENT)), tmp_path) == CONTENT
+    assert server.asked == [("a", None)]
+
+
+def test_a_damaged_part_is_found_by_the_hash_and_fetched_anew(
+    server: Faulty, tmp_path: Path
+) -> None:
+    (tmp_path / "file.bin.part").write_bytes(bytes(100_000))
+    assert get(known(server.serve("a", CONTENT)), tmp_path) == CONTENT
+    assert [part for _, part in server.asked] == ["bytes=100000-", None]
+
+
+def test_a_part_that_is_whole_needs_no_request(server: Faulty, tmp_path: Path) -> None:
+    (tmp_path / "file.bin.part").write_bytes(CONTENT)
+    assert get(known(server.serve("a", CONTENT)), tmp_path) == CONTENT
+    assert not server.asked
+
+
+def test_a_part_longer_than_the_file_is_fetched_anew(server: Faulty, tmp_path: Path) -> None:
+    (tmp_path / "file.bin.part").write_bytes(CONTENT + b"more")
+    assert get(known(server.serve("a", CONTENT), size=False), tmp_path) == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (faults.say(404), "says 404"),
+        (faults.say(403), "says 403"),
+        (faults.claim(len(CONTENT) + 7), "offers 300,007 bytes: expected 300,000"),
+        (faults.claim(len(CONTENT) - 7), "offers 299,993 bytes: expected 300,000"),
+        (faults.endless, "more than the 300,000 bytes expected"),
+        (faults.redirect("file:///etc/passwd"), "no http or https address"),
+        (faults.redirect("ftp://127.0.0.1/a"), "not followed"),
+        (faults.redirect("http://["), "an address that cannot be read"),
+    ],
+)
+def test_a_place_that_cannot_be_right_is_left_at_once(
+    server: Faulty, tmp_path: Path, fault: Answer, why: str
+) -> None:
+    bad, good = server.serve("bad", CONTENT, fault), server.serve("good", CONTENT)
+    told = Told()
+    assert get(known(bad, good), tmp_path, told) == CONTENT
+    assert [name for name, _ in server.asked] == ["bad", "good"]
+    assert why in told.said[0]
+
+
+def test_redirects_without_an_end_are_given_up(server: Faulty, tmp_path: Path) -> None:
+    url = server.serve("a", b"", *[faults.redirect(f"{server.address}/a")] * 20)
+    with pytest.raises(BadData, match="redirects without an end"):
+        get(known(url), tmp_path)
+    assert len(server.asked) < 15
+
+
+def test_a_redirect_to_the_web_is_followed_with_its_part(server: Faulty, tmp_path: Path) -> None:
+    there = server.serve("there", CONTENT, faults.cut(100_000))
+    url = server.serve("a", b"", *[faults.redirect(there)] * 2)
+    assert get(known(url), tmp_path) == CONTENT
+    assert server.asked[-1] == ("there", "bytes=100000-")
+
+
+def test_a_length_that_is_not_announced_is_no_fault(server: Faulty, tmp_path: Path) -> None:
+    assert get(known(server.serve("a", CONTENT, faults.claim(None))), tmp_path) == CONTENT
+
+
+def test_more_than_was_announced_is_not_taken(server: Faulty, tmp_path: Path) -> None:
+    """A server that lies about the length of a file that nobody knows: its word is the limit."""
+    url = server.serve("a", CONTENT, faults.claim(1000))
+    assert get(unknown(url), tmp_path) == CONTENT[:1000]
+
+
+def test_wrong_bytes_are_never_left_under_the_name(server: Faulty, tmp_path: Path) -> None:
+    url = server.serve("a", CONTENT, faults.wrong_bytes)
+    with pytest.raises(BadData, match=r"its sha256 is .*: expected"):
+        get(known(url), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_bytes_that_came_in_one_piece_are_not_asked_for_again(
+    server: Faulty, tmp_path: Path
+) -> None:
+    bad, good = server.serve("bad", CONTENT, faults.wrong_bytes), server.serve("good", CONTENT)
+    assert get(known(bad, good), tmp_path) == CONTENT
+    assert server.asked == [("bad", None), ("good", None)]
+
+
+def test_wrong_bytes_that_came_in_pieces_are_fetched_anew_once(
+    server: Faulty, tmp_path: Path
+) -> None:
+    """The pieces of each round are of one version, so that only the hash can tell."""
+    pieces = [faults.cut(100_000), faults.right]
+    bad = server.serve("bad", bytes(len(CONTENT)), *pieces, *pieces)
+    patience = dataclasses.replace(QUICK, tries=9)
+    archive = known(bad, server.serve("good", CONTENT))
+    path = fetch(archive, tmp_path, progress=Told(), patience=patience)
+    assert path.read_bytes() == CONTENT
+    bytes_asked = [part for name, part in server.asked if name == "bad"]
+    assert bytes_asked == [None, "bytes=100000-"] * 2
+
+
+def test_wrong_bytes_of_no_announced_length_are_fetched_anew(
+    server: Faulty, tmp_path: Path
+) -> None:
+    """The connection may have ended too early, and nothing but the hash can tell."""
+
+    def ends_early(handler: faults.Handler, content: bytes) -> None:
+        faults.claim(None)(handler, content[:1000])
+
+    url = server.serve("a", CONTENT, ends_early)
+    assert get(known(url, size=False), tmp_path) == CONTENT
+
+
+def test_mirrors_are_asked_first_and_in_turn(server: Faulty, tmp_path: Path) -> None:
+    server.serve("second/file.bin", CONTENT)
+    mirrors = [f"{server.address}/first", f"{server.address}/second/"]
+    assert get(known(server.serve("a", CONTENT)), tmp_path, mirrors=mirrors) == CONTENT
+    assert [name for name, _ in server.asked] == ["first/file.bin", "second/file.bin"]
+
+
+def test_a_part_is_continued_from_another_place_where_a_hash_will_tell(
+    server: Faulty, tmp_path: Path
+) -> None:
+    bad = server.serve("bad", CONTENT, faults.cut(100_000), faults.say(404))
+    assert get(known(bad, server.serve("good", CONTENT)), tmp_path) == CONTENT
+    assert server.asked[-1] == ("good", "bytes=100000-")
+
+
+def test_a_server_is_waited_for_as_long_as_it_asks_but_not_for_ever(
+    server: Faulty, tmp_path: Path
+) -> None:
+    told = Told()
+    busy = faults.say(503, Retry_After="3600")
+    late = faults.say(503, Retry_After="Fri, 01 Jan 2100 00:00:00 GMT")
+    assert get(known(server.serve("a", CONTENT, busy, late)), tmp_path, told) == CONTENT
+    assert all("trying again in 0s" in line for line in told.said)  # the longest of QUICK
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://127.0.0.1/a", "data:,x", "a"])
+def test_only_the_web_is_asked(tmp_path: Path, url: str) -> None:
+    with pytest.raises(BadData, match="no http or https address"):
+        get(unknown(url), tmp_path)
+
+
+def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadData, match=r"127.0.0.1:1/a: it cannot be reached"):
+        get(unknown("http://127.0.0.1:1/a"), tmp_path)
+
+
+def test_a_place_that_has_gone_in_the_middle_is_waited_for(tmp_path: Path) -> None:
+    """What has come is worth a wait; where nothing has, nobody is kept waiting."""
+    told = Told()
+    with pytest.raises(BadData):
+        get(known("http://127.0.0.1:1/a"), tmp_path, told)
+    assert not told.said
+    (tmp_path / "file.bin.part").write_bytes(CONTENT[:1000])
+    with pytest.raises(BadData):
+        get(known("http://127.0.0.1:1/a"), tmp_path, told)
+    assert [line.rpartition(", ")[2] for line in told.said] == ["from byte 1,000 on"] * 2
+
+
+def test_a_link_in_the_place_of_a_part_is_not_followed(server: Faulty, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "file.bin.part").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic link"):
+        get(unknown(server.serve("a", CONTENT)), folder)
+    assert victim.read_text() == "mine"
+
+
+def test_volumes_are_written_as_people_do() -> None:
+    assert [volume(one) for one in (812, 4200, 4.2e6, 657632379, 2.6e9)] == [
+        *("812 bytes", "4.2 kB", "4.2 MB", "658 MB", "2.6 GB")
+    ]

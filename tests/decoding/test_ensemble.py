@@ -1,0 +1,142 @@
+"""Several models search as one: by the mean of their probabilities."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from test_search import FORBIDDEN, toy_model
+
+from models import search, sentence
+from transduce.batching.packed import make_batch
+from transduce.config import SearchConfig
+from transduce.decoding.search import log_probabilities
+from transduce.errors import BadRun
+from transduce.model.transformer import Transformer
+from transduce.subwords import EOS
+from transduce.translation.engines.pytorch import TorchEngine, _fits
+from transduce.translation.types import Job
+
+SOURCES = [sentence(length, length, 12) for length in (3, 8, 5)]
+CONFIGS = [SearchConfig(nbest=4), SearchConfig(sample=True, nbest=3), SearchConfig(beam=1)]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["beam", "sample", "greedy"])
+def test_a_model_with_itself_is_that_model(config: SearchConfig) -> None:
+    model = toy_model(1, 12)
+    alone = search(model, SOURCES, config, forbidden=FORBIDDEN)
+    twice = search([model, model], SOURCES, config, forbidden=FORBIDDEN)
+    for one, other in zip(alone, twice, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-4)
+
+
+def mean_by_hand(models: Sequence[Transformer], source: object, tokens: list[int]) -> list[float]:
+    pair = (np.array(source), np.array([*tokens, EOS]))
+    each = [np.exp(log_probabilities([model], [pair])[0]) for model in models]
+    return np.log(np.mean(each, axis=0)).tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["beam", "sample", "greedy"])
+def test_scores_are_those_of_the_mean_of_the_probabilities(config: SearchConfig) -> None:
+    models = [toy_model(2, 12), toy_model(3, 12), toy_model(4, 12)]
+    found = search(models, SOURCES, config, forbidden=FORBIDDEN)
+    for source, of_source in zip(SOURCES, found, strict=True):
+        for one in of_source:
+            expected = sum(mean_by_hand(models, source, one.tokens))
+            assert one.log_probability == pytest.approx(expected, abs=1e-4)
+
+
+def test_models_of_different_sizes_and_limits_search_together() -> None:
+    from models import small_model
+
+    words = {"source_vocabulary": 12, "target_vocabulary": 12}
+    models = [small_model(0, max_len=6, **words), small_model(1, d_model=16, N=1, **words)]
+    config = SearchConfig(beam=2, extra=1000)
+    for order in (models, models[::-1]):
+        for one in search(order, SOURCES, config, forbidden=FORBIDDEN):
+            assert len(one[0].tokens) < models[0].config.longest_output
+
+
+def test_the_engine_scores_and_aligns_by_the_mean() -> None:
+    models = [toy_model(5, 12), toy_model(6, 12)]
+    engine = TorchEngine(models, FORBIDDEN)
+    assert engine.name == "2 models with torch on cpu"
+    jobs = [Job(source) for source in SOURCES]
+    pairs = []
+    for place, best in engine.search(jobs, SearchConfig(beam=2), 2):
+        pairs.append((SOURCES[place], np.array([*best[0].tokens, EOS])))
+    for (source, target), of_tokens in zip(pairs, engine.score(pairs), strict=True):
+        assert of_tokens == pytest.approx(
+            mean_by_hand(models, source, target[:-1].tolist()), abs=1e-4
+        )
+    each = [TorchEngine([model], FORBIDDEN).align(pairs) for model in models]
+    for one, first, second in zip(engine.align(pairs), *each, strict=True):
+        assert one == pytest.approx((first + second) / 2, abs=1e-5)
+        assert one.sum(1) == pytest.approx(1, abs=1e-5)
+
+
+def test_links_are_taken_from_the_last_layer_at_the_step_that_writes() -> None:
+    model = toy_model(7, 12)
+    pairs = [(a, b) for a in SOURCES for b in SOURCES]
+    for pair, found in zip(pairs, TorchEngine([model], FORBIDDEN).align(pairs), strict=True):
+        with torch.inference_mode():
+            cross = model.weights(make_batch([pair])).cross  # (N, H, target, source)
+        assert found.shape == (len(pair[1]), len(pair[0]))
+        assert found == pytest.approx(cross[-1].mean(0).numpy(), abs=1e-5)
+
+
+# --- Values that exceed the range of float16 ----------------------------------------------------
+
+
+def overflowing(inner: float = 1e5) -> Transformer:
+    """A model whose inner values exceed what float16 holds, though its weights do not."""
+    model = toy_model(3, 12)
+    with torch.no_grad():
+        model.output.mul_(4)
+        model.encoder[0].feed_forward.W_1.weight.mul_(inner)  # type: ignore[union-attr, operator]
+    return model
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["beam", "sample", "greedy"])
+def test_sentences_that_overflow_float16_are_computed_in_float32_and_one_line_says_so(
+    config: SearchConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    exact = TorchEngine([overflowing()], FORBIDDEN)
+    engine = TorchEngine([overflowing().narrow(torch.float16)], FORBIDDEN)
+    jobs = [Job(source, (), (n,)) for n, source in enumerate(SOURCES)]
+    for _ in range(2):
+        found, expected = (dict(one.search(jobs, config, 2)) for one in (engine, exact))
+        assert {n: len(one) for n, one in found.items()} == dict.fromkeys(range(3), config.nbest)
+        if not config.sample:
+            assert [found[n][0].tokens for n in range(3)] == [
+                expected[n][0].tokens for n in range(3)
+            ]
+    pairs = [(source, np.array([5, 6, EOS])) for source in SOURCES]
+    for ours, theirs in zip(engine.score(pairs), exact.score(pairs), strict=True):
+        assert ours == pytest.approx(theirs, abs=0.1)
+    for weights, theirs_too in zip(engine.align(pairs), exact.align(pairs), strict=True):
+        assert weights == pytest.approx(theirs_too, abs=0.05)
+    assert caplog.messages == [
+        "values exceed the range of float16: the sentences concerned are computed in float32"
+    ]
+
+
+def test_values_that_are_not_finite_in_float32_are_an_error() -> None:
+    model = toy_model(3, 12)
+    with torch.no_grad():
+        model.output[7] = torch.nan
+    engine = TorchEngine([model], FORBIDDEN)
+    pairs = [(SOURCES[0], np.array([5, 6, EOS]))]
+    for attempt in (
+        lambda: list(engine.search([Job(SOURCES[0])], CONFIGS[0], 2)),
+        lambda: engine.score(pairs),
+    ):
+        with pytest.raises(BadRun, match=r"not finite \(NaN or infinity\) in float32"):
+            attempt()
+
+
+def test_weights_that_float16_cannot_hold_are_known_before() -> None:
+    assert _fits(overflowing(), torch.float16)
+    assert not _fits(overflowing(1e7), torch.float16)
+    assert _fits(overflowing(1e7), torch.bfloat16)

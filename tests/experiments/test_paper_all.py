@@ -1,0 +1,142 @@
+"""`transduce paper all`: everything within a time, on one page."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CommandLine, options, tiny_pairs, write_pairs
+
+from transduce.bench import hardware
+from transduce.errors import BadRun, BadSetting, Interrupted
+from transduce.experiments import everything
+from transduce.experiments.everything import ROWS, SHARES, Everything
+from transduce.experiments.finding import Finding
+from transduce.experiments.rows import Data
+from transduce.presets import TABLE_3
+from transduce.system.progress import Progress, Silent
+
+Files = tuple[Path, Path]
+
+SIZE = {"N": "1", "h": "2", "d_model": "16", "d_ff": "16", "d_k": "8", "d_v": "8"}
+SMALLEST = SIZE | {"vocabulary": "300", "batch_tokens": "400"}
+
+
+def planned(out: Path, files: Files, seconds: float = 100.0) -> Everything:
+    """Return everything, for a time."""
+    return Everything(data=Data(train=files), out=out, seconds=seconds, settings=SMALLEST)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of experiments that are begun, each of which does nothing."""
+    names: list[str] = []
+
+    def one(self: Everything, name: str, share: float, until: float, progress: Progress) -> Finding:
+        names.append(name)
+        if name == "smoothing":
+            raise BadSetting("it cannot be done")
+        results = dict.fromkeys(ROWS if name == "table3" else [])
+        return Finding(name=name, title=name, said="", data={"results": results})
+
+    monkeypatch.setattr(Everything, "_one", one)
+    return names
+
+
+def test_everything_ends_on_one_page(
+    cli: CommandLine, tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes long has tests of its own; here are two tables, the figures and the page."""
+    kept = {name: SHARES[name] for name in ("table2", "table3", "figures")}
+    monkeypatch.setattr(everything, "SHARES", kept)
+    monkeypatch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(64, "float32", 1, 3))
+    hour = {"table2": 3600.0, "table3": 3600.0}
+    monkeypatch.setattr(everything, "BESIDE", hour)
+    monkeypatch.setattr(everything, "LEAST_OF_STEPS", 0.0)  # which leaves a second each
+    out, valid = tmp_path / "all", write_pairs(tmp_path, "dev", tiny_pairs(20, seed=2))
+    texts: list[str | Path] = [*tiny_files, "--valid", *valid]
+    command: list[str | Path] = ["paper", "all", *texts, "--time", "1h"]
+    how = ["--systems", "tiny", "--rows", "base", "--device", "cpu", *options(SMALLEST)]
+    done = cli(*command, *how, "--out", out)
+    assert done.status == 0, done.stderr
+    page = (out / "report.html").read_text(encoding="utf-8")
+    for name in kept:
+        assert (out / name / f"{name}.json").exists()
+        assert f'<section id="{name}">' in page
+    assert "no trees were given" in page
+    again = cli(*command, *how, "--out", out)
+    assert again.stderr.count("1 of 1 rows are finished") == 2
+
+
+def test_the_shares_are_all_of_the_time(tiny_files: Files, tmp_path: Path) -> None:
+    plan = planned(tmp_path, tiny_files)
+    assert sum(plan.shares().values()) == pytest.approx(100)
+    assert "table4" not in plan.shares()
+    assert sorted(ROWS) == sorted(TABLE_3)
+
+
+def test_a_training_leaves_time_for_what_is_done_beside_its_steps() -> None:
+    assert everything._each("table2", 2000.0, 4).seconds == 420
+    assert everything._each("table2", 400.0, 4).seconds == 30
+
+
+def test_an_experiment_that_cannot_be_done_leaves_the_others(
+    tiny_files: Files, tmp_path: Path, asked: list[str]
+) -> None:
+    saved: list[str] = []
+    plan = planned(tmp_path / "all", tiny_files)
+    left_out = plan.run(lambda finding, folder: saved.append(folder.name), Silent())
+    assert asked == [name for name in SHARES if name != "table4"]
+    assert saved == [name for name in asked if name != "smoothing"]
+    assert "smoothing: it cannot be done" in left_out
+    assert left_out[0].startswith("table4: no trees")
+    assert any(one.startswith("table2: no time was left for tiny") for one in left_out)
+
+
+def test_what_does_not_fit_is_left_out_and_said(
+    tiny_files: Files, tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, *[1.0] * 4, *[97.0] * 40])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    left_out = planned(tmp_path / "all", tiny_files).run(lambda finding, folder: None, Silent())
+    assert asked == ["table1", "table2", "figures", "scaling"][: len(asked)]
+    assert any("smoothing: of the 1m40s too little was left" in one for one in left_out)
+
+
+def test_another_time_or_a_folder_of_something_else_is_refused(
+    tiny_files: Files, tmp_path: Path, asked: list[str]
+) -> None:
+    out = tmp_path / "all"
+    planned(out, tiny_files).run(lambda finding, folder: None, Silent())
+    with pytest.raises(BadRun, match="begun with a time of 1m40s, not 3m20s"):
+        planned(out, tiny_files, 200).run(lambda finding, folder: None, Silent())
+    with pytest.raises(BadRun, match="holds something else"):
+        planned(tiny_files[0].parent, tiny_files).run(lambda finding, folder: None, Silent())
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"settings": {"d_modl": "16"}}, "there is no setting d_modl"),
+        ({"systems": ["smal"]}, "there is no preset smal"),
+    ],
+)
+def test_what_is_mistyped_is_refused_before_anything_is_measured(
+    changes: dict[str, Any], error: str, tiny_files: Files, tmp_path: Path, asked: list[str]
+) -> None:
+    wrong = dataclasses.replace(planned(tmp_path / "all", tiny_files), **changes)
+    with pytest.raises(BadSetting, match=error):
+        wrong.run(lambda finding, folder: None, Silent())
+    assert asked == []
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(
+    tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one(*_: object) -> Finding:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Everything, "_one", one)
+    with pytest.raises(Interrupted, match="the same command"):
+        planned(tmp_path / "all", tiny_files).run(lambda finding, folder: None, Silent())

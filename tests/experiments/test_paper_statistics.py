@@ -1,0 +1,79 @@
+"""Ranks and resampling: against counts by hand, and against numpy."""
+
+import math
+
+import numpy as np
+import pytest
+
+from transduce.evaluation.scores import bleu, middle, resampled, score
+from transduce.experiments.statistics import Resampled, ranks, spearman
+
+REFERENCES = [f"the {animal} sees the {thing} today ." for animal in "abcdefgh" for thing in "xyz"]
+GOOD = [
+    line if number % 4 else line.replace("sees", "saw") for number, line in enumerate(REFERENCES)
+]
+BAD = [line.replace("the", "a") if number % 3 else line for number, line in enumerate(REFERENCES)]
+
+
+def test_equal_values_share_the_mean_of_their_ranks() -> None:
+    assert ranks([10.0, 30.0, 20.0, 20.0]).tolist() == [1, 4, 2.5, 2.5]
+
+
+def test_the_rank_correlation_is_that_of_a_count_by_hand() -> None:
+    """Without ties it is 1 - 6 sum d^2 / (n (n^2 - 1)); here d = 0, 1, -1, 1, -1."""
+    assert spearman([1, 2, 3, 4, 5], [10, 30, 20, 50, 40]) == pytest.approx(1 - 6 * 4 / (5 * 24))
+    assert spearman([1, 2, 3], [6, 5, 4]) == pytest.approx(-1)
+
+
+def test_the_rank_correlation_with_ties_is_pearsons_of_the_ranks() -> None:
+    one, other = [3, 1, 3, 2, 5, 5], [2, 2, 4, 1, 6, 3]
+    expected = np.corrcoef(ranks(one), ranks(other))[0, 1]
+    assert spearman(one, other) == pytest.approx(expected)
+
+
+def test_a_constant_column_has_no_rank_correlation() -> None:
+    assert math.isnan(spearman([1, 1, 1], [1, 2, 3]))
+
+
+def test_intervals_are_those_of_the_score_itself() -> None:
+    (scored,) = score(GOOD, REFERENCES, metrics=("bleu",), confidence=200)
+    found = Resampled({"good": GOOD}, REFERENCES, samples=200)
+    assert found.interval("good") == (scored.low, scored.high)
+    assert found.whole["good"] == pytest.approx(bleu(GOOD, REFERENCES))
+
+
+def test_a_difference_is_taken_on_the_same_samples() -> None:
+    found = Resampled({"good": GOOD, "bad": BAD, "same": GOOD}, REFERENCES, samples=200)
+    assert found.difference("same", "good") == (0, 0)
+    low, high = found.difference("bad", "good")
+    assert low < high < 0
+    by_hand = []
+    for times in resampled(len(REFERENCES), 200):
+        lines = np.repeat(np.arange(len(REFERENCES)), times).tolist()
+        references = [REFERENCES[i] for i in lines]
+        pair = [bleu([side[i] for i in lines], references) for side in (BAD, GOOD)]
+        by_hand.append(pair[0] - pair[1])
+    assert (low, high) == pytest.approx(middle(by_hand), abs=0.005)
+
+
+def test_a_difference_that_reads_as_none_is_none() -> None:
+    found = Resampled({"good": GOOD, "same": GOOD}, REFERENCES, samples=200)
+    found.of["same"] = found.of["good"] - 0.004
+    assert [f"{one:+}" for one in found.difference("same", "good")] == ["+0.0", "+0.0"]
+
+
+def test_the_interval_of_a_rank_correlation_comes_of_the_samples() -> None:
+    found = Resampled({"good": GOOD, "bad": BAD, "best": REFERENCES}, REFERENCES, samples=200)
+    paper = {"best": 3.0, "good": 2.0, "bad": 1.0}
+    correlation = found.correlation(paper)
+    assert correlation is not None
+    assert (correlation.value, correlation.rows) == (1.0, 3)
+    assert -1 <= correlation.low <= correlation.high <= 1
+    upside_down = found.correlation({name: -value for name, value in paper.items()})
+    assert upside_down is not None
+    assert upside_down.value == -1
+
+
+def test_two_rows_are_too_few_to_rank() -> None:
+    found = Resampled({"good": GOOD, "bad": BAD}, REFERENCES, samples=50)
+    assert found.correlation({"good": 1.0, "bad": 2.0}) is None

@@ -1,0 +1,244 @@
+"""Table 1 is measured: costs grow as powers, and paths are as long as one derives by hand."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import CommandLine
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.experiments import table1 as experiment
+from transduce.experiments.costs import Plan
+from transduce.experiments.finding import Finding
+from transduce.experiments.fits import power, upper
+from transduce.experiments.layers import TABLE_1, Kind, Sizes, counted, layer_of, made, operations
+from transduce.experiments.measuring import Passed, passed
+from transduce.experiments.reach import path
+from transduce.system.progress import Silent
+
+CPU = torch.device("cpu")
+TINY = Plan(n=(8, 16, 32), d=(16,), r=4, seconds=20)
+
+
+# --- Paths -------------------------------------------------------------------------------------
+
+
+def digits(n: int, k: int) -> int:
+    """How many digits the last of n places has, written with base k: log_k n, rounded up."""
+    count, reached = 0, 1
+    while reached < n:
+        count, reached = count + 1, reached * k
+    return count
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 9, 10, 28, 50])
+@pytest.mark.parametrize(("k", "r"), [(3, 3), (2, 4), (5, 9), (3, 32)])
+def test_paths_are_as_long_as_one_derives_by_hand(n: int, k: int, r: int) -> None:
+    assert path("self-attention", n, k=k, r=r) == 1
+    assert path("recurrent", n, k=k, r=r) == n
+    assert path("convolutional", n, k=k, r=r) == math.ceil((n - 1) / (k - 1))
+    assert path("convolutional", n, k=k, r=r, dilated=True) == digits(n, k)
+    assert path("restricted", n, k=k, r=r) == math.ceil((n - 1) / ((r - 1) // 2))
+
+
+# --- Fits --------------------------------------------------------------------------------------
+
+
+@given(st.floats(-3, 3), st.floats(1e-6, 1e6), st.integers(2, 12))
+def test_a_power_is_found_again(exponent: float, factor: float, points: int) -> None:
+    x = [2.0**i for i in range(points)]
+    found = power(x, [factor * one**exponent for one in x])
+    assert found is not None
+    assert found.exponent == pytest.approx(exponent, abs=1e-9)
+    assert (found.first, found.last) == (1, 2 ** (points - 1))
+    if points > 2:
+        assert found.low == pytest.approx(exponent, abs=1e-6)
+    else:
+        assert math.isnan(found.low)
+
+
+def test_the_interval_is_students() -> None:
+    """Worked by hand: residuals 0.1, -0.2, 0.1 over 0, 1, 2 leave an error of sqrt(0.03)."""
+    away = [0.1, -0.2, 0.1]
+    found = power([math.e**i for i in range(3)], [math.e ** (i + y) for i, y in enumerate(away)])
+    assert found is not None
+    wide = 12.706 * math.sqrt(0.06 / 1 / 2)
+    assert (found.exponent, found.low, found.high) == pytest.approx((1, 1 - wide, 1 + wide))
+    assert str(found) == f"1.00 ({1 - wide:.2f} to {1 + wide:.2f})"
+
+
+def test_only_large_n_count_and_one_point_is_no_line() -> None:
+    x = [2.0**i for i in range(8)]
+    found = upper(x, [5.0] * 4 + [one**2 for one in x[4:]])
+    assert found is not None
+    assert found.exponent == pytest.approx(2)
+    assert (found.first, found.last) == (16, 128)
+    assert power([1], [1]) is None
+
+
+# --- Costs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["self-attention", "recurrent", "convolutional"])
+def test_operations_are_those_that_torch_counts(kind: Kind) -> None:
+    for sizes in (Sizes(n=8, d=16, k=3, r=4), Sizes(n=12, d=128, k=5, r=4, batch=2)):
+        assert operations(kind, sizes) == counted(kind, sizes)
+
+
+def test_restricted_attention_makes_a_few_times_its_operations_and_as_few_for_each_token() -> None:
+    """Blocks of tokens meet windows of keys, of which each token needs a part."""
+    one, other = (Sizes(n=n, d=16, k=3, r=32) for n in (256, 512))
+    assert counted("restricted", other) == 2 * counted("restricted", one)
+    assert 1 <= counted("restricted", one) / operations("restricted", one) <= 2.5
+
+
+def test_powers_of_the_formulas_are_the_papers() -> None:
+    for kind, said in TABLE_1.items():
+        base = operations(kind, Sizes(n=64, d=64, k=3, r=8))
+        assert operations(kind, Sizes(n=128, d=64, k=3, r=8)) == base * 2**said.n
+        assert operations(kind, Sizes(n=64, d=128, k=3, r=8)) == base * 2**said.d
+
+
+@pytest.mark.parametrize("kind", list(TABLE_1))
+def test_what_is_kept_for_the_backward_pass_grows_with_n(kind: Kind) -> None:
+    """No matrix of n x n is among it: attention goes by fused kernels."""
+    kept = []
+    for n in (128, 256):
+        sizes = Sizes(n=n, d=32, k=3, r=8)
+        measured = passed(made(layer_of(kind, sizes, CPU), sizes, torch.float32))
+        assert measured.forward > 0 < measured.backward
+        assert measured.seconds == measured.forward + measured.backward
+        kept.append(measured.memory)
+    assert 1.2 < kept[1] / kept[0] < 2.1
+
+
+def test_attention_is_measured_alone_and_with_its_projections() -> None:
+    sizes = Sizes(n=8, d=16, k=3, r=4)
+    layer = layer_of("restricted", sizes, CPU)
+    alone = made(layer, sizes, torch.float32, projected=False)
+    assert (alone.x.shape, alone.weights) == ((8, 48), [])
+    whole = made(layer, sizes, torch.float32)
+    assert (whole.x.shape, len(whole.weights)) == ((8, 16), 2)
+
+
+# --- The experiment ----------------------------------------------------------------------------
+
+
+def test_without_time_a_row_ends_and_that_is_said() -> None:
+    finding = experiment.table1(Plan(n=TINY.n, d=(16,), r=4, seconds=1e-9), "cpu", Silent())
+    assert all(len(row["cells"]) == 1 for row in finding.data["rows"])
+    assert finding.notes[-1].startswith("For want of time these ended before the largest n: self-")
+    assert "recurrent of d = 16 after 8" in finding.notes[-1]
+    assert finding.notes[0] == "At d = 16 too few n were measured to tell how time grows."
+
+
+def test_without_memory_a_row_ends_and_other_errors_come_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(layer: Any) -> Passed:
+        if len(layer.x) > 8:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 3 TiB")
+        return Passed(1e-3, 1e-3, 1000)
+
+    monkeypatch.setattr(experiment, "passed", full)
+    finding = experiment.table1(TINY, "cpu", Silent())
+    assert finding.notes[-1].startswith("For want of memory these ended before the largest n: self")
+    assert {len(row["cells"]) for row in finding.data["rows"]} == {1}
+
+    def broken(layer: Any) -> Passed:
+        raise RuntimeError("illegal instruction")
+
+    monkeypatch.setattr(experiment, "passed", broken)
+    with pytest.raises(RuntimeError, match="illegal instruction"):
+        experiment.table1(TINY, "cpu", Silent())
+
+
+def test_exponents_stand_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of times that grow as they should, and of some that do not."""
+
+    def timed(layer: Any) -> Passed:
+        n, width = layer.x.shape
+        if width == 48:  # attention alone
+            return Passed(n**2 * 1e-6, n**2 * 1e-6, n)
+        return Passed(n**1.5 * 1e-6, n**1.5 * 1e-6, n)
+
+    monkeypatch.setattr(experiment, "passed", timed)
+    finding = experiment.table1(TINY, "cpu", Silent())
+    first = {row[0]: row for row in finding.tables[0].rows}
+    assert first["self-attention"][:6] == (
+        *("self-attention", "16", "O(n^2 d)", "O(1)", "2", "2.00 (2.00 to 2.00)"),
+    )
+    assert first["convolutional"][5] == "1.50 (1.50 to 1.50)"
+    assert first["self-attention"][-1] == "8 to 32"
+    assert finding.notes[0].endswith(
+        "farther than 0.25 from it: recurrent, convolutional, restricted."
+    )
+
+
+def test_a_layer_of_one_n_alone_is_said_to_be_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def timed(layer: Any) -> Passed:
+        n, width = layer.x.shape
+        seconds = n**2 * 1e-9 if width == 48 else 1e9
+        return Passed(seconds, seconds, n)
+
+    monkeypatch.setattr(experiment, "passed", timed)
+    finding = experiment.table1(TINY, "cpu", Silent())
+    assert finding.notes[0] == (
+        "Time at d = 16 grows with n to the power of: self-attention 2.00 (paper 2), restricted "
+        "2.00 (paper 1); farther than 0.25 from it: restricted; too few n were measured of: "
+        "recurrent, convolutional."
+    )
+
+
+def test_a_file_where_a_folder_is_wanted_is_refused_before_anything_is_measured(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "out").touch()
+    said = cli("paper", "table1", "--out", tmp_path / "out")
+    assert said.error == f"--out {tmp_path / 'out'} is a file: expected a folder"
+    assert not said.stdout
+
+
+def test_table1_runs_from_the_command_line(cli: CommandLine, tmp_path: Path) -> None:
+    done = cli(
+        *("paper", "table1", "--n", "8..32", "--d", "16,32", "--r", "4", "--device", "cpu"),
+        *("--batch", "2", "--out", tmp_path),
+    )
+    assert done.status == 0, done.stderr
+    for words in ("self-attention + projections", "O(k n d^2)", "O(log_k n)", "And with d: "):
+        assert words in done.stdout
+    finding = Finding.load(tmp_path / "table1.json")
+    assert [row["layer"] for row in finding.data["rows"][:6]] == [
+        *("self-attention", "self-attention", "recurrent", "convolutional"),
+        *("restricted", "restricted"),
+    ]
+    for row in finding.data["rows"]:
+        assert [cell["n"] for cell in row["cells"]] == [8, 16, 32]
+        assert all(cell["forward"] > 0 and cell["memory"] > 0 for cell in row["cells"])
+    assert finding.data["batch"] == 2
+    assert (tmp_path / "table1.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--n", "many", "--n many: expected whole numbers such as 512,1024"),
+        ("--n", "64..16", "--n 64..16: expected a range such as 16..8192"),
+        ("--n", "0..16", "--n 0..16: expected a range such as 16..8192"),
+        ("--n", "1,2", "--n 1: expected 2 to 1,048,576 tokens"),
+        ("--d", "15", "--d 15: expected an even number, at most 32,768"),
+        ("--d", "wide", "--d wide: expected whole numbers such as 512,1024"),
+        ("--k", "1", "--k 1: expected a width of 2 to 1,000"),
+        ("--r", "2", "--r 2: expected 3 to 32,768 tokens, to reach both ways"),
+        ("--seconds", "0", "--seconds 0: expected more than 0"),
+        ("--k", "1001", "--k 1001: expected a width of 2 to 1,000"),
+        ("--batch", "0", "--batch 0: expected 1 to 65,536 sentences"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_in_one_sentence(
+    option: str, value: str, expected: str, cli: CommandLine
+) -> None:
+    assert cli("paper", "table1", option, value, "--device", "cpu").error == expected

@@ -1,0 +1,154 @@
+"""What goes wrong on a GPU: gradients that are no numbers, refused there, while nobody waits."""
+
+import contextlib
+import json
+import math
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TINY, threads_kept
+
+from transduce.checkpoints.checkpoint import load_tensors
+from transduce.corpus.token_files import open_corpus
+from transduce.errors import Diverged
+from transduce.runs.folder import RunConfig, checkpoints
+from transduce.system.progress import Silent
+from transduce.training.background import Saver
+from transduce.training.gradient import Engine
+from transduce.training.train import train
+from transduce.training.trainer import Trainer
+
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
+
+Files = tuple[Path, Path]
+SETTINGS = TINY | {"steps": "12", "save_every": "4", "validate_every": "12", "log_every": "1"}
+
+
+def trained(files: Files, out: Path, **changes: str) -> Path:
+    with threads_kept():
+        return train(*files, out=out, preset="tiny", settings=SETTINGS | changes, device="cuda")
+
+
+@pytest.fixture(scope="module")
+def run(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tiny_files, tmp_path_factory.mktemp("runs") / "run")
+
+
+@pytest.fixture
+def trainer(run: Path, tmp_path: Path) -> Iterator[Trainer]:
+    """One that has made no step yet, in a folder of its own."""
+    config, corpus = RunConfig.load(run), open_corpus(run / "corpus")
+    trainer = Trainer(tmp_path, config, corpus, torch.device("cuda"), Silent())
+    with contextlib.closing(trainer.feed), trainer.log, trainer.saver:
+        yield trainer
+
+
+def held(trainer: Trainer) -> list[torch.Tensor]:
+    """Copy all that a step changes: weights, moments, Adam's count."""
+    moments = [one for state in trainer.optimizer.state.values() for one in state.values()]
+    return [one.detach().clone() for one in (*trainer.model.parameters(), *moments)]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30])
+def test_an_update_whose_gradient_is_no_number_changes_nothing_and_is_counted(
+    trainer: Trainer, bad: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pass is one CUDA graph, which goes on being played."""
+    trainer.update()
+    before, sums = held(trainer), trainer.engine.sums.clone()
+    with monkeypatch.context() as patch:
+        gradient = Engine.gradient
+
+        def broken(self: Engine, update: object) -> None:
+            gradient(self, update)  # type: ignore[arg-type]
+            grad = next(self.model.parameters()).grad
+            assert grad is not None
+            grad.view(-1)[0] = bad
+
+        patch.setattr(Engine, "gradient", broken)
+        update = trainer.update()
+    assert trainer.engine.graphed
+    assert trainer.engine.refused.item() == 1
+    assert all(torch.equal(a, b) for a, b in zip(before, held(trainer), strict=True))
+    assert torch.equal(trainer.engine.sums, sums)
+    assert trainer.engine.counts[2:].tolist() == [1, update.tokens, 1]
+    trainer.update()
+    assert trainer.engine.refused.item() == 0
+    assert trainer.engine.counts[2:].tolist() == [1, update.tokens, 0]
+    assert not any(torch.equal(a, b) for a, b in zip(before, held(trainer), strict=True))
+    assert trainer.optimizer.state[next(trainer.model.parameters())]["step"].item() == 2
+
+
+def test_a_step_waits_for_nothing_on_the_device(trainer: Trainer) -> None:
+    for _ in range(2):
+        trainer.update()
+    torch.cuda.synchronize()
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        trainer.update()  # waiting would raise
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+    assert trainer.state.step == 3
+    assert trainer.engine.refused.item() == 0
+
+
+def test_weights_that_are_no_numbers_end_the_run_and_are_not_saved(
+    tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = Trainer.update
+
+    def poisoned(self: Trainer) -> object:
+        done = update(self)
+        if self.state.step == 6:
+            with torch.no_grad():
+                self.model.output.view(-1)[0] = math.nan
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", poisoned)
+        with pytest.raises(Diverged, match=r"goes on from .*step-0000004"):
+            trained(tiny_files, tmp_path / "run")
+    assert [one.step for one in checkpoints(tmp_path / "run")] == [4]
+    trained(tiny_files, tmp_path / "run")
+    for one in checkpoints(tmp_path / "run"):
+        for kind in ("weights", "optimizer"):
+            tensors = load_tensors(one.path / f"{kind}.safetensors")
+            assert all(t.isfinite().all() for t in tensors.values() if t.is_floating_point())
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert not any("skipped" in json.loads(line) for line in lines)
+
+
+def test_what_is_saved_aside_is_what_it_was_though_the_gpu_is_late() -> None:
+    weight = torch.ones(1_000_000, device="cuda")
+    written: list[float] = []
+    with Saver(aside=True) as saver:
+        for number in range(4):
+            torch.cuda._sleep(50_000_000)  # so that the copy is asked for long before it is made
+            kept = saver.kept({"weight": weight})["weight"]
+            weight.fill_(number + 2.0)
+            saver.do(lambda kept=kept: written.append(float(kept.mean())))  # type: ignore[misc]
+    assert written == [1, 2, 3, 4]
+
+
+def test_a_pass_is_recorded_whatever_another_thread_waits_for(trainer: Trainer) -> None:
+    """As the one does that writes checkpoints, if a pass is cut into pieces meanwhile."""
+    copied, ended = torch.cuda.Event(), threading.Event()
+    copied.record()
+
+    def wait() -> None:
+        while not ended.is_set():
+            copied.synchronize()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait)
+        try:
+            trainer.update()
+        finally:
+            ended.set()
+        waiting.result()
+    assert trainer.engine.graphs is not None

@@ -1,0 +1,167 @@
+"""What only a GPU can show of the recurrent baseline: cuDNN's LSTM, bf16, recorded steps.
+
+`make test-gpu` runs it.
+"""
+
+import copy
+import json
+import warnings
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, threads_kept
+from torch import Tensor
+
+from models import pairs_of, part_of, realistic, sentence
+from reference import distance
+from transduce.batching.packed import Place, SelfView
+from transduce.config import ModelConfig, SearchConfig, TrainConfig
+from transduce.decoding.scheduler import Decoder
+from transduce.model.architecture import build
+from transduce.model.base import Transducer
+from transduce.model.baselines.lstm import LSTM, Steps, sequence
+from transduce.system.machine import choose_device
+from transduce.training.distributed.processes import Processes
+from transduce.training.gradient import Engine
+from transduce.training.train import train
+from transduce.translation.types import Hypothesis, Job
+
+# Warnings of a torch that we have not chosen are not ours to fail by.
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def chosen() -> None:
+    """Have torch compute as it does wherever a device was chosen."""
+    choose_device("cuda")
+
+
+PAIRS = pairs_of(realistic(60, longest=60))
+FORBIDDEN = [0, 1, 3]
+CUDA = torch.device("cuda")
+
+
+def recurrent(seed: int = 0, **changes: Any) -> Transducer:
+    """Return a small recurrent model with random weights, ready for evaluation."""
+    settings: dict[str, Any] = {
+        "architecture": "recurrent",
+        "attention": "additive",
+        "positions": "none",
+        "N": 3,
+        "d_model": 64,
+        "d_ff": 48,
+        "h": 1,
+        "d_k": 48,
+        "d_v": 48,
+        "P_drop": 0.0,
+        "max_len": 64,
+        "source_vocabulary": 50,
+        "target_vocabulary": 50,
+    }
+    torch.manual_seed(seed)
+    return build(ModelConfig(**(settings | changes))).eval()
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_a_layer_is_one_call_of_cudnn_on_weights_that_lie_as_it_wants_them(
+    dtype: torch.dtype, directions: int
+) -> None:
+    torch.manual_seed(0)
+    layer = [LSTM(64, 48).cuda() for _ in range(directions)]
+    steps = Steps.of(SelfView.of(np.array([3, 9, 9, 20])), CUDA)
+    x = torch.randn(41, 64, device="cuda", dtype=dtype, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # cuDNN's of weights that it has to gather
+        y = sequence(layer, x, steps.sizes)
+    assert y.grad_fn is not None
+    assert "Cudnn" in y.grad_fn.name()
+    alone = copy.deepcopy(layer)
+    exact = sequence([one.cpu() for one in alone], x.detach().cpu().float(), steps.sizes)
+    assert distance(y, exact.cuda()) < {4: 1e-5, 2: 2e-2}[dtype.itemsize]
+
+
+def made(device: str, said: list[str], **recipe: Any) -> Engine:
+    told = TrainConfig(batch_tokens=3000, **recipe)
+    model = recurrent().train().to(device)
+    return Engine(model, told, part_of(PAIRS), Processes(), said.append)
+
+
+def gradient_of(engine: Engine) -> list[Tensor]:
+    """The losses' sums and the gradients of an update."""
+    engine.gradient(engine.prepare(np.arange(len(PAIRS)), Place(0, 1), 0.5))
+    gradients = [parameter.grad for parameter in engine.model.parameters()]
+    return [engine.sums.clone(), *(one for one in gradients if one is not None)]
+
+
+@pytest.mark.parametrize(
+    ("precision", "tolerance", "of_gradients"), [("float32", 1e-5, 1e-3), ("bf16", 5e-3, 5e-2)]
+)
+def test_a_pass_has_the_loss_and_the_gradients_of_the_cpu(
+    precision: str, tolerance: float, of_gradients: float
+) -> None:
+    said: list[str] = []
+    sums, *gradients = gradient_of(made("cpu", said))
+    engine = made("cuda", said, precision=precision)
+    assert engine.path == f"grouped, {precision}"
+    found, *others = gradient_of(engine)
+    assert {one.dtype for one in others} == {torch.float32}
+    assert distance(found, sums.cuda()) < tolerance
+    for ours, theirs in zip(others, gradients, strict=True):
+        assert distance(ours, theirs.cuda()) < of_gradients
+
+
+def found_by(decoder: Decoder, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
+    found = dict(decoder.search(jobs, config, 16))
+    return [found[i] for i in range(len(jobs))]
+
+
+@pytest.mark.parametrize("attention", ["additive", "dot-product"])
+@pytest.mark.parametrize("config", [{"nbest": 4}, {"beam": 1}, {"sample": True}], ids=str)
+@pytest.mark.parametrize("record", [True, False])
+def test_decoding_finds_what_the_cpu_finds(
+    config: dict[str, Any], attention: str, record: bool
+) -> None:
+    """With more sentences than slots, twice, so that slots and what is recorded serve again."""
+    model = recurrent(3, attention=attention)
+    with torch.no_grad():
+        model.output.mul_(4)
+    jobs = [Job(sentence(2 + 7 * n % 40, n), number=(n,)) for n in range(50)]
+    jobs.sort(key=lambda job: -len(job.source))
+    search = SearchConfig(extra=10, **config)
+    expected = found_by(Decoder([model], FORBIDDEN), jobs, search)
+    decoder = Decoder([copy.deepcopy(model).cuda()], FORBIDDEN, record=record)
+    for _ in range(2):
+        found = found_by(decoder, jobs, search)
+        assert len(decoder.workspaces.pool) == record
+        for ours, theirs in zip(found, expected, strict=True):
+            assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+            for one, other in zip(ours, theirs, strict=True):
+                assert one.score == pytest.approx(other.score, abs=1e-3)
+
+
+def test_decoding_in_half_precision_scores_nearly_as_in_full() -> None:
+    """But for those few where a random model finds another way at a near tie."""
+    model = recurrent(4).cuda()
+    jobs = [Job(sentence(20, n), number=(n,)) for n in range(40)]
+    search = SearchConfig(extra=5)
+    full = found_by(Decoder([model], FORBIDDEN), jobs, search)
+    half = found_by(Decoder([copy.deepcopy(model).narrow(torch.float16)], FORBIDDEN), jobs, search)
+    away = [abs(a[0].score - b[0].score) for a, b in zip(half, full, strict=True)]
+    assert median(away) < 0.02
+
+
+def test_training_lowers_the_loss(tiny_files: tuple[Path, Path], tmp_path: Path) -> None:
+    own = {"d_ff": "24", "h": "1", "d_k": "16", "d_v": "16", "N": "2"}
+    schedule = {"steps": "60", "validate_bleu": "5", "warmup": "20", "lr_scale": "2"}
+    settings = TINY | own | schedule
+    with threads_kept():
+        out = tmp_path / "run"
+        train(*tiny_files, out=out, settings=settings, preset="recurrent-small", device="cuda")
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert losses[-1] < losses[0] - 0.5

@@ -1,0 +1,425 @@
+"""A configuration of another toolkit becomes a recipe, and each of its keys is accounted for."""
+
+import math
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CommandLine, options, write_pairs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transduce.config import ModelConfig, TrainConfig, apply
+from transduce.interop.converting import convert
+from transduce.interop.converting.ledger import UNKNOWN
+from transduce.training.optimizer import learning_rate
+
+yaml = pytest.importorskip("yaml")
+
+FAIRSEQ = """\
+#!/usr/bin/env bash
+# German to English, small.
+TEXT=prepared/bpe.de-en
+export ADAM="--optimizer adam --adam-eps 1e-09"
+fairseq-preprocess --source-lang de --target-lang en \\
+    --trainpref $TEXT/train --validpref ${TEXT}/valid --destdir data-bin/de-en \\
+    --nwordssrc 10000 --nwordstgt 8000 --workers 8
+
+CUDA_VISIBLE_DEVICES=0,1 fairseq-train data-bin/de-en \\
+    --arch transformer_iwslt_de_en --share-decoder-input-output-embed \\
+    $ADAM --adam-betas '(0.9, 0.98)' --clip-norm 0.0 \\
+    --lr 5e-4 --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07 \\
+    --dropout 0.3 --weight-decay 0.0001 --encoder-normalize-before \\
+    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \\
+    --max-tokens 4096 --update-freq 8 --max-update=50000 --fp16 --eval-bleu \\
+    --word-noise 0.2 > train.log 2>&1
+fairseq-generate data-bin/de-en --path checkpoints/last.pt --beam 5 --lenpen 1.2 --quiet; echo done
+"""
+HYDRA = """\
+task: {_name: translation, data: data-bin/x, source_lang: de, target_lang: en}
+model:
+  _name: transformer
+  share_all_embeddings: true
+  encoder: {layers: 4, embed_dim: 256, attention_heads: 4, ffn_embed_dim: 512}
+  decoder: {layers: 2, embed_dim: 256, attention_heads: 8}
+optimizer: {_name: adam, adam_betas: "(0.9,0.98)"}
+optimization: {lr: [0.0005], max_epoch: 30, update_freq: [4]}
+lr_scheduler: {_name: inverse_sqrt, warmup_updates: 400}
+criterion: {_name: cross_entropy}
+dataset: {max_tokens: 4000}
+distributed_training: {distributed_world_size: 2}
+checkpoint: {keep_interval_updates: 20}
+"""
+OPENNMT = """\
+save_data: run/example
+src_vocab: run/vocab.shared
+tgt_vocab: run/vocab.shared
+src_vocab_size: 36000
+tgt_vocab_size: 36000
+share_vocab: true
+src_seq_length: 96
+tgt_seq_length: 100
+transforms: [sentencepiece, filtertoolong]
+data:
+  europarl: {path_src: text/europarl.en, path_tgt: text/europarl.de, weight: 3}
+  news: {path_src: text/news.en, path_tgt: text/news.de}
+  valid: {path_src: text/valid.en, path_tgt: text/valid.de}
+save_model: run/big
+keep_checkpoint: 50
+train_steps: 50000
+world_size: 4
+batch_type: tokens
+batch_size: 5000
+accum_count: [2]
+optim: fusedadam
+learning_rate: 2
+warmup_steps: 4000
+decay_method: noam
+adam_beta2: 0.998
+label_smoothing: 0.1
+encoder_type: transformer
+decoder_type: transformer
+enc_layers: 6
+dec_layers: 6
+heads: 16
+hidden_size: 1024
+word_vec_size: 1024
+transformer_ff: 4096
+dropout: [0.1]
+share_decoder_embeddings: true
+share_embeddings: true
+position_encoding: true
+tokendrop_temperature: 1.0
+"""
+JOEYNMT = """\
+name: small
+data:
+  train: text/train
+  dev: text/dev
+  test: text/test
+  src: &no {lang: de, max_length: 62, level: bpe, voc_limit: 10000, voc_file: v.txt}
+  trg: {lang: en, max_length: 62, level: bpe, voc_limit: 10000, voc_file: v.txt}
+testing: {beam_size: 5, beam_alpha: 1.0, sacrebleu_cfg: {tokenize: 13a}}
+training:
+  random_seed: 42
+  optimizer: adam
+  adam_betas: [0.9, 0.98]
+  scheduling: warmupinversesquareroot
+  learning_rate: 2e-4
+  learning_rate_warmup: 4000
+  label_smoothing: 0.1
+  batch_size: 4096
+  batch_type: token
+  batch_multiplier: 2
+  epochs: 100
+  updates: 100000
+  validation_freq: 1000
+model:
+  tied_embeddings: true
+  tied_softmax: true
+  encoder: &stack
+    {type: transformer, num_layers: 6, num_heads: 4, hidden_size: 256, ff_size: 1024, dropout: 0.3,
+     layer_norm: pre, embeddings: {embedding_dim: 256, scale: true}}
+  decoder:
+    {type: transformer, num_layers: 5, num_heads: 4, hidden_size: 256, ff_size: 1024, dropout: 0.3,
+     layer_norm: pre, embeddings: {embedding_dim: 256, scale: true}}
+""".replace("&no ", "").replace("&stack\n    ", "\n    ")
+ALL = {"train.sh": FAIRSEQ, "hydra.yaml": HYDRA, "onmt.yaml": OPENNMT, "joey.yaml": JOEYNMT}
+YAML = ["hydra.yaml", "onmt.yaml", "joey.yaml"]
+
+
+def converted(cli: CommandLine, folder: Path, name: str, *more: str | Path) -> dict[str, Any]:
+    """Write one of the configurations, convert it by the command line, and read the recipe."""
+    (folder / name).write_text(ALL[name], encoding="utf-8")
+    done = cli("convert", folder / name, "--out", folder / "recipe.toml", *more)
+    assert done.status == 0, done.stderr
+    return tomllib.loads((folder / "recipe.toml").read_text(encoding="utf-8"))
+
+
+def leaves(tree: Any, above: str = "") -> list[str]:
+    """List the keys of a tree by their ways; written apart from what is tested."""
+    if not isinstance(tree, dict):
+        return [above]
+    return [name for key in tree for name in leaves(tree[key], f"{above}.{key}".lstrip("."))]
+
+
+def refused(cli: CommandLine, path: Path, text: str) -> str:
+    """Return the sentence by which a file is refused."""
+    path.write_text(text, encoding="utf-8")
+    return cli("convert", path).error
+
+
+def test_the_command_of_fairseq_becomes_a_recipe(cli: CommandLine, tmp_path: Path) -> None:
+    recipe = converted(cli, tmp_path, "train.sh")
+    assert recipe["train"] == {"preset": "base", "steps": 50_000}
+    expected: dict[str, Any] = {
+        "N": 6,
+        "d_model": 512,
+        "d_ff": 1024,
+        "h": 4,
+        "d_k": 128,
+        "P_drop": 0.3,
+    }
+    expected |= {"tie": "decoder", "joint": False, "warmup": 4000, "eps_ls": 0.1, "clip": 0.0}
+    expected |= {"beta1": 0.9, "beta2": 0.98, "epsilon": 1e-9, "vocabulary": 10_000}
+    expected |= {"batch_tokens": 4096 * 8 * 2}
+    found = recipe["settings"]
+    assert found | expected == found
+    assert found["lr_scale"] == 5e-4 * math.sqrt(512 * 4000)
+    source, target = "your-raw-text.de", "your-raw-text.en"  # what it has is cut
+    assert recipe["data"] == {"source": source, "target": target}
+    assert "evaluate" not in recipe
+
+
+def test_files_of_hydra_are_known_too(cli: CommandLine, tmp_path: Path) -> None:
+    recipe = converted(cli, tmp_path, "hydra.yaml", "--gpus", "8")
+    expected: dict[str, Any] = {
+        "steps": "none",
+        "epochs": 30,
+        "N": 4,
+        "N_decoder": 2,
+        "d_ff": 512,
+        "h": 4,
+    }
+    expected |= {"tie": "all", "eps_ls": 0.0, "batch_tokens": 4000 * 4 * 8, "keep": 20}
+    assert recipe["settings"] | expected == recipe["settings"]
+    assert "decoder.attention_heads = 8: our two stacks are alike" in (
+        tmp_path / "recipe.toml"
+    ).read_text(encoding="utf-8")
+
+
+def test_the_file_of_opennmt_becomes_a_recipe(cli: CommandLine, tmp_path: Path) -> None:
+    recipe = converted(cli, tmp_path, "onmt.yaml")
+    assert recipe["train"]["steps"] == 50_000
+    expected: dict[str, Any] = {
+        "N": 6,
+        "d_model": 1024,
+        "d_ff": 4096,
+        "h": 16,
+        "tie": "all",
+        "vocabulary": 36_000,
+    }
+    expected |= {"lr_scale": 2.0, "batch_tokens": 5000 * 2 * 4, "max_len": 100, "clip": 5.0}
+    expected |= {"beta2": 0.998, "attention_dropout": 0.1, "relu_dropout": 0.1, "keep": 50}
+    assert recipe["settings"] | expected == recipe["settings"]
+    assert recipe["data"]["source"] == "your-raw-text.en"  # of two corpora, to be joined
+    assert recipe["data"]["valid"] == ["text/valid.en", "text/valid.de"]
+
+
+def test_the_file_of_joeynmt_becomes_a_recipe(cli: CommandLine, tmp_path: Path) -> None:
+    recipe = converted(cli, tmp_path, "joey.yaml")
+    expected: dict[str, Any] = {
+        "N": 6,
+        "N_decoder": 5,
+        "d_model": 256,
+        "epochs": 100,
+        "vocabulary": 10_000,
+    }
+    expected |= {"attention_dropout": 0.3, "relu_dropout": 0.3, "batch_tokens": 8192, "seed": 42}
+    assert recipe["settings"] | expected == recipe["settings"]
+    assert recipe["evaluate"] == {"beam": 5, "alpha": 1.0}
+    assert recipe["data"]["test"] == ["text/test.de", "text/test.en"]
+
+
+def test_a_setting_that_a_key_gives_is_not_called_a_default(tmp_path: Path) -> None:
+    joined = FAIRSEQ.replace("--nwordssrc 10000", "--joined-dictionary --nwordssrc 10000")
+    for text, origin in ((FAIRSEQ, "the default of fairseq"), (joined, "--joined-dictionary")):
+        (tmp_path / "train.sh").write_text(text, encoding="utf-8")
+        recipe = convert([tmp_path / "train.sh"], tmp_path).text
+        (line,) = [one for one in recipe.splitlines() if one.startswith("joint = ")]
+        assert line.endswith(origin)
+
+
+@pytest.mark.parametrize("name", YAML)
+def test_each_key_of_a_file_is_accounted_for_once(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(ALL[name], encoding="utf-8")
+    entries = convert([tmp_path / name], tmp_path).entries
+    assert Counter(entry.key for entry in entries) == Counter(leaves(yaml.safe_load(ALL[name])))
+    assert all(entry.note for entry in entries)
+
+
+def test_each_option_of_a_command_is_accounted_for_once(tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(FAIRSEQ, encoding="utf-8")
+    entries = convert([tmp_path / "train.sh"], tmp_path).entries
+    words = FAIRSEQ.replace("=", " ").replace('"', " ").replace(";", " ").split()
+    written = Counter(word for word in words if word.startswith("--"))
+    found = Counter(word for e in entries for word in e.key.split() if word.startswith("--"))
+    assert found == written
+    unknown = [entry.key for entry in entries if entry.note == UNKNOWN]
+    assert unknown == ["--word-noise"]
+
+
+@settings(max_examples=20)
+@given(
+    name=st.sampled_from(YAML),
+    key=st.text("abcdefgh_", min_size=1, max_size=9),
+    value=st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=9), st.just({})),
+    section=st.sampled_from(["", "model", "training", "data", "optimization"]),
+)
+def test_a_key_that_nobody_knows_is_listed(
+    tmp_path_factory: pytest.TempPathFactory, name: str, key: str, value: Any, section: str
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    tree = yaml.safe_load(ALL[name])
+    place = tree.get(section, tree)
+    place.setdefault(f"x_{key}", value)
+    (folder / name).write_text(yaml.safe_dump(tree, allow_unicode=True), encoding="utf-8")
+    conversion = convert([folder / name], folder)
+    assert sum(entry.key.endswith(f"x_{key}") for entry in conversion.entries) == 1
+    assert f"x_{key}" in conversion.text
+    tomllib.loads(conversion.text)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_settings_are_ones_that_train_takes(
+    name: str, cli: CommandLine, tmp_path: Path
+) -> None:
+    recipe = converted(cli, tmp_path, name)
+    chosen = {key: str(value) for key, value in recipe["settings"].items()}
+    model, _ = apply(chosen, ModelConfig(), TrainConfig(steps=100_000))
+    assert model.d_model == recipe["settings"]["d_model"]
+
+
+@pytest.mark.parametrize("name", ["train.sh", "onmt.yaml"])
+def test_a_run_can_be_trained_with_what_comes_out(
+    name: str, cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    recipe = converted(cli, tmp_path, name)
+    sizes = {"N": 1, "d_model": 32, "d_ff": 64, "h": 2, "d_k": 16, "d_v": 16, "vocabulary": 300}
+    chosen = {key: str(value) for key, value in (recipe["settings"] | sizes).items()}
+    more = ["--preset", recipe["train"]["preset"], "--steps", "2", *options(chosen)]
+    run = tmp_path / "run"
+    done = cli("train", *tiny_files, "--out", run, *more)
+    assert done.status == 0, done.stderr
+    assert (run / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("warmup", [400, 4000])
+def test_the_rate_is_that_of_fairseq_but_for_its_place(warmup: int, tmp_path: Path) -> None:
+    script = FAIRSEQ.replace("--warmup-updates 4000", f"--warmup-updates {warmup}")
+    (tmp_path / "train.sh").write_text(script, encoding="utf-8")
+    found = tomllib.loads(convert([tmp_path / "train.sh"], tmp_path).text)["settings"]
+    config = TrainConfig(warmup=found["warmup"], lr_scale=found["lr_scale"])
+    for n in (1, warmup // 2, warmup, warmup + 1, 10 * warmup):
+        # After n updates: a line up to the peak, then the root.
+        theirs = 5e-4 * n / warmup if n < warmup else 5e-4 * (warmup / n) ** 0.5
+        assert learning_rate(n, 512, config) == pytest.approx(theirs, rel=1e-12)
+
+
+def test_text_that_is_raw_is_taken_and_text_that_is_cut_is_not(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "text").mkdir()
+    write_pairs(tmp_path / "text", "train", [("A dog runs.", "Ein Hund läuft.")] * 5)
+    write_pairs(tmp_path / "text", "dev", [("A d@@ og runs .", "Ein H@@ und läuft .")] * 5)
+    write_pairs(tmp_path / "text", "test", [("▁A ▁dog ▁runs .", "▁Ein ▁Hund .")] * 5)
+    recipe = converted(cli, tmp_path, "joey.yaml")
+    assert recipe["data"] == {"source": "text/train.de", "target": "text/train.en"}
+    text = (tmp_path / "recipe.toml").read_text(encoding="utf-8")
+    assert "data.dev = text/dev: it is cut by subword-nmt (@@)" in text
+    assert "data.test = text/test: it is cut by SentencePiece" in text
+    assert "there is no test set: translate with --beam 5" in text
+
+
+def test_text_and_dictionaries_may_be_named_beside(cli: CommandLine, tmp_path: Path) -> None:
+    source, target = write_pairs(tmp_path, "raw", [("A dog runs.", "Ein Hund läuft.")])
+    words = tmp_path / "dict.de.txt"
+    words.write_text("the 9\ndog 3\nmadeupword0000 0\n", encoding="utf-8")
+    more = ("--text", source, target, "--test", source, target, "--dictionary", words)
+    recipe = converted(cli, tmp_path, "train.sh", *more)
+    assert recipe["data"]["source"] == "raw.en"
+    assert recipe["evaluate"] == {"beam": 5}
+    assert recipe["settings"]["vocabulary"] == 2
+
+
+def test_dictionaries_of_the_folder_of_data_are_counted(cli: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "data-bin" / "de-en"
+    folder.mkdir(parents=True)
+    for side, count in (("de", 30), ("en", 20)):
+        words = "".join(f"w{n} 1\n" for n in range(count))
+        (folder / f"dict.{side}.txt").write_text(words, encoding="utf-8")
+    assert converted(cli, tmp_path, "train.sh")["settings"]["vocabulary"] == 30
+
+
+def test_a_recipe_goes_to_standard_output_and_is_never_written_over(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    converted(cli, tmp_path, "joey.yaml")
+    done = cli("convert", tmp_path / "joey.yaml")
+    assert tomllib.loads(done.stdout)["settings"]["N"] == 6
+    assert "39 taken" not in done.stdout
+    assert "not taken; the recipe says why" in done.stderr
+    again = cli("convert", tmp_path / "joey.yaml", "--out", tmp_path / "recipe.toml")
+    assert "exists already" in again.error
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("transformer_iwslt_de_en", "fconv_wmt_en_de", "expected a Transformer"),
+        ("--lr 5e-4", "--lr $RATE", "--lr = '$RATE': expected a number"),
+        ("--dropout 0.3", "--dropout 1.5", "P_drop = 1.5"),
+        ("'(0.9, 0.98)'", "'(0.9, 0.98)", "a quote that is never closed"),
+        ("fairseq-train", "other-train", "makes no model|no raw|expected"),
+    ],
+)
+def test_a_command_that_cannot_be_converted_is_refused(
+    old: str, new: str, words: str, cli: CommandLine, tmp_path: Path
+) -> None:
+    text = FAIRSEQ.replace(old, new)
+    if old == "fairseq-train":
+        text = text.replace("fairseq-preprocess", "echo").replace("fairseq-generate", "echo")
+    assert any(word in refused(cli, tmp_path / "a.sh", text) for word in words.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("encoder_type: brnn\nsave_model: x\n", "encoder_type = brnn cannot be converted"),
+        (JOEYNMT.replace("type: transformer", "type: recurrent"), "cannot be converted"),
+        ("a: &x [1]\nb: [*x, *x]\n", "line 2 repeats *x: write the values out"),
+        ("train_steps: !!python/object/apply:os.system [ls]\n", "expected plain values"),
+        ("train_steps: 1\ntrain_steps: 2\n", "line 2 has train_steps again"),
+        ("a: " + "[" * 50 + "]" * 50, "nested more than"),
+        ("a: [1\n", "is no YAML"),
+        ("a: 1\n---\nb: 2\n", "expected keys and values"),
+        ("? [a]\n: 1\n", "has a key that is no word"),
+        ("just a line\n", "expected keys and values"),
+        ("", "expected keys and values"),
+        ("some: thing\n", "no configuration that is known"),
+        (OPENNMT.replace("heads: 16", "heads: 3"), "expected a multiple of the heads"),
+        (OPENNMT.replace("enc_layers: 6", "enc_layers: 1e9"), "makes no model here: N ="),
+        ("x: " + "y" * (1 << 19), "is larger than 256 KiB"),
+    ],
+)
+def test_a_file_that_cannot_be_converted_is_refused(
+    text: str, words: str, cli: CommandLine, tmp_path: Path
+) -> None:
+    assert words in refused(cli, tmp_path / "a.yaml", text)
+
+
+def test_a_checkpoint_is_never_opened(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint_best.pt"
+    path.write_bytes(b"\x80\x02")
+    assert "is a checkpoint, a pickle, which is never opened" in cli("convert", path).error
+    other = path.rename(tmp_path / "model")
+    other.write_bytes(b"\xff\xfe\x00")
+    assert "checkpoints (.pt) are never opened" in cli("convert", other).error
+
+
+def test_nothing_of_a_script_is_run(cli: CommandLine, tmp_path: Path) -> None:
+    script = f"touch {tmp_path}/ran; fairseq-train x --lr $(touch {tmp_path}/ran) --seed 3\n"
+    (tmp_path / "a.sh").write_text(script, encoding="utf-8")
+    cli("convert", tmp_path / "a.sh")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_rate_that_is_not_of_the_paper_is_said(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(JOEYNMT.replace("warmupinversesquareroot", "plateau"), encoding="utf-8")
+    done = cli("convert", path)
+    assert "lr_scale" not in tomllib.loads(done.stdout)["settings"]
+    assert "to do: choose lr_scale and warmup" in done.stderr
+    assert "to do: its norms stand before each sub-layer" in done.stderr

@@ -1,0 +1,449 @@
+"""A Hugging Face folder becomes a run that says what its own library says, or is refused."""
+
+import json
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import CommandLine, options, snapshot
+from safetensors.torch import load_file, save_file
+
+from models import memorise, model_of, tokens_of
+from opus import SCRIPTS, names_of, spm, write_opus
+from transduce import Translator
+from transduce.datasets import pocket
+from transduce.decoding.search import log_probabilities
+from transduce.errors import BadInput, BadRun, MissingExtra
+from transduce.interop.export.ctranslate2 import export as to_ctranslate2
+from transduce.interop.export.huggingface import export
+from transduce.interop.importing import import_model
+from transduce.interop.importing.weights import NEVER
+from transduce.runs.folder import RunConfig
+from transduce.subwords import BOS, UNK
+
+pytest.importorskip("transformers")
+pytest.importorskip("sentencepiece")
+
+LIMIT = 40  # tokens of an output, with what begins and ends it
+
+
+class Both:
+    """A model in its own library, and imported."""
+
+    def __init__(self, folder: Path, run: Path) -> None:
+        from transformers import MarianMTModel, MarianTokenizer
+
+        self.folder, self.run = folder, run
+        self.model: Any = MarianMTModel.from_pretrained(folder).eval()
+        self.tokenizer: Any = MarianTokenizer.from_pretrained(folder)
+        self.ours = Translator.load(run, device="cpu", engine="torch")
+
+    def theirs(self, text: str, **settings: Any) -> str:
+        """Translate by their library."""
+        tokens = self.tokenizer(text, return_tensors="pt")
+        never = [[self.model.config.pad_token_id], [self.tokenizer.unk_token_id]]
+        output = self.model.generate(
+            **tokens, max_length=LIMIT, suppress_tokens=None, bad_words_ids=never, **settings
+        )
+        return str(self.tokenizer.decode(output[0], skip_special_tokens=True))
+
+    def translated(self, text: str, **settings: Any) -> str:
+        """Translate by ours, with as many tokens at most."""
+        length = len(self.ours.codec.source.encode(text)) + 1
+        return self.ours.translate([text], extra=LIMIT - 1 - length, **settings)[0].text
+
+    def differences(self, source: str, target: str) -> float:
+        """Return how far log-probabilities of a given translation are apart at most."""
+        tokens = self.tokenizer(source, text_target=target, return_tensors="pt")
+        labels = tokens.labels[0]
+        begin = torch.tensor([self.model.config.decoder_start_token_id])
+        with torch.inference_mode():
+            logits = self.model(
+                input_ids=tokens.input_ids,
+                decoder_input_ids=torch.cat([begin, labels[:-1]])[None],
+            ).logits[0]
+        theirs = logits.log_softmax(-1).gather(1, labels[:, None]).flatten()
+        pairs = tokens_of(self.ours.codec, [(source, target)])
+        (found,) = log_probabilities([model_of(self.ours)], pairs)
+        return float((theirs - torch.tensor(found)).abs().max())
+
+
+@pytest.fixture(scope="module")
+def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as OPUS-MT's, for looking at only."""
+    return write_opus(tmp_path_factory.mktemp("opus") / "opus-mt-en-de")
+
+
+@pytest.fixture(scope="module")
+def both(opus: Path, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    run = tmp_path_factory.mktemp("imported") / "run"
+    import_model(opus, run)
+    return Both(opus, run)
+
+
+@pytest.fixture
+def own(opus: Path, tmp_path: Path) -> Path:
+    """A folder to change."""
+    return Path(shutil.copytree(opus, tmp_path / "own"))
+
+
+@pytest.fixture(scope="module")
+def tuned(both: Both, tmp_path_factory: pytest.TempPathFactory) -> tuple[Both, list[float]]:
+    """The imported model after some steps of training, exported, and the losses of the steps."""
+    folder = tmp_path_factory.mktemp("tuned")
+    run = Path(shutil.copytree(both.run, folder / "run"))
+    losses = memorise(run, SHORT)
+    export(run, folder / "exported")
+    return Both(folder / "exported", run), losses
+
+
+SHORT = sorted(pocket.pairs(100, "valid"), key=lambda pair: len(pair[1]))[:4]
+
+
+def test_a_given_translation_has_the_same_probability_by_both_libraries(both: Both) -> None:
+    for source, target in pocket.pairs(3, "test"):
+        assert both.differences(source, target) < 1e-4
+
+
+def test_greedy_output_is_that_of_generate(both: Both) -> None:
+    for source, _ in pocket.pairs(3, "test"):
+        assert both.translated(source, beam=1) == both.theirs(source, num_beams=1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tie_word_embeddings": False},
+        {"share_encoder_decoder_embeddings": False},
+        {"activation_function": "relu", "encoder_layers": 1, "decoder_layers": 2},
+        {"activation_function": "gelu"},
+        {"separate": True},
+        {"separate": True, "tie_word_embeddings": False},
+    ],
+    ids=str,
+)
+def test_every_shape_of_marians_is_imported_as_it_is(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    write_opus(tmp_path / "theirs", **changes)
+    import_model(tmp_path / "theirs", tmp_path / "run")
+    both = Both(tmp_path / "theirs", tmp_path / "run")
+    source, target = pocket.pairs(1, "test")[0]
+    assert both.differences(source, target) < 1e-4
+    assert both.translated(source, beam=1) == both.theirs(source, num_beams=1)
+
+
+def test_weights_of_older_folders_come_through_transformers(own: Path, tmp_path: Path) -> None:
+    from transformers import MarianMTModel
+
+    import_model(own, tmp_path / "new")
+    model = MarianMTModel.from_pretrained(own)
+    torch.save(model.state_dict(), own / "pytorch_model.bin")
+    (own / "model.safetensors").unlink()
+    import_model(own, tmp_path / "old")
+    assert snapshot(tmp_path / "new") == snapshot(tmp_path / "old")
+
+
+def test_the_run_says_where_it_comes_from_and_how_to_search(both: Both) -> None:
+    config = RunConfig.load(both.run)
+    assert config.languages == ("en", "de")
+    assert config.preset == "imported"
+    assert config.weights == "imported from opus-mt-en-de"
+    assert (config.search.beam, config.search.alpha) == (3, 0.8)
+    assert config.search.penalty == "power"
+    assert config.model.activation == "swish"
+    assert config.model.tie == "all"
+    assert (config.model.N, config.model.N_decoder) == (2, 1)
+    assert config.train.subwords == "sentencepiece"
+    assert config.train.joint
+
+
+def test_what_begins_an_output_is_in_no_softmax(both: Both) -> None:
+    """Marian begins with <pad>: its copy for <s> must not take part in any probability."""
+    model = model_of(both.ours)
+    assert model.logits_bias is not None
+    assert model.logits_bias[BOS] == NEVER
+    assert torch.equal(model.output[0], model.output[BOS])
+
+
+def test_training_goes_on_from_an_imported_model(tuned: tuple[Both, list[float]]) -> None:
+    _, losses = tuned
+    assert losses[-1] < losses[0] / 3
+
+
+@pytest.mark.parametrize(("beam", "alpha"), [(1, 0.0), (4, 0.0), (4, 0.6), (2, 1.0)])
+def test_a_tuned_import_says_the_same_after_its_export(
+    tuned: tuple[Both, list[float]], beam: int, alpha: float
+) -> None:
+    """The two searches agree where the best output ends before any other has taken its slot."""
+    both, _ = tuned
+    for source, target in SHORT[:2]:
+        ours = both.translated(source, beam=beam, alpha=alpha, penalty="power")
+        assert ours == both.theirs(source, num_beams=beam, length_penalty=alpha)
+        assert ours == target
+
+
+def test_an_export_of_an_import_is_imported_as_the_same_run(
+    tuned: tuple[Both, list[float]], tmp_path: Path
+) -> None:
+    both, _ = tuned
+    import_model(both.folder, tmp_path / "again")
+    before, after = snapshot(both.run), snapshot(tmp_path / "again")
+    for name in ("model.safetensors", "subwords.json"):
+        assert before[name] == after[name]
+    assert RunConfig.load(tmp_path / "again").model == RunConfig.load(both.run).model
+
+
+def test_the_command_makes_a_run_that_other_commands_understand(
+    opus: Path, both: Both, tmp_path: Path, cli: CommandLine
+) -> None:
+    run = tmp_path / "run"
+    result = cli("import", opus, "--out", run, "--languages", "eng-deu")
+    assert result.status == 0, result.stderr
+    assert "now translates from eng to deu" in result.stderr
+    assert snapshot(run).keys() == {"config.json", "subwords.json", "model.safetensors"}
+    info = cli("info", run)
+    assert "imported from opus-mt-en-de" in info.stdout
+    assert "sentencepiece subwords, joint" in info.stdout
+    source = SHORT[0][0]
+    translated = cli("translate", run, "--beam", "1", input=f"{source}\n")
+    assert translated.stdout == both.ours.translate([source], beam=1)[0].text + "\n"
+    files = tmp_path / "a.en", tmp_path / "a.de"
+    for path, text in zip(files, SHORT[0], strict=True):
+        path.write_text(f"{text}\n", encoding="utf-8")
+    assert SHORT[0][1] in cli("translate", run, files[0], "--given", files[1]).stdout
+    assert "no checkpoints" in cli("average", run).error
+    assert "holds an imported model" in cli("train", *files, "--out", run).error
+    assert "exists already" in cli("import", opus, "--out", run).error
+    assert "there is no folder" in cli("import", tmp_path / "none", "--out", run / "b").error
+
+
+def settings(**changes: Any) -> Callable[[Path], None]:
+    """Return what changes the settings of a folder."""
+
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        config = json.loads(path.read_text(encoding="utf-8")) | changes
+        path.write_text(json.dumps(config), encoding="utf-8")
+
+    return change
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def written(name: str, content: str) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        (folder / name).write_text(content, encoding="utf-8")
+
+    return write
+
+
+def renamed(before: str, after: str) -> Callable[[Path], None]:
+    """Return what takes a tensor away."""
+
+    def rename(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        data = path.read_bytes()
+        (size,) = struct.unpack_from("<Q", data)
+        head = data[8 : 8 + size].replace(before.encode(), after.encode())
+        path.write_bytes(struct.pack("<Q", len(head)) + head + data[8 + size :])
+
+    return rename
+
+
+def pieces_of(**settings: Any) -> Callable[[Path], None]:
+    """Return what gives a folder another SentencePiece model."""
+
+    def write(folder: Path) -> None:
+        (folder / "source.spm").write_bytes(spm(0, **settings))
+
+    return write
+
+
+BROKEN: list[tuple[Callable[[Path], None], str]] = [
+    (without("config.json"), r"config.json is missing"),
+    (written("config.json", "{"), r"config.json is damaged"),
+    (settings(model_type="bart"), r"model_type = 'bart': expected 'marian'"),
+    (settings(scale_embedding=False), r"scale_embedding = False: expected True"),
+    (settings(normalize_before=True), r"normalize_before = True: expected False"),
+    (settings(normalize_embedding=True), r"normalize_embedding = True"),
+    (settings(add_final_layer_norm=True), r"add_final_layer_norm = True"),
+    (settings(static_position_embeddings=False), r"static_position_embeddings = False"),
+    (settings(decoder_attention_heads=2), r"decoder_attention_heads = 2: expected 4"),
+    (settings(decoder_ffn_dim=32), r"decoder_ffn_dim = 32: expected 64"),
+    (settings(activation_function="tanh"), r"activation_function = 'tanh': expected relu or"),
+    (settings(d_model=33), r"d_model = 33: expected a multiple of 4"),
+    (settings(d_model=None), r"d_model = None: expected a whole number"),
+    (settings(encoder_layers=0), r"encoder_layers = 0"),
+    (settings(encoder_layers=3), r"lack model.encoder.layers.2"),
+    (settings(encoder_layers=1), r"config.json says nothing: model.encoder.layers.1"),
+    (settings(dropout=2.0), r"P_drop = 2.0"),
+    (settings(activation_function=["relu"]), r"activation_function = \['relu'\]: expected relu"),
+    (written("generation_config.json", '{"bad_words_ids": 7}'), r"bad_words_ids = 7: expected"),
+    (settings(vocab_size=10**12), r"vocab_size = 1000000000000: expected at most"),
+    (settings(encoder_layers=10**9, decoder_layers=10**9), r"N = 1000000000: expected at most"),
+    (settings(max_position_embeddings=10**9), r"max_position_embeddings = .*at most 32,768"),
+    (settings(eos_token_id=5), r"eos_token_id = 5: expected 0, which is </s>"),
+    (settings(pad_token_id=5), r"pad_token_id = 5"),
+    (settings(decoder_start_token_id=10**6), r"decoder_start_token_id = 1000000"),
+    (settings(d_model=64), r"model.shared.weight of .* is \(\d+, 32\), expected \(\d+, 64\)"),
+    (written("generation_config.json", '{"num_beams": 0}'), r"num_beams or length_penalty"),
+    (written("generation_config.json", '{"length_penalty": -1.0}'), r"alpha = -1.0"),
+    (
+        written("generation_config.json", '{"bad_words_ids": [[7]]}'),
+        r"bad_words_ids = \[\[7\]\]: expected none but <pad>",
+    ),
+    (without("model.safetensors"), r"no weights: expected model.safetensors or pytorch_model.bin"),
+    (written("model.safetensors", "no tensors"), r"damaged or no safetensors file"),
+    (renamed("layers.0.fc1.weight", "layers.0.fc9.weight"), r"lack model.*fc1.weight"),
+    (renamed("model.shared.weight", "model.shored.weight"), r"lack model.shared.weight"),
+    (without("source.spm"), r"no subwords: expected source.spm"),
+    (without("target.spm"), r"target.spm is missing"),
+    (written("source.spm", "not a model"), r"source.spm is no SentencePiece model"),
+    (written("source.spm", ""), r"source.spm has no pieces"),
+    (pieces_of(model_type="bpe", vocab_size=150), r"source.spm has model_type BPE"),
+    (pieces_of(byte_fallback=True, vocab_size=500), r"source.spm has byte_fallback"),
+    (pieces_of(user_defined_symbols="<x>"), r"source.spm has user-defined symbols"),
+    (pieces_of(treat_whitespace_as_suffix=True), r"has treat_whitespace_as_suffix"),
+    (without("vocab.json"), r"vocab.json is missing"),
+    (written("vocab.json", '{"</s>": 0, "<unk>": 2}'), r"its ids are not 0, 1, 2"),
+    (written("vocab.json", '{"</s>": 0, "<unk>": 1}'), r"vocab.json has no <pad>"),
+    (written("vocab.json", '{"</s>": 0, "<unk>": [1]}'), r"its ids are not 0, 1, 2"),
+]
+
+
+@pytest.mark.parametrize(("breaks", "message"), BROKEN, ids=[message for _, message in BROKEN])
+def test_what_our_model_cannot_hold_is_refused_by_name(
+    breaks: Callable[[Path], None], message: str, own: Path, tmp_path: Path
+) -> None:
+    breaks(own)
+    with pytest.raises((BadInput, BadRun), match=message) as raised:
+        import_model(own, tmp_path / "run")
+    assert "\n" not in str(raised.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own"]
+
+
+def test_a_vocabulary_of_another_size_than_the_matrix_is_refused(own: Path, tmp_path: Path) -> None:
+    names = names_of(spm(0), spm(1))
+    names["one more"] = len(names)
+    (own / "vocab.json").write_text(json.dumps(names), encoding="utf-8")
+    with pytest.raises(BadInput, match=r"model.shared.weight .* rows, but its vocabulary"):
+        import_model(own, tmp_path / "run")
+
+
+def test_tied_matrices_that_differ_are_refused(own: Path, tmp_path: Path) -> None:
+    path = own / "model.safetensors"
+    tensors = load_file(path)
+    save_file(tensors | {"lm_head.weight": tensors["model.shared.weight"] + 1}, path)
+    with pytest.raises(BadInput, match=r"model.shared.weight and lm_head.weight of .* differ"):
+        import_model(own, tmp_path / "run")
+
+
+def test_a_lack_of_weights_in_an_older_folder_is_named(own: Path, tmp_path: Path) -> None:
+    tensors = load_file(own / "model.safetensors")
+    del tensors["model.encoder.layers.0.fc1.bias"]
+    torch.save(tensors, own / "pytorch_model.bin")
+    (own / "model.safetensors").unlink()
+    with pytest.raises(BadInput, match=r"lack model.encoder.layers.0.fc1.bias"):
+        import_model(own, tmp_path / "run")
+
+
+def test_a_file_that_would_run_code_is_refused(own: Path, tmp_path: Path) -> None:
+    import pickle
+
+    (own / "model.safetensors").unlink()
+    (own / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Path("x")}))
+    with pytest.raises(BadInput, match="transformers cannot load"):
+        import_model(own, tmp_path / "run")
+
+
+def test_a_missing_library_is_named(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'transduce\[huggingface\]'"):
+        import_model(own, tmp_path / "run")
+
+
+def test_unknown_words_never_come_out(both: Both) -> None:
+    assert UNK in both.ours.forbidden
+
+
+def test_an_import_translates_the_same_by_the_engine_ctranslate2(
+    tuned: tuple[Both, list[float]], tmp_path: Path
+) -> None:
+    """Swish, the logits' bias, and subwords of SentencePiece go through the export."""
+    both, _ = tuned
+    fast = Translator.load(shutil.copytree(both.run, tmp_path / "run"), engine="ctranslate2")
+    sources = [source for source, _ in SHORT[:2]]
+    for settings in ({"beam": 1}, {"beam": 4, "alpha": 0.0}):
+        for ours, theirs in zip(
+            both.ours.translate(sources, **settings),
+            fast.translate(sources, **settings),
+            strict=True,
+        ):
+            assert ours.text == theirs.text
+            assert ours.score == pytest.approx(theirs.score, abs=1e-3)
+
+
+def test_an_import_exported_to_ctranslate2_can_be_used_without_us(
+    tuned: tuple[Both, list[float]], tmp_path: Path
+) -> None:
+    """As docs/deployment.md says: sentencepiece cuts the text and joins what comes out."""
+    import ctranslate2
+    import sentencepiece
+
+    both, _ = tuned
+    to_ctranslate2(both.run, tmp_path / "out", "none")
+    assert not list((tmp_path / "out").glob("*tokenizer.json"))
+    cutters = [
+        sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "out" / f"{side}.spm"))
+        for side in ("source", "target")
+    ]
+    codec = both.ours.codec
+    for cutter, subwords in zip(cutters, (codec.source, codec.target), strict=True):
+        for text in (*SCRIPTS, *(side for pair in SHORT for side in pair)):
+            cut = cutter.encode(text, out_type=str)
+            known = [name if name in subwords.names else "<unk>" for name in cut]
+            assert known == [subwords.names[number] for number in subwords.encode(text)]
+    translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
+    for source, _ in SHORT:
+        tokens = cutters[0].encode(source, out_type=str)
+        (found,) = translator.translate_batch([tokens], beam_size=1)
+        expected = both.ours.translate([source], beam=1)[0].text
+        assert cutters[1].decode(found.hypotheses[0]) == expected
+
+
+def test_the_export_of_an_import_names_the_library_that_it_lacks(
+    both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'transduce\[huggingface\]'"):
+        to_ctranslate2(both.run, tmp_path / "out", "none")
+    assert not (tmp_path / "out").exists()
+    assert Translator.load(both.run, engine="ctranslate2")("a dog") is not None
+
+
+def test_the_command_trains_an_import_further(
+    both: Both, tiny_files: tuple[Path, Path], tmp_path: Path, cli: CommandLine
+) -> None:
+    run = tmp_path / "tuned"
+    settings = {"steps": "4", "batch_tokens": "400", "threads": "1", "save_every": "2"}
+    result = cli(
+        *("train", *tiny_files, "--from", both.run, "--out", run, "--preset", "tiny"),
+        *options(settings),
+    )
+    assert result.status == 0, result.stderr
+    config = RunConfig.load(run)
+    assert config.model.activation == "swish"
+    assert (config.search.penalty, config.search.alpha) == ("power", 0.8)
+    assert config.origin is not None
+    assert config.origin.weights == "imported from opus-mt-en-de"
+    lines = cli("translate", run, input="the dog sees a man.\n").stdout.splitlines()
+    assert len(lines) == 1

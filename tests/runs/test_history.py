@@ -1,0 +1,155 @@
+"""What a run has logged is read as it grows, whatever becomes of its files meanwhile."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_layers import modules_after
+
+from logged import append, samples, training, validation, write_run
+from transduce.runs.history import Followed, Growing, Sample, thinned
+from transduce.runs.metrics import Metrics, Samples
+
+
+def steps(log: Followed) -> list[float]:
+    return [row["step"] for row in log.training]
+
+
+def test_a_growing_file_is_read_once_and_a_cut_line_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    file = Growing(path)
+    assert file.new() == (False, [])
+    path.write_text('{"step": 1}\n{"st')
+    assert file.new() == (False, [{"step": 1}])
+    assert file.new() == (False, [])
+    with path.open("a") as more:
+        more.write('ep": 2}\nnothing\n\n[3]\n{"step": 4}')
+    assert file.new() == (False, [{"step": 2}])
+    with path.open("a") as more:
+        more.write("\n")
+    assert file.new() == (False, [{"step": 4}])
+
+
+def test_a_letter_of_several_bytes_may_be_cut_too(tmp_path: Path) -> None:
+    path, line = tmp_path / "file", '{"text": "schläft\u2028日本"}\n'.encode()
+    file = Growing(path)
+    for end in range(1, len(line)):
+        path.write_bytes(line[:end])
+        assert file.new()[1] == []
+    path.write_bytes(line)
+    assert file.new() == (False, [{"text": "schläft\u2028日本"}])
+
+
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_a_resumed_run_is_read_anew_however_much_it_has_logged_since(
+    more: int, tmp_path: Path
+) -> None:
+    run = write_run(tmp_path / "run", training(10, 20, 30))
+    log = Followed(run)
+    log.catch_up()
+    assert (steps(log), log.life) == ([10, 20, 30], 0)
+    again = training(*range(20, 20 + 10 * more, 10), loss=8.0)
+    with Metrics(run, 10, tensorboard=False) as metrics:
+        for row in again:
+            metrics.add(int(row.pop("step")), **row)
+    log.catch_up()
+    assert steps(log) == [10, *(20 + 10 * i for i in range(more))]
+    assert log.life == 1
+    fresh = Followed(run)
+    fresh.catch_up()
+    assert log.training == fresh.training
+
+
+def test_a_file_written_anew_in_its_place_is_told_by_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text('{"step": 1, "loss": 5}\n')
+    file, inode = Growing(path), path.stat().st_ino
+    file.new()
+    with path.open("r+") as other:
+        other.write('{"step": 1, "loss": 4}\n{"step": 2}\n')
+    assert path.stat().st_ino == inode
+    assert file.new() == (True, [{"step": 1, "loss": 4}, {"step": 2}])
+
+
+def test_another_file_in_its_place_is_told_even_where_it_ends_alike(tmp_path: Path) -> None:
+    path, end = tmp_path / "file", json.dumps({"step": 2, "note": "x" * 300}) + "\n"
+    path.write_text('{"step": 1, "loss": 5}\n' + end)
+    file = Growing(path)
+    file.new()
+    (tmp_path / "beside").write_text('{"step": 1, "loss": 4}\n' + end)
+    (tmp_path / "beside").rename(path)
+    void, rows = file.new()
+    assert void
+    assert rows[0] == {"step": 1, "loss": 4}
+
+
+def test_a_run_that_vanishes_leaves_nothing_and_may_come_back(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "run", [*training(10), *validation(10)], samples((10, "a", "b", "c"))
+    )
+    log = Followed(run)
+    log.catch_up()
+    for name in ("metrics.jsonl", "samples.jsonl"):
+        (run / name).rename(tmp_path / name)
+    log.catch_up()
+    assert (log.rows, log.samples, log.source, log.last_written) == (([], []), [], [], None)
+    (tmp_path / "metrics.jsonl").rename(run / "metrics.jsonl")
+    log.catch_up()
+    assert steps(log) == [10]
+    assert log.life == 2
+
+
+def test_samples_are_dropped_with_what_came_after_the_checkpoint(tmp_path: Path) -> None:
+    lines = samples((10, "a", "b", "c"), (20, "d", "e", "f"))
+    run = write_run(tmp_path / "run", training(10, 20), lines)
+    log = Followed(run)
+    log.catch_up()
+    assert log.samples == [Sample(10, ["a", "b", "c"]), Sample(20, ["d", "e", "f"])]
+    with (run / "samples.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"step": 25, "out')  # killed
+    Samples(run, 10)
+    log.catch_up()
+    assert log.samples == [Sample(10, ["a", "b", "c"])]
+    kept = (run / "samples.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in kept] == lines[:2]
+
+
+def test_what_is_no_sample_and_no_number_is_passed_over(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", training(10))
+    append(run / "metrics.jsonl", [{"step": 20, "loss": None}, {"loss": 1.0}])
+    wrong: list[dict[str, Any]] = [
+        {"step": 1},
+        {"step": "x", "outputs": []},
+        {"step": 1, "outputs": "abc"},
+        {"source": 1},
+    ]
+    append(run / "samples.jsonl", wrong)
+    log = Followed(run)
+    log.catch_up()
+    assert (steps(log), log.samples, log.source) == ([10], [], [])
+
+
+def test_thinned_rows_keep_the_extremes_the_ends_and_the_order() -> None:
+    rows = training(*range(10, 100_010, 10))
+    rows[4321]["loss"], rows[777]["target_tokens_per_second"] = 99.0, 1.0
+    few = thinned(rows, ("loss", "target_tokens_per_second"), 200)
+    assert 50 <= len(few) <= 204
+    assert few == sorted(few, key=lambda row: row["step"])
+    assert few[0] == rows[0]
+    assert few[-1] == rows[-1]
+    assert rows[4321] in few
+    assert rows[777] in few
+    assert thinned(rows[:200], ("loss",), 200) == rows[:200]
+
+
+def test_reading_what_was_logged_needs_no_torch() -> None:
+    found = modules_after("import transduce.runs.history")
+    assert "torch" not in found
+
+
+def test_a_line_that_is_too_deep_is_dropped_when_a_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n' + "[" * 100_000 + "\n")
+    with Metrics(tmp_path, 5, tensorboard=False):
+        pass
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'

@@ -1,0 +1,277 @@
+"""Sentences of many requests are searched together, fairly, and no longer than somebody waits."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from serving import Scripted, until
+from transduce.config import SearchConfig
+from transduce.serving.batching import Batcher
+from transduce.subwords import EOS
+from transduce.translation.translator import Translator
+from transduce.translation.types import Job
+
+PLAIN = SearchConfig()
+
+
+def job(*tokens: int) -> Job:
+    return Job(np.array([*tokens, EOS]))
+
+
+def searching(
+    story: Callable[[Scripted, Batcher], Awaitable[Any]], *, held: bool = True, remember: int = 0
+) -> tuple[Any, Scripted]:
+    """Tell a story with an engine that waits to be let go; return what it returns."""
+    engine = Scripted(held=held)
+    batcher = Batcher(engine, remember=remember)
+
+    async def telling() -> Any:
+        return await story(engine, batcher)
+
+    try:
+        return asyncio.run(telling()), engine
+    finally:
+        engine.go.set()
+        assert batcher.close(60)
+
+
+async def begun(engine: Scripted, count: int = 1) -> None:
+    """Wait until so many batches are being searched or done."""
+    await asyncio.to_thread(until, lambda: len(engine.batches) >= count)
+
+
+def asked(
+    batcher: Batcher, *jobs: Job, config: SearchConfig = PLAIN, owner: str | None = None
+) -> "asyncio.Task[Any]":
+    return asyncio.ensure_future(batcher.search(jobs, config, owner))
+
+
+def test_what_comes_while_a_batch_is_searched_is_searched_together() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = asked(batcher, job(9))
+        await begun(engine)
+        others = [asked(batcher, job(10 + n)) for n in range(5)]
+        await asyncio.sleep(0)
+        engine.go.set()
+        return await asyncio.gather(first, *others)
+
+    found, engine = searching(story)
+    assert [len(batch) for batch in engine.batches] == [1, 5]
+    assert [one[0][0].tokens for one in found] == [[9], *([10 + n] for n in range(5))]
+
+
+def test_requests_of_one_moment_are_together_at_once() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        return await asyncio.gather(*(asked(batcher, job(10 + n)) for n in range(5)))
+
+    _, engine = searching(story, held=False)
+    assert [len(batch) for batch in engine.batches] == [5]
+
+
+def test_a_long_text_does_not_hold_up_a_short_one() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        long = asked(batcher, *(job(9, n) for n in range(10, 110)))
+        await begun(engine)
+        short = asked(batcher, job(5))
+        await asyncio.sleep(0)
+        engine.go.set()
+        await asyncio.gather(long, short)
+
+    _, engine = searching(story)
+    assert max(map(len, engine.batches)) == engine.batch
+    assert [5, EOS] in engine.batches[1]
+
+
+def test_neighbours_in_a_batch_are_of_like_length_and_none_is_lost() -> None:
+    jobs = [job(*range(4, 4 + length)) for length in (1, 9, 2, 8, 3, 7, 4, 6, 5, 10, 11, 12)]
+
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        return await batcher.search(jobs, PLAIN)
+
+    found, engine = searching(story, held=False)
+    assert [one[0].tokens for one in found] == [one.source[:-1].tolist() for one in jobs]
+    assert [len(one) for batch in engine.batches for one in batch] == list(range(13, 1, -1))
+
+
+def test_the_same_sentence_is_searched_once() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = asked(batcher, job(9), job(7), job(7))
+        await begun(engine)
+        second = asked(batcher, job(9), job(7), job(8))
+        await asyncio.sleep(0)
+        engine.go.set()
+        return await asyncio.gather(first, second)
+
+    found, engine = searching(story)
+    assert sorted(one for batch in engine.batches for one in batch) == [[7, 2], [8, 2], [9, 2]]
+    assert [[one[0].tokens for one in each] for each in found] == [
+        [[9], [7], [7]],
+        [[9], [7], [8]],
+    ]
+
+
+def test_a_sentence_that_must_begin_otherwise_is_another() -> None:
+    begun_with = [Job(np.array([9, EOS]), prefix) for prefix in ((), (5,), [5], (6,))]
+
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        await batcher.search(begun_with, PLAIN)
+        await batcher.search(begun_with, PLAIN)
+
+    _, engine = searching(story, held=False, remember=9)
+    assert engine.batches == [[[9, EOS]] * 3]
+
+
+def test_a_batch_has_one_setting_and_settings_take_turns() -> None:
+    wide = PLAIN.replace(beam=5)
+
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        many = asked(batcher, *(job(9, n) for n in range(10, 40)))
+        await begun(engine)
+        few = asked(batcher, job(9, 10), config=wide)
+        await asyncio.sleep(0)
+        engine.go.set()
+        await asyncio.gather(many, few)
+
+    _, engine = searching(story)
+    assert engine.settings[:3] == [PLAIN, PLAIN, wide] or engine.settings[:2] == [PLAIN, wide]
+    assert engine.settings.count(wide) == 1
+
+
+def test_a_client_with_many_settings_does_not_hold_up_another() -> None:
+    """Settings in turn, whoever they are of, would let one client take 16 turns of 17."""
+    many = [PLAIN.replace(alpha=1 + n / 10) for n in range(16)]
+
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = asked(batcher, job(3), owner="many")
+        await begun(engine)
+        others = [
+            asked(batcher, *(job(9, n, m) for m in range(10, 30)), config=one, owner="many")
+            for n, one in enumerate(many, start=10)
+        ]
+        await asyncio.sleep(0)
+        few = asked(batcher, *(job(5, n) for n in range(10, 26)), owner="few")
+        await asyncio.sleep(0)
+        engine.go.set()
+        await asyncio.gather(first, *others, few)
+        assert batcher._waiting == {}
+
+    _, engine = searching(story)
+    ours = [place for place, batch in enumerate(engine.batches) if batch[0][0] == 5]
+    assert ours[-1] <= 4  # two batches of ours, by turns with the other client's
+
+
+def test_in_a_batch_clients_take_turns_and_not_requests() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = asked(batcher, job(3), owner="many")
+        await begun(engine)
+        others = [asked(batcher, job(9, n), job(8, n), owner="many") for n in range(10, 30)]
+        await asyncio.sleep(0)
+        few = asked(batcher, *(job(5, n) for n in range(10, 14)), owner="few")
+        await asyncio.sleep(0)
+        engine.go.set()
+        await asyncio.gather(first, *others, few)
+
+    _, engine = searching(story)
+    assert len([one for one in engine.batches[1] if one[0] == 5]) == engine.batch // 2
+
+
+def test_what_nobody_waits_for_is_not_searched() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = asked(batcher, job(9))
+        await begun(engine)
+        left = asked(batcher, job(5), job(6), job(7))
+        stays = asked(batcher, job(7), job(8))
+        await asyncio.sleep(0)
+        left.cancel()
+        await asyncio.sleep(0)
+        engine.go.set()
+        await asyncio.gather(first, stays)
+        assert batcher._known == {}
+        assert batcher._waiting == {}
+
+    _, engine = searching(story)
+    assert sorted(engine.batches[1]) == [[7, EOS], [8, EOS]]
+
+
+def test_a_failure_is_for_those_who_wait_and_for_nobody_else() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        engine.failure = RuntimeError("no memory")
+        with pytest.raises(RuntimeError, match="no memory"):
+            await batcher.search([job(9), job(8)], PLAIN)
+        engine.failure = None
+        return await batcher.search([job(9)], PLAIN)
+
+    found, _ = searching(story, held=False)
+    assert found[0][0].tokens == [9]
+
+
+def test_whoever_waits_when_it_ends_is_told() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        waiting = asked(batcher, job(9))
+        await begun(engine)
+        batcher.stop(RuntimeError("ended"))
+        with pytest.raises(RuntimeError, match="ended"):
+            await waiting
+
+    searching(story)
+
+
+def test_one_that_was_closed_begins_anew() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        await batcher.search([job(9)], PLAIN)
+        assert batcher.close(60)
+        return await batcher.search([job(8)], PLAIN)
+
+    found, _ = searching(story, held=False)
+    assert found[0][0].tokens == [8]
+
+
+def test_several_threads_share_what_is_there(tiny_run: Path) -> None:
+    translator = Translator.load(tiny_run, engine="ctranslate2")
+    translator.engine.workers = 2  # type: ignore[attr-defined]
+    works = translator.works(
+        ["a dog sees a tree.", "the bird likes one fish!", "", "a man"] * 9, split=False
+    )
+    jobs = [work.job(0) for work in works if work.parts]
+    sizes: list[int] = []
+    batcher = Batcher(translator.engine, lambda size, _: sizes.append(size))
+
+    async def all_of_them() -> Any:
+        return await batcher.search(jobs, translator.config.search)
+
+    found = asyncio.run(all_of_them())
+    assert batcher.close(60)
+    assert sum(sizes) == 3  # of 27 only so many are different
+    alone = dict(translator.engine.search(jobs, translator.config.search, 4))
+    assert [one[0].tokens for one in found] == [alone[n][0].tokens for n in range(len(jobs))]
+
+
+def test_the_last_sentences_are_remembered_and_no_more_of_them() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = await batcher.search([job(9), job(10)], PLAIN)
+        again = await batcher.search([job(9), job(10)], PLAIN)
+        other = await batcher.search([job(9)], PLAIN.replace(beam=2))  # for which one is forgotten
+        await batcher.search([job(10)], PLAIN)
+        await batcher.search([job(9)], PLAIN)
+        return first, again, other
+
+    (first, again, other), engine = searching(story, held=False, remember=2)
+    assert again == first
+    assert [one[0].tokens for one in other] == [[9]]
+    assert [sorted(batch) for batch in engine.batches] == [[[9, EOS], [10, EOS]], *[[[9, EOS]]] * 2]
+
+
+def test_what_went_wrong_is_not_remembered() -> None:
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        engine.failure = ValueError("once")
+        with pytest.raises(ValueError, match="once"):
+            await batcher.search([job(9)], PLAIN)
+        engine.failure = None
+        return await batcher.search([job(9)], PLAIN)
+
+    found, _ = searching(story, held=False, remember=2)
+    assert [one[0].tokens for one in found] == [[9]]

@@ -1,0 +1,134 @@
+"""The files of the pages need nothing from outside, keep to the policy, and are in the wheel."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+
+import transduce
+
+PACKAGE = Path(transduce.__file__).parent
+PAGE, EXPLORER = PACKAGE / "serving" / "page", PACKAGE / "pages" / "explorer"
+FILES = sorted(path for folder in (PAGE, PACKAGE / "pages") for path in folder.glob("**/*"))
+ROOT = PACKAGE.parents[1]
+
+# Names of XML, which nobody fetches.
+NAMESPACE = re.compile(r"http://www\.w3\.org/(2000/svg|1999/xlink|1999/xhtml|1998/Math/MathML)")
+ADDRESS = re.compile(r"""\b(?:https?|wss?|ftp)://[^\s"'`)]*|(?<=["'`(=])\s*//[\w.-]+\.[^\s"'`)]*""")
+FETCHED = {".js", ".css", ".svg", ".png", ".ico"}  # other references are links to pages and answers
+IMPORT = re.compile(r"""(?:\bfrom\s+|\bimport\s*\(?)\s*["']([^"']+)["']""")
+
+
+def outside(text: str) -> list[str]:
+    """Return what a text refers to on other machines."""
+    found = [one.strip() for one in ADDRESS.findall(text)]
+    return [address for address in found if not NAMESPACE.fullmatch(address)]
+
+
+class Inline(HTMLParser):
+    """What in some HTML the policy forbids, and what it refers to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.forbidden: list[str] = []
+        self.references: list[str] = []
+        self._inside = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in {"style", "base"}:
+            self.forbidden.append(f"<{tag}>")
+        for name, value in attrs:
+            if name == "style" or name.startswith("on") or (value or "").startswith("javascript:"):
+                self.forbidden.append(f"{name}={value!r} of <{tag}>")
+            if name in {"href", "src"} and value:
+                self.references.append(value)
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script" and data.strip():
+            self.forbidden.append(f"<script> with {data.strip()[:40]!r}")
+
+
+def references(path: Path) -> Iterator[str]:
+    """Yield the files that a file has its browser fetch, by the paths of the service."""
+    text = path.read_text(encoding="utf-8")
+    found = Inline(text).references if path.suffix == ".html" else IMPORT.findall(text)
+    for one in found:
+        there = urljoin(f"/{path.name}", one)
+        if there.startswith("/") and Path(there).suffix in FETCHED:
+            yield there.removeprefix("/")
+
+
+def test_no_file_refers_to_anything_outside() -> None:
+    assert FILES
+    found = {path.name: outside(path.read_text(encoding="utf-8")) for path in FILES}
+    assert {name: addresses for name, addresses in found.items() if addresses} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('import x from "https://cdn.org/x.js";', ["https://cdn.org/x.js"]),
+        ('<script src="//cdn.org/x.js">', ["//cdn.org/x.js"]),
+        ("@import url(//fonts.org/a.css);", ["//fonts.org/a.css"]),
+        ("fetch(`http://192.168.0.1/`)", ["http://192.168.0.1/"]),
+        ('new WebSocket("wss://x.org")', ["wss://x.org"]),
+        ('const SVG = "http://www.w3.org/2000/svg";', []),
+        ('"http://www.w3.org/2000/svg.evil.org"', ["http://www.w3.org/2000/svg.evil.org"]),
+        ("f(); // as https does, e.g. x.org", []),
+        ('"/api//models"', []),
+    ],
+)
+def test_what_is_outside_is_seen(text: str, expected: list[str]) -> None:
+    assert outside(text) == expected
+
+
+def test_pages_hold_no_script_or_style_of_their_own() -> None:
+    """The service's policy lets a browser run and draw only files of the service."""
+    for path in PAGE.glob("**/*.html"):
+        assert Inline(path.read_text(encoding="utf-8")).forbidden == [], path.name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>let a = 1;</script>",
+        '<script type="module">\nimport "/a.js";</script>',
+        "<style>p { color: red }</style>",
+        '<p style="color: red">',
+        '<button onclick="go()">',
+        '<a href="javascript:go()">',
+        '<base href="/x/">',
+    ],
+)
+def test_what_the_policy_forbids_is_seen(text: str) -> None:
+    assert len(Inline(f"<!doctype html><html>{text}</html>").forbidden) == 1
+    assert Inline('<script src="/a.js"></script><p class="style">on</p>').forbidden == []
+
+
+def test_every_file_that_a_page_asks_for_is_there() -> None:
+    there = {path.name for path in FILES}
+    for path in FILES:
+        if path.suffix in {".html", ".js"} and path.parent == PAGE:
+            assert set(references(path)) <= there, path.name
+
+
+def test_the_wheel_holds_the_files_of_the_pages() -> None:
+    """Hatch takes all of a package but for what git ignores."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["tool"]["hatch"]["build"] == {
+        "targets": {"wheel": {"packages": ["src/transduce"]}}
+    }
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+    for path in FILES:
+        for part in path.relative_to(ROOT).parts:
+            assert not any(Path(part).match(one.strip("/")) for one in ignored), path

@@ -1,0 +1,246 @@
+"""What the service answers about runs: how they stand, and what they have logged since."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import COMMAND, CommandLine, environment
+from starlette.testclient import TestClient
+
+from logged import REFERENCES, SOURCES, append, samples, training, validation, write_run
+from transduce.runs.folder import RunConfig
+from transduce.runs.locks import locked
+from transduce.serving.app import create_app
+
+
+class Client:
+    """Asks what the page asks."""
+
+    def __init__(self, *watched: Path) -> None:
+        self.http = TestClient(create_app([], watched), raise_server_exceptions=False)
+
+    def runs(self) -> dict[str, Any]:
+        answer = self.http.get("/api/runs")
+        assert answer.status_code == 200
+        return {run["name"]: run for run in answer.json()}
+
+    def data(self, run: str, since: str = "") -> Any:
+        answer = self.http.get("/api/runs/data", params={"run": run, "since": since})
+        assert answer.status_code == 200
+        return answer.json()
+
+
+def finish(run: Path, step: int) -> None:
+    dataclasses.replace(RunConfig.load(run), chosen=f"average 5 at step {step}").save(run)
+
+
+def test_a_run_trains_while_its_folder_is_held_and_then_has_stopped_or_finished(
+    tmp_path: Path,
+) -> None:
+    run = write_run(tmp_path / "run", [*training(500, 1000), *validation(1000)], steps=4000)
+    client = Client(run)
+    with locked(run):
+        here = client.runs()["run"]
+        assert (here["state"], here["step"], here["part"]) == ("training", 1000, 0.25)
+        assert here["left"] == pytest.approx(1500, abs=60)  # 500 s for a quarter
+    here = client.runs()["run"]
+    assert (here["state"], here["left"]) == ("stopped", None)
+    assert (here["preset"], here["planned"]["steps"]) == ("tiny", 4000)
+    assert here["loss"] == pytest.approx(3.0)
+    assert here["bleu"] == 10.0
+    finish(run, 1000)
+    os.utime(run / "config.json", (1, 1))
+    assert client.runs()["run"]["state"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({"steps": None, "seconds": 1000.0}, 0.5),
+        ({"steps": 4000, "seconds": 1000.0}, 0.5),
+        ({"steps": None, "epochs": 5}, 0.4),  # of 500 steps each
+    ],
+)
+def test_what_is_done_is_told_by_steps_time_or_epochs(
+    settings: dict[str, Any], part: float, tmp_path: Path
+) -> None:
+    rows = training(250, 500, 750, 1000)
+    for row in rows[2:]:
+        row["epoch"] = 1
+    run = write_run(tmp_path / "run", rows, **settings)
+    assert Client(run).runs()["run"]["part"] == pytest.approx(part)
+
+
+def test_only_what_is_new_is_sent_and_all_of_it_after_a_resumption(tmp_path: Path) -> None:
+    rows = [*training(100, 200), *validation(200)]
+    run = write_run(tmp_path / "run", rows, samples((200, "a", "b", "c")))
+    client = Client(run)
+    first = client.data("run")
+    assert first["void"]
+    assert first["training"]["step"] == [100, 200]
+    assert first["validation"]["valid_bleu"] == [2.0]
+    assert first["samples"]["source"] == SOURCES
+    assert first["samples"]["reference"] == REFERENCES
+    assert first["samples"]["outputs"] == [["a", "b", "c"]]
+    assert client.runs()["run"]["token"] == first["token"]
+    append(run / "metrics.jsonl", training(300))
+    append(run / "samples.jsonl", [{"step": 300, "outputs": ["d", "e", "f"]}])
+    assert client.runs()["run"]["token"] != first["token"]
+    second = client.data("run", first["token"])
+    assert not second["void"]
+    assert second["training"]["step"] == [300]
+    assert second["validation"]["step"] == []
+    assert second["samples"]["step"] == [300]
+    (run / "metrics.jsonl").write_text("")
+    append(run / "metrics.jsonl", training(100))
+    third = client.data("run", second["token"])
+    assert third["void"]
+    assert third["training"]["step"] == [100]
+    assert third["samples"]["step"] == [200, 300]
+    for token in (
+        "x",
+        "1.2.3.4",
+        "9" * 5000,
+        ".".join("9" * 5000 for _ in range(4)),
+        first["token"],
+    ):
+        assert client.data("run", token)["training"]["step"] == [100]
+
+
+def test_a_long_run_is_sent_thin(tmp_path: Path) -> None:
+    outputs = [(step, "a", "b", "c") for step in range(100, 50_100, 100)]
+    rows = [*training(*range(10, 100_010, 10)), *validation(*range(100, 50_100, 100))]
+    data = Client(write_run(tmp_path / "run", rows, samples(*outputs))).data("run")
+    assert 400 < len(data["training"]["step"]) < 2_100
+    assert data["training"]["step"][-1] == 100_000
+    assert len(data["validation"]["step"]) == 500
+    assert len(data["samples"]["step"]) <= 200
+    assert data["samples"]["step"][-1] == 50_000
+
+
+def test_of_a_folder_every_run_is_shown_and_those_that_are_begun_later(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "b", training(10))
+    (tmp_path / "runs" / "texts").mkdir()
+    (tmp_path / "runs" / "notes.txt").write_text("mine")
+    client = Client(tmp_path / "runs")
+    assert list(client.runs()) == ["b"]
+    with locked(tmp_path / "runs" / "a"):  # its text is being prepared
+        found = client.runs()
+        assert list(found) == ["b", "a"]
+        assert (found["a"]["state"], found["a"]["note"]) == ("training", "nothing is logged yet")
+        assert client.data("a")["training"]["step"] == []
+
+
+def test_a_folder_that_may_not_be_looked_into_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mine", "theirs"):
+        write_run(tmp_path / name, training(100))
+    is_file = Path.is_file
+
+    def denied(path: Path) -> bool:
+        if path.parent.name == "theirs":
+            raise PermissionError(13, "Permission denied")
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", denied)
+    assert [*Client(tmp_path).runs()] == ["mine"]
+
+
+def test_runs_of_one_name_have_two_names_here(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / place / "run", training(step)) for place, step in (("a", 1), ("b", 2))
+    ]
+    client = Client(*runs, runs[0])
+    assert [run["step"] for run in client.runs().values()] == [1, 2]
+    assert list(client.runs()) == ["run", str(runs[1])]
+    assert client.data(str(runs[1]))["training"]["step"] == [2]
+
+
+def test_what_is_damaged_or_gone_is_told_and_the_rest_still_answers(tmp_path: Path) -> None:
+    good = write_run(tmp_path / "good", training(10))
+    vanishing = write_run(tmp_path / "vanishing", training(10))
+    damaged = write_run(tmp_path / "damaged", [])
+    (damaged / "metrics.jsonl").write_bytes(b"\xff\xfe\n{\n")
+    unset = write_run(tmp_path / "unset", training(10))
+    (unset / "config.json").write_text("{")
+    empty = write_run(tmp_path / "empty", [])
+    (empty / "metrics.jsonl").unlink()
+    client = Client(good, vanishing, damaged, unset, empty)
+    client.runs()
+    shutil.rmtree(vanishing)
+    states = {name: (run["state"], run["note"]) for name, run in client.runs().items()}
+    assert states == {
+        "good": ("stopped", ""),
+        "vanishing": ("gone", "its folder is no longer there"),
+        "damaged": ("damaged", "no line of its metrics.jsonl can be read"),
+        "unset": ("stopped", "its config.json is missing or damaged"),
+        "empty": ("stopped", "it has logged nothing"),
+    }
+    (good / "config.json").rename(good / "away.json")
+    assert client.runs()["good"]["note"] == "its config.json is missing or damaged"
+    (good / "away.json").rename(good / "config.json")
+    assert client.runs()["good"]["note"] == ""
+    assert client.data("unset")["training"]["step"] == [10]
+    assert client.data("vanishing")["training"]["step"] == []
+
+
+def test_what_no_training_logs_is_answered_all_the_same(tmp_path: Path) -> None:
+    rows = training(0, 10)
+    rows[1]["epoch"] = 1
+    run = write_run(tmp_path / "run", rows, steps=None, epochs=5)
+    halves = {"source": ["a"], "reference": ["b"]}, {"step": 10, "outputs": ["half \ud800"]}
+    (run / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in halves))
+    client = Client(run)
+    assert client.runs()["run"]["part"] is None
+    assert client.data("run")["samples"]["outputs"] == [["half ?"]]
+
+
+@pytest.mark.parametrize("name", ["", "../secret", "/etc", "run/../run", "secret", "runn"])
+def test_no_path_of_a_client_is_ever_opened(name: str, tmp_path: Path) -> None:
+    write_run(tmp_path / "secret", training(10))
+    client = Client(write_run(tmp_path / "run", training(10)))
+    answer = client.http.get("/api/runs/data", params={"run": name})
+    assert answer.status_code == 404
+    assert answer.json()["error"].startswith(f"there is no run {name} here.")
+
+
+def test_the_page_and_its_parts_are_served_where_no_model_is(tmp_path: Path) -> None:
+    client = Client(tmp_path).http
+    assert client.get("/", follow_redirects=False).headers["location"] == "/runs"
+    assert "Sample translations" in client.get("/runs").text
+    for name in (
+        "runs.js",
+        "runs.css",
+        "chart.js",
+        "drawing.js",
+        "readout.js",
+        "scale.js",
+        "samples.js",
+        "base.css",
+    ):
+        assert client.get(f"/{name}").status_code == 200
+
+
+def test_the_command_says_where_the_page_is_and_ends_when_told(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", training(10))
+    command = [*COMMAND, "watch", str(run), "--port", "0", "--no-open"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
+        assert process.stderr
+        address = process.stderr.readline().split()[0]
+        with urllib.request.urlopen(f"{address}/api/runs") as answer:
+            assert [one["name"] for one in json.load(answer)] == ["run"]
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "ended\n"
+    assert process.returncode == 0
+
+
+def test_a_folder_that_is_not_there_cannot_be_watched(cli: CommandLine, tmp_path: Path) -> None:
+    assert "there is no folder" in cli("watch", tmp_path / "nothing", "--port", "0").error

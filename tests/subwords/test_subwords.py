@@ -1,0 +1,338 @@
+"""Subwords: what goes in comes out, nothing is unknown, and files are whole or refused."""
+
+import copy
+import json
+import os
+import pickle
+import random
+import re
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.errors import BadInput, BadRun, BadSetting
+from transduce.subwords import (
+    BOS,
+    EOS,
+    PAD,
+    SPECIAL,
+    UNK,
+    Codec,
+    Kind,
+    Subwords,
+    default_vocabulary,
+)
+
+TEXT = [
+    "The paper is the default everywhere.",
+    "Das Papier ist überall die Vorgabe.",
+    "Attention is all you need, said the paper.",
+    "Zwei Hunde laufen über die Straße.",
+    "हिन्दी में लिखा हुआ वाक्य",
+    "line\n\nbreaks\r\n\n",
+] * 5
+KINDS: tuple[Kind, ...] = get_args(Kind)
+LEARNED = {kind: Subwords.learn(TEXT, 700, kind) for kind in KINDS}
+
+# Characters of this Python's Unicode; a newer table in `tokenizers` may know how to compose others.
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs", "Cn"]))
+STRANGE = [
+    "",
+    " ",
+    "   ",
+    " leading",
+    "  two leading",
+    "trailing ",
+    "double  spaces   inside",
+    "tab\tand\u00a0no-break\u3000wide",
+    "emoji 👨‍👩‍👧‍👦 ❤️ 🇩🇪",
+    "한국어 문장",
+    "中文句子。",
+    "العَرَبِيَّة",
+    "</s> <s> <pad> <unk> <s></s>",
+    "▁ Ġ ‿ ## ##ing a‿b @@",
+    "a\nb\r\nc\0d",
+    "x" * 1000,
+    "nfc: e\u0301 \u1112\u1161\u11ab",
+]
+
+
+@pytest.fixture(params=KINDS)
+def subwords(request: pytest.FixtureRequest) -> Subwords:
+    return LEARNED[request.param]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=ANY_TEXT)
+def test_decoding_returns_every_text(kind: Kind, text: str) -> None:
+    subwords = LEARNED[kind]
+    ids = subwords.encode(text)
+    assert subwords.decode(ids) == unicodedata.normalize("NFC", text)
+    assert not {PAD, BOS, EOS, UNK} & {*ids}
+
+
+@pytest.mark.parametrize("text", STRANGE)
+def test_decoding_returns_strange_texts(subwords: Subwords, text: str) -> None:
+    ids = subwords.encode(text)
+    assert subwords.decode(ids) == unicodedata.normalize("NFC", text)
+    assert not {PAD, BOS, EOS, UNK} & {*ids}
+
+
+@pytest.mark.parametrize("text", STRANGE)
+def test_the_library_alone_decodes_the_same(subwords: Subwords, text: str) -> None:
+    """What is exported carries the library's own decoder."""
+    ids = subwords.encode(text)
+    assert subwords._tokenizer.decode(ids, skip_special_tokens=False) == subwords.decode(ids)
+
+
+def test_all_256_bytes_can_be_written(subwords: Subwords) -> None:
+    single = [piece for piece in subwords._bytes[len(SPECIAL) :] if len(piece) == 1]
+    assert {*single} == {bytes([byte]) for byte in range(256)}
+
+
+def test_many_texts_are_encoded_as_each_alone(subwords: Subwords) -> None:
+    assert subwords.encode_batch(STRANGE) == [subwords.encode(text) for text in STRANGE]
+    assert subwords.encode_batch([]) == []
+
+
+def test_half_a_surrogate_pair_is_refused(subwords: Subwords) -> None:
+    with pytest.raises(BadInput, match="text 2 of 2 holds half a surrogate pair"):
+        subwords.encode_batch(["fine", "not \ud800"])
+
+
+def test_special_ids_are_the_contracts() -> None:
+    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
+    for subwords in LEARNED.values():
+        assert subwords.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
+
+
+def test_padding_begin_and_end_decode_to_nothing(subwords: Subwords) -> None:
+    ids = subwords.encode("the paper")
+    assert subwords.decode([BOS, *ids, EOS, PAD, PAD]) == "the paper"
+    assert subwords.decode([PAD, BOS, EOS]) == ""
+    assert subwords.decode([UNK]) == "\N{REPLACEMENT CHARACTER}"
+
+
+def test_a_word_is_the_same_piece_first_as_inside(subwords: Subwords) -> None:
+    (first,), (_, inside) = subwords.encode("paper"), subwords.encode("the paper")
+    assert first == inside
+
+
+def test_bytes_that_are_no_text_decode_to_replacement_characters(subwords: Subwords) -> None:
+    ids = subwords.encode("漢")
+    assert len(ids) > 2
+    assert subwords.decode(ids[:-1]).strip() == "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=st.text(st.characters(codec="ascii", exclude_categories=["Cc"])))
+def test_readable_pieces_join_to_the_text(kind: Kind, text: str) -> None:
+    subwords = LEARNED[kind]
+    assert "".join(subwords.pieces(subwords.encode(text))).removeprefix(" ") == text
+
+
+def test_pieces_are_readable_where_they_are_no_whole_text(subwords: Subwords) -> None:
+    pieces = subwords.pieces(subwords.encode("a漢\t\n"))
+    assert "".join(pieces) == " a<0xE6><0xBC><0xA2>\\t\\n"
+    assert len(pieces) == len(subwords.encode("a漢\t\n"))
+    assert " Straße" in subwords.pieces(subwords.encode("die Straße"))
+
+
+def test_the_pieces_that_start_words_are_known(subwords: Subwords) -> None:
+    ids = subwords.encode("the everywhereness")
+    assert [piece for piece in ids if subwords.starts_word(piece)] == [ids[0], ids[1]]
+    assert subwords.pieces(ids[1:2])[0].startswith(" e")
+    assert not any(map(subwords.starts_word, range(len(SPECIAL))))
+
+
+def test_words_keep_their_marks() -> None:
+    """The vowels of Devanagari are marks: cut at each, its words could never be one piece."""
+    subwords = Subwords.learn(["हिन्दी में लिखा हुआ"] * 9, 1000)
+    assert len(subwords.encode("हिन्दी हुआ")) == 2
+
+
+def test_whatever_breaks_a_line_is_forbidden(subwords: Subwords) -> None:
+    breaking = {
+        piece for piece in range(len(subwords)) if re.search(r"[\n\r\0]", subwords.decode([piece]))
+    }
+    assert any(len(subwords.decode([piece])) > 1 for piece in breaking), "nothing is tested"
+    assert {*subwords.forbidden()} == breaking | {PAD, BOS, UNK}
+    assert EOS not in subwords.forbidden()
+
+
+@pytest.mark.parametrize(("kind", "least"), [("bpe", 260), ("wordpiece", 516)])
+def test_the_least_vocabulary_holds_every_byte(kind: Kind, least: int) -> None:
+    with pytest.raises(BadSetting, match=f"vocabulary = {least - 1}: expected at least {least}"):
+        Subwords.learn(TEXT, least - 1, kind)
+    subwords = Subwords.learn(TEXT, least, kind)
+    assert len(subwords) == least
+    assert subwords.decode(subwords.encode("Ünïcödé 🎉")) == "Ünïcödé 🎉"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_vocabulary_is_as_large_as_asked_or_as_the_text_allows(kind: Kind) -> None:
+    least = {"bpe": 260, "wordpiece": 516}[kind]
+    assert len(Subwords.learn(TEXT, least + 99, kind)) == least + 99
+    assert len(Subwords.learn(["once", "twice"], 5000, kind)) < least + 9
+    assert len(Subwords.learn([], 5000, kind)) == least
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_endless_word_is_learned_in_parts(kind: Kind) -> None:
+    """The trainers take time with the square of a word's length: whole, this would last minutes."""
+    subwords = Subwords.learn(["x" * 500_000], 2000, kind)
+    assert max(map(len, subwords._bytes)) <= 1001
+
+
+def test_learning_is_the_same_in_every_process() -> None:
+    code = (
+        "import random; from transduce.subwords import Codec, Subwords\n"
+        "r = random.Random(1)\n"
+        "words = [''.join(r.choices('abcdäöü漢', k=4)) for _ in range(999)]\n"
+        "text = [' '.join(r.choices(words, k=9)) for _ in range(99)]\n"
+        "for kind in ('bpe', 'wordpiece'):\n"
+        "    subwords = Subwords.learn(text, 900, kind); print(Codec(subwords, subwords).sha256)\n"
+    )
+    seen = set()
+    for seed, threads in (("1", "1"), ("2", "3"), ("3", "2")):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "RAYON_NUM_THREADS": threads}
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        seen.add(run.stdout)
+    assert len(seen) == 1
+
+
+def test_an_error_in_the_lines_is_not_swallowed() -> None:
+    def lines() -> "list[str]":
+        raise BadInput("line 7 is not UTF-8")
+
+    with pytest.raises(BadInput, match="line 7"):
+        Subwords.learn((line for _ in range(2) for line in lines()), 300)
+
+
+def test_a_copy_still_takes_special_names_for_text(subwords: Subwords) -> None:
+    text = "a </s> b"
+    for other in (
+        copy.deepcopy(subwords),
+        pickle.loads(pickle.dumps(subwords)),
+        Subwords.from_json(json.loads(json.dumps(subwords.to_json()))),
+    ):
+        assert other.encode(text) == subwords.encode(text)
+        assert EOS not in other.encode(text)
+
+
+def test_a_codec_comes_back_from_its_file(tmp_path: Path) -> None:
+    for kind in KINDS:
+        one, other = LEARNED[kind], Subwords.learn(TEXT, 540, kind)
+        for codec in (Codec(one, one), Codec(one, other)):
+            codec.save(tmp_path / "subwords.json")
+            back = Codec.load(tmp_path / "subwords.json")
+            assert back.joint == codec.joint == (back.source is back.target)
+            assert back.kind == kind
+            assert back.sha256 == codec.sha256
+            assert (len(back.source), len(back.target)) == (len(codec.source), len(codec.target))
+            for text in STRANGE:
+                assert back.source.encode(text) == codec.source.encode(text)
+                assert back.target.encode(text) == codec.target.encode(text)
+
+
+def test_different_codecs_have_different_hashes() -> None:
+    bpe, wordpiece = LEARNED["bpe"], LEARNED["wordpiece"]
+    smaller = Subwords.learn(TEXT, 300)
+    codecs = [
+        Codec(bpe, bpe),
+        Codec(wordpiece, wordpiece),
+        Codec(bpe, smaller),
+        Codec(smaller, bpe),
+    ]
+    assert len({codec.sha256 for codec in codecs}) == len(codecs)
+
+
+def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "subwords.json"
+    codec = Codec(LEARNED["bpe"], LEARNED["bpe"])
+    codec.save(path)
+    data = path.read_bytes()
+    chance = random.Random(0)
+    found = 0
+    for _ in range(200):
+        damaged = bytearray(data)
+        damaged[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            assert Codec.load(path).sha256 == codec.sha256  # one kind of blank for another
+        except BadRun as error:
+            found += 1
+            assert "subwords.json" in str(error)  # noqa: PT017
+    assert found > 100
+
+
+def test_a_file_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "subwords.json"
+    Codec(LEARNED["bpe"], LEARNED["bpe"]).save(path)
+    data = path.read_bytes()
+    for cut in (0, 1, 100, len(data) // 2, len(data) - 3):
+        path.write_bytes(data[:cut])
+        with pytest.raises(BadRun, match=r"subwords\.json is damaged"):
+            Codec.load(path)
+
+
+def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "subwords.json"
+    with pytest.raises(BadRun, match=r"subwords\.json is missing"):
+        Codec.load(path)
+    for foreign in ({}, {"version": "1.0", "model": {}}, LEARNED["bpe"].to_json()):
+        path.write_text(json.dumps(foreign), encoding="utf-8")
+        with pytest.raises(BadRun, match=r"subwords\.json is no file of subwords"):
+            Codec.load(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"format": 1, "kind": "bpe"},
+        {"format": 1, "kind": "bpe", "source": {}},
+        {"format": 1, "kind": "bpe", "source": {**LEARNED["bpe"].to_json(), "model": {}}},
+    ],
+)
+def test_a_sealed_file_of_something_else_is_refused(
+    tmp_path: Path, content: dict[str, object]
+) -> None:
+    from transduce.system.files import write_sealed
+
+    write_sealed(tmp_path / "subwords.json", content)
+    with pytest.raises(BadRun, match=r"subwords\.json is (no file of subwords|damaged): "):
+        Codec.load(tmp_path / "subwords.json")
+
+
+def test_subwords_without_the_special_ones_are_refused() -> None:
+    stored = LEARNED["bpe"].to_json()
+    stored["added_tokens"] = []
+    vocabulary = stored["model"]["vocab"]
+    vocabulary["<x>"] = vocabulary.pop("<pad>")
+    with pytest.raises(ValueError, match="first pieces are not <pad> <s> </s> <unk>"):
+        Subwords.from_json(stored)
+    vocabulary["<pad>"], vocabulary["<x>"] = 0, 100_000
+    with pytest.raises(ValueError, match="ids are not 0, 1, 2"):
+        Subwords.from_json(stored)
+
+
+def test_vocabularies_grow_with_the_text() -> None:
+    sizes = [default_vocabulary(10**exponent) for exponent in range(12)]
+    assert sizes == sorted(sizes)
+    assert 8_000 <= default_vocabulary(3_700_000) <= 9_000  # Multi30k
+    assert 16_000 <= default_vocabulary(180_000_000) <= 32_000  # 560,000 pairs of Europarl
+    assert default_vocabulary(1_200_000_000) == 37_000  # the paper's WMT 2014
+    assert all(size % 8 == 0 for size in sizes)
+    assert default_vocabulary(0) >= 516

@@ -1,0 +1,38 @@
+"""Small convolutional models that several tests share, and a plain convolution to compare with."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from models import SMALL
+from transduce.config import ModelConfig
+from transduce.model.architecture import build
+from transduce.model.base import Transducer
+
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "convs2s": {"N": 3, "d_ff": 24, "positions": "learned"},
+    "bytenet": {"N": 6, "d_ff": 16, "positions": "none"},
+}
+
+
+def small(architecture: str, seed: int = 0, **changes: Any) -> Transducer:
+    """Return a small model with random weights, ready for evaluation; biases are none of 0."""
+    torch.manual_seed(seed)
+    sizes = SMALL | ARCHITECTURES[architecture] | {"architecture": architecture} | changes
+    model = build(ModelConfig(**sizes)).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                parameter.normal_(std=0.1)
+    return model
+
+
+def convolved(
+    x: Tensor, weight: Tensor, bias: Tensor, reads: tuple[int, ...], dilation: int
+) -> Tensor:
+    """Return torch's convolution of one sentence, its channels last. (T, C) -> (T, outputs)."""
+    kernel = weight.unflatten(1, (len(reads), -1)).transpose(1, 2)  # (outputs, C, k)
+    padded = F.pad(x.T[None], (-reads[0], reads[-1]))
+    return F.conv1d(padded, kernel, bias, dilation=dilation)[0].T

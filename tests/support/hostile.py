@@ -1,0 +1,378 @@
+"""Files that mean harm, each read in little memory: `python hostile.py RUN FOLDER` tells what came.
+
+One process reads them all, with no more memory than it has and `ROOM` beside.
+"""
+
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import resource
+import shutil
+import struct
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOM = 400 << 20  # bytes; a bomb asks for more
+
+CASES: dict[str, Callable[[Path, Path], Any]] = {}  # of a run and of an empty folder
+
+
+def case(function: Callable[[Path, Path], Any]) -> Callable[[Path, Path], Any]:
+    CASES[function.__name__] = function
+    return function
+
+
+def sealed(path: Path, **changes: Any) -> None:
+    """Change a sealed file, and give it the checksum that fits."""
+    from transduce.system.files import write_sealed
+
+    content = json.loads(path.read_bytes())
+    content.pop("sha256", None)
+    for name, value in changes.items():
+        part, _, of = name.partition("__")
+        if of:
+            content[part][of] = value
+        else:
+            content[part] = value
+    write_sealed(path, content)
+
+
+def tensors(folder: Path, header: bytes, numbers: bytes = b"", length: int | None = None) -> None:
+    """Read a file of weights with this header."""
+    from transduce.runs.folder import load_arrays
+
+    path = folder / "model.safetensors"
+    size = len(header) if length is None else length
+    path.write_bytes(struct.pack("<Q", size) + header + numbers)
+    load_arrays(path)
+
+
+def entry(shape: list[int], begin: int, end: int, kind: str = "F32") -> dict[str, Any]:
+    return {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
+
+
+def model(run: Path, **changes: Any) -> None:
+    """Load a model whose config.json says something else."""
+    import torch
+
+    from transduce.checkpoints.checkpoint import load_model
+    from transduce.runs.folder import RunConfig
+
+    sealed(run / "config.json", **changes)
+    load_model(run, RunConfig.load(run), torch.device("cpu"))
+
+
+@case
+def a_header_longer_than_any_file(run: Path, folder: Path) -> None:
+    tensors(folder, b"{}", length=2**63)
+
+
+@case
+def a_header_of_a_million_entries(run: Path, folder: Path) -> None:
+    of_nothing = json.dumps(entry([0], 0, 0))
+    tensors(folder, b"{%s}" % b",".join(f'"{n}":{of_nothing}'.encode() for n in range(10**6)))
+
+
+@case
+def a_header_that_is_a_million_deep(run: Path, folder: Path) -> None:
+    tensors(folder, b'{"a":' * 10**6 + b"1" + b"}" * 10**6)
+
+
+@case
+def a_tensor_larger_than_memory(run: Path, folder: Path) -> None:
+    tensors(folder, json.dumps({"a": entry([2**40, 2**40], 0, 64)}).encode(), bytes(64))
+
+
+@case
+def a_tensor_that_ends_beyond_its_file(run: Path, folder: Path) -> None:
+    tensors(folder, json.dumps({"a": entry([2**33], 0, 2**35)}).encode(), bytes(64))
+
+
+@case
+def tensors_that_overlap(run: Path, folder: Path) -> None:
+    both = {"a": entry([16], 0, 64), "b": entry([16], 0, 64)}
+    tensors(folder, json.dumps(both).encode(), bytes(64))
+
+
+@case
+def a_tensor_before_its_file(run: Path, folder: Path) -> None:
+    tensors(folder, json.dumps({"a": entry([16], -64, 0)}).encode(), bytes(64))
+
+
+@case
+def weights_that_are_a_device(run: Path, folder: Path) -> None:
+    from transduce.runs.folder import load_arrays
+
+    (folder / "model.safetensors").symlink_to("/dev/zero")
+    load_arrays(folder / "model.safetensors")
+
+
+@case
+def a_thousand_million_layers(run: Path, folder: Path) -> None:
+    model(run, model__N=10**9)
+
+
+@case
+def more_layers_than_there_are_weights_of(run: Path, folder: Path) -> None:
+    model(run, model__N=1_000)
+
+
+@case
+def a_model_wider_than_memory(run: Path, folder: Path) -> None:
+    model(run, model__d_model=10**12)
+
+
+@case
+def a_model_wider_than_its_weights(run: Path, folder: Path) -> None:
+    model(run, model__d_ff=1 << 20, model__d_model=1 << 14)
+
+
+@case
+def more_words_than_the_weights_have(run: Path, folder: Path) -> None:
+    model(run, model__source_vocabulary=1 << 24, model__target_vocabulary=1 << 24)
+
+
+@case
+def sentences_longer_than_memory(run: Path, folder: Path) -> None:
+    model(run, model__max_len=10**9)
+
+
+@case
+def a_beam_wider_than_memory(run: Path, folder: Path) -> None:
+    model(run, search__beam=10**9)
+
+
+@case
+def more_threads_than_a_machine_has(run: Path, folder: Path) -> None:
+    model(run, train__threads=10**9)
+
+
+@case
+def an_export_of_more_words_than_the_weights_have(run: Path, folder: Path) -> None:
+    from transduce.interop.export.ctranslate2 import export
+
+    sealed(run / "config.json", model__target_vocabulary=1 << 24, model__source_vocabulary=1 << 24)
+    export(run, folder / "export", "none")
+
+
+@case
+def subwords_of_another_model(run: Path, folder: Path) -> None:
+    from transduce.subwords import Codec, Subwords
+    from transduce.translation.translator import Translator
+
+    other = Subwords.learn(["a few other words"], 262)
+    Codec(other, other).save(run / "subwords.json")
+    Translator.load(run, engine="torch")
+
+
+@case
+def subwords_of_hundreds_of_megabytes(run: Path, folder: Path) -> None:
+    from transduce.subwords import Codec
+
+    with (folder / "subwords.json").open("wb") as file:
+        file.truncate(500 << 20)
+    Codec.load(folder / "subwords.json")
+
+
+@case
+def a_subword_numbered_two_thousand_million(run: Path, folder: Path) -> None:
+    from transduce.subwords import Codec
+
+    path = run / "subwords.json"
+    source = json.loads(path.read_bytes())["source"]
+    source["model"]["vocab"][next(reversed(source["model"]["vocab"]))] = 2**31
+    sealed(path, source=source)
+    Codec.load(path)
+
+
+@case
+def subwords_that_pad_every_text(run: Path, folder: Path) -> None:
+    from transduce.subwords import Codec
+
+    path = run / "subwords.json"
+    padding: dict[str, Any] = {
+        "strategy": {"Fixed": 10**9},
+        "direction": "Right",
+        "pad_to_multiple_of": None,
+    }
+    padding |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}
+    sealed(path, source__padding=padding)
+    Codec.load(path).source.encode("a")
+
+
+@case
+def subwords_with_a_pattern_that_never_ends(run: Path, folder: Path) -> None:
+    from transduce.subwords import Codec
+
+    path = run / "subwords.json"
+    split = {"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated"}
+    sealed(path, source__pre_tokenizer=split | {"invert": False})
+    Codec.load(path).source.encode("a" * 60)
+
+
+@case
+def json_a_million_deep(run: Path, folder: Path) -> None:
+    from transduce.runs.folder import RunConfig
+
+    (run / "config.json").write_bytes(b'{"a":' * 10**6 + b"1" + b"}" * 10**6)
+    RunConfig.load(run)
+
+
+@case
+def a_number_of_a_million_digits(run: Path, folder: Path) -> None:
+    from transduce.runs.folder import RunConfig
+
+    (run / "config.json").write_bytes(b'{"format": ' + b"9" * 10**6 + b"}")
+    RunConfig.load(run)
+
+
+@case
+def a_manifest_of_more_pairs_than_files_hold(run: Path, folder: Path) -> None:
+    from transduce.corpus.token_files import open_corpus
+
+    sealed(run / "corpus" / "manifest.json", train__pairs=10**15)
+    open_corpus(run / "corpus")
+
+
+@case
+def tokens_of_a_type_that_holds_pointers(run: Path, folder: Path) -> None:
+    from transduce.corpus.token_files import open_corpus
+
+    sealed(run / "corpus" / "manifest.json", token_type="O")
+    open_corpus(run / "corpus")
+
+
+@case
+def a_sentence_longer_than_its_file(run: Path, folder: Path) -> None:
+    from transduce.corpus.token_files import open_corpus
+
+    corpus, name = run / "corpus", "train.source.offsets"
+    offsets = struct.pack("<qqq", 0, 2**60, 2**61)
+    (corpus / name).write_bytes(offsets)
+    files = json.loads((corpus / "manifest.json").read_bytes())["files"]
+    files[name] = {"size": len(offsets), "sha256": hashlib.sha256(offsets).hexdigest()}
+    sealed(corpus / "manifest.json", files=files)
+    open_corpus(corpus)
+
+
+def _line(path: Path) -> None:
+    from transduce.text.reading import open_lines
+
+    for _ in open_lines(path):
+        pass
+
+
+def _blocks(count: int) -> list[bytes]:
+    return [b"a" * (1 << 20)] * count
+
+
+@case
+def a_gigabyte_in_one_line_of_gz(run: Path, folder: Path) -> None:
+    with gzip.open(folder / "bomb.gz", "wb", compresslevel=1) as file:
+        for block in _blocks(64):
+            file.write(block)
+    once = (folder / "bomb.gz").read_bytes()
+    (folder / "bomb.gz").write_bytes(once * 16)
+    _line(folder / "bomb.gz")
+
+
+@case
+def a_gigabyte_in_one_line_of_xz(run: Path, folder: Path) -> None:
+    once = lzma.compress(b"a" * (32 << 20), preset=0)
+    (folder / "bomb.xz").write_bytes(once * 32)
+    _line(folder / "bomb.xz")
+
+
+@case
+def an_xz_file_that_asks_for_gigabytes_to_be_read(run: Path, folder: Path) -> None:
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 20}]
+    small = bytearray(lzma.compress(b"a\n" * 100, filters=filters))
+    small[12 + 4] = 38  # of the block's header: the dictionary's size, as 2 GiB
+    header = 4 * (small[12] + 1)
+    small[12 + header - 4 : 12 + header] = struct.pack("<I", _crc(bytes(small[12:])[: header - 4]))
+    (folder / "bomb.xz").write_bytes(small)
+    _line(folder / "bomb.xz")
+
+
+def _crc(data: bytes) -> int:
+    import zlib
+
+    return zlib.crc32(data)
+
+
+@case
+def sixteen_gigabytes_in_half_a_megabyte_of_zst(run: Path, folder: Path) -> None:
+    # Blocks of one byte that is to be repeated 128 Ki times, in a frame of unknown length.
+    frame = b"\x28\xb5\x2f\xfd" + bytes([0x00, 0x38])
+    repeated = ((128 << 10) << 3 | 1 << 1).to_bytes(3, "little") + b"a"
+    (folder / "bomb.zst").write_bytes(frame + repeated * (1 << 17))
+    _line(folder / "bomb.zst")
+
+
+@case
+def a_model_of_hugging_face_wider_than_memory(run: Path, folder: Path) -> None:
+    from transduce.interop.export.huggingface import export
+    from transduce.interop.importing import import_model
+
+    export(run, folder / "theirs")
+    path = folder / "theirs" / "config.json"
+    large = {"encoder_layers": 900, "d_model": 1 << 15, "max_position_embeddings": 10**12}
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | large))
+    import_model(folder / "theirs", folder / "run")
+
+
+@case
+def a_vocabulary_of_hugging_face_larger_than_its_words(run: Path, folder: Path) -> None:
+    from transduce.interop.export.huggingface import export
+    from transduce.interop.importing import import_model
+
+    export(run, folder / "theirs")
+    path = folder / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"vocab_size": 10**12}))
+    import_model(folder / "theirs", folder / "run")
+
+
+def used() -> int:
+    """Return the address space that this process has taken."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    """Read all, and print what came of each."""
+    import ctranslate2  # noqa: F401  (so that what follows is what is read)
+    import torch
+    import zstandard  # noqa: F401
+
+    from transduce.errors import TransduceError
+
+    torch.set_num_threads(1)
+    with torch.device("meta"):
+        torch.nn.Linear(2, 2)
+    given, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    told = {}
+    for name, read in CASES.items():
+        own = folder / name
+        own.mkdir()
+        run = shutil.copytree(given, own / "own")
+        resource.setrlimit(resource.RLIMIT_AS, (used() + ROOM, resource.RLIM_INFINITY))
+        begin = time.process_time()
+        try:
+            read(run, own)
+            kind, sentence = "nothing", ""
+        except TransduceError as error:
+            kind, sentence = "refused", str(error)
+        except BaseException as error:
+            kind, sentence = type(error).__name__, str(error)[:300]
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        told[name] = (kind, sentence, time.process_time() - begin)
+        shutil.rmtree(own)
+    sys.stdout.write(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""What a process leaves behind that is killed in the middle of a write."""
+
+from pathlib import Path
+
+import pytest
+
+from transduce.system.files import working_folder
+
+
+def killed(folder: Path, name: str, *, restore: bool = False) -> Path:
+    """Leave the working folder of a write to `name`, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("transduce.system.files._clean", lambda *_: None)
+        with working_folder(folder / name, restore=restore) as left:
+            return left

@@ -1,0 +1,51 @@
+"""What kernels are measured against: the paper's equations word for word, in float64."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from transduce.batching.packed import Batch, Ranges
+from transduce.subwords import PAD
+
+
+def distance(ours: Tensor, exact: Tensor) -> float:
+    """Return how far apart two tensors are, as a part of the norm; NaN is nowhere near."""
+    ours, exact = ours.detach().double().cpu(), exact.detach().double().cpu()
+    assert ours.shape == exact.shape
+    return float((ours - exact).norm() / exact.norm().clamp_min(1e-30))
+
+
+def view_of(batch: Batch, kind: str) -> Ranges:
+    """Return who meets whom in a packed batch, by the name of the attention: "self, 5 near"."""
+    name, _, near = kind.partition(", ")
+    view = {"self": batch.source.view, "causal": batch.target.view, "cross": batch.cross}[name]
+    assert isinstance(view, Ranges)
+    return view.around(int(near.removesuffix(" near"))) if near else view
+
+
+def attention_of(q: Tensor, k: Tensor, v: Tensor, view: Ranges, d_out: Tensor) -> list[Tensor]:
+    """Return Eq. 1, and the gradients of q, k and v. (T, H, C) each."""
+    at = torch.arange(len(k), device=k.device)
+    seen = (at >= view.first[:, None]) & (at < view.last[:, None])  # (Q, K)
+    q, k, v = (one.detach().double().requires_grad_() for one in (q, k, v))
+    scores = torch.einsum("qhc,khc->hqk", q, k) / math.sqrt(q.size(2))
+    # Filler sees nothing: all of its weights are 0.
+    p = scores.masked_fill(~seen, -math.inf)[:, seen.any(-1)].softmax(-1)
+    out = torch.zeros(len(q), *v.shape[1:], dtype=torch.float64, device=q.device)
+    out[seen.any(-1)] = torch.einsum("hqk,khc->qhc", p, v)
+    return [out.detach(), *torch.autograd.grad(out, (q, k, v), d_out.double())]
+
+
+def cross_entropy_of(z: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tensor, Tensor]:
+    """Return both losses of each token, smoothed and not (T, 2), and the gradient of the first."""
+    z = z.detach().double().requires_grad_()
+    V, right = z.size(1), labels.long()[:, None]
+    q = torch.full_like(z, eps_ls / (V - 1))
+    q[:, PAD] = 0
+    q.scatter_add_(1, right, torch.full_like(q[:, :1], 1 - eps_ls))
+    log_p, real = z.log_softmax(-1), labels != PAD
+    smoothed = -(q * log_p).sum(-1) * real
+    nll = -log_p.gather(1, right)[:, 0] * real
+    (gradient,) = torch.autograd.grad(smoothed.sum(), z)
+    return torch.stack([smoothed, nll], 1).detach(), gradient

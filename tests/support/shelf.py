@@ -1,0 +1,150 @@
+"""The catalogue of data sets in miniature: small archives in the very layout of the real ones."""
+
+import gzip
+import hashlib
+import io
+import itertools
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import pytest
+from faulty_server import Faulty
+
+from transduce import datasets as data_sets
+from transduce.datasets import catalogue, elsewhere
+from transduce.datasets.catalogue import DataSet, Place, Source
+from transduce.datasets.downloading import Patience
+from transduce.system.progress import Silent
+
+Pairs = list[tuple[str, str]]
+DOWNLOADED = [name for name in catalogue.names() if name != catalogue.POCKET]
+SENTENCES = 50  # of each text; more than two that IWSLT14 holds out
+
+
+def text_of(place: Place, language: str) -> list[str]:
+    """Sentences that tell which text and which line they are of, and have as many words."""
+    stem = (
+        hashlib.md5(place.archive.encode()).hexdigest()[:4]
+        if not place.member
+        else "".join(sign for sign in place.member if sign.isdigit())
+    )
+    return [f'{language} {stem} "A & B" < {number}' for number in range(SENTENCES)]
+
+
+def written(source: Source, place: Place, language: str) -> str:
+    """Write sentences as the format has them."""
+    sentences = text_of(place, language)
+    if source.format == "plain":
+        return "".join(f"{one}\n" for one in sentences)
+    if source.format == "talks":
+        head = "<url>http://x</url>\n<keywords>talks</keywords>\n<talkid>1</talkid>\n"
+        return head + "<title>A title</title>\n" + "".join(f" {one} \n" for one in sentences)
+    segments = "".join(
+        f'<seg id="{n}"> {escape(one)} </seg>\n' for n, one in enumerate(sentences, start=1)
+    )
+    return f'<refset><doc docid="a">\n<p>\n{segments}</p>\n</doc></refset>\n'
+
+
+def miniatures(*sets: DataSet) -> dict[str, bytes]:
+    """Make the archives of data sets, small, in the layout of the real ones."""
+    members: dict[str, dict[str, bytes]] = {file: {} for data in sets for file in data.archives}
+    for data in sets:
+        for source in itertools.chain.from_iterable(data.parts.values()):
+            for place, language in zip(source.places, data.languages, strict=True):
+                content = written(source, place, language).encode()
+                packed = gzip.compress(content) if place.member.endswith(".gz") else content
+                members[place.archive][place.member] = packed
+    return {file: packed_as(file, inside) for file, inside in members.items()}
+
+
+def packed_as(file: str, members: Mapping[str, bytes]) -> bytes:
+    """Pack members as the name of an archive says."""
+    out = io.BytesIO()
+    if file.endswith(".zip"):
+        with zipfile.ZipFile(out, "w") as zipped:
+            zipped.writestr("README", "read me")
+            for name, content in members.items():
+                zipped.writestr(name, content)
+    elif file.endswith((".tgz", ".tar")):
+        with tarfile.open(fileobj=out, mode="w:gz" if file.endswith("tgz") else "w") as tar:
+            for name, content in {"README": b"read me", **members}.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    else:
+        return gzip.compress(members[""])
+    return out.getvalue()
+
+
+def iwslt14(english: list[str], german: list[str]) -> bytes:
+    """IWSLT14's archive, with another text to train on."""
+    members = {
+        place.member: written(source, place, language).encode()
+        for part, sources in catalogue.named("iwslt14-de-en").parts.items()
+        for source in sources
+        for place, language in zip(source.places, ("de", "en"), strict=True)
+    } | {
+        "de-en/train.tags.de-en.en": "\n".join(english).encode(),
+        "de-en/train.tags.de-en.de": "\n".join(german).encode(),
+    }
+    return packed_as("iwslt14-de-en.tgz", members)
+
+
+def stock(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serve the whole catalogue in miniature, and have it know the miniatures' hashes."""
+    tables = catalogue._tables()
+    changed: dict[str, Any] = {}
+    for file, content in miniatures(*map(catalogue.named, DOWNLOADED)).items():
+        server.serve(file, content)
+    for file, entry in tables["archives"].items():
+        content = server.files[file]
+        changed[file] = {"urls": [f"{server.address}/{file}"]}
+        if "sha256" in entry:
+            changed[file] |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        if "md5" in entry:
+            changed[file] |= {"md5": hashlib.md5(content).hexdigest()}
+    monkeypatch.setattr(catalogue, "_tables", lambda: {**tables, "archives": changed})
+    from sacrebleu.dataset import DATASETS
+
+    for name in ("wmt13", "wmt14/full", "iwslt17"):
+        test: Any = DATASETS[name]
+        files = [test._get_tarball_filename(url) for url in test.data]
+        hashes = [hashlib.md5(server.files.get(file, b"")).hexdigest() for file in files]
+        monkeypatch.setattr(test, "data", [f"{server.address}/{file}" for file in files])
+        monkeypatch.setattr(test, "md5", hashes)
+    # Their own names end as those that are served do.
+    monkeypatch.setattr(elsewhere, "_kept_as", lambda stem, url: url.rpartition("/")[2])
+
+
+def expected(data: DataSet, part: str) -> Pairs:
+    """The pairs that a part should have, before any is cleaned away or held out."""
+    found: Pairs = []
+    for source in data.parts[part]:
+        sides = [
+            text_of(place, language)
+            for place, language in zip(source.places, data.languages, strict=True)
+        ]
+        titles = [("A title", "A title")] if source.keep else []
+        found += [*titles, *zip(*sides, strict=True)]
+    return found
+
+
+def lines(path: Path) -> list[str]:
+    content = path.read_bytes()
+    assert content.endswith(b"\n")
+    assert b"\r" not in content
+    return content.decode().removesuffix("\n").split("\n")
+
+
+def pairs_in(folder: Path, part: str, languages: tuple[str, str]) -> Pairs:
+    left, right = (lines(folder / f"{part}.{language}") for language in languages)
+    return list(zip(left, right, strict=True))
+
+
+def quick(name: str, out: Path, **options: Any) -> data_sets.Got:
+    patience = Patience(tries=2, wait=0.01, stall=1.0)
+    return data_sets.get(name, out, progress=Silent(), patience=patience, **options)

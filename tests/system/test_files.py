@@ -1,0 +1,562 @@
+"""A file is whole or absent, and a sealed one tells if it was changed."""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from leftovers import killed
+
+from transduce.errors import BadInput, BadRun
+from transduce.system.files import (
+    MARK,
+    OWN_NAME,
+    checksum,
+    open_own,
+    open_regular,
+    read_json,
+    read_sealed,
+    refuse_foreign_file,
+    remove_folder,
+    remove_leftovers,
+    replacing,
+    replacing_folder,
+    sha256,
+    write_json,
+    write_sealed,
+)
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3)
+)
+CONTENTS = st.dictionaries(NAMES.filter(lambda name: name != "sha256"), VALUES, max_size=4)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def fail_after(path: Path, text: str, error: type[BaseException]) -> None:
+    path.write_text(text)
+    raise error
+
+
+def dying(call: Callable[..., Any], at: int) -> Callable[..., Any]:
+    """Return a stand-in for a function that fails when it is called the `at`-th time."""
+    calls = 0
+
+    def stand_in(*args: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise OSError(28, "No space left on device")
+        return call(*args, **named)
+
+    return stand_in
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, KeyboardInterrupt, SystemExit])
+def test_a_file_whose_writing_fails_stays_as_it_was(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(error), replacing(path) as beside:
+        fail_after(beside, "half of the n", error)
+    assert path.read_text() == "old"
+    assert names(tmp_path) == {"file"}
+
+
+def test_a_file_whose_writing_fails_is_absent_if_it_was(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), replacing(tmp_path / "file") as beside:
+        fail_after(beside, "half", KeyError)
+    assert names(tmp_path) == set()
+
+
+def test_a_file_keeps_its_old_content_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with replacing(path) as beside:
+        beside.write_text("new")
+        assert path.read_text() == "old"
+        # On the same disk, where a rename is one act, and out of other users' reach.
+        assert beside.parent.parent == path.parent
+        assert beside.parent.stat().st_mode & 0o777 == 0o700
+    assert path.read_text() == "new"
+    assert names(tmp_path) == {"file"}
+
+
+def test_folders_on_the_way_to_a_file_are_made(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a" / "b" / "file") as beside:
+        beside.write_text("new")
+    with replacing_folder(tmp_path / "c" / "d" / "folder") as folder:
+        (folder / "file").write_text("new")
+    assert (tmp_path / "a" / "b" / "file").read_text() == "new"
+    assert (tmp_path / "c" / "d" / "folder" / "file").read_text() == "new"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_bytes_are_on_the_disk_before_the_name_is(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def note_fsync(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        done.append("parent" if name == tmp_path.name else "content")
+        fsync(descriptor)
+
+    def note_replace(self: Path, target: Path) -> Path:
+        done.append("name")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    if kind == "file":
+        with replacing(tmp_path / "it") as beside:
+            beside.write_text("new")
+        assert done == ["content", "name", "parent"]
+    else:
+        with replacing_folder(tmp_path / "it") as beside:
+            (beside / "one").write_text("new")
+            (beside / "two").write_text("new")
+        assert done == ["content", "content", "content", "name", "parent"]
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+@pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.replace"])
+def test_a_file_is_old_or_new_whatever_call_fails(
+    call: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    original = os.fsync if call == "os.fsync" else Path.replace
+    with monkeypatch.context() as patch:
+        patch.setattr(call, dying(original, at))
+        try:
+            write_json(path, {"new": True})
+        except OSError:
+            assert path.read_text() == "old" or read_json(path) == {"new": True}
+        else:
+            assert read_json(path) == {"new": True}
+    assert names(tmp_path) == {"file"}
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+@pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.replace"])
+def test_a_folder_is_old_or_new_whatever_call_fails(
+    call: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "one").write_text("old")
+    original = os.fsync if call == "os.fsync" else Path.replace
+    with monkeypatch.context() as patch:
+        patch.setattr(call, dying(original, at))
+        try:
+            with replacing_folder(path) as beside:
+                (beside / "one").write_text("new")
+                (beside / "two").write_text("new")
+        except OSError:
+            pass
+        else:
+            assert names(path) == {"one", "two"}
+    if names(path) == {"one"}:
+        assert (path / "one").read_text() == "old"
+    else:
+        assert [(path / name).read_text() for name in sorted(names(path))] == ["new", "new"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_folder_whose_filling_fails_stays_as_it_was(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "file").write_text("old")
+    with pytest.raises(error), replacing_folder(path) as beside:
+        fail_after(beside / "file", "new", error)
+    assert (path / "file").read_text() == "old"
+    with pytest.raises(error), replacing_folder(tmp_path / "other") as beside:
+        raise error
+    assert names(tmp_path) == {"folder"}
+
+
+def test_a_folder_is_replaced_with_all_that_was_in_it(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with replacing_folder(tmp_path / "folder") as beside:
+            (beside / name).write_text(name)
+    assert names(tmp_path / "folder") == {"second"}
+    assert names(tmp_path) == {"folder"}
+
+
+def working_folders(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if OWN_NAME.fullmatch(path.name)]
+
+
+def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    kept = [
+        # Names that look like those of this program, of older versions or of other programs.
+        *(".data.old-2019/results.csv", ".notes.writing-1", ".f.removing-7/file", ".tmpdvCMvZ"),
+        *(".transduce-0123456789abcdef/thesis.tex", ".transduce-notes/file", ".lock", "file"),
+        *("inner/.data.old-2019/results.csv", "inner/.transduce-0123456789abcdef/file"),
+        "other/file",
+    ]
+    for name in kept:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("somebody's")
+    for folder in (tmp_path, tmp_path / "inner", tmp_path / "other"):
+        (killed(folder, "file") / "new").write_text("half")
+        (killed(folder, "folder") / "new").mkdir()
+    remove_leftovers(tmp_path, "inner", "missing")
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    others = {name for name in found if name.startswith("other/.transduce-")}
+    assert found - others == set(kept)
+    assert len(working_folders(tmp_path / "other")) == 2  # which was not asked for
+    remove_leftovers(tmp_path / "nothing")
+
+
+def test_leftovers_are_not_looked_for_through_links(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    left = killed(tmp_path / "elsewhere", "file")
+    (tmp_path / "run" / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "run" / left.name).symlink_to(left)
+    remove_leftovers(tmp_path / "run", "checkpoints")
+    assert left.is_dir()
+    assert names(tmp_path / "run") == {"checkpoints", left.name}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"token": "0" * 16},
+        {"made_by": "another program"},
+        {"for": "../outside"},
+        {"for": ".."},
+        {"for": ""},
+        {"for": "\0"},
+        {"for": "\ud800"},
+        {"for": 1},
+        {"restore": "yes"},
+    ],
+)
+def test_a_folder_whose_record_does_not_fit_its_name_is_left_alone(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    left = killed(tmp_path, "file", restore=True)
+    (left / "old").write_text("somebody's")
+    record = json.loads((left / "record.json").read_text())
+    (left / "record.json").write_text(json.dumps(record | changed))
+    remove_leftovers(tmp_path)
+    assert (left / "old").read_text() == "somebody's"
+    assert names(tmp_path) == {left.name}
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_a_working_folder_of_a_process_that_was_killed_before_its_record_is_removed(
+    record: bool, tmp_path: Path
+) -> None:
+    left = tmp_path / ".transduce-0123456789abcdef"
+    left.mkdir()
+    if record:
+        (left / "record.json").touch()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == set()
+
+
+def test_what_others_put_in_the_way_is_neither_written_through_nor_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even a stranger who could guess the random name would gain nothing."""
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0123456789abcdef")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".transduce-0123456789abcdef").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError), replacing(tmp_path / "file") as beside:
+        beside.write_text("new")
+    assert names(tmp_path / "elsewhere") == set()
+    assert names(tmp_path) == {"elsewhere", ".transduce-0123456789abcdef"}
+
+
+def test_folders_that_a_failed_write_made_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(KeyError), replacing(tmp_path / "there" / "a" / "b" / "file"):
+        raise KeyError
+    assert names(tmp_path) == {"there"}
+    assert names(tmp_path / "there") == set()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_not_a_regular_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    for read in (read_json, sha256, open_regular, lambda path: open_own(path, "a")):
+        with pytest.raises(BadRun, match=r"expected a (regular file|file of the run)"):
+            read(path)
+
+
+def test_a_file_that_this_program_did_not_make_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "thesis.html"
+    path.write_text("transduce is a library")
+    with pytest.raises(BadInput, match="does not say that transduce made it"):
+        refuse_foreign_file(path)
+    path.write_text(f"<!-- {MARK} -->")
+    refuse_foreign_file(path)
+    (tmp_path / "link.html").symlink_to(path)
+    with pytest.raises(BadInput, match="does not say that transduce made it"):
+        refuse_foreign_file(tmp_path / "link.html")
+    refuse_foreign_file(tmp_path / "new.html")
+
+
+@given(CONTENTS)
+def test_json_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "value.json"
+    write_json(path, content)
+    assert read_json(path) == content
+    content = {"format": 3, **content} | {"format": 3}
+    write_sealed(path, content)
+    assert read_sealed(path, 3, "things") == content
+
+
+@given(CONTENTS, st.data())
+def test_a_flipped_byte_in_a_sealed_file_is_refused_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "sealed.json"
+    content = content | {"format": 1}
+    write_sealed(path, content)
+    whole = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(whole) - 1))
+    whole[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(whole)
+    found, complaint = content, str(path)
+    try:
+        found = read_sealed(path, 1, "things")
+    except BadRun as error:
+        complaint = str(error)
+    assert found == content
+    assert str(path) in complaint
+    assert "\n" not in complaint
+
+
+def test_every_byte_of_a_sealed_file_matters_but_blanks(tmp_path: Path) -> None:
+    path = tmp_path / "sealed.json"
+    content = {"format": 1, "weights": "mean", "train": {"steps": 20, "P_drop": 0.1}}
+    write_sealed(path, content)
+    whole = path.read_bytes()
+    harmless = 0
+    for place in range(len(whole)):
+        for bit in (0, 5, 7):
+            changed = bytearray(whole)
+            changed[place] ^= 1 << bit
+            path.write_bytes(changed)
+            try:
+                assert read_sealed(path, 1, "things") == content
+                harmless += 1
+                assert chr(whole[place]).isspace()
+            except BadRun:
+                pass
+    assert harmless < len(whole) / 10
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10, 100, -3])
+def test_a_sealed_file_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "sealed.json"
+    write_sealed(path, {"format": 1, "value": "x" * 100})
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(BadRun, match=f"^{path} is damaged"):
+        read_sealed(path, 1, "things")
+
+
+def test_a_checksum_depends_on_values_and_not_on_their_order() -> None:
+    assert checksum({"a": 1, "b": [2, 3]}) == checksum({"b": [2, 3], "a": 1})
+    assert checksum({"a": 1, "b": [2, 3]}) != checksum({"a": 1, "b": [3, 2]})
+    assert checksum({"a": 1}) != checksum({"a": "1"})
+    assert checksum({"a": "ä"}) != checksum({"a": "a"})
+
+
+def test_the_format_of_another_version_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    write_sealed(path, {"format": 2, "value": 1})
+    with pytest.raises(
+        BadRun, match=r"has format 2: expected 1; it was written by another version"
+    ):
+        read_sealed(path, 1, "things")
+
+
+@pytest.mark.parametrize("content", [{}, {"format": 1}, {"sha256": "0"}, {"model_type": "bert"}])
+def test_a_file_of_something_else_is_no_sealed_file(
+    tmp_path: Path, content: dict[str, Any]
+) -> None:
+    path = tmp_path / "file.json"
+    write_json(path, content)
+    with pytest.raises(BadRun, match=f"^{path} is no file of things"):
+        read_sealed(path, 1, "things")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"\xff\xfe{}", "not valid JSON"),
+        (b"{}{}", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
+        (b"[1]", "expected a JSON object, found list"),
+        (b"null", "expected a JSON object, found NoneType"),
+    ],
+    ids=["empty", "cut", "utf-16", "twice", "deep", "long", "list", "null"],
+)
+def test_what_is_no_json_object_is_refused(tmp_path: Path, content: bytes, expected: str) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(BadRun) as caught:
+        read_json(path)
+    assert str(caught.value).startswith(f"{path} is damaged: ")
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match=f"^{tmp_path / 'file.json'} is missing$"):
+        read_json(tmp_path / "file.json")
+
+
+def test_a_name_that_is_no_unicode_can_be_stored(tmp_path: Path) -> None:
+    content = {"format": 1, "path": os.fsdecode(b"/data/\xff.en")}
+    write_sealed(tmp_path / "file.json", content)
+    assert read_sealed(tmp_path / "file.json", 1, "things") == content
+
+
+def test_what_is_stored_can_be_read_by_people(tmp_path: Path) -> None:
+    write_json(tmp_path / "file.json", {"Wörter": ["größer"]})
+    assert '"größer"' in (tmp_path / "file.json").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "file.json").read_bytes()) == {"Wörter": ["größer"]}
+
+
+def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 1000)
+    assert sha256(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_folder_that_was_moved_aside_goes_back_to_its_place(tmp_path: Path) -> None:
+    """Killed between two renames: the only whole copy is the one that was moved aside."""
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    aside = killed(folder, "step-0000005", restore=True)
+    (aside / "old").mkdir()
+    (aside / "old" / "weights").write_text("whole")
+    replaced = killed(folder, "step-0000009", restore=True)
+    (replaced / "old").mkdir()
+    (folder / "step-0000009").mkdir()
+    deleted = killed(folder, "step-0000001")
+    (deleted / "old").mkdir()
+    remove_leftovers(tmp_path, "checkpoints")
+    assert (folder / "step-0000005" / "weights").read_text() == "whole"
+    assert names(folder) == {"step-0000005", "step-0000009"}
+
+
+def test_a_folder_that_cannot_be_replaced_or_put_back_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "file").write_text("old")
+    with monkeypatch.context() as patch, contextlib.suppress(OSError):
+        original, moves = Path.replace, []
+
+        def once(*given: Path) -> Path:
+            moves.append(given)
+            if len(moves) > 1:
+                raise OSError(errno.EIO, "failed")
+            return original(*given)
+
+        patch.setattr(Path, "replace", once)
+        with replacing_folder(path) as beside:
+            (beside / "file").write_text("new")
+    assert not path.exists()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == {"folder"}
+    assert (path / "file").read_text() == "old"
+
+
+def test_a_folder_that_is_deleted_leaves_its_place_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "step-1"
+    folder.mkdir()
+    (folder / "state.json").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr("transduce.system.files._clean", lambda *_: None)  # killed before it
+        remove_folder(folder)
+    assert not folder.exists()
+    assert len(list(tmp_path.iterdir())) == 1
+    remove_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_a_folder_is_deleted_and_not_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").touch()
+    (tmp_path / "step-1").symlink_to(tmp_path / "elsewhere")
+    remove_folder(tmp_path / "step-1")
+    assert names(tmp_path) == {"elsewhere"}
+    assert names(tmp_path / "elsewhere") == {"file"}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_an_error_names_the_file_that_is_meant(number: int, tmp_path: Path) -> None:
+    def fail(*named: str) -> None:
+        raise OSError(number, os.strerror(number), *named)
+
+    with pytest.raises(OSError, match="of") as error, replacing(tmp_path / "of") as beside:
+        fail()
+    assert error.value.filename == str(tmp_path / "of")
+    with pytest.raises(OSError, match="of") as error, replacing(tmp_path / "of") as beside:
+        fail(str(beside))
+    assert error.value.filename == str(tmp_path / "of")
+    with pytest.raises(OSError, match="of") as error, replacing_folder(tmp_path / "of") as beside:
+        fail(str(beside / "part"))
+    assert error.value.filename == str(tmp_path / "of" / "part")
+    with pytest.raises(OSError, match="other") as error, replacing(tmp_path / "of"):
+        fail("/other")
+    assert (error.value.errno, error.value.filename) == (number, "/other")
+
+
+def test_a_folder_that_has_lost_a_file_does_not_take_its_place(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FileNotFoundError, match=f"'{tmp_path / 'it' / 'two'}'"),
+        replacing_folder(tmp_path / "it", ("one", "two")) as beside,
+    ):
+        (beside / "one").write_text("whole")
+    assert names(tmp_path) == set()
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match=f"^{tmp_path} is a folder: expected a regular file$"):
+        read_json(tmp_path)

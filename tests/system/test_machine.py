@@ -1,0 +1,292 @@
+"""A run belongs to one process, and a signal becomes a question."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from transduce.errors import BadRun, BadSetting, Interrupted
+from transduce.runs.locks import in_use, locked
+from transduce.system.machine import choose_device, cores, interruptions, terminated_as_interrupted
+
+HOLD = """
+import sys
+from pathlib import Path
+from transduce.runs.locks import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def holder(run: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds a run folder until it is told to end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(run)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_process_is_refused_and_told_the_first(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with holder(run) as process:
+        with pytest.raises(BadRun) as caught, locked(run):
+            pass
+        assert str(caught.value) == f"{run} is in use by process {process.pid}"
+        with pytest.raises(BadRun, match=f"process {process.pid}$"), locked(run):
+            pass  # being refused has not made the first forget its number
+
+
+@pytest.mark.parametrize("kill", [True, False])
+def test_a_run_is_free_again_however_its_process_ended(tmp_path: Path, kill: bool) -> None:
+    run = tmp_path / "run"
+    with holder(run) as process:
+        if kill:
+            process.send_signal(signal.SIGKILL)
+        else:
+            assert process.stdin is not None
+            process.stdin.close()
+        process.wait()
+        with locked(run):
+            assert (run / ".lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_an_error_lets_go_of_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="bad"), locked(tmp_path):
+        raise ValueError("bad")
+    with locked(tmp_path), pytest.raises(BadRun), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_a_run_that_is_held_is_in_use_and_looking_holds_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert not in_use(run)
+    with locked(run):
+        assert in_use(run)
+        assert in_use(run)
+    assert not in_use(run)
+    with locked(run):
+        pass
+
+
+def test_a_run_that_is_only_looked_at_is_not_in_use_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = (tmp_path / ".lock").open("w")
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr("transduce.runs.locks.time.sleep", lambda seconds: looking.close())
+    with locked(tmp_path):
+        assert in_use(tmp_path)
+
+
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(BadRun) as caught, locked(tmp_path):
+        pass
+    assert str(caught.value) == (
+        f"{tmp_path} holds something else (thesis.tex): choose another folder"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_text("mine")
+    with pytest.raises(BadRun, match="is a file: expected a folder"), locked(path):
+        pass
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("inside", [[], ["corpus"], [".lock"], ["config.json", "other"]])
+def test_an_empty_folder_and_a_run_can_be_held(tmp_path: Path, inside: list[str]) -> None:
+    for name in inside:
+        (tmp_path / name).touch()
+    with locked(tmp_path):
+        assert {path.name for path in tmp_path.iterdir()} == {*inside, ".lock"}
+
+
+def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
+    with locked(tmp_path / "runs" / "run"):
+        assert (tmp_path / "runs" / "run").is_dir()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_asks_and_the_second_ends(number: signal.Signals) -> None:
+    with interruptions() as interrupted:
+        assert not interrupted()
+        os.kill(os.getpid(), number)
+        assert interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+
+
+def test_the_handlers_of_before_come_back() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    with interruptions():
+        assert [signal.getsignal(number) for number in numbers] != before
+    assert [signal.getsignal(number) for number in numbers] == before
+    with pytest.raises(ValueError, match="bad"), interruptions():
+        raise ValueError("bad")
+    with terminated_as_interrupted():
+        assert signal.getsignal(signal.SIGTERM) != before[1]
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_between_steps_ends_at_once_and_says_how_to_go_on(number: signal.Signals) -> None:
+    with pytest.raises(Interrupted, match="the same command goes on"), terminated_as_interrupted():
+        os.kill(os.getpid(), number)
+    with pytest.raises(ValueError, match="bad"), terminated_as_interrupted():
+        raise ValueError("bad")
+
+
+def test_what_may_be_given_up_ends_at_the_first_signal() -> None:
+    def hang_up() -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return 2
+
+    with interruptions() as interrupted:
+        assert interrupted.unless(lambda: 1) == 1
+        assert interrupted.unless(hang_up) is None
+        assert interrupted()
+        assert interrupted.unless(lambda: 1) is None
+
+
+def test_a_hang_up_that_nohup_has_had_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with terminated_as_interrupted(), interruptions() as interrupted:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interrupted()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_lock_that_holds_rubbish_names_no_process(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        (tmp_path / ".lock").write_bytes(b"\xff rubbish")
+        with pytest.raises(BadRun, match=r"is in use by another process$"), locked(tmp_path):
+            pass
+
+
+def test_outside_the_main_thread_signals_are_left_alone() -> None:
+    found: list[bool] = []
+
+    def work() -> None:
+        with terminated_as_interrupted(), interruptions() as interrupted:
+            found.append(interrupted())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [False]
+
+
+def test_auto_is_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    for there, name in ((False, "cpu"), (True, "cuda")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        assert choose_device("auto", said.append) == torch.device(name)
+        assert said == []
+        assert choose_device("cpu") == torch.device("cpu")
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(BadSetting, match=r"^device = 'cuda': .* no CUDA device"):
+        choose_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("cuda") == torch.device("cuda")
+
+
+def too_old() -> bool:
+    warnings.warn(
+        "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). "
+        "Please update your GPU driver (Triggered internally at CUDAFunctions.cpp:119.)",
+        stacklevel=2,
+    )
+    return False
+
+
+def test_a_driver_that_is_too_old_leaves_the_cpu_and_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", too_old)
+    said: list[str] = []
+    assert choose_device("auto", said.append) == torch.device("cpu")
+    (line,) = said
+    assert line == (
+        "the GPU cannot be used, so the CPU is: "
+        "CUDA initialization: The NVIDIA driver on your system is too old"
+    )
+    assert choose_device("cpu", said.append) == torch.device("cpu")
+    assert len(said) == 1
+
+
+def test_a_driver_that_is_too_old_is_the_reason_why_cuda_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", too_old)
+    with pytest.raises(BadSetting) as caught:
+        choose_device("cuda")
+    assert str(caught.value) == (
+        "device = 'cuda': CUDA initialization: The NVIDIA driver on your system is too old; "
+        "--device cpu works everywhere"
+    )
+
+
+@pytest.mark.parametrize("name", ["tpu", "gpu", "", "CPU", "meta"])
+def test_an_unknown_device_is_refused(name: str) -> None:
+    with pytest.raises(BadSetting) as caught:
+        choose_device(name)
+    assert str(caught.value).startswith(
+        f"device = {name!r}: expected auto, cpu, cuda, mps, or cuda:1"
+    )
+
+
+def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    allowed = os.sched_getaffinity(0)
+    assert cores() == len(allowed)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert cores() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert cores() == 3
+    for odd in ("", "none", "-1", "0.5", "1e3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", odd)
+        assert cores() == len(allowed)
+
+
+@pytest.mark.parametrize("threads", ["1025", "99999999", "9" * 30, "9" * 5_000], ids=len)
+def test_more_threads_than_openmp_can_start_are_refused(
+    threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    with pytest.raises(
+        BadSetting, match=r"^OMP_NUM_THREADS is \d+ in the environment: expected at"
+    ):
+        cores()

@@ -1,0 +1,190 @@
+"""Documents that are no plain text are refused by name, and plain text never is."""
+
+import gzip
+import io
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import CommandLine
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.errors import UnsupportedFormat
+from transduce.text.formats import BY_ENDING, of_content, of_name
+from transduce.text.reading import Lines, open_lines, read_pairs
+
+SRT = "1\r\n00:00:01,000 --> 00:00:02,500\r\nTwo dogs run.\r\n"
+XLIFF = '<?xml version="1.0"?>\n<xliff version="1.2">\n</xliff>\n'
+
+
+def zipped(*names: str, mimetype: str = "") -> bytes:
+    """Write an archive as Office and LibreOffice do: the type, if any, first and uncompressed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        if mimetype:
+            archive.writestr("mimetype", mimetype)
+        for name in names:
+            archive.writestr(name, "content")
+    return out.getvalue()
+
+
+def tarred() -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("text.en"))
+    return out.getvalue()
+
+
+CONTENTS = [
+    (SRT.encode(), "SubRip subtitles"),
+    (b"\xef\xbb\xbf" + SRT.encode(), "SubRip subtitles"),
+    (b"WEBVTT\n\n00:01.000 --> 00:02.000\nTwo dogs run.\n", "WebVTT subtitles"),
+    (b"<!DOCTYPE html>\n<html><body>Two dogs run.</body></html>\n", "HTML"),
+    (b'\n<html lang="en">\n', "HTML"),
+    (XLIFF.encode(), "XLIFF"),
+    (b'<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n', "TMX"),
+    (b'<?xml version="1.0"?>\n<book/>\n', "XML"),
+    (b'# German\nmsgid ""\nmsgstr ""\n', "gettext PO"),
+    (b"{\\rtf1\\ansi Two dogs run.}", "RTF"),
+    (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "PDF"),
+    (zipped("[Content_Types].xml", "word/document.xml"), "a Word document"),
+    (zipped("[Content_Types].xml", "xl/workbook.xml"), "a spreadsheet"),
+    (
+        zipped("content.xml", mimetype="application/vnd.oasis.opendocument.text"),
+        "an OpenDocument file",
+    ),
+    (zipped("OEBPS/1.xhtml", mimetype="application/epub+zip"), "an EPUB book"),
+    (zipped("text.en"), "an archive"),
+    (tarred(), "an archive"),
+    (b"BZh91AY&SY\x00\x00", "compressed with bzip2"),
+]
+
+
+@pytest.mark.parametrize(("content", "name"), CONTENTS)
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_document_is_known_by_how_it_begins(
+    content: bytes,
+    name: str,
+    compress: type[bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "text.en"
+    path.write_bytes(compress(content))
+    with pytest.raises(UnsupportedFormat, match=f"text.en is {name}, which transduce does not"):
+        list(open_lines(path))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(compress(content))))
+    with pytest.raises(UnsupportedFormat, match=f"standard input is {name}, which"):
+        next(Lines("-"))
+
+
+@pytest.mark.parametrize("ending", [*BY_ENDING, "SRT", "tmx.gz", "csv.xz"])
+def test_a_document_is_known_by_its_ending(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"text.{ending.partition('.')[0]}"
+    path.write_text("Two dogs run.\n", encoding="utf-8")
+    with pytest.raises(UnsupportedFormat, match=r"is .*, which transduce does not read yet: "):
+        list(open_lines(path))
+    assert list(open_lines(path, as_text=True)) == ["Two dogs run."]
+    assert of_name(f"folder.d/text.{ending}") is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*("test.en", "test.de.gz", "train.tsv", "text.txt", "text", "a.html.en", "srt", ".json")],
+)
+def test_other_names_say_nothing(name: str) -> None:
+    assert of_name(name) is None
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        *("1", "1\n2\n", "12:30:00 --> noon", "1\nAt 00:00:01,000 it began --> then\n"),
+        *("<b>Bold</b> text", "<3", "The <html> tag", "msgid is a word", "WEBVTTs", "PK", "BZh9"),
+        *("# a heading\nand text", "{curly}", '{"a": 1}', "a,b,c", "%PDF is a format", "xl/"),
+        *("```\ncode", "a: 1", "Rar!", "<!-- note --> text"),
+    ],
+)
+def test_prose_is_no_document(prose: str, tmp_path: Path) -> None:
+    path = tmp_path / "text.en"
+    path.write_text(prose, encoding="utf-8")
+    assert list(open_lines(path)) == prose.removesuffix("\n").split("\n")
+
+
+@given(st.text())
+def test_arbitrary_text_is_no_document(text: str) -> None:
+    assert of_content(text.encode()) is None
+
+
+@pytest.mark.parametrize("head", [b"\n" * 65536, b"1" * 65536, b"<!>" * 21845, b"#\n" * 32768])
+def test_no_beginning_takes_long_to_look_at(head: bytes) -> None:
+    """Each takes milliseconds; a pattern that tries every split of these would take hours."""
+    assert of_content(head) is None
+
+
+def test_pairs_are_refused_on_either_side(tmp_path: Path) -> None:
+    text, other = tmp_path / "a.en", tmp_path / "a.tmx"
+    text.write_text("Two dogs run.\n", encoding="utf-8")
+    other.write_text("Two dogs run.\tZwei Hunde rennen.\n", encoding="utf-8")
+    for files in ((text, other), (other, text), (other, None)):
+        with pytest.raises(UnsupportedFormat, match=r"a\.tmx is TMX.* into a \.tsv file"):
+            list(read_pairs(*files))
+    assert list(read_pairs(other, None, as_text=True))
+
+
+# The commands.
+
+
+def test_commands_refuse_documents_and_say_what_to_do(
+    cli: CommandLine, tiny_run: Path, tiny_files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    tmx, csv = tmp_path / "train.tmx", tmp_path / "train.csv"
+    for path in (tmx, csv):
+        path.write_text("a,b\n", encoding="utf-8")
+    source, target = map(str, tiny_files)
+    out = str(tmp_path / "run")
+    for command in (
+        ["train", str(tmx), "--out", out],
+        ["train", str(csv), target, "--out", out],
+        ["train", source, target, "--valid", str(csv), target, "--out", out],
+        ["score", str(csv), target],
+        ["look", str(tiny_run), "--find", str(csv)],
+        ["distill", str(tiny_run), str(csv), "--out", out],
+        ["bench", "translate", str(tiny_run), str(csv)],
+    ):
+        error = cli(*command).error
+        assert "which transduce does not read yet: write its sentences" in error
+        assert "--as-text" not in error
+
+
+def test_lines_of_a_document_are_translated_where_the_user_insists(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "film.srt"
+    path.write_text(SRT, encoding="utf-8")
+    refused = cli("translate", tiny_run, path)
+    assert refused.error.startswith(f"{path} is SubRip subtitles")
+    assert refused.error.endswith("; --as-text translates its lines as they are")
+    assert "engine" not in refused.stderr
+    piped = cli("translate", tiny_run, input=SRT)
+    assert piped.error.endswith("; --as-text translates its lines as they are")
+    assert piped.stdout == ""
+    result = cli("translate", tiny_run, path, "--as-text", "--json")
+    assert result.stdout.count("\n") == 3
+    assert cli("translate", tiny_run, "--as-text", "--json", input=SRT).stdout == result.stdout
+
+
+def test_a_binary_document_is_never_translated_as_text(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "letter.docx"
+    path.write_bytes(zipped("[Content_Types].xml", "word/document.xml"))
+    error = cli("translate", tiny_run, path).error
+    assert error.startswith(
+        f"{path} is a Word document, which transduce does not read yet: extract"
+    )
+    assert "--as-text" not in error
+    assert "holds a NUL byte" in cli("translate", tiny_run, path, "--as-text").error

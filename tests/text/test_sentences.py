@@ -1,0 +1,159 @@
+"""Paragraphs fall into sentences, and nothing is lost between them."""
+
+import random
+import re
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.errors import MissingExtra
+from transduce.text.splitting import WINDOW, ready, sentences, split_line
+
+MARKS = st.sampled_from(
+    [*".!?。！？… \t\u00a0\u3000\u2028\"'“”«»「」()AaÄ我é1", "Dr. ", "z. B. ", "...", "😀"]
+)
+
+
+def texts(paragraph: str, language: str) -> list[str]:
+    return [sentence for _, sentence in sentences(paragraph, language)]
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("en", ["Dr. Smith paid $3.50 to Mr. Jones.", "Then he left."]),
+        ("en", ['He said: "Stop. Now." and left.', "Nobody answered."]),
+        ("en_GB", ["Is it so?", "Yes!", "No…"]),
+        ("src", ["A dog runs.", "A man sleeps."]),
+        ("de", ["Am 3. Oktober war z. B. alles gut.", "Danach nicht."]),
+    ],
+)
+def test_sentences_end_where_people_end_them(language: str, expected: list[str]) -> None:
+    assert texts(" ".join(expected), language) == expected
+
+
+@pytest.mark.parametrize("language", ["zh", "zh-CN", "zh_Hans"])
+def test_sentences_without_spaces_are_found(language: str) -> None:
+    assert sentences("我爱你。你呢？好！", language) == [
+        ("", "我爱你。"),
+        ("", "你呢？"),
+        ("", "好！"),
+    ]
+
+
+def test_white_space_comes_with_the_sentence_behind_it() -> None:
+    found = sentences("  One dog.   Two dogs.\tThree dogs. ", "en")
+    assert found == [("  ", "One dog."), ("   ", "Two dogs."), ("\t", "Three dogs.")]
+    assert sentences("   ", "en") == sentences("", "en") == []
+
+
+@given(st.lists(MARKS | st.characters(codec="utf-8")).map("".join), st.sampled_from(["en", "zh"]))
+def test_nothing_is_lost(text: str, language: str) -> None:
+    found = sentences(text, language)
+    assert "".join(gap + sentence for gap, sentence in found) == text.rstrip()
+    assert all(sentence == sentence.strip() != "" for _, sentence in found)
+    assert all(not gap.strip() for gap, _ in found)
+
+
+ORDINARY = (
+    "The dog runs fast today.",
+    'He said: "Stop. Now." and left.',
+    "Dr. Smith paid $3.50 to Mr. Jones.",
+    "Is it so?",
+    "“One. Two.” he said.",
+)
+
+
+def test_a_long_paragraph_is_split_as_its_sentences_are_alone() -> None:
+    chosen = random.Random(1).choices(ORDINARY, k=2_000)
+    assert texts(" ".join(chosen), "en") == chosen
+
+
+@pytest.mark.parametrize("pattern", ["«", "“ ", 'a. "b 「', "a. «b ", "x"])
+def test_the_time_of_a_split_grows_with_the_length_and_not_with_its_square(pattern: str) -> None:
+    """Sentencex alone takes 12 seconds for 100,000 quotation marks that nothing closes."""
+    text = pattern * (100_000 // len(pattern))
+    begin = time.perf_counter()
+    found = sentences(text, "en")
+    assert time.perf_counter() - begin < 4
+    assert "".join(gap + sentence for gap, sentence in found) == text.rstrip()
+    assert max(len(sentence) for _, sentence in found) <= WINDOW
+
+
+def test_a_sentence_without_an_end_is_cut_between_words() -> None:
+    found = texts("word " * 2_000, "en")
+    assert len(found) > 1
+    assert {word for one in found for word in one.split()} == {"word"}
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.raises(MissingExtra, match=r"needs sentencex, .* 'transduce\[split\]'"):
+        sentences("One. Two.", "en")
+
+
+@pytest.mark.parametrize(
+    "line", ["A dog runs.", "  A dog runs. ", "3.5 dogs: run; now", "Dr. Smith left.", "No end"]
+)
+def test_a_line_of_one_sentence_stays_as_it_is(line: str) -> None:
+    assert split_line(line, "en") == [("", line)]
+
+
+def test_a_line_of_several_sentences_is_split_and_a_blank_one_has_none() -> None:
+    assert split_line(" A dog.  A man! ", "en") == [(" ", "A dog."), ("  ", "A man!")]
+    assert split_line("我爱你。你呢？", "zh") == [("", "我爱你。"), ("", "你呢？")]
+    assert split_line("", "en") == split_line(" \t", "en") == []
+
+
+TERMINATORS = st.sampled_from("!.?;:…։՜؟۔।॥၏။።។。！？｡‼⁇¡¿·\u037e\u0387")
+SCRIPTS = st.sampled_from(["en", "de", "el", "hy", "my", "zh", "ru", "hi", "am", "ar", "src"])
+
+
+@given(st.lists(TERMINATORS | MARKS | st.characters(codec="utf-8")).map("".join), SCRIPTS)
+def test_the_quick_check_never_hides_a_sentence(text: str, language: str) -> None:
+    """What is not given to the splitter would not have been split by it."""
+    line = " ".join(text.splitlines())
+    expected = [sentence for _, sentence in sentences(line, language)]
+    assert [sentence.strip() for _, sentence in split_line(line, language)] == expected
+
+
+def test_every_character_that_ends_a_sentence_reaches_the_splitter() -> None:
+    for language in ("en", "el", "hy"):
+        for code in (*range(0x20, 0x0600), *range(0x2000, 0x3100)):
+            line = f"Aaa bbb{chr(code)} Ccc ddd"
+            if line.isprintable():
+                found = [sentence for _, sentence in sentences(line, language)]
+                assert len(split_line(line, language)) == len(found), line
+
+
+def test_without_the_library_a_warning_says_that_lines_stay_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert ready()
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.warns(UserWarning, match=r"sentencex is not installed: .*translated whole"):
+        assert not ready()
+
+
+@pytest.mark.parametrize("space", ["\xa0", "\u202f", "\u3000", "\x85", "\u2028"])
+@pytest.mark.parametrize("language", ["en", "fr", "zh"])
+def test_a_wide_space_before_a_full_stop_is_split_like_a_plain_one(
+    space: str, language: str
+) -> None:
+    """Sentencex 1.0.32 panics at a capital letter, such a space and a full stop."""
+    text = "We take plan A{}. Then we go home. Nobody waits."
+    plain = sentences(text.format(" "), language)
+    assert len(plain) > 1
+    found = sentences(text.format(space), language)
+    assert [one.replace(space, " ") for _, one in found] == [one for _, one in plain]
+    assert "".join(gap + one for gap, one in found) == text.format(space)
+
+
+def test_a_text_at_which_the_splitter_panics_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A panic is no Exception: it would end the command, or a thread of the service."""
+    monkeypatch.setattr("transduce.text.splitting.WIDE_SPACE", re.compile("(?!)"))
+    found = sentences("Plan A\xa0. Go home. Sleep.", "en")
+    assert "".join(gap + one for gap, one in found) == "Plan A\xa0. Go home. Sleep."

@@ -1,0 +1,170 @@
+"""The device is the best that works; Apple's GPUs are asked for nothing that they cannot do.
+
+No machine here has one of those: tests/support/apple.py stands for it.
+"""
+
+from pathlib import Path
+
+import pytest
+import torch
+from apple import apple_machine
+from conftest import TINY, threads_kept, tiny_pairs
+
+from transduce.checkpoints.checkpoint import load_tensors
+from transduce.config import SearchConfig
+from transduce.errors import BadSetting
+from transduce.model.ops import kernels
+from transduce.runs.folder import RunConfig, checkpoints
+from transduce.system.machine import choose_device
+from transduce.training import validation
+from transduce.training.distributed.processes import together
+from transduce.training.train import train
+from transduce.training.trainer import Trainer
+from transduce.translation.translator import Translator
+
+Files = tuple[Path, Path]
+
+SETTINGS = TINY | {"steps": "3", "save_every": "1", "validate_every": "1000", "P_drop": "0"}
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
+    """Have two GPUs of CUDA; return those that were made the current one."""
+    chosen: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    return chosen
+
+
+def trained(files: Files, out: Path, device: str, **changes: str) -> Path:
+    with threads_kept(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validation, "GREEDY", SearchConfig(beam=1, extra=1))  # of a model without end
+        return train(*files, out=out, preset="tiny", settings=SETTINGS | changes, device=device)
+
+
+@pytest.fixture(scope="module")
+def on_apple(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was trained on Apple's GPU."""
+    with pytest.MonkeyPatch.context() as patch, apple_machine(patch) as machine:
+        run = trained(tiny_files, tmp_path_factory.mktemp("apple") / "run", "auto")
+        assert machine.operations > 1000
+    return run
+
+
+def test_a_gpu_is_chosen_by_its_number_and_is_the_current_one(two_gpus: list[torch.device]) -> None:
+    assert choose_device("cuda:1") == torch.device("cuda", 1)
+    assert two_gpus == [torch.device("cuda", 1)]
+    assert choose_device("auto") == choose_device("cuda") == torch.device("cuda")
+    assert len(two_gpus) == 1  # CUDA_VISIBLE_DEVICES and torchrun go on choosing
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_a_gpu_that_is_not_there_is_refused_with_their_number() -> None:
+    with pytest.raises(BadSetting, match=r"'cuda:2': this machine has 2 GPUs: expected cuda:1"):
+        choose_device("cuda:2")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:one", "cpu:0", "mps:0", "auto:1", ""])
+def test_what_is_no_device_is_refused(name: str) -> None:
+    with pytest.raises(BadSetting, match=r"expected auto, cpu, cuda, mps, or cuda:1"):
+        choose_device(name)
+
+
+def test_cuda_goes_before_apples_gpu(
+    two_gpus: list[torch.device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not two_gpus
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert choose_device("auto").type == "cuda"
+
+
+def test_apples_gpu_is_chosen_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    with apple_machine(monkeypatch):
+        assert choose_device("auto") == choose_device("mps") == torch.device("mps")
+        assert choose_device("auto", mps=False) == torch.device("cpu")
+        with pytest.raises(BadSetting, match="'mps': expected auto, cpu, cuda, or cuda:1"):
+            choose_device("mps", mps=False)
+
+
+def test_apples_gpu_that_is_not_there_or_does_not_work_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(BadSetting, match="has no MPS device; --device cpu works everywhere"):
+        choose_device("mps")
+    # This build of torch has none, so that trying it fails.
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    said: list[str] = []
+    assert choose_device("auto", said.append) == torch.device("cpu")
+    assert len(said) == 1
+    assert said[0].startswith("the GPU cannot be used, so the CPU is: ")
+    with pytest.raises(BadSetting, match=r"device = 'mps': .*(mps|MPS)"):
+        choose_device("mps")
+
+
+def test_apples_gpu_learns_what_a_cpu_learns(
+    on_apple: Path, tiny_files: Files, tmp_path: Path
+) -> None:
+    """No float64, no pinned memory, no Triton, and nothing left on the wrong device."""
+    config = RunConfig.load(on_apple)
+    assert config.device == "mps"
+    on_cpu = load_tensors(trained(tiny_files, tmp_path / "cpu", "cpu") / "model.safetensors")
+    found = load_tensors(on_apple / "model.safetensors")
+    assert found.keys() == on_cpu.keys()
+    for name, weight in found.items():
+        torch.testing.assert_close(weight, on_cpu[name], rtol=1e-3, atol=1e-5)
+
+
+def test_apples_gpu_keeps_its_random_numbers_for_a_run_that_goes_on(on_apple: Path) -> None:
+    names = load_tensors(checkpoints(on_apple)[-1].path / "optimizer.safetensors")
+    assert {"random", "random.mps"} <= names.keys()
+
+
+def test_a_run_of_apples_gpu_goes_on_there(
+    on_apple: Path, tiny_files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with apple_machine(monkeypatch):
+        trained(tiny_files, on_apple, "mps", steps="4")
+    assert checkpoints(on_apple)[-1].step == 4
+
+
+def test_apples_gpu_refuses_an_update_that_is_no_number(
+    tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Adam does not look at what we tell it of the gradient: we must not call it."""
+    monkeypatch.setattr(Trainer, "clipped_norm", lambda self: self.engine.refused + torch.inf)
+    with apple_machine(monkeypatch):
+        run = trained(tiny_files, tmp_path / "run", "mps", steps="1")
+    last = load_tensors(checkpoints(run)[-1].path / "optimizer.safetensors")
+    moments = [name for name in last if name.startswith("exp_avg.")]
+    assert moments
+    assert not any(last[name].any() for name in moments)
+
+
+@pytest.mark.parametrize("sample", [False, True])
+def test_apples_gpu_translates_as_a_cpu_does(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch, sample: bool
+) -> None:
+    sentences = [source for source, _ in tiny_pairs(2, seed=9)]
+    search = {"sample": True, "draw": 3, "top_p": 0.9} if sample else {"beam": 3, "nbest": 2}
+    search |= {"extra": 2}
+    with threads_kept():
+        expected = Translator.load(tiny_run, device="cpu", engine="torch")
+        wanted = [one.text for one in expected.translate(sentences, **search)]
+        with apple_machine(monkeypatch):
+            translator = Translator.load(tiny_run, device="mps")
+            assert translator.engine.name == "torch on mps"
+            found = [one.text for one in translator.translate(sentences, **search)]
+    assert found == wanted
+
+
+def test_our_kernels_are_not_for_apples_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    with apple_machine(monkeypatch):
+        assert not kernels.usable(torch.ones(2, device="mps"))
+
+
+def test_processes_cannot_share_apples_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(BadSetting, match="2 processes cannot share an MPS device: start one"):
+        together(torch.device("mps")).__enter__()

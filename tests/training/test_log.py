@@ -1,0 +1,257 @@
+"""What a run records is the mean since the last record, wherever the run was stopped."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from transduce.batching.packed import Place
+from transduce.errors import BadRun, Diverged
+from transduce.runs.folder import checkpoints
+from transduce.runs.state import State, Window
+from transduce.training.distributed.processes import Processes
+from transduce.training.log import Log
+
+LOSSES = [(8.0, 6.0, 2), (9.0, 3.0, 3), (4.0, 2.0, 1), (12.0, 8.0, 4)]  # both sums, tokens
+
+
+class Late:
+    """An event of a GPU: what it stands for arrives when somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.here = False
+
+    def query(self) -> bool:
+        return self.here
+
+    def synchronize(self) -> None:
+        self.here = True
+
+
+def opened(run: Path, state: State, said: list[str] | None = None) -> Log:
+    said = [] if said is None else said
+    counts = torch.zeros(5, dtype=torch.float64)
+    return Log(
+        *(run, state, counts, Processes(), said.append),
+        validated=state.validated,
+        tensorboard=False,
+    )
+
+
+def count(log: Log, state: State, smoothed: float, nll: float, tokens: int) -> None:
+    """Do what a step does."""
+    log.counts[:2] += torch.tensor([smoothed, nll], dtype=torch.float64)
+    state.step += 1
+    state.window.tokens += tokens
+    state.window.seconds += 0.5
+    state.seconds += 0.5
+
+
+def recorded(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def nowhere(part: float, note: str) -> None:
+    """Show nothing."""
+
+
+def test_a_record_holds_the_means_since_the_last(tmp_path: Path) -> None:
+    state, shown = State(place=Place(3, 1)), []
+    with opened(tmp_path, state) as log:
+        for number, losses in enumerate(LOSSES):
+            count(log, state, *losses)
+            if number % 2:
+                log.add(state, 0.25, 0.5, lambda part, note: shown.append((part, note)))
+    first, second = recorded(tmp_path)
+    assert first == {
+        "step": 2,
+        "epoch": 3,
+        "loss": 17 / 5,
+        "nll": 9 / 5,
+        "perplexity": pytest.approx(math.exp(9 / 5)),
+        "learning_rate": 0.25,
+        "target_tokens_per_second": 5.0,
+        "seconds": 1.0,
+    }
+    assert (second["loss"], second["nll"], second["seconds"]) == (16 / 5, 10 / 5, 2.0)
+    assert second["target_tokens_per_second"] == 5.0
+    assert state.window == Window()
+    assert [part for part, _ in shown] == [0.5, 0.5]
+    assert shown[0][1].startswith("step 2, loss 3.40, ppl 6.05, lr 2.5e-01, 5 tok/s, ")
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_stopped_in_the_midst_of_a_window_its_means_are_the_same(tmp_path: Path, stop: int) -> None:
+    state = State()
+    with opened(tmp_path, state) as log:
+        for losses in LOSSES[:stop]:
+            count(log, state, *losses)
+        log.keep(state)
+        saved = json.loads(json.dumps(state.to_json()))
+        count(log, state, 1e6, 1e6, 1)  # lost with the process
+    state = State.from_json(saved)
+    with opened(tmp_path, state) as log:
+        for losses in LOSSES[stop:]:
+            count(log, state, *losses)
+        log.add(state, 0.25, 1.0, nowhere)
+    (record,) = recorded(tmp_path)
+    assert (record["step"], record["loss"], record["nll"]) == (4, 33 / 10, 19 / 10)
+    assert record["target_tokens_per_second"] == 5.0
+
+
+def test_what_was_recorded_after_the_checkpoint_is_forgotten(tmp_path: Path) -> None:
+    state = State()
+    with opened(tmp_path, state) as log:
+        for losses in LOSSES[:2]:
+            count(log, state, *losses)
+            log.add(state, 0.25, 0.5, nowhere)
+    with opened(tmp_path, State(step=1)):
+        assert [record["step"] for record in recorded(tmp_path)] == [1]
+
+
+def test_nobody_waits_for_a_loss_that_is_on_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, late = State(), Late()
+    with opened(tmp_path, state) as log:
+        monkeypatch.setattr(log, "_fetch", lambda: (log.counts.clone(), late))
+        count(log, state, *LOSSES[0])
+        log.add(state, 0.25, 0.5, nowhere)
+        log.poll(nowhere)
+        assert recorded(tmp_path) == []
+        count(log, state, *LOSSES[1])  # of the next window
+        late.here = True
+        log.poll(nowhere)
+        assert [(one["step"], one["loss"]) for one in recorded(tmp_path)] == [(1, 4.0)]
+        log.poll(nowhere)
+        assert len(recorded(tmp_path)) == 1
+
+
+def test_one_record_waits_for_the_one_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = State()
+    with opened(tmp_path, state) as log:
+        monkeypatch.setattr(log, "_fetch", lambda: (log.counts.clone(), Late()))
+        for losses in LOSSES[:2]:
+            count(log, state, *losses)
+            log.add(state, 0.25, 0.5, nowhere)
+        assert [one["step"] for one in recorded(tmp_path)] == [1]
+        log.wait(nowhere)
+    assert [(one["step"], one["loss"]) for one in recorded(tmp_path)] == [(1, 4.0), (2, 3.0)]
+
+
+def test_nothing_is_kept_before_what_is_on_its_way_has_been_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = State()
+    with opened(tmp_path, state) as log:
+        monkeypatch.setattr(log, "_fetch", lambda: (log.counts.clone(), Late()))
+        count(log, state, *LOSSES[0])
+        log.add(state, 0.25, 0.5, nowhere)
+        log.keep(state)
+        assert [one["step"] for one in recorded(tmp_path)] == [1]
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_no_number_ends_the_run_when_it_is_logged_or_kept(
+    tmp_path: Path, loss: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = r"the loss after step 1 is no longer a number, .* the same command begins anew; "
+    for run, late in (("a", False), ("b", True)):
+        (tmp_path / run).mkdir()
+        state = State()
+        with opened(tmp_path / run, state) as log:
+            if late:
+                monkeypatch.setattr(log, "_fetch", lambda log=log: (log.counts.clone(), Late()))
+            count(log, state, loss, 1.0, 1)
+            with pytest.raises(Diverged, match=message):
+                log.keep(state)
+            with pytest.raises(Diverged, match=message):  # noqa: PT012
+                log.add(state, 0.25, 0.5, nowhere)
+                log.keep(state)  # before anything is saved, were it late
+        assert recorded(tmp_path / run) == []
+
+
+def test_a_number_is_no_reason_to_end(tmp_path: Path) -> None:
+    with opened(tmp_path, State()) as log:
+        log.require_finite(1e300, "the loss", 1)
+        with pytest.raises(Diverged, match=r"^the loss after step 1,234 is no longer a number"):
+            log.require_finite(math.nan, "the loss", 1234)
+
+
+def test_updates_that_were_refused_count_for_nothing_and_are_told(tmp_path: Path) -> None:
+    state, said = State(), list[str]()
+    with opened(tmp_path, state, said) as log:
+        count(log, state, *LOSSES[0])
+        log.counts[2:] += torch.tensor([1.0, 5.0, 1.0])
+        state.window.tokens += 5
+        log.keep(state)
+    state = State.from_json(json.loads(json.dumps(state.to_json())))
+    assert (state.window.skipped, state.window.skipped_tokens, state.window.in_a_row) == (1, 5, 1)
+    with opened(tmp_path, state, said) as log:
+        log.add(state, 0.25, 0.5, nowhere)
+        assert log.counts.tolist() == [0, 0, 0, 0, 1]
+    (record,) = recorded(tmp_path)
+    assert (record["loss"], record["nll"], record["skipped"]) == (4.0, 3.0, 1)
+    assert said == ["step 1: 1 update since the last record skipped: non-finite gradient"]
+
+
+def test_a_window_of_refused_updates_alone_has_no_loss(tmp_path: Path) -> None:
+    state, shown = State(step=3, window=Window(tokens=7, skipped=2, skipped_tokens=7)), list[str]()
+    with opened(tmp_path, state) as log:
+        log.add(state, 0.25, 0.5, lambda part, note: shown.append(note))
+    (record,) = recorded(tmp_path)
+    assert record["skipped"] == 2
+    assert "loss" not in record
+    assert shown[0].startswith("step 3, no loss, lr ")
+
+
+def test_ten_in_a_row_end_the_run_and_what_they_may_have_spoilt_is_deleted(tmp_path: Path) -> None:
+    for step in (2, 5, 6):
+        (tmp_path / "checkpoints" / f"step-{step:07}").mkdir(parents=True)
+    state = State(step=14, window=Window(tokens=1, skipped=9, in_a_row=9))
+    with opened(tmp_path, state) as log:
+        log.keep(state)
+        state.step = 15
+        log.counts[-1] += 1
+        message = (
+            r"the gradient of the last 10 updates after step 15 .* goes on from .*step-0000002"
+        )
+        with pytest.raises(Diverged, match=message):
+            log.keep(state)
+    assert [one.step for one in checkpoints(tmp_path)] == [2]
+
+
+def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path, State()) as log:
+        log.validated(7, None, valid_loss=1.5)
+    assert recorded(tmp_path) == [{"step": 7, "valid_loss": 1.5}]
+    other = tmp_path / "other"
+    state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(5, dtype=torch.float64)
+    none = (Processes(1, 2), print)
+    with Log(other, state, sums, *none, tensorboard=False) as log:
+        log.validated(7, None, valid_loss=1.5)
+    assert not other.exists()
+    assert sums.tolist() == [0.0] * 5  # what was counted is counted on by the first alone
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "1"},
+        {"step": -1},
+        {"best_loss": [1]},
+        {"seconds": None},
+        {"seconds": 10**400},
+        {"best_loss": math.nan},
+        {"window": {"tokens": 1}},
+        {"window": 3},
+    ],
+)
+def test_a_state_of_other_types_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(BadRun, match="damaged"):
+        State.from_json(State().to_json() | change)

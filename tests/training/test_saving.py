@@ -1,0 +1,94 @@
+"""What is saved aside is as it was when it was asked for, in order; what goes wrong is said."""
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TINY, snapshot, threads_kept
+
+from transduce.training.background import WAITING, Saver
+from transduce.training.train import train
+
+
+def test_aside_it_is_written_in_order_while_work_goes_on() -> None:
+    gate, written = threading.Event(), list[float]()
+    weight = torch.ones(1)
+
+    def write(one: torch.Tensor) -> None:
+        gate.wait()
+        written.append(one.item())
+
+    with Saver(aside=True) as saver:
+        for _ in range(WAITING):
+            kept = saver.kept({"weight": weight})
+            saver.do(lambda kept=kept: write(kept["weight"]))  # type: ignore[misc]
+            weight += 1
+        saver.poll()
+        assert saver.busy
+        assert written == []
+        gate.set()
+        saver.do(lambda: written.append(0.0))
+        saver.wait()
+    assert written == [1.0, 2.0, 0.0]
+
+
+def test_on_a_cpu_it_is_written_at_once_and_nothing_is_copied() -> None:
+    weight, written = torch.ones(1), list[float]()
+    with Saver(aside=False) as saver:
+        assert saver.kept({"weight": weight})["weight"] is weight
+        saver.do(lambda: written.append(1.0))
+        assert written == [1.0]
+        assert not saver.busy
+
+
+def fail() -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_what_goes_wrong_is_raised_where_it_is_next_looked_at() -> None:
+    with pytest.raises(OSError, match="No space left"), Saver(aside=True) as saver:
+        saver.do(fail)
+    saver = Saver(aside=True)
+    saver.do(fail)
+    while saver.busy:
+        pass
+    with pytest.raises(OSError, match="No space left"):
+        saver.poll()
+
+
+def test_after_what_went_wrong_nothing_more_is_written() -> None:
+    """A checkpoint must not speak of best weights that are not there."""
+    gate, written = threading.Event(), list[float]()
+
+    def fail_late() -> None:
+        gate.wait()
+        fail()
+
+    saver = Saver(aside=True)
+    saver.do(fail_late)
+    saver.do(lambda: written.append(1.0))
+    gate.set()
+    with pytest.raises(OSError, match="No space left"):
+        saver.wait()
+    saver.wait()
+    assert written == []
+
+
+def test_what_else_went_wrong_comes_first() -> None:
+    with pytest.raises(ValueError, match="another"), Saver(aside=True) as saver:  # noqa: PT012
+        saver.do(fail)
+        raise ValueError("another")
+
+
+def test_a_run_saved_aside_is_the_run_saved_at_once(
+    tiny_files: tuple[Path, Path], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.training.trainer.Saver", lambda aside: Saver(aside=not aside))
+    with threads_kept():
+        out = train(*tiny_files, out=tmp_path / "run", settings=TINY, preset="tiny", device="cpu")
+    expected = {k: v for k, v in snapshot(tiny_run).items() if "export" not in k}
+    found = snapshot(out)
+    weights = [name for name in found if name.endswith(".safetensors")]
+    assert len(weights) > 6
+    assert all(found[name] == expected[name] for name in weights)

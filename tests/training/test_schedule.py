@@ -1,0 +1,39 @@
+"""The learning rate is Eq. 3."""
+
+import pytest
+import torch
+
+from transduce.config import TrainConfig
+from transduce.training.optimizer import adam, learning_rate
+
+PAPER = TrainConfig()
+
+
+def test_step_1_and_the_peak_are_the_papers() -> None:
+    assert learning_rate(1, 512, PAPER) == pytest.approx(512**-0.5 * 4000**-1.5)
+    rates = [learning_rate(step, 512, PAPER) for step in range(1, 12_000)]
+    assert rates.index(max(rates)) + 1 == 4000
+    assert max(rates) == pytest.approx((512 * 4000) ** -0.5)
+
+
+@pytest.mark.parametrize("step", [1, 100, 3999, 4000, 4001, 100_000])
+def test_every_step_is_equation_3(step: int) -> None:
+    expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+    assert learning_rate(step, 512, PAPER, done=0.99) == pytest.approx(expected)
+
+
+def test_cooldown_falls_in_a_straight_line_to_zero() -> None:
+    config = TrainConfig(warmup=1, cooldown=0.5)
+    plain = TrainConfig(warmup=1)
+    factors = [
+        learning_rate(9, 64, config, done) / learning_rate(9, 64, plain)
+        for done in (0.0, 0.5, 0.75, 0.9, 1.0)
+    ]
+    assert factors == pytest.approx([1, 1, 0.5, 0.2, 0])
+
+
+def test_adam_has_the_papers_constants() -> None:
+    optimizer = adam(torch.nn.Linear(2, 2), PAPER)
+    assert optimizer.defaults["betas"] == (0.9, 0.98)
+    assert optimizer.defaults["eps"] == 1e-9
+    assert optimizer.defaults["weight_decay"] == 0

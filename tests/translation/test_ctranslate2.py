@@ -1,0 +1,552 @@
+"""CTranslate2: what is exported is the same model, and what is found is what ours finds."""
+
+import builtins
+import dataclasses
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, CommandLine, snapshot, threads_kept, tiny_pairs
+from test_layers import modules_after
+
+from models import sentence
+from transduce.checkpoints.checkpoint import save_model, weights_of
+from transduce.config import SearchConfig
+from transduce.errors import BadInput, BadSetting, MissingExtra
+from transduce.interop.export import ctranslate2 as export_module
+from transduce.interop.export.ctranslate2 import choose_quantization, export, sinusoids
+from transduce.model.base import sinusoids as sinusoids_of_the_model
+from transduce.model.transformer import Transformer
+from transduce.runs.folder import RunConfig, load_arrays
+from transduce.subwords import BOS, EOS, SPECIAL, Codec, Subwords
+from transduce.training.train import train
+from transduce.translation.engines.ctranslate2 import CTranslate2Engine
+from transduce.translation.engines.pytorch import TorchEngine
+from transduce.translation.engines.selection import Fastest
+from transduce.translation.translator import Translator
+from transduce.translation.types import Hypothesis, Job
+
+pytest.importorskip("ctranslate2")
+
+SENTENCES = [source for source, _ in tiny_pairs(30, seed=2)]
+
+
+def run_of(folder: Path, like: Path, *, joint: bool = True, **changes: Any) -> Path:
+    """Make the run folder of a model with random weights."""
+    codec = Codec.load(like / "subwords.json")
+    if not joint:
+        codec = Codec(codec.source, Subwords.learn(["der die das und"] * 9, 270))
+    config = RunConfig.load(like)
+    model = config.model.replace(
+        **changes, source_vocabulary=len(codec.source), target_vocabulary=len(codec.target)
+    )
+    torch.manual_seed(1)
+    weights = {
+        name: tensor + 0.1 * torch.randn_like(tensor)  # so that no bias is 0 and no norm is 1
+        for name, tensor in weights_of(Transformer(model)).items()
+    }
+    folder.mkdir()
+    codec.save(folder / "subwords.json")
+    own = dataclasses.replace(config, model=model, owns={})
+    save_model(folder, own.owning(folder, "subwords.json"), weights, "random weights")
+    return folder
+
+
+def both(run: Path) -> tuple[TorchEngine, CTranslate2Engine]:
+    """Load the two engines of a run, in float32."""
+    config, codec = RunConfig.load(run), Codec.load(run / "subwords.json")
+    ours = TorchEngine.load([run], [config], codec.target.forbidden(), "cpu")
+    return ours, CTranslate2Engine.load(run, config, codec, "none")
+
+
+def searched(engine: TorchEngine | CTranslate2Engine, jobs: list[Job], **settings: Any) -> Any:
+    found: dict[int, list[Hypothesis]] = dict(engine.search(jobs, SearchConfig(**settings), 4))
+    return [found[place] for place in range(len(jobs))]
+
+
+def jobs_of(run: Path, *, prefix: str = "") -> list[Job]:
+    codec = Codec.load(run / "subwords.json")
+    forced = codec.target.encode(prefix) if prefix else []
+    return [Job(np.array([*codec.source.encode(text), EOS]), forced) for text in SENTENCES]
+
+
+def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    for ours, theirs in zip(expected, found, strict=True):
+        assert [one.tokens for one in theirs] == [one.tokens for one in ours]
+        for a, b in zip(theirs, ours, strict=True):
+            assert a.log_probability == pytest.approx(b.log_probability, abs=1e-3)
+            assert a.score == pytest.approx(b.score, abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learned which words there are, and that sentences end."""
+    run = tmp_path_factory.mktemp("runs") / "trained"
+    settings = {
+        "steps": "160",
+        "warmup": "40",
+        "lr_scale": "4",
+        "P_drop": "0",
+        "average": "1",
+        "save_every": "500",
+        "validate_every": "500",
+        "validate_bleu": "0",
+    }
+    with threads_kept():
+        train(*tiny_files, out=run, settings=TINY | settings, preset="tiny", device="cpu")
+    return run
+
+
+@pytest.fixture(scope="module")
+def engines(trained: Path) -> Iterator[tuple[TorchEngine, CTranslate2Engine]]:
+    with threads_kept():
+        yield both(trained)
+
+
+def test_the_positions_are_those_of_the_model() -> None:
+    ours = sinusoids_of_the_model(512, 64).numpy()
+    np.testing.assert_allclose(sinusoids(512, 64), ours, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"N": 2, "N_decoder": 1},
+        {"N": 1, "N_decoder": 3},
+        {"positions": "learned"},
+        {"tie": "none"},
+        {"tie": "decoder"},
+        {"attention_bias": True},
+        {"d_k": 8},
+        {"d_v": 4, "attention_bias": True},
+        {"h": 1, "d_k": 32, "d_v": 32},
+        {"joint": False, "tie": "decoder"},
+        {"joint": False, "tie": "none", "N_decoder": 2, "positions": "learned"},
+    ],
+    ids=str,
+)
+def test_every_shape_scores_and_attends_as_the_model_does(
+    changes: dict[str, Any], tiny_run: Path, tmp_path: Path
+) -> None:
+    run = run_of(tmp_path / "run", tiny_run, **changes)
+    ours, theirs = both(run)
+    model = RunConfig.load(run).model
+    pairs = [
+        (sentence(source, 1, model.source_vocabulary), sentence(target, 2, model.target_vocabulary))
+        for source, target in ((5, 7), (1, 1), (30, 2), (2, 40), (model.max_len, model.max_len))
+    ]
+    for a, b in zip(theirs.score(pairs), ours.score(pairs), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-3)
+    for weights, expected in zip(theirs.align(pairs[:4]), ours.align(pairs[:4]), strict=True):
+        assert weights.shape == expected.shape
+        np.testing.assert_allclose(weights, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_it_finds_what_our_search_finds(
+    alpha: float, beam: int, engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
+) -> None:
+    settings = {"alpha": alpha, "beam": beam}
+    expected, found = (searched(engine, jobs_of(trained), **settings) for engine in engines)
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_the_best_are_as_many_as_asked_for_and_as_good_as_ours(
+    alpha: float, engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
+) -> None:
+    settings = {"alpha": alpha, "nbest": 3}
+    expected, found = (searched(engine, jobs_of(trained), **settings) for engine in engines)
+    assert_same([best[:1] for best in found], [best[:1] for best in expected])
+    for best in found:
+        assert len({tuple(one.tokens) for one in best}) == 3
+        assert best == sorted(best, key=lambda one: -one.score)
+    totals = [sum(one.score for best in each for one in best) for each in (found, expected)]
+    assert totals[0] > totals[1]  # what ends makes room for others
+
+
+def test_the_power_penalty_is_heard(
+    engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
+) -> None:
+    settings = {"alpha": 1.0, "penalty": "power", "nbest": 4}
+    for best in searched(engines[1], jobs_of(trained), **settings):
+        scores = [one.score for one in best]
+        assert scores == sorted(scores, reverse=True)
+        for one in best:
+            assert one.score == pytest.approx(one.log_probability / (len(one.tokens) + 1))
+
+
+def test_scores_found_are_those_given(
+    engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
+) -> None:
+    jobs = jobs_of(trained)
+    for job, best in zip(jobs, searched(engines[1], jobs, nbest=4), strict=True):
+        pairs = [(job.source, np.array([*one.tokens, EOS])) for one in best]
+        for one, of_tokens in zip(best, engines[0].score(pairs), strict=True):
+            assert one.log_probability == pytest.approx(sum(of_tokens), abs=1e-3)
+
+
+def test_an_output_begins_with_its_prefix_and_that_counts(
+    engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
+) -> None:
+    jobs = jobs_of(trained, prefix="ein Hund")
+    jobs[3] = dataclasses.replace(jobs[3], prefix=[])  # beside others that have one
+    expected, found = (searched(engine, jobs, beam=1) for engine in engines)
+    assert_same(found, expected)
+    for job, best in zip(jobs, searched(engines[1], jobs, nbest=3), strict=True):
+        for one in best:
+            assert one.tokens[: len(job.prefix)] == job.prefix
+        pairs = [(job.source, np.array([*one.tokens, EOS])) for one in best]
+        for one, of_tokens in zip(best, engines[0].score(pairs), strict=True):
+            assert one.log_probability == pytest.approx(sum(of_tokens), abs=1e-3)
+
+
+def test_a_prefix_as_long_as_the_output_may_be_is_all_of_it(
+    engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
+) -> None:
+    longest = RunConfig.load(trained).model.longest_output
+    jobs = [Job(sentence(3, 1), [5] * (longest - 1))]
+    expected, found = (searched(engine, jobs) for engine in engines)
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_each_output_keeps_its_own_limit_beside_longer_ones(
+    beam: int, engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
+) -> None:
+    jobs = jobs_of(trained)
+    settings = {"beam": beam, "extra": 2}
+    found = searched(engines[1], jobs, **settings)
+    assert_same(found, searched(engines[0], jobs, **settings))
+    at_limit = 0
+    for job, best in zip(jobs, found, strict=True):
+        assert len(best[0].tokens) + 1 <= len(job.source) + 2
+        at_limit += len(best[0].tokens) + 1 == len(job.source) + 2
+    assert at_limit  # or nothing was seen
+
+
+def test_neighbours_and_the_number_of_workers_change_nothing(
+    engines: tuple[TorchEngine, CTranslate2Engine],
+    trained: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs = jobs_of(trained)
+    together = searched(engines[1], jobs)
+    assert_same([searched(engines[1], [job])[0] for job in jobs], together)
+    monkeypatch.setattr("transduce.translation.engines.ctranslate2.cores", lambda: 3)
+    config, codec = RunConfig.load(trained), Codec.load(trained / "subwords.json")
+    assert_same(searched(CTranslate2Engine.load(trained, config, codec, "none"), jobs), together)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_forbidden_word_never_comes_out(alpha: float, tiny_run: Path, tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", tiny_run, tie="none")
+    arrays = load_arrays(run / "model.safetensors")
+    forbidden = Codec.load(run / "subwords.json").target.forbidden()
+    arrays["output"][forbidden] *= 30  # the model wants nothing more
+    tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
+    save_model(run, RunConfig.load(run), tensors, "changed")
+    ours, theirs = both(run)
+    jobs = jobs_of(run)[:5]
+    assert any(set(forbidden) & set(np.argsort(one)[-3:]) for one in _first_words(ours, jobs))
+    found = searched(theirs, jobs, alpha=alpha, nbest=4)
+    for job, best in zip(jobs, found, strict=True):
+        assert len(best) == 4
+        for one in best:
+            assert not {*one.tokens} & {*forbidden, EOS}
+            (expected,) = ours.score([(job.source, np.array([*one.tokens, EOS]))])
+            assert one.log_probability == pytest.approx(sum(expected), rel=1e-4, abs=1e-3)
+
+
+def _first_words(engine: TorchEngine, jobs: list[Job]) -> list[Any]:
+    from transduce.batching.packed import make_batch
+
+    (model,) = engine.models
+    with torch.inference_mode():
+        return [
+            model.logits(model(make_batch([(job.source, np.array([EOS]))])))[0].numpy()
+            for job in jobs
+        ]
+
+
+def test_an_empty_output_is_possible(tiny_run: Path, tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", tiny_run, tie="none")
+    arrays = load_arrays(run / "model.safetensors")
+    last = f"decoder.{RunConfig.load(run).model.depth_of_decoder - 1}.after_feed.norm"
+    arrays[f"{last}.bias"][:] = 1
+    arrays["output"][EOS] = 1  # whatever was read
+    tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
+    save_model(run, RunConfig.load(run), tensors, "changed")
+    ours, theirs = both(run)
+    jobs = [*jobs_of(run)[:4], Job(np.array([EOS]))]
+    for alpha, beam in itertools.product((0.0, 0.6), (1, 4)):
+        expected = searched(ours, jobs, alpha=alpha, beam=beam)
+        assert [best[0].tokens for best in expected] == [[]] * len(jobs)
+        assert_same(searched(theirs, jobs, alpha=alpha, beam=beam), expected)
+
+
+def test_blank_and_over_long_lines_are_as_with_torch(trained: Path) -> None:
+    lines = ["", "a dog", "   ", " ".join(["the dog sees a man and"] * 60), "a tree.\n"]
+    expected = Translator.load(trained, engine="torch").translate(lines)
+    found = Translator.load(trained, engine="ctranslate2", quantize="none").translate(lines)
+    assert expected[3].parts > 1
+    assert [one.parts for one in found] == [one.parts for one in expected]
+    assert [one.text for one in found] == [one.text for one in expected]
+
+
+def test_drawing_is_refused_by_the_engine_and_done_by_torch_on_auto(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
+    translator = Translator.load(tiny_run, engine="ctranslate2")
+    with pytest.raises(BadInput, match="ctranslate2 does not draw"):
+        translator.translate(["a dog"], sample=True)
+    found = Translator.load(tiny_run).translate(SENTENCES[:3], sample=True, nbest=2)
+    ours = Translator.load(tiny_run, engine="torch")
+    assert found == ours.translate(SENTENCES[:3], sample=True, nbest=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"d_k": 17}, "d_k = 17 is more than d_model / h = 16"),
+        ({"d_v": 20}, "d_v = 20 is more than d_model / h = 16"),
+        ({"h": 5}, "d_model = 32 is no multiple of h = 5"),
+    ],
+)
+def test_what_the_format_cannot_hold_is_refused_by_name_and_left_to_torch_on_auto(
+    changes: dict[str, Any],
+    message: str,
+    tiny_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
+    run = run_of(tmp_path / "run", tiny_run, **changes)
+    before = snapshot(run)
+    with pytest.raises(BadInput, match=message):
+        export(run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(BadInput, match=message):
+        Translator.load(run, engine="ctranslate2")
+    assert Translator.load(run).engine.name == "torch on cpu"
+    assert snapshot(run) == before
+
+
+def test_an_export_can_be_used_without_us(trained: Path, tmp_path: Path) -> None:
+    import ctranslate2
+    from tokenizers import Tokenizer
+
+    assert export(trained, tmp_path / "out", "none") == "none"
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert (settings["add_source_bos"], settings["add_source_eos"]) == (False, True)
+    assert settings["decoder_start_token"] == SPECIAL[BOS]
+    tokenizer = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
+    source = tokenizer.encode(SENTENCES[0]).tokens
+    (result,) = translator.translate_batch([source], beam_size=1, max_decoding_length=20)
+    names = Codec.load(trained / "subwords.json").target.names
+    ours = Translator.load(trained, engine="torch").engine
+    (best,) = dict(ours.search(jobs_of(trained)[:1], SearchConfig(beam=1), 1))[0]
+    assert result.hypotheses[0] == [names[number] for number in best.tokens[:20]]
+
+
+def test_separate_vocabularies_stay_separate(tiny_run: Path, tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", tiny_run, joint=False, tie="decoder")
+    export(run, tmp_path / "out", "none")
+    codec = Codec.load(run / "subwords.json")
+    for side, subwords in (("source", codec.source), ("target", codec.target)):
+        path = tmp_path / "out" / f"{side}_vocabulary.json"
+        assert json.loads(path.read_text(encoding="utf-8")) == subwords.names
+        assert (tmp_path / "out" / f"{side}_tokenizer.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("quantize", "kind"),
+    [("none", "float32"), ("int8", "int8"), ("int16", "int16"), ("float16", "float16")],
+)
+def test_matrices_are_stored_as_asked(
+    quantize: str, kind: str, tiny_run: Path, tmp_path: Path
+) -> None:
+    export(tiny_run, tmp_path / "whole", "none")
+    export(tiny_run, tmp_path / "out", quantize)
+    size, whole = ((tmp_path / n / "model.bin").stat().st_size for n in ("out", "whole"))
+    assert size == whole if quantize == "none" else size < 0.8 * whole
+    stamp = json.loads((tmp_path / "out" / "transduce.json").read_text(encoding="utf-8"))
+    assert stamp["quantize"] == quantize
+
+
+def test_int8_is_near(tiny_run: Path) -> None:
+    pairs = tiny_pairs(20, seed=3)
+    exact = Translator.load(tiny_run, engine="ctranslate2", quantize="none").score(pairs)
+    rough = Translator.load(tiny_run, engine="ctranslate2", quantize="int8").score(pairs)
+    for a, b in zip(exact, rough, strict=True):
+        assert a.log_probability == pytest.approx(b.log_probability, rel=0.05)
+    assert exact != rough
+
+
+def test_an_export_is_refused_where_the_folder_exists(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="exists already"):
+        export(tiny_run, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_export_is_whole_or_absent(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(export_module, "write_json", fail)
+    with pytest.raises(OSError, match="No space"):
+        export(tiny_run, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_quantisation_that_is_none_or_that_the_processor_lacks_is_refused_by_name(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    import ctranslate2
+
+    with pytest.raises(BadInput, match="quantize = 'int9': expected auto, none, int8"):
+        export(tiny_run, tmp_path / "out", "int9")
+    lacking = {"float16", "int16"} - ctranslate2.get_supported_compute_types("cpu")
+    for name in lacking:
+        with pytest.raises(BadInput, match=f"quantize = '{name}': this processor computes with"):
+            Translator.load(tiny_run, engine="ctranslate2", quantize=name)
+    with pytest.raises(BadInput, match="only the engine ctranslate2 quantises"):
+        Translator.load(tiny_run, engine="torch", quantize="int8")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("flags\t: fpu avx2 avx512_vnni\n", "int8"),
+        ("flags\t: fpu avx2 avx_vnni\n", "int8"),
+        ("Features\t: fp asimd asimddp\n", "int8"),
+        ("flags\t: fpu avx2 avx512f\n", "none"),
+        ("model name\t: avx512_vnni\n", "none"),
+        (None, "none"),
+    ],
+)
+def test_auto_takes_bytes_where_the_processor_multiplies_them(
+    text: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cpuinfo"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setattr(export_module, "CPUINFO", path)
+    assert choose_quantization("auto") == expected
+
+
+def test_auto_takes_ctranslate2_on_a_processor_and_torch_without_it(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
+    assert isinstance(Translator.load(tiny_run).engine, Fastest)
+    assert Translator.load(tiny_run).engine.name.startswith("ctranslate2 on cpu, ")
+    _uninstall(monkeypatch)
+    assert Translator.load(tiny_run).engine.name == "torch on cpu"
+    with pytest.raises(MissingExtra, match=r"pip install 'transduce\[fast\]'"):
+        Translator.load(tiny_run, engine="ctranslate2")
+    with pytest.raises(MissingExtra, match=r"pip install 'transduce\[fast\]'"):
+        Translator.load(tiny_run, quantize="int8")
+    with pytest.raises(MissingExtra, match=r"pip install 'transduce\[fast\]'"):
+        export(tiny_run, tiny_run / "out")
+
+
+def _uninstall(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *arguments: Any, **settings: Any) -> Any:
+        if name.partition(".")[0] == "ctranslate2":
+            raise ModuleNotFoundError("No module named 'ctranslate2'", name="ctranslate2")
+        return real(name, *arguments, **settings)
+
+    monkeypatch.delitem(sys.modules, "ctranslate2", raising=False)
+    monkeypatch.setattr(builtins, "__import__", missing)
+
+
+def test_an_engine_or_device_that_is_none_is_refused(tiny_run: Path) -> None:
+    with pytest.raises(BadSetting, match="engine = 'jax': expected auto, torch, ctranslate2"):
+        Translator.load(tiny_run, engine="jax")
+    for device in ("cuda", "tpu"):
+        with pytest.raises(BadSetting, match=f"device = '{device}': the engine ctranslate2"):
+            Translator.load(tiny_run, engine="ctranslate2", device=device)
+    with pytest.raises(BadSetting, match="device = 'tpu'"):
+        Translator.load(tiny_run, device="tpu")
+
+
+def test_nothing_of_it_imports_torch_and_torch_can_be_imported_after(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    found = modules_after(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from transduce import Translator\n"
+        "from transduce.interop.export.ctranslate2 import export\n"
+        f"run, out = Path({str(tiny_run)!r}), Path({str(tmp_path / 'out')!r})\n"
+        "export(run, out, 'int8')\n"
+        "assert Translator.load(run, engine='ctranslate2')('a dog')\n"
+        "assert not any(name.startswith('torch') for name in sys.modules)\n"
+        "import torch, ctranslate2\n"
+        "assert ctranslate2.specs.model_spec.torch_is_available\n"
+        "assert ctranslate2.specs.model_spec.torch is torch\n"
+        "export(run, out.with_name('again'), 'int8')\n"
+        "assert sys.modules['torch'] is torch\n"
+    )
+    assert {"torch", "ctranslate2"} <= found
+    assert snapshot(tmp_path / "out") == snapshot(tmp_path / "again")
+
+
+def test_the_command_line_translates_and_exports_without_torch(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    for argv in (
+        ["translate", str(tiny_run), "--engine", "ctranslate2"],
+        ["export", str(tiny_run), str(tmp_path / "out"), "--to", "ctranslate2"],
+    ):
+        found = modules_after(
+            f"import io, sys; sys.argv = {['transduce', *argv]}\n"
+            "sys.stdin = io.TextIOWrapper(io.BytesIO(b'a dog'))\n"
+            "from transduce.cli import main\n"
+            "try: main()\n"
+            "except SystemExit as end: assert not end.code\n"
+        )
+        assert "ctranslate2" in found
+        assert not {"torch", "transformers", "sacrebleu"} & found
+
+
+def test_the_command_says_what_it_wrote(cli: CommandLine, tiny_run: Path, tmp_path: Path) -> None:
+    arguments: list[str | Path] = [
+        "export",
+        tiny_run,
+        tmp_path / "out",
+        "--to",
+        "ctranslate2",
+        "--quantize",
+        "int8",
+    ]
+    result = cli(*arguments)
+    assert result.status == 0
+    assert "int8" in result.stderr
+    assert (tmp_path / "out" / "model.bin").exists()
+    assert "exists already" in cli(*arguments).error
+
+
+def test_the_command_line_says_which_engine_translates(cli: CommandLine, tiny_run: Path) -> None:
+    for name, words in (("torch", "torch on cpu"), ("ctranslate2", "ctranslate2 on cpu, float32")):
+        result = cli(
+            *("translate", tiny_run, "--engine", name, "--device", "cpu", "--quantize", "none"),
+            input="a dog\n",
+        )
+        assert result.stderr == f"engine: {words}\n"
+        assert result.stdout.count("\n") == 1

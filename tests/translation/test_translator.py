@@ -1,0 +1,483 @@
+"""The public API: strings in, strings out, line n for line n."""
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import transduce
+from transduce import Translator
+from transduce.config import ModelConfig, TrainConfig
+from transduce.errors import BadInput, BadRun, BadSetting
+from transduce.model.transformer import Transformer
+from transduce.runs.folder import RunConfig
+from transduce.subwords import Codec, Subwords
+from transduce.translation.engines.pytorch import TorchEngine
+from transduce.translation.segments import cut
+
+TEXT = [
+    "Two dogs run over the wet grass.",
+    "A man sleeps; a woman reads a long letter.",
+    "Zwei Hunde laufen über das nasse Gras.",
+    "Ein Mann schläft, eine Frau liest einen langen Brief.",
+] * 30
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    """An untrained model: what it says is nonsense, how it says it is not."""
+    subwords = Subwords.learn(TEXT, 320)
+    torch.manual_seed(0)
+    model = Transformer(
+        ModelConfig(
+            N=1,
+            d_model=32,
+            d_ff=32,
+            h=2,
+            d_k=16,
+            d_v=16,
+            max_len=24,
+            source_vocabulary=len(subwords),
+            target_vocabulary=len(subwords),
+        )
+    )
+    with torch.no_grad():
+        model.output.mul_(3)
+    config = RunConfig(model=model.config, train=TrainConfig())
+    engine = TorchEngine([model], subwords.forbidden())
+    return Translator(engine, Codec(subwords, subwords), config)
+
+
+def test_a_call_translates_one_text(translator: Translator) -> None:
+    text = translator("Two dogs run.")
+    assert isinstance(text, str)
+    assert text == translator.translate(["Two dogs run."])[0].text
+
+
+def test_order_and_blank_lines_are_kept(translator: Translator) -> None:
+    texts = ["A man sleeps.", "", "   ", "Two dogs run over the wet grass.", "\t", "Two"]
+    translations = translator.translate(texts, batch=2)
+    assert [one.source for one in translations] == texts
+    assert [bool(one.text) for one in translations[1:3]] == [False, False]
+    assert translations[1].candidates[0].tokens == ()
+    for text, one in zip(texts, translations, strict=True):
+        if text.strip():
+            assert one.text == translator(text)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_the_batch_changes_no_translation(translator: Translator, batch: int) -> None:
+    texts = [" ".join(TEXT[i % 4].split()[: 1 + i % 7]) for i in range(20)]
+    expected = [translator(text) for text in texts]
+    assert [one.text for one in translator.translate(texts, batch=batch)] == expected
+
+
+def test_nbest_are_distinct_and_in_order(translator: Translator) -> None:
+    (translation,) = translator.translate(["Two dogs run."], beam=5, nbest=5)
+    scores = [one.score for one in translation.candidates]
+    assert len(scores) == 5
+    assert scores == sorted(scores, reverse=True)
+    assert len({one.tokens for one in translation.candidates}) == 5
+    assert translation.score == scores[0]
+    assert translation.tokens == translation.candidates[0].tokens
+
+
+def test_a_text_longer_than_the_limit_is_cut_and_nothing_is_lost(translator: Translator) -> None:
+    long = " ".join(TEXT[:12])
+    (translation,) = translator.translate([long], nbest=2, split=False)
+    assert translation.cut
+    assert translation.parts > 1
+    assert len(translation.candidates) == 2
+    short = translator.translate(["Two dogs run."])[0]
+    assert short.parts == 1
+
+
+def test_cutting_keeps_every_token_and_prefers_the_end_of_a_sentence(
+    translator: Translator,
+) -> None:
+    subwords = translator.codec.source
+    ids = subwords.encode(" ".join(TEXT[:3]))
+    for limit in (8, 15, 23, 1000):
+        parts = cut(ids, limit, subwords)
+        assert [token for part in parts for token in part] == ids
+        assert all(len(part) <= limit for part in parts)
+    for part in cut(subwords.encode("x" * 500), 9, subwords):
+        assert 1 <= len(part) <= 9
+    assert all(len(part) == 1 for part in cut(ids, 1, subwords))
+    halves = cut(subwords.encode("One two three. Four five six."), 20, subwords)
+    assert subwords.decode(halves[0]).strip() == "One two three."
+
+
+def test_a_line_of_many_words_is_one_line(translator: Translator) -> None:
+    (translation,) = translator.translate(["dogs " * 3000], beam=1)
+    assert "\n" not in translation.text
+    assert translation.parts > 100
+
+
+def test_line_breaks_in_a_text_are_spaces(translator: Translator) -> None:
+    assert translator("Two dogs\nrun.\r\n") == translator("Two dogs run.")
+
+
+def test_a_newline_never_comes_out(translator: Translator) -> None:
+    many = translator.translate(["Two dogs run."] * 20, sample=True, nbest=5, temperature=5.0)
+    for one in many:
+        for candidate in one.candidates:
+            assert not re.search(r"[\n\r\0]", candidate.text)
+
+
+def test_a_prefix_begins_the_translation(translator: Translator) -> None:
+    first, second = translator.translate(["A man sleeps."] * 2, prefixes=["Ein Mann", "Zwei"])
+    assert first.text.startswith("Ein Mann")
+    assert second.text.startswith("Zwei")
+    with pytest.raises(BadInput, match="the prefix of text 1 has"):
+        translator.translate(["A man sleeps."], prefixes=["Mann " * 400])
+    with pytest.raises(BadInput, match="characters that the model cannot write"):
+        translator.translate(["A man sleeps."], prefixes=["Ein\0Mann"])
+    with pytest.raises(BadInput, match="1 prefixes for 2 texts"):
+        translator.translate(["A man.", "Two dogs."], prefixes=["Ein"])
+
+
+def test_given_translations_are_scored_as_the_search_scores_them(translator: Translator) -> None:
+    found = translator.translate(["Two dogs run.", "A man."], nbest=3)
+    pairs = [(one.source, candidate) for one in found for candidate in one.candidates]
+    subwords = translator.codec.target
+    for source, candidate in pairs:
+        # Several token sequences may spell one text; only the canonical one is scored.
+        ids = subwords.encode(candidate.text)
+        if tuple(subwords.pieces(ids)) == candidate.tokens:
+            (scored,) = translator.score([(source, candidate.text)])
+            assert scored.score == pytest.approx(candidate.score, abs=1e-3)
+
+
+def test_scores_of_pairs_come_in_order_and_refuse_what_is_too_long(translator: Translator) -> None:
+    pairs = [("Two dogs run.", "Zwei Hunde."), ("A", "B"), ("A man sleeps.", "Ein Mann schläft.")]
+    together = translator.score(pairs)
+    for pair, one in zip(pairs, together, strict=True):
+        assert one.log_probability == pytest.approx(
+            translator.score([pair])[0].log_probability, abs=1e-3
+        )
+        assert one.text == pair[1]
+    with pytest.raises(BadInput, match="pair 2 has"):
+        translator.score([("A", "B"), ("dogs " * 100, "B")])
+
+
+def test_a_stream_is_endless_and_bounded(translator: Translator) -> None:
+    import itertools
+
+    endless = itertools.cycle(TEXT[:2])
+    first = list(itertools.islice(translator.stream(endless, batch=1, window=2, beam=1), 3))
+    assert [one.source for one in first] == [TEXT[0], TEXT[1], TEXT[0]]
+
+
+def test_progress_counts_every_text_once(translator: Translator) -> None:
+    texts = ["A man sleeps.", "", " ".join(TEXT[:12]), "Two dogs run."] * 3
+    done: list[int] = []
+    list(translator.stream(texts, batch=2, window=2, advance=done.append))
+    assert sum(done) == len(texts)
+    assert len(done) > 4
+
+
+def test_the_penalty_of_given_translations_can_be_set(translator: Translator) -> None:
+    pair = ("Two dogs run.", "Zwei Hunde laufen.")
+    (plain,) = translator.score([pair], alpha=0.0)
+    assert plain.score == plain.log_probability
+    (paper,) = translator.score([pair])
+    assert paper.score > plain.score
+
+
+def test_wrong_settings_are_named(translator: Translator) -> None:
+    with pytest.raises(BadSetting, match=r"no setting bean\. Did you mean beam"):
+        translator.translate(["A"], bean=3)
+    with pytest.raises(BadSetting, match="nbest = 9: expected at most the beam"):
+        translator.translate(["A"], nbest=9)
+    with pytest.raises(BadInput, match="batch = 0"):
+        translator.translate(["A"], batch=0)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match="there is no run folder"):
+        Translator.load(tmp_path / "nowhere")
+    with pytest.raises(BadRun, match="is not a run folder"):
+        Translator.load(tmp_path)
+
+
+def test_public_names_are_there_and_no_others() -> None:
+    assert set(transduce.__all__) == {
+        *("Candidate", "Inspection", "Inspector", "Translation", "Translator"),
+        *("Transformer", "ModelConfig", "TrainConfig", "SearchConfig", "TransduceError"),
+        *("distill", "train", "score", "Score"),
+        *("Parser", "Tree", "train_parser"),
+    }
+    for name in transduce.__all__:
+        assert getattr(transduce, name).__module__.startswith("transduce.")
+        assert name in dir(transduce)
+    with pytest.raises(AttributeError):
+        _ = transduce.nothing
+
+
+def test_extremes_of_length_give_one_line_each(translator: Translator) -> None:
+    """One token, exactly the limit, one more than the limit, and an empty line."""
+    subwords = translator.codec.source
+    limit = translator.config.model.max_len - 1
+    texts = ["."]
+    for words in range(1, 40):
+        for text in (" ".join(["dogs"] * words), " ".join(["dogs"] * words) + "."):
+            texts += [text] if len(subwords.encode(text)) in (limit, limit + 1) else []
+    texts.append("")
+    translations = translator.translate(texts)
+    assert len(translations) == len(texts) >= 4
+    assert np.array([one.parts for one in translations]).max() == 2
+
+
+# Paragraphs, links, blocks, JSON.
+
+
+def test_a_paragraph_is_its_sentences_with_the_same_white_space(translator: Translator) -> None:
+    sentences = ["A man sleeps.", "Two dogs run.", "A woman reads!"]
+    (whole,) = translator.translate(["A man sleeps.  Two dogs run.\tA woman reads!"], split=True)
+    first, second, third = (one.text.strip() for one in translator.translate(sentences))
+    assert whole.text == f"{first}  {second}\t{third}"
+    assert (whole.parts, whole.cut) == (3, False)
+    (together,) = translator.translate([" ".join(sentences)], split=False)
+    assert together.text != whole.text
+    assert translator("A man sleeps.  Two dogs run.\tA woman reads!") == whole.text
+
+
+def test_a_paragraph_of_one_sentence_and_a_blank_one_are_as_without_splitting(
+    translator: Translator,
+) -> None:
+    texts = ["A man sleeps.", "", " \t ", "  A man sleeps. ", "Two dogs", "Dr. A runs 3.5 miles."]
+    assert translator.translate(texts) == translator.translate(texts, split=False)
+
+
+def test_line_breaks_of_any_kind_never_come_out_of_a_paragraph(translator: Translator) -> None:
+    paragraph = "A man sleeps.\n\nTwo dogs run.\u2028A woman.\x85Two.\rA man sleeps."
+    (found,) = translator.translate([paragraph], split=True)
+    assert found.parts > 3
+    assert len(found.text.splitlines()) == 1
+
+
+def test_an_over_long_sentence_of_a_paragraph_is_cut(translator: Translator) -> None:
+    paragraph = "A man sleeps. " + "dogs and " * 40 + "dogs. Two dogs run."
+    (found,) = translator.translate([paragraph], split=True, nbest=2)
+    assert found.cut
+    assert found.parts > 3
+    assert found.text.startswith(translator("A man sleeps.").strip())
+    assert found.text.endswith(translator("Two dogs run.").strip())
+
+
+def test_a_prefix_begins_the_paragraph_and_not_each_sentence(translator: Translator) -> None:
+    (plain,) = translator.translate(["A man sleeps. Two dogs run."], split=True)
+    (found,) = translator.translate(
+        ["A man sleeps. Two dogs run."], prefixes=["Ein Mann"], split=True
+    )
+    assert found.text.startswith("Ein Mann")
+    assert found.text.endswith(plain.text.split(" ")[-1])
+    assert found.text.count("Ein Mann") == 1
+
+
+def test_a_prefix_of_several_sentences_keeps_its_text_whole(translator: Translator) -> None:
+    """Each sentence of such a prefix translates one of the text: only the whole can go on."""
+    text, prefix = "A man sleeps. Two dogs run.", "Ein Mann. Zwei"
+    prefixes = [prefix, "Ein Mann."]
+    whole, split = translator.translate([text, text], prefixes=prefixes, beam=1)
+    assert (whole.parts, split.parts) == (1, 2)
+    assert whole.text.startswith(prefix)
+    together = translator.translate([text, text], prefixes=prefixes, beam=1, split=False)
+    assert whole == together[0]
+
+
+def test_candidates_of_several_sentences_join_those_of_the_same_rank(
+    translator: Translator,
+) -> None:
+    sentences = ["A man sleeps.", "Two dogs run."]
+    (whole,) = translator.translate([" ".join(sentences)], nbest=3)
+    first, second = translator.translate(sentences, nbest=3)
+    ranks = zip(whole.candidates, first.candidates, second.candidates, strict=True)
+    for joined, left, right in ranks:
+        assert joined.text == f"{left.text.strip()} {right.text.strip()}"
+        assert joined.score == pytest.approx(left.score + right.score, abs=1e-4)
+
+
+def test_given_translations_are_scored_whole(translator: Translator) -> None:
+    pair = ("A man sleeps. Two dogs run.", "Ein Mann. Zwei Hunde.")
+    (whole,) = translator.score([pair], alpha=0.0)
+    parts = translator.score(
+        [("A man sleeps.", "Ein Mann."), ("Two dogs run.", "Zwei Hunde.")], alpha=0.0
+    )
+    assert whole.text == pair[1]
+    assert whole.log_probability != pytest.approx(sum(one.log_probability for one in parts))
+
+
+def test_without_the_splitter_lines_stay_whole_and_a_warning_says_so(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["A man sleeps. Two dogs run."]
+    expected = translator.translate(texts, split=False)
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.warns(UserWarning, match="sentencex is not installed"):
+        assert translator.translate(texts) == expected
+    assert translator.translate(texts, split=False) == expected
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_links_are_within_the_words_of_both_texts(translator: Translator, split: bool) -> None:
+    texts = ["A man sleeps.  Two dogs run.", "", "Two", " ".join(TEXT[:12]), "我爱你。你呢？"]
+    for one in translator.translate(texts, split=split, align=True, nbest=3):
+        for candidate in one.candidates:
+            assert candidate.alignment is not None
+            targets = [target for _, target in candidate.alignment]
+            assert targets == sorted(targets)
+            if one.source.strip():
+                assert {*targets} == set(range(len(candidate.text.split())))
+            words = len(one.source.split())
+            assert all(0 <= source < words for source, _ in candidate.alignment)
+
+
+def test_links_of_parts_are_those_of_the_sentences_moved(translator: Translator) -> None:
+    sentences = ["A man sleeps.", "Two dogs run over the grass.", "A woman."]
+    (whole,) = translator.translate([" ".join(sentences)], split=True, align=True)
+    expected = []
+    source = target = 0
+    for one in translator.translate(sentences, align=True):
+        assert one.alignment is not None
+        expected += [(source + s, target + t) for s, t in one.alignment]
+        source += len(one.source.split())
+        target += len(one.text.split())
+    assert whole.alignment == tuple(expected)
+
+
+def test_links_follow_the_attention(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where every token attends to the last word's tokens, all links lead there."""
+
+    def to_the_last(pairs: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+        found = [np.zeros((len(target), len(source)), np.float32) for source, target in pairs]
+        for one in found:
+            one[:, -2] = 1  # the token before </s>
+        return found
+
+    monkeypatch.setattr(translator.engine, "align", to_the_last)
+    (found,) = translator.translate(["Two dogs run"], align=True)
+    assert found.alignment is not None
+    assert {source for source, _ in found.alignment} == {2}
+    (scored,) = translator.score([("Two dogs run", "Zwei Hunde")], align=True)
+    assert scored.alignment == ((2, 0), (2, 1))
+
+
+def test_a_translation_is_written_as_json(translator: Translator) -> None:
+    (one,) = translator.translate(["Two dogs run."], nbest=2)
+    value = one.to_json()
+    assert json.loads(json.dumps(value)) == value
+    assert list(value) == ["source", "text", "score", "log_probability", "tokens"]
+    assert value["text"] == one.text
+    assert (value["score"], value["log_probability"]) == (one.score, one.log_probability)
+    texts = [candidate["text"] for candidate in one.to_json(candidates=True)["candidates"]]
+    assert texts == [candidate.text for candidate in one.candidates]
+    (whole,) = translator.translate(["A man. Two dogs run."], split=True, align=True)
+    assert whole.to_json()["parts"] == 2
+    assert [tuple(link) for link in whole.to_json()["alignment"]] == list(whole.alignment or ())
+
+
+def test_what_has_come_is_translated_where_nothing_else_is_ready(translator: Translator) -> None:
+    taken: list[int] = []
+
+    def texts() -> Iterator[str]:
+        for number in range(5):
+            taken.append(number)
+            yield TEXT[number]
+
+    stream = translator.stream(texts(), ready=lambda: len(taken) not in (1, 3), beam=1)
+    seen = []
+    for _ in range(5):
+        next(stream)
+        seen.append(len(taken))
+    assert seen == [1, 3, 3, 5, 5]
+
+
+def test_long_texts_are_not_all_held_in_memory(translator: Translator) -> None:
+    """2 MB of blank lines, 100 lines at a time."""
+    import tracemalloc
+
+    blank = b" " * 100
+    texts = (str(blank, "ascii") for _ in range(20_000))
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in translator.stream(texts, batch=1))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 20_000
+    assert peak < 500_000
+
+
+def test_few_long_texts_are_read_ahead(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.translation.translator.CHARACTERS", 100)
+    taken: list[int] = []
+    texts = (taken.append(number) or " " * 60 for number in range(10))  # type: ignore[func-returns-value]
+    next(translator.stream(texts))
+    assert len(taken) == 2
+
+
+def test_prefixes_that_run_out_are_an_error(translator: Translator) -> None:
+    with pytest.raises(BadInput, match="there are 1 prefixes but more texts"):
+        list(translator.stream(["A", "B"], prefixes=iter(["Ein"])))
+
+
+def test_several_runs_are_loaded_as_one_translator(tiny_run: Path, own_run: Path) -> None:
+    texts = ["the dog sees a man.", "one bird!"]
+    alone = Translator.load(tiny_run, device="cpu", engine="torch").translate(texts)
+    both = Translator.load([tiny_run, str(own_run)], device="cpu").translate(texts)
+    assert [one.text for one in both] == [one.text for one in alone]
+    for one, other in zip(both, alone, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_runs_of_different_subwords_do_not_translate_together(
+    tiny_run: Path, own_run: Path
+) -> None:
+    subwords = Subwords.learn(TEXT, 300)
+    Codec(subwords, subwords).save(own_run / "subwords.json")
+    RunConfig.load(own_run).owning(own_run, "subwords.json").save(own_run)
+    with pytest.raises(BadRun, match=r"own_run and .*tiny have different subwords"):
+        Translator.load([tiny_run, own_run])
+    with pytest.raises(BadInput, match="there is no run to load"):
+        Translator.load([])
+
+
+def test_what_is_no_list_of_texts_is_refused(translator: Translator) -> None:
+    with pytest.raises(BadInput, match=r"expected a list of texts, found 'Two dogs run\.'"):
+        translator.translate("Two dogs run.")
+    with pytest.raises(BadInput, match="expected a list of texts"):
+        translator.translate([3])  # type: ignore[list-item]
+    with pytest.raises(BadInput, match="expected one text, found"):
+        translator(["Two dogs run."])  # type: ignore[arg-type]
+
+
+def test_settings_of_draws_need_draws(translator: Translator) -> None:
+    with pytest.raises(BadInput, match="they need sample=True"):
+        translator.translate(["Two dogs run."], top_k=3)
+
+
+def test_every_use_within_the_package_says_whether_lines_are_split() -> None:
+    """The default is for people. What is scored line by line must not follow it unawares."""
+    root = Path(transduce.__file__).parent
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and re.fullmatch(
+                r"(\w+\.)*translator\.(stream|translate)", ast.unparse(node.func)
+            ):
+                found.append(path.stem)
+                names = {keyword.arg for keyword in node.keywords}
+                assert "split" in names or path.stem == "lines", ast.unparse(node)
+    assert {"distillation", "evaluation", "runs", "demo", "lines", "translators"} <= {*found}
