@@ -10,18 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import pairs_of, part_of
-from transduce.batching.packed import (
-    Batch,
-    CrossView,
-    Grouped,
-    Ints,
-    Place,
-    SelfView,
-    Updates,
-    group,
-    make_batch,
-)
+from transduce.batching.packed import Batch, CrossView, Ints, SelfView, make_batch
 from transduce.batching.static import Packed
+from transduce.batching.updates import Grouped, Place, Updates, group
 from transduce.corpus.token_files import Part
 from transduce.errors import BadRun
 from transduce.subwords import BOS, EOS

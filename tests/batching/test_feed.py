@@ -8,8 +8,9 @@ from contextlib import closing
 import pytest
 
 from models import pairs_of, part_of
-from transduce.batching.packed import Grouped, Ints, Place, Updates
+from transduce.batching.packed import Ints
 from transduce.batching.prefetch import AHEAD, Feed, Update
+from transduce.batching.updates import Grouped, Place, Updates
 
 LAYOUT = Grouped(part_of(pairs_of([(2 + i % 7, 2 + (i * i) % 11) for i in range(97)])), 60, 2)
 

@@ -11,18 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models import pairs_of, part_of, realistic, small_model
-from transduce.batching import packed as batches
-from transduce.batching.packed import (
-    Batch,
-    Grouped,
-    Ints,
-    Place,
-    Ranges,
-    Updates,
-    make_batch,
-    unflatten,
-)
+from transduce.batching import updates as batches
+from transduce.batching.packed import Batch, Ints, Ranges, make_batch, unflatten
 from transduce.batching.static import Packed, pack
+from transduce.batching.updates import Grouped, Place, Updates
 from transduce.corpus.token_files import Part, Side
 from transduce.model.loss import loss
 from transduce.model.transformer import Transformer

@@ -21,9 +21,10 @@ from torch.nn import functional as F
 
 from models import pairs_of, part_of, realistic, sentence, small_model
 from reference import attention_of, cross_entropy_of, distance, view_of
-from transduce.batching.packed import Batch, Ints, Place
+from transduce.batching.packed import Batch, Ints
 from transduce.batching.prefetch import Update
 from transduce.batching.static import pack
+from transduce.batching.updates import Place
 from transduce.config import SearchConfig, TrainConfig
 from transduce.decoding.scheduler import Decoder
 from transduce.experiments.costs import Plan

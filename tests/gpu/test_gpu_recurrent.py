@@ -18,7 +18,8 @@ from torch import Tensor
 
 from models import pairs_of, part_of, realistic, sentence
 from reference import distance
-from transduce.batching.packed import Place, SelfView
+from transduce.batching.packed import SelfView
+from transduce.batching.updates import Place
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.decoding.scheduler import Decoder
 from transduce.model.architecture import build

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from models import pairs_of, part_of, small_model
 from reference import distance
-from transduce.batching.packed import Batch, Grouped, Place, make_batch
+from transduce.batching.packed import Batch, make_batch
 from transduce.batching.prefetch import Update
 from transduce.batching.static import Packed
+from transduce.batching.updates import Grouped, Place
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadSetting, in_one_line

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from transduce.batching.packed import Place
+from transduce.batching.updates import Place
 from transduce.errors import BadRun, Diverged
 from transduce.runs.folder import checkpoints
 from transduce.runs.state import State, Window

@@ -29,7 +29,7 @@ from conftest import (
 )
 
 from transduce import cli
-from transduce.batching.packed import Grouped
+from transduce.batching.updates import Grouped
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadSetting
@@ -110,7 +110,7 @@ import numpy as np
 from torch import distributed as dist
 from models import pairs_of, part_of, small_model
 from transduce.training import gradient as engines
-from transduce.batching.packed import Place
+from transduce.batching.updates import Place
 from transduce.config import TrainConfig
 from transduce.training.distributed.processes import Processes
 

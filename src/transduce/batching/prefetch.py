@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from transduce.batching.packed import Batch, Ints, Layout, Place, Updates
+from transduce.batching.packed import Batch, Ints
+from transduce.batching.updates import Layout, Place, Updates
 
 AHEAD = 8  # updates that wait for the GPU
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from transduce.batching.packed import Batch, Ints, cut, pools, positions, unflatten
+from transduce.batching.packed import Batch, Ints, positions, unflatten
+from transduce.batching.updates import cut, pools
 from transduce.corpus.token_files import Part, Side
 from transduce.subwords import BOS, PAD
 

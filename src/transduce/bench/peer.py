@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from transduce.batching.packed import Grouped, Tokens, Updates
+from transduce.batching.packed import Tokens
+from transduce.batching.updates import Grouped, Updates
 from transduce.bench.sides import Seen
 from transduce.config import ModelConfig
 from transduce.corpus.token_files import open_corpus

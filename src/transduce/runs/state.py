@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from transduce.batching.packed import Place
+from transduce.batching.updates import Place
 from transduce.config import TrainConfig
 from transduce.errors import BadRun
 

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from transduce.batching.packed import Batch, Grouped, Ints, Layout, Place, unflatten
+from transduce.batching.packed import Batch, Ints, unflatten
 from transduce.batching.prefetch import Update
 from transduce.batching.static import Packed
+from transduce.batching.updates import Grouped, Layout, Place
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus.token_files import Part
 from transduce.errors import BadSetting, in_one_line, out_of_memory

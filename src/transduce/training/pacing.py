@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from transduce.batching.packed import Ints, Place, Updates
+from transduce.batching.packed import Ints
+from transduce.batching.updates import Place, Updates
 from transduce.checkpoints.checkpoint import random_states, restore_random_states
 from transduce.config import TrainConfig
 from transduce.runs.folder import RunConfig

@@ -11,8 +11,8 @@ from typing import NoReturn
 import torch
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
-from transduce.batching.packed import Updates
 from transduce.batching.prefetch import Feed, Update
+from transduce.batching.updates import Updates
 from transduce.checkpoints.checkpoint import (
     load_moments,
     load_tensors,
