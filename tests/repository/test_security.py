@@ -58,7 +58,7 @@ ALLOWED = {
     ("datasets/downloading.py", "http.client"),  # what `transduce data get` was asked for
     ("datasets/downloading.py", "urllib.request"),
     ("training/distributed/heartbeat.py", "socket"),  # the name of this machine
-    ("training/distributed/processes.py", "torch.distributed"),  # between the processes that torchrun starts
+    ("training/distributed/processes.py", "torch.distributed"),  # between torchrun's processes
     ("serving/access.py", "socket"),  # that of the service
     ("serving/server.py", "socket"),  # the service itself
     ("serving/server.py", "uvicorn"),
