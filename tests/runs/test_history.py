@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_layers import modules_after
+from test_imports import modules_after
 
 from logged import append, samples, training, validation, write_run
 from transduce.runs.history import Followed, Growing, Sample, thinned

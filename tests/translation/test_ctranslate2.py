@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY, CommandLine, snapshot, threads_kept, tiny_pairs
-from test_layers import modules_after
+from test_imports import modules_after
 
 from models import sentence
 from transduce.checkpoints.checkpoint import save_model, weights_of
