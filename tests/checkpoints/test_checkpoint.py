@@ -12,11 +12,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from leftovers import killed
+from interrupted_writes import leave_unfinished
 from safetensors.torch import save_file
 from torch import Tensor
 
-import hostile
+import hostile_files
 from models import small_model
 from transduce.checkpoints.checkpoint import (
     average,
@@ -373,7 +373,7 @@ def test_training_goes_on_from_the_newest_and_scheduled_ones_first(tmp_path: Pat
 def test_what_is_half_written_is_no_checkpoint(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 5)
     folder = tmp_path / "checkpoints"
-    shutil.copytree(folder / "step-0000005", killed(folder, "step-0000009") / "new")
+    shutil.copytree(folder / "step-0000005", leave_unfinished(folder, "step-0000009") / "new")
     shutil.copytree(folder / "step-0000005", folder / "step-0000009.bak")
     assert written(tmp_path) == ["step-0000005"]
 
@@ -534,7 +534,7 @@ def test_a_checkpoint_of_a_stranger_is_refused_in_one_sentence(tmp_path: Path) -
     tensors = {"w": torch.ones(2)}
     save_checkpoint(tmp_path, 5, scheduled=True, weights=tensors, optimizer=tensors, state={})
     (one,) = checkpoints(tmp_path)
-    hostile.sealed(one.path / "state.json", owns=[])
+    hostile_files.reseal(one.path / "state.json", owns=[])
     with pytest.raises(BadRun, match=r"state\.json is damaged: owns is \[\]: expected an object"):
         one.own("weights.safetensors")
     path = one.path / "optimizer.safetensors"

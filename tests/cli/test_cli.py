@@ -26,7 +26,7 @@ from conftest import (
     tiny_pairs,
     write_pairs,
 )
-from leftovers import killed
+from interrupted_writes import leave_unfinished
 
 from models import SMALL
 from transduce.checkpoints.checkpoint import average, load_tensors, weights_of
@@ -1224,10 +1224,10 @@ def test_what_a_killed_process_left_half_made_is_cleared_away(
     cli: CommandLine, tiny_files: Files, own_run: Path
 ) -> None:
     half_made = [
-        killed(own_run / "checkpoints", "step-0000023") / "new" / "weights.safetensors",
-        killed(own_run / "checkpoints", "step-0000020", restore=True) / "old" / "weights",
-        killed(own_run, "corpus") / "new" / "train.source.tokens",
-        killed(own_run, "model.safetensors") / "new",
+        leave_unfinished(own_run / "checkpoints", "step-0000023") / "new" / "weights.safetensors",
+        leave_unfinished(own_run / "checkpoints", "step-0000020", restore=True) / "old" / "weights",
+        leave_unfinished(own_run, "corpus") / "new" / "train.source.tokens",
+        leave_unfinished(own_run, "model.safetensors") / "new",
     ]
     for path in half_made:
         path.parent.mkdir(exist_ok=True)

@@ -20,7 +20,7 @@ import pytest
 import zstandard
 from conftest import COMMAND, CommandLine, environment, snapshot
 from faulty_server import Faulty
-from shelf import (
+from small_data_sets import (
     DOWNLOADED,
     SENTENCES,
     expected,

@@ -8,7 +8,7 @@ from pathlib import Path
 import faulty_server as faults
 import pytest
 from faulty_server import Faulty
-from shelf import SENTENCES, lines, packed_as, pairs_in, quick, stock
+from small_data_sets import SENTENCES, lines, packed_as, pairs_in, quick, stock
 
 from transduce.datasets import elsewhere, getting
 from transduce.errors import BadInput, MissingExtra

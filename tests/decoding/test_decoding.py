@@ -16,7 +16,7 @@ from test_search import FORBIDDEN, toy_model
 from torch import Tensor
 
 from models import filled_cache, pairs_of, search, sentence, small_model
-from plain import plain_search
+from plain_beam_search import plain_search
 from transduce.batching.packed import Ints
 from transduce.config import SearchConfig
 from transduce.decoding import scheduler as decoding

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import LEARNT, CommandLine, options, threads_kept, tiny_pairs, write_pairs
 
-from blocks import ELSEWHERE, PAGES, ROOT, RUN, SHOWN, Block, Stage, blocks, stages
+from doc_blocks import ELSEWHERE, PAGES, ROOT, RUN, SHOWN, Block, Stage, blocks, stages
 from opus import write_opus
 from pages import commands
 from treebank import trees, write

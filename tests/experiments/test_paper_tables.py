@@ -16,7 +16,7 @@ from conftest import (
     tiny_pairs,
     write_pairs,
 )
-from leftovers import killed
+from interrupted_writes import leave_unfinished
 
 from transduce.bench import hardware
 from transduce.config import TrainConfig
@@ -202,7 +202,7 @@ def test_a_folder_of_something_else_is_refused(
 
 
 def test_a_folder_in_which_a_beginning_was_killed_is_begun_again(tmp_path: Path) -> None:
-    killed(tmp_path, "experiment.json")
+    leave_unfinished(tmp_path, "experiment.json")
     require_new(tmp_path)
     (tmp_path / "notes.txt").touch()
     with pytest.raises(BadRun, match=r"holds something else \(notes.txt\)"):

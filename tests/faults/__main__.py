@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 # Each is a module with `COUNT`, how many the long form injects, and
-# `inject(count, seed, folder) -> list[Count]`, which works in an empty folder.
+# `inject(count, seed, folder) -> list[Tally]`, which works in an empty folder.
 KINDS = {
     "kills": "kill -9 of training at random instants",
     "signals": "SIGTERM, SIGINT, SIGHUP at random instants",
-    "places": "odd environments: locale C, no HOME, no terminal, few open files, two processes",
+    "environments": "locale C, no HOME, no terminal, few open files, two processes",
     "disk": "a full disk, failing fsync and rename, at every write",
     "corruption": "bit flips and truncation in every file",
     "workers": "workers that die, hang or are slow",
-    "numbers": "NaN, infinite and exploding losses and gradients",
+    "nonfinite": "NaN, infinite and exploding losses and gradients",
     "fuzz": "coverage-guided bytes into everything that reads",
     "overload": "the service at twice what it can take",
 }

@@ -17,8 +17,7 @@ from typing import Any
 
 from conftest import threads_kept
 
-from faults.count import Count
-from faults.uses import (
+from faults.artifacts import (
     FOLDERS,
     READERS,
     WRITES,
@@ -31,6 +30,7 @@ from faults.uses import (
     uses_of,
     watch,
 )
+from faults.tally import Tally
 
 COUNT = 6_000
 SECONDS = 20  # after which something hangs
@@ -206,9 +206,9 @@ def expectations(world: World) -> dict[Use, Record]:
     return found
 
 
-def inject(count: int, seed: int, folder: Path) -> list[Count]:
+def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     """Damage files one after the other; see the head of this file."""
-    counts = Count("a damaged file is refused by its name or is harmless", seed)
+    counts = Tally("a damaged file is refused by its name or is harmless", seed)
     with threads_kept():
         world = make((folder / "world").resolve())
         expected = expectations(world)

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from conftest import Result, threads_kept
 
-from faults.calls import CLOSE, FAULTS, OPEN, Call, Disk, Fault
-from faults.count import Count
-from faults.inside import caching_in, command, complaint, texts, train_command
+from faults.failing_calls import CLOSE, FAULTS, OPEN, Call, Disk, Fault
+from faults.in_process import caching_in, command, complaint, texts, train_command
+from faults.tally import Tally
 from transduce.errors import BadRun
 from transduce.runs.folder import load_arrays
 from transduce.system.files import read_json
@@ -259,7 +259,7 @@ def works(folder: Path) -> dict[str, Work]:
     return made
 
 
-def called(work: Work, count: int, seed: int, counts: Count) -> None:
+def called(work: Work, count: int, seed: int, counts: Tally) -> None:
     """Let the calls of a command fail, all of them or as many as are asked for."""
     calls = work.rehearse()
     chosen = fitting(work, calls, seed)[:count]
@@ -273,7 +273,7 @@ def called(work: Work, count: int, seed: int, counts: Count) -> None:
             counts.hold(outcome)
 
 
-def fill(count: int, folder: Path, counts: Count) -> None:
+def fill(count: int, folder: Path, counts: Tally) -> None:
     """Train where the disk fills up, or where files may not grow, at one size after the other."""
     made = works(folder / "real")
     train = made["train"]
@@ -333,11 +333,11 @@ def files_limited(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def inject(count: int, seed: int, folder: Path) -> list[Count]:
+def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     """Try every command; see the head of this file."""
     counts = [
-        Count("a call that fails harms nothing that is whole, is told, and is gone on from", seed),
-        Count(
+        Tally("a call that fails harms nothing that is whole, is told, and is gone on from", seed),
+        Tally(
             "a disk that fills up harms nothing that is whole, is told, and is gone on from", seed
         ),
     ]

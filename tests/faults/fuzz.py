@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from faults.count import Count
+from faults.tally import Tally
 
 COUNT = 1_000_000
 SECONDS = 5.0  # of the processor, after which an input counts as one that hangs
@@ -34,12 +34,12 @@ ANEW = 0.3  # of the inputs, the part that is made of one that is whole, not of 
 STATS = "stats.json"
 
 
-def inject(count: int, seed: int, folder: Path) -> list[Count]:
+def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     """Fuzz every reader, with so many inputs in all."""
     from faults.readers import READERS
 
     folder = _fresh(folder)
-    told = Count("fuzz: what is read from outside is taken or refused in one sentence", seed)
+    told = Tally("fuzz: what is read from outside is taken or refused in one sentence", seed)
     make_material(folder / "material")
     whole = sum(share for _, share in READERS.values())
     runs = {name: math.ceil(count * share / whole) for name, (_, share) in READERS.items()}
@@ -196,8 +196,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     given = parser.parse_args()
     with atheris.instrument_imports(include=["transduce"]):
+        from faults.reader import Material
         from faults.readers import READERS
-        from faults.reading import Material
 
         scratch, corpus = given.folder / "scratch", given.folder / "corpus"
         scratch.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from faults.count import Count
-from faults.instants import Instant, Striker, Task, difference, drawn, fresh
-from faults.warm import Warm, environment, several
+from faults.fork_server import ForkServer, environment, several
+from faults.interruptions import Instant, Striker, Task, difference, drawn, fresh
+from faults.tally import Tally
 from transduce.interop.export.ctranslate2 import STAMP
 from transduce.runs.folder import Arrays, digest, load_arrays
 from transduce.system.files import read_json, sha256
@@ -21,22 +21,22 @@ COUNT = 200
 IN_A_ROW = 8  # kills of one run, before it is let go to its end
 
 
-def inject(count: int, seed: int, folder: Path) -> list[Count]:
+def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     """Kill trainings until so many kills have struck."""
     task = Task.make(fresh(folder / "kills"))
-    killed = Count("kills survived: the same command ends with the same bits", seed)
+    killed = Tally("kills survived: the same command ends with the same bits", seed)
     strike_side_by_side(kill_again_and_again, task, count, count // IN_A_ROW, seed, killed)
-    averaged = Count("kills of average and export: what was there before is whole", seed)
+    averaged = Tally("kills of average and export: what was there before is whole", seed)
     with several(task.folder, 1) as (warm,):
         kill_averaging(warm, task, max(2, count // 5), seed, averaged)
     return [killed, averaged]
 
 
-Strike = Callable[[Warm, Task, int, int, int, Count], None]
+Strike = Callable[[ForkServer, Task, int, int, int, Tally], None]
 
 
 def strike_side_by_side(
-    strike: Strike, task: Task, times: int, most: int, seed: int, count: Count
+    strike: Strike, task: Task, times: int, most: int, seed: int, count: Tally
 ) -> None:
     """Strike trainings so many times on all cores, by at most so many at once."""
     workers = max(1, min(len(os.sched_getaffinity(0)), most))
@@ -50,7 +50,7 @@ def strike_side_by_side(
             one.result()
 
 
-def finish_whole(warm: Warm, task: Task, count: Count) -> int:
+def finish_whole(warm: ForkServer, task: Task, count: Tally) -> int:
     """Train without any disturbance, by a command of its own; return how often it touches files.
 
     A forked one must come to the same bits, or what follows would prove nothing.
@@ -66,7 +66,7 @@ def finish_whole(warm: Warm, task: Task, count: Count) -> int:
 
 
 def kill_again_and_again(
-    warm: Warm, task: Task, touches: int, kills: int, seed: int, count: Count
+    warm: ForkServer, task: Task, touches: int, kills: int, seed: int, count: Tally
 ) -> None:
     """Kill runs, each several times, and compare what they end with."""
     chance = random.Random(seed)
@@ -98,7 +98,7 @@ def kill_again_and_again(
             shutil.rmtree(run)
 
 
-def kill_averaging(warm: Warm, task: Task, kills: int, seed: int, count: Count) -> None:
+def kill_averaging(warm: ForkServer, task: Task, kills: int, seed: int, count: Tally) -> None:
     """Kill `average` and `export` where they write: there is the old or the new, and no half."""
     chance = random.Random(seed)
     striker = Striker(warm, task)

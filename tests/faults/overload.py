@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from faults.count import Count
+from faults.tally import Tally
 from transduce.bench.overload import overload
 from transduce.bench.served import Overload
 from transduce.bench.serving import Plan
@@ -20,7 +20,7 @@ RECOVERED = 10.0  # seconds; the queue alone may hold four (`--wait`)
 KEPT = 0.8  # of what it can take
 
 
-def inject(count: int, seed: int, folder: Path) -> list[Count]:
+def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     """Overload a service for `count` seconds."""
     fresh = folder / "trial"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -51,14 +51,14 @@ def trained(folder: Path, seed: int) -> tuple[Path, Path]:
     return run, asked
 
 
-def counted(found: Overload, seed: int) -> list[Count]:
+def counted(found: Overload, seed: int) -> list[Tally]:
     """Hold what was measured against each promise."""
     return [_right(found, seed), _told(found, seed), _limit(found, seed), *_state(found, seed)]
 
 
-def _right(found: Overload, seed: int) -> Count:
+def _right(found: Overload, seed: int) -> Tally:
     load = found.load
-    count = Count("overload-right: every answer is the right translation", seed)
+    count = Tally("overload-right: every answer is the right translation", seed)
     count.held["right"] = load.answers["200"] - load.wrong
     for _ in range(load.wrong):
         count.fail(f"wrong: {load.first_wrong}")
@@ -66,9 +66,9 @@ def _right(found: Overload, seed: int) -> Count:
     return count
 
 
-def _told(found: Overload, seed: int) -> Count:
+def _told(found: Overload, seed: int) -> Tally:
     """Whoever is not answered is told when to come again, and nobody else."""
-    count = Count("overload-shed: the rest is told when to come again", seed)
+    count = Tally("overload-shed: the rest is told when to come again", seed)
     count.held["shed with Retry-After"] = found.load.shed
     others = {
         status: number
@@ -83,8 +83,8 @@ def _told(found: Overload, seed: int) -> Count:
     return count
 
 
-def _limit(found: Overload, seed: int) -> Count:
-    count = Count(f"overload-limit: it answers at {KEPT:.0%} of its limit at least", seed)
+def _limit(found: Overload, seed: int) -> Tally:
+    count = Tally(f"overload-limit: it answers at {KEPT:.0%} of its limit at least", seed)
     part = found.answered / found.capacity
     count.figures |= {
         "seconds": round(found.load.seconds, 1),
@@ -101,8 +101,8 @@ def _limit(found: Overload, seed: int) -> Count:
     return count
 
 
-def _state(found: Overload, seed: int) -> list[Count]:
-    memory = Count("overload-memory: it is bounded", seed)
+def _state(found: Overload, seed: int) -> list[Tally]:
+    memory = Tally("overload-memory: it is bounded", seed)
     sizes = found.memory.sizes
     first, second = (max(part, default=0) for part in (_half(sizes, 0), _half(sizes, 1)))
     memory.figures["MiB, start, middle, end, most"] = ", ".join(
@@ -112,7 +112,7 @@ def _state(found: Overload, seed: int) -> list[Count]:
         memory.hold("bounded")
     else:
         memory.fail(f"{(second - first) / 2**20:.0f} MiB more in the second half than before")
-    well = Count(f"overload-recovery: well again within {RECOVERED:g} s", seed)
+    well = Tally(f"overload-recovery: well again within {RECOVERED:g} s", seed)
     well.figures["seconds"] = "never" if found.recovery is None else round(found.recovery, 2)
     if found.recovery is not None and found.recovery <= RECOVERED:
         well.hold("recovered")

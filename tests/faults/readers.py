@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from faults.readers_of_runs import (
+from faults.reader import DEEP, Material, Reader, Wrong, sent_as_json
+from faults.run_readers import (
     config,
     header,
     importing,
@@ -29,7 +30,6 @@ from faults.readers_of_runs import (
     tokens,
     weights,
 )
-from faults.reading import DEEP, Material, Reader, Wrong, sent_as_json
 from transduce.errors import TransduceError
 
 

@@ -11,10 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-from faults.count import Count
-from faults.instants import Instant, Striker, Struck, Task, difference, drawn, fresh
+from faults.fork_server import ForkServer, environment
+from faults.interruptions import Instant, Striker, Struck, Task, difference, drawn, fresh
 from faults.kills import strike_side_by_side
-from faults.warm import Warm, environment
+from faults.tally import Tally
 
 COUNT = 120
 IN_A_ROW = 6
@@ -29,17 +29,17 @@ GOES_ON = "the same command goes on from"
 SMALL = {"steps": "100000", "validate_every": "12"}
 
 
-def inject(count: int, seed: int, folder: Path) -> list[Count]:
+def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     """Send trainings so many signals; then measure how long a model of a real size takes."""
     task = Task.make(fresh(folder / "signals"))
-    asked = Count("signals obeyed: saved, said, and resumed to the same bits", seed)
+    asked = Tally("signals obeyed: saved, said, and resumed to the same bits", seed)
     strike_side_by_side(ask_again_and_again, task, count, count // IN_A_ROW, seed, asked)
     small = Task.make(fresh(folder / "small"), pairs={"train": 20_000, "valid": 1000}, small=SMALL)
     return [asked, time_to_end(small, max(3, count // 6), seed), hang_up(task, 2, seed)]
 
 
 def ask_again_and_again(
-    warm: Warm, task: Task, touches: int, asks: int, seed: int, count: Count
+    warm: ForkServer, task: Task, touches: int, asks: int, seed: int, count: Tally
 ) -> None:
     """Interrupt runs, each several times, and compare what they end with."""
     chance = random.Random(seed)
@@ -85,10 +85,10 @@ def misbehaved(one: Struck, number: int) -> str:
     return ""
 
 
-def time_to_end(task: Task, times: int, seed: int) -> Count:
+def time_to_end(task: Task, times: int, seed: int) -> Tally:
     """Measure the time from SIGTERM to the end of a real command with a model of a real size."""
     chance = random.Random(seed)
-    count = Count("time from SIGTERM to the end: everything saved in less than 3 s", seed)
+    count = Tally("time from SIGTERM to the end: everything saved in less than 3 s", seed)
     took = []
     run = task.folder / "run"
     for _ in range(times):
@@ -115,9 +115,9 @@ def time_to_end(task: Task, times: int, seed: int) -> Count:
     return count
 
 
-def hang_up(task: Task, times: int, seed: int) -> Count:
+def hang_up(task: Task, times: int, seed: int) -> Tally:
     """Close the terminal of a training: nothing can be said, and all is saved."""
-    count = Count("a terminal that closes: saved, and resumed to the same bits", seed)
+    count = Tally("a terminal that closes: saved, and resumed to the same bits", seed)
     for number in range(times):
         run = task.folder / f"terminal-{number}"
         command = [sys.executable, "-m", "transduce", *map(str, task.command(run))]
@@ -141,13 +141,13 @@ def hang_up(task: Task, times: int, seed: int) -> Count:
 
 def ignoring_hang_ups(notes: str, run: str, at: int, number: int, times: int) -> None:
     """Be a child that nohup has started."""
-    from faults.instants import watch
+    from faults.interruptions import watch
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     watch(notes, run, at, number, times)
 
 
-def goes_on_under_nohup(warm: Warm, task: Task, at: Instant) -> Struck:
+def goes_on_under_nohup(warm: ForkServer, task: Task, at: Instant) -> Struck:
     """Hang up on a training that nohup has started."""
     striker = Striker(warm, task, first="faults.signals:ignoring_hang_ups")
     return striker.run(task.folder / "nohup", at, signal.SIGHUP)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import threads_kept
 
-from faults.calls import FAULTS, Disk, Fault
 from faults.disk import Work, files_limited, fitting, judge, strike, works
+from faults.failing_calls import FAULTS, Disk, Fault
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faults.fuzz import Trial, fuzz
+from faults.reader import Material, Reader
 from faults.readers import READERS
-from faults.reading import Material, Reader
 from opus import write_opus
 
 EXAMPLES = {"importing": 25, "rules": 25, "weights": 40, "http": 100, "tokens": 60, "logs": 60}

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from faults.count import Count
-from faults.instants import PHASES, Instant, Striker, Task, difference
+from faults.fork_server import ForkServer, environment
+from faults.interruptions import PHASES, Instant, Striker, Task, difference
 from faults.kills import kill_again_and_again, kill_averaging
-from faults.warm import Warm, environment
+from faults.tally import Tally
 
 
 def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
-    warm: Warm, undisturbed: tuple[Task, int]
+    warm: ForkServer, undisturbed: tuple[Task, int]
 ) -> None:
-    count = Count("killed", seed=1)
+    count = Tally("killed", seed=1)
     kill_again_and_again(warm, *undisturbed, kills=4, seed=1, count=count)
     assert count.broken == []
     assert count.tried == 4
@@ -25,7 +25,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
 
 @pytest.mark.long
 def test_a_kill_between_two_writes_is_where_it_is_wanted(
-    warm: Warm, undisturbed: tuple[Task, int]
+    warm: ForkServer, undisturbed: tuple[Task, int]
 ) -> None:
     task, touches = undisturbed
     run = task.folder / "between"
@@ -41,9 +41,9 @@ def test_a_kill_between_two_writes_is_where_it_is_wanted(
 
 
 def test_what_average_and_export_leave_when_killed_is_whole(
-    warm: Warm, undisturbed: tuple[Task, int]
+    warm: ForkServer, undisturbed: tuple[Task, int]
 ) -> None:
-    count = Count("averaged", seed=3)
+    count = Tally("averaged", seed=3)
     kill_averaging(warm, undisturbed[0], kills=3, seed=3, count=count)
     assert count.broken == []
     assert count.tried == 3

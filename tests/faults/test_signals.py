@@ -4,17 +4,17 @@ import signal
 
 import pytest
 
-from faults.count import Count
-from faults.instants import Instant, Striker, Task, difference
+from faults.fork_server import ForkServer
+from faults.interruptions import Instant, Striker, Task, difference
 from faults.signals import ask_again_and_again, goes_on_under_nohup
-from faults.warm import Warm
+from faults.tally import Tally
 from transduce.runs.folder import last_checkpoint
 
 
 def test_signals_at_random_instants_are_obeyed_and_the_run_ends_with_the_same_bits(
-    warm: Warm, undisturbed: tuple[Task, int]
+    warm: ForkServer, undisturbed: tuple[Task, int]
 ) -> None:
-    count = Count("asked", seed=2)
+    count = Tally("asked", seed=2)
     ask_again_and_again(warm, *undisturbed, asks=3, seed=2, count=count)
     assert count.broken == []
     assert count.tried == 3
@@ -22,7 +22,7 @@ def test_signals_at_random_instants_are_obeyed_and_the_run_ends_with_the_same_bi
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_validation_is_given_up_and_made_when_the_run_goes_on(
-    number: signal.Signals, warm: Warm, undisturbed: tuple[Task, int]
+    number: signal.Signals, warm: ForkServer, undisturbed: tuple[Task, int]
 ) -> None:
     task, _ = undisturbed
     run = task.folder / number.name
@@ -41,7 +41,7 @@ def test_a_validation_is_given_up_and_made_when_the_run_goes_on(
 
 
 def test_what_nohup_has_started_goes_on_when_the_terminal_hangs_up(
-    warm: Warm, undisturbed: tuple[Task, int]
+    warm: ForkServer, undisturbed: tuple[Task, int]
 ) -> None:
     task, _ = undisturbed
     struck = goes_on_under_nohup(warm, task, Instant(phase="steps", seconds=0.05))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from conftest import TINY, environment, options, tiny_pairs, write_pairs
 
-from faults.count import Count
+from faults.tally import Tally
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.runs.folder import checkpoints
 
@@ -202,10 +202,10 @@ def learned(run: Path) -> dict[str, bytes]:
     }
 
 
-def inject(count: int, seed: int, folder: Path) -> list[Count]:
+def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     """Strike so many trainings, by turns in all ways and phases."""
-    bounded = Count("processes lost: all end in bounded time and say which, none is left", seed)
-    same = Count("processes lost or slow: the same command ends with identical weights", seed)
+    bounded = Tally("processes lost: all end in bounded time and say which, none is left", seed)
+    same = Tally("processes lost or slow: the same command ends with identical weights", seed)
     trial = Trial(folder, seed)
     trial.sound()
     for number in range(count):

@@ -16,7 +16,7 @@ import pytest
 import torch
 from conftest import COMMAND, CommandLine, environment, snapshot, tiny_pairs
 
-import hostile
+import hostile_files
 from transduce.checkpoints.checkpoint import save_model
 from transduce.errors import BadRun
 from transduce.interop.export import cache
@@ -123,7 +123,7 @@ def test_everything_that_determines_an_export_is_part_of_its_key(
     load(own_run)
     load(own_run, "int8")
     assert len(entries(folder)) == 2
-    hostile.sealed(own_run / "config.json", model__activation="gelu")
+    hostile_files.reseal(own_run / "config.json", model__activation="gelu")
     assert_translates_by_its_weights(own_run)
     assert len(entries(folder)) == 3
     monkeypatch.setattr(library, "__version__", "99.0")
@@ -134,7 +134,7 @@ def test_everything_that_determines_an_export_is_part_of_its_key(
     assert len(entries(folder)) == 5
     subwords = own_run / "subwords.json"
     subwords.write_text(json.dumps(json.loads(subwords.read_bytes())), encoding="utf-8")
-    hostile.sealed(own_run / "config.json", owns={})
+    hostile_files.reseal(own_run / "config.json", owns={})
     load(own_run)
     assert len(entries(folder)) == 6
 

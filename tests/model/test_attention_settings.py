@@ -25,7 +25,7 @@ from models import (
     together_and_alone,
     with_a_token_changed,
 )
-from plain import plain_search
+from plain_beam_search import plain_search
 from reference import distance
 from transduce.batching.packed import CrossView, Ranges, SelfView, make_batch, reach
 from transduce.batching.static import pack

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import TINY, environment, options, tiny_pairs, write_pairs
 from faulty_server import cut, running
-from shelf import iwslt14
+from small_data_sets import iwslt14
 
 import transduce
 from transduce.bench.sides import LIBRARIES

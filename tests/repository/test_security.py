@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import CommandLine, environment
 
-import hostile
+import hostile_files
 import transduce
 from faults.fuzz import resident
 from faults.readers import status_of
@@ -184,7 +184,7 @@ def read(
     """What came of reading each hostile file in little memory."""
     folder = tmp_path_factory.mktemp("hostile")
     done = subprocess.run(
-        [sys.executable, hostile.__file__, str(tiny_run), str(folder)],
+        [sys.executable, hostile_files.__file__, str(tiny_run), str(folder)],
         capture_output=True,
         env=environment({"PYTHONPATH": os.pathsep.join(sys.path)}),
         check=False,
@@ -195,7 +195,7 @@ def read(
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited as Linux does")
-@pytest.mark.parametrize("name", hostile.CASES)
+@pytest.mark.parametrize("name", hostile_files.CASES)
 def test_a_hostile_file_is_refused_in_little_memory_and_time(
     name: str, read: dict[str, tuple[str, str, float]]
 ) -> None:
@@ -242,7 +242,7 @@ def test_names_in_a_stamp_lead_to_no_other_file(own_run: Path, tmp_path: Path) -
     wanted = {name: content[name] for name in content if name not in ("sha256", "files")}
     assert is_export_of(tmp_path / "out", wanted)
     for name in ("../../../x", "/dev/zero", "/etc/passwd"):
-        hostile.sealed(stamp, files={name: "0" * 64})
+        hostile_files.reseal(stamp, files={name: "0" * 64})
         assert not is_export_of(tmp_path / "out", wanted)
 
 
@@ -295,7 +295,7 @@ def test_a_config_of_other_types_is_refused(own_run: Path, cli: CommandLine) -> 
     several: list[dict[str, Any]] = [{"languages": "en"}, {"chosen": 1}, {"versions": []}]
     for changes in [*several, {"weights": None}]:
         before = (own_run / "config.json").read_bytes()
-        hostile.sealed(own_run / "config.json", **changes)
+        hostile_files.reseal(own_run / "config.json", **changes)
         assert "config.json is damaged" in cli("info", own_run).error
         with pytest.raises(BadRun, match="damaged"):
             RunConfig.load(own_run)

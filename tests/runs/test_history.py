@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from test_imports import modules_after
 
-from logged import append, samples, training, validation, write_run
+from fake_runs import append, samples, training, validation, write_run
 from transduce.runs.history import Followed, Growing, Sample, thinned
 from transduce.runs.metrics import Metrics, Samples
 

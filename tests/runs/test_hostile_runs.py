@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import TINY, CommandLine, options, snapshot
 
-import hostile
+import hostile_files
 from transduce.cli.info import gather
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadRun, TransduceError, printable
@@ -115,7 +115,7 @@ def complaint(read: Callable[[Path], object], run: Path, field: str) -> str:
 
 @pytest.mark.parametrize("origin", ["x", ["x"], 5, {"run": 1, "subwords": "x"}, {"run": "x"}])
 def test_one_bad_run_does_not_hide_the_others(origin: Any, own_run: Path, tiny_run: Path) -> None:
-    hostile.sealed(own_run / "config.json", origin=origin)
+    hostile_files.reseal(own_run / "config.json", origin=origin)
     with pytest.raises(BadRun, match=r"config.json is damaged: "):
         RunConfig.load(own_run)
     bad, good = Board([own_run, tiny_run]).summaries()
@@ -197,7 +197,7 @@ def test_what_a_models_author_wrote_cannot_steer_the_terminal(
     of: str, own_run: Path, cli: CommandLine
 ) -> None:
     origin = {"run": ESCAPES, "subwords": ESCAPES, "weights": ESCAPES}
-    hostile.sealed(
+    hostile_files.reseal(
         own_run / "config.json",
         **dict.fromkeys(("preset", "device", "weights", "chosen"), ESCAPES),
         languages=[ESCAPES, ESCAPES],

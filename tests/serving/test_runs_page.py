@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from browsing import PHONE, opened
-from logged import SOURCES, append, samples, training, validation, write_run
+from fake_runs import SOURCES, append, samples, training, validation, write_run
 from transduce.runs.locks import locked
 from transduce.serving.app import create_app
 from transduce.serving.limits import Limits

@@ -14,7 +14,7 @@ import pytest
 from conftest import COMMAND, CommandLine, environment
 from starlette.testclient import TestClient
 
-from logged import REFERENCES, SOURCES, append, samples, training, validation, write_run
+from fake_runs import REFERENCES, SOURCES, append, samples, training, validation, write_run
 from transduce.runs.folder import RunConfig
 from transduce.runs.locks import locked
 from transduce.serving.app import create_app

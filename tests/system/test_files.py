@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from leftovers import killed
+from interrupted_writes import leave_unfinished
 
 from transduce.errors import BadInput, BadRun
 from transduce.system.files import (
@@ -222,8 +222,8 @@ def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path: Pa
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("somebody's")
     for folder in (tmp_path, tmp_path / "inner", tmp_path / "other"):
-        (killed(folder, "file") / "new").write_text("half")
-        (killed(folder, "folder") / "new").mkdir()
+        (leave_unfinished(folder, "file") / "new").write_text("half")
+        (leave_unfinished(folder, "folder") / "new").mkdir()
     remove_leftovers(tmp_path, "inner", "missing")
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     others = {name for name in found if name.startswith("other/.transduce-")}
@@ -235,7 +235,7 @@ def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path: Pa
 def test_leftovers_are_not_looked_for_through_links(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").mkdir()
-    left = killed(tmp_path / "elsewhere", "file")
+    left = leave_unfinished(tmp_path / "elsewhere", "file")
     (tmp_path / "run" / "checkpoints").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "run" / left.name).symlink_to(left)
     remove_leftovers(tmp_path / "run", "checkpoints")
@@ -260,7 +260,7 @@ def test_leftovers_are_not_looked_for_through_links(tmp_path: Path) -> None:
 def test_a_folder_whose_record_does_not_fit_its_name_is_left_alone(
     changed: dict[str, Any], tmp_path: Path
 ) -> None:
-    left = killed(tmp_path, "file", restore=True)
+    left = leave_unfinished(tmp_path, "file", restore=True)
     (left / "old").write_text("somebody's")
     record = json.loads((left / "record.json").read_text())
     (left / "record.json").write_text(json.dumps(record | changed))
@@ -468,13 +468,13 @@ def test_a_folder_that_was_moved_aside_goes_back_to_its_place(tmp_path: Path) ->
     """Killed between two renames: the only whole copy is the one that was moved aside."""
     folder = tmp_path / "checkpoints"
     folder.mkdir()
-    aside = killed(folder, "step-0000005", restore=True)
+    aside = leave_unfinished(folder, "step-0000005", restore=True)
     (aside / "old").mkdir()
     (aside / "old" / "weights").write_text("whole")
-    replaced = killed(folder, "step-0000009", restore=True)
+    replaced = leave_unfinished(folder, "step-0000009", restore=True)
     (replaced / "old").mkdir()
     (folder / "step-0000009").mkdir()
-    deleted = killed(folder, "step-0000001")
+    deleted = leave_unfinished(folder, "step-0000001")
     (deleted / "old").mkdir()
     remove_leftovers(tmp_path, "checkpoints")
     assert (folder / "step-0000005" / "weights").read_text() == "whole"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from apple import apple_machine
 from conftest import TINY, threads_kept, tiny_pairs
+from fake_mps import apple_machine
 
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.config import SearchConfig

@@ -1,6 +1,6 @@
-"""Files that mean harm, each read in little memory: `python hostile.py RUN FOLDER` tells what came.
+"""Malicious files, each read with little memory: `python hostile_files.py RUN FOLDER`.
 
-One process reads them all, with no more memory than it has and `ROOM` beside.
+One process reads them all, with at most `ROOM` bytes more than it has at the start.
 """
 
 import gzip
@@ -27,7 +27,7 @@ def case(function: Callable[[Path, Path], Any]) -> Callable[[Path, Path], Any]:
     return function
 
 
-def sealed(path: Path, **changes: Any) -> None:
+def reseal(path: Path, **changes: Any) -> None:
     """Change a sealed file, and give it the checksum that fits."""
     from transduce.system.files import write_sealed
 
@@ -63,7 +63,7 @@ def model(run: Path, **changes: Any) -> None:
     from transduce.checkpoints.checkpoint import load_model
     from transduce.runs.folder import RunConfig
 
-    sealed(run / "config.json", **changes)
+    reseal(run / "config.json", **changes)
     load_model(run, RunConfig.load(run), torch.device("cpu"))
 
 
@@ -156,7 +156,7 @@ def more_threads_than_a_machine_has(run: Path, folder: Path) -> None:
 def an_export_of_more_words_than_the_weights_have(run: Path, folder: Path) -> None:
     from transduce.interop.export.ctranslate2 import export
 
-    sealed(run / "config.json", model__target_vocabulary=1 << 24, model__source_vocabulary=1 << 24)
+    reseal(run / "config.json", model__target_vocabulary=1 << 24, model__source_vocabulary=1 << 24)
     export(run, folder / "export", "none")
 
 
@@ -186,7 +186,7 @@ def a_subword_numbered_two_thousand_million(run: Path, folder: Path) -> None:
     path = run / "subwords.json"
     source = json.loads(path.read_bytes())["source"]
     source["model"]["vocab"][next(reversed(source["model"]["vocab"]))] = 2**31
-    sealed(path, source=source)
+    reseal(path, source=source)
     Codec.load(path)
 
 
@@ -201,7 +201,7 @@ def subwords_that_pad_every_text(run: Path, folder: Path) -> None:
         "pad_to_multiple_of": None,
     }
     padding |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}
-    sealed(path, source__padding=padding)
+    reseal(path, source__padding=padding)
     Codec.load(path).source.encode("a")
 
 
@@ -211,7 +211,7 @@ def subwords_with_a_pattern_that_never_ends(run: Path, folder: Path) -> None:
 
     path = run / "subwords.json"
     split = {"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated"}
-    sealed(path, source__pre_tokenizer=split | {"invert": False})
+    reseal(path, source__pre_tokenizer=split | {"invert": False})
     Codec.load(path).source.encode("a" * 60)
 
 
@@ -235,7 +235,7 @@ def a_number_of_a_million_digits(run: Path, folder: Path) -> None:
 def a_manifest_of_more_pairs_than_files_hold(run: Path, folder: Path) -> None:
     from transduce.corpus.token_files import open_corpus
 
-    sealed(run / "corpus" / "manifest.json", train__pairs=10**15)
+    reseal(run / "corpus" / "manifest.json", train__pairs=10**15)
     open_corpus(run / "corpus")
 
 
@@ -243,7 +243,7 @@ def a_manifest_of_more_pairs_than_files_hold(run: Path, folder: Path) -> None:
 def tokens_of_a_type_that_holds_pointers(run: Path, folder: Path) -> None:
     from transduce.corpus.token_files import open_corpus
 
-    sealed(run / "corpus" / "manifest.json", token_type="O")
+    reseal(run / "corpus" / "manifest.json", token_type="O")
     open_corpus(run / "corpus")
 
 
@@ -256,7 +256,7 @@ def a_sentence_longer_than_its_file(run: Path, folder: Path) -> None:
     (corpus / name).write_bytes(offsets)
     files = json.loads((corpus / "manifest.json").read_bytes())["files"]
     files[name] = {"size": len(offsets), "sha256": hashlib.sha256(offsets).hexdigest()}
-    sealed(corpus / "manifest.json", files=files)
+    reseal(corpus / "manifest.json", files=files)
     open_corpus(corpus)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @dataclass
-class Count:
+class Tally:
     """The faults of one kind: each held its promise, in one of several ways, or did not."""
 
     promise: str
@@ -26,7 +26,7 @@ class Count:
         self.held[outcome] += 1
 
     def fail(self, what: str) -> None:
-        """Count a fault that broke the promise; say it at once, for the long form is long."""
+        """Tally a fault that broke the promise; say it at once, for the long form is long."""
         self.broken.append(what)
         print(f"BROKEN: {what}", flush=True)
 

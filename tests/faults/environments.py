@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faults.count import Count
-from faults.instants import Instant, Striker, Task, difference, fresh
-from faults.warm import Warm, environment
+from faults.fork_server import ForkServer, environment
+from faults.interruptions import Instant, Striker, Task, difference, fresh
+from faults.tally import Tally
 
 NAME = "a b'c\"d é漢\n*x"
 LATIN = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -48,20 +48,20 @@ PLACES = {
 }
 
 
-def inject(count: int, seed: int, folder: Path) -> list[Count]:
+def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     """Work in every place, and disturb a run from beside."""
     task = Task.make(fresh(folder / "places"), changes=SHORT)
     usual = at(task, "usual", Place())
-    odd = Count("odd places: a command does there what it does anywhere", seed)
+    odd = Tally("odd places: a command does there what it does anywhere", seed)
     for name, place in list(PLACES.items())[: max(0, count - len(DISTURBED))]:
         hold_or_fail(odd, name, unlike(at(task, name, place), usual, place))
-    beside = Count("disturbed from beside: refused or unharmed", seed)
+    beside = Tally("disturbed from beside: refused or unharmed", seed)
     for what in DISTURBED:
         hold_or_fail(beside, what.__name__.replace("_", " "), what(task))
     return [odd, beside]
 
 
-def hold_or_fail(count: Count, name: str, wrong: str) -> None:
+def hold_or_fail(count: Tally, name: str, wrong: str) -> None:
     count.fail(f"{name}: {wrong}") if wrong else count.hold(name)
 
 
@@ -186,8 +186,8 @@ def an_output_that_is_full(task: Task) -> str:
 def a_clock_that_goes_backwards(task: Task) -> str:
     """Turn the clock back at every look at it, and once more when the run goes on."""
     run = fresh(task.folder / "clock") / "run"
-    with Warm(task.folder / "warm") as warm:
-        striker = Striker(warm, task, first="faults.places:turn_back_the_clock")
+    with ForkServer(task.folder / "warm") as warm:
+        striker = Striker(warm, task, first="faults.environments:turn_back_the_clock")
         struck = striker.run(run, Instant(phase="saving", nth=2), signal.SIGKILL)
         if struck.ended.status != -signal.SIGKILL:
             return f"was not killed: {struck.ended.stderr[-400:]}"
@@ -199,7 +199,7 @@ def a_clock_that_goes_backwards(task: Task) -> str:
 
 def turn_back_the_clock(notes: str, run: str, at: int, number: int, times: int) -> None:
     """Be a child whose clock goes backwards by an hour at every look."""
-    from faults.instants import watch
+    from faults.interruptions import watch
 
     began, looks = time.time(), 0
 

@@ -1,7 +1,7 @@
 """Commands that start at once: forked from a process that has imported torch and done nothing else.
 
-`python -m faults.warm` is that process. It reads a request a line, forks, lets the child run the
-real command line, and answers twice: with the child's process id, then with how it ended.
+`python -m faults.fork_server` is that process. It reads one request per line, forks, lets the child
+run the real command line, and replies twice: with the child's process id, then with how it ended.
 """
 
 import contextlib
@@ -46,14 +46,14 @@ class Ended:
         return (self.stderr.splitlines() or [""])[-1]
 
 
-class Warm:
+class ForkServer:
     """The process to fork from; one command at a time."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
         scratch.mkdir(parents=True, exist_ok=True)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "faults.warm"],
+            [sys.executable, "-m", "faults.fork_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -100,10 +100,10 @@ class Warm:
 
 
 @contextlib.contextmanager
-def several(folder: Path, count: int) -> Iterator[list[Warm]]:
+def several(folder: Path, count: int) -> Iterator[list[ForkServer]]:
     """Start so many processes to fork from."""
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(Warm(folder / f"warm-{i}")) for i in range(count)]
+        yield [stack.enter_context(ForkServer(folder / f"warm-{i}")) for i in range(count)]
 
 
 def serve() -> None:

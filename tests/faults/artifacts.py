@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults.inside import SMALLEST, caching_in, command, texts
+from faults.in_process import SMALLEST, caching_in, command, texts
 from treebank import trees
 
 FOLDERS = ("run", "parser", "student", "paper", "cache")

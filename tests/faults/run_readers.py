@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from faults.reading import DEEP, Material, Reader, Wrong, sealed, sent_as_json
+from faults.reader import DEEP, Material, Reader, Wrong, sealed, sent_as_json
 from transduce.errors import TransduceError
 
 

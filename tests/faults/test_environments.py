@@ -1,4 +1,4 @@
-"""The short form of `make faults KIND=places`."""
+"""The short form of `make faults KIND=environments`."""
 
 import shutil
 from collections.abc import Callable
@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from faults.instants import Task, difference
-from faults.places import LATIN, NAME, Place, a_reader_that_goes, an_output_that_is_full, command
+from faults.environments import (
+    LATIN,
+    NAME,
+    Place,
+    a_reader_that_goes,
+    an_output_that_is_full,
+    command,
+)
+from faults.interruptions import Task, difference
 
 
 def test_with_all_streams_closed_a_run_is_trained_as_ever(

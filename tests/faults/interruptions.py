@@ -1,7 +1,7 @@
-"""When a fault strikes a training: by what it writes, or by the clock within one of its phases.
+"""When to interrupt a training run: at the n-th file operation, or at a time within a phase.
 
-A child that is to be struck (`faults.warm`) notes in a few shared bytes in which phase it is and
-how many times it has touched its run folder, so that both are known after it is dead.
+The child to be interrupted (`faults.fork_server`) writes its phase and its number of file
+operations into a few shared bytes, so that both are known after it is dead.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from faults.warm import Ended, Warm
+from faults.fork_server import Ended, ForkServer
 from transduce.datasets import pocket
 
 PHASES = (
@@ -270,7 +270,9 @@ class Struck:
 class Striker:
     """Runs a training in a warm process and strikes it."""
 
-    def __init__(self, warm: Warm, task: Task, first: str = "faults.instants:watch") -> None:
+    def __init__(
+        self, warm: ForkServer, task: Task, first: str = "faults.interruptions:watch"
+    ) -> None:
         self.warm, self.task, self.first = warm, task, first
         self.notes = warm.scratch / "notes"
 

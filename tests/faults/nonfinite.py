@@ -20,7 +20,7 @@ from unittest import mock
 import torch
 from conftest import TINY, snapshot, threads_kept, tiny_pairs, write_pairs
 
-from faults.count import Count
+from faults.tally import Tally
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.errors import Diverged
 from transduce.training.gradient import Engine, Objective
@@ -240,11 +240,11 @@ def lines(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def inject(count: int, seed: int, folder: Path) -> list[Count]:
+def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     """Spoil so many runs, by turns in all ways."""
-    refused = Count("updates refused: the run is as without them, and they are counted", seed)
-    ended = Count("runs ended: nothing that is no number is saved, and they go on identical", seed)
-    raced = Count("rates beyond all measure: nothing that is no number is saved", seed)
+    refused = Tally("updates refused: the run is as without them, and they are counted", seed)
+    ended = Tally("runs ended: nothing that is no number is saved, and they go on identical", seed)
+    raced = Tally("rates beyond all measure: nothing that is no number is saved", seed)
     trial = Trial(folder, seed)
     ways = [*REFUSED, *ENDED, "rate"]
     for number in range(count):
@@ -265,7 +265,7 @@ def inject(count: int, seed: int, folder: Path) -> list[Count]:
 
 
 def judged(
-    count: Count,
+    count: Tally,
     spoil: Callable[[str, set[int], random.Random, str], str],
     kind: str,
     steps: set[int],

@@ -7,7 +7,7 @@ import pytest
 from transduce.system.files import working_folder
 
 
-def killed(folder: Path, name: str, *, restore: bool = False) -> Path:
+def leave_unfinished(folder: Path, name: str, *, restore: bool = False) -> Path:
     """Leave the working folder of a write to `name`, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
