@@ -37,7 +37,7 @@ from transduce.config import ModelConfig, TrainConfig, described
 from transduce.errors import BadInput
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import RunConfig, checkpoints
-from transduce.runs.locks import locked
+from transduce.runs.locks import locked_run
 from transduce.training.trainer import Trainer
 from transduce.translation.translator import Translator
 
@@ -555,7 +555,7 @@ def test_a_file_whose_name_is_no_unicode_can_be_trained_on(
 
 def test_a_run_in_use_is_refused(cli: CommandLine, tiny_files: Files, own_run: Path) -> None:
     before = snapshot(own_run)
-    with locked(own_run):
+    with locked_run(own_run):
         for arguments in (train_command(tiny_files, own_run), ["average", str(own_run)]):
             error = cli(*arguments).error
             assert error.startswith(f"{own_run} is in use by process {os.getpid()}")

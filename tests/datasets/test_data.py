@@ -34,8 +34,8 @@ from small_data_sets import (
 
 from transduce.datasets import catalogue, folders, pocket
 from transduce.errors import BadData, BadInput, BadRun, MissingExtra
-from transduce.runs.locks import locked
 from transduce.system.files import read_sealed, write_sealed
+from transduce.system.locks import locked
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ TABLE = {
     "translation translation.types",
     "pages": "",
     "inspection": "batching errors model pages runs subwords system translation translation.types",
-    "serving": "config errors inspection pages runs text translation translation.types",
+    "serving": "config errors inspection pages runs system text translation translation.types",
     "bench": "batching checkpoints config corpus errors evaluation interop.export model presets "
     "runs serving subwords system text training translation",
     "experiments": "batching bench checkpoints config corpus datasets errors evaluation inspection "

@@ -22,7 +22,7 @@ from serving import ask, error, post, scripted
 from transduce.errors import BadRun
 from transduce.interop.export.ctranslate2 import export, is_export_of, shapes
 from transduce.runs.folder import RunConfig
-from transduce.runs.locks import locked
+from transduce.runs.locks import locked_run
 from transduce.runs.metrics import Metrics
 from transduce.serving.app import create_app
 from transduce.subwords import Codec
@@ -227,7 +227,7 @@ def test_a_link_in_a_run_does_not_lead_what_is_written_elsewhere(
     (own_run / name).symlink_to(precious)
     with (
         pytest.raises(BadRun, match="is a link"),
-        locked(own_run),
+        locked_run(own_run),
         Metrics(own_run, 10, tensorboard=False),
     ):
         pass

@@ -17,7 +17,6 @@ from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadRun, TransduceError, printable
 from transduce.experiments.finding import Finding
 from transduce.runs.folder import Origin, RunConfig, checkpoints, last_checkpoint
-from transduce.runs.locks import locked
 from transduce.runs.state import State
 from transduce.serving.runs import Board
 from transduce.settings.fields import fits, made
@@ -426,29 +425,6 @@ def test_a_finding_does_not_overwrite_files_of_others(
     page.unlink()
     for _ in range(2):
         assert cli(*report).status == 0
-
-
-def test_a_lock_that_another_process_has_deleted_is_no_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else two processes could hold a folder: one by the old file, one by the new."""
-
-    from transduce.runs import locks
-
-    original = locks._lock
-
-    def lock(file: Any, **named: Any) -> bool:
-        monkeypatch.setattr(locks, "_lock", original)
-        (tmp_path / "run" / ".lock").unlink()
-        return original(file, **named)
-
-    monkeypatch.setattr(locks, "_lock", lock)
-    with (
-        locked(tmp_path / "run"),
-        pytest.raises(BadRun, match="in use by process"),
-        locked(tmp_path / "run"),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from browsing import PHONE, opened
 from fake_runs import SOURCES, append, samples, training, validation, write_run
-from transduce.runs.locks import locked
+from transduce.runs.locks import locked_run
 from transduce.serving.app import create_app
 from transduce.serving.limits import Limits
 from transduce.serving.server import Server, address_of, bound
@@ -64,7 +64,7 @@ def look_again(page: "Page") -> None:
 
 def test_a_run_is_shown_as_it_goes(browser: "Browser", runs: Path) -> None:
     run = runs / "base"
-    with watching(run) as address, opened(browser) as page, locked(run):
+    with watching(run) as address, opened(browser) as page, locked_run(run):
         page.goto(address)
         page.get_by_text("training, step 1,000 of 2,000, 8 min").wait_for()
         page.locator("[data-chart=loss] svg").wait_for()

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from fake_runs import REFERENCES, SOURCES, append, samples, training, validation, write_run
 from transduce.runs.folder import RunConfig
-from transduce.runs.locks import locked
+from transduce.runs.locks import locked_run
 from transduce.serving.app import create_app
 
 
@@ -46,7 +46,7 @@ def test_a_run_trains_while_its_folder_is_held_and_then_has_stopped_or_finished(
 ) -> None:
     run = write_run(tmp_path / "run", [*training(500, 1000), *validation(1000)], steps=4000)
     client = Client(run)
-    with locked(run):
+    with locked_run(run):
         here = client.runs()["run"]
         assert (here["state"], here["step"], here["part"]) == ("training", 1000, 0.25)
         assert here["left"] == pytest.approx(1500, abs=60)  # 500 s for a quarter
@@ -131,7 +131,7 @@ def test_of_a_folder_every_run_is_shown_and_those_that_are_begun_later(tmp_path:
     (tmp_path / "runs" / "notes.txt").write_text("mine")
     client = Client(tmp_path / "runs")
     assert list(client.runs()) == ["b"]
-    with locked(tmp_path / "runs" / "a"):  # its text is being prepared
+    with locked_run(tmp_path / "runs" / "a"):  # its text is being prepared
         found = client.runs()
         assert list(found) == ["b", "a"]
         assert (found["a"]["state"], found["a"]["note"]) == ("training", "nothing is logged yet")

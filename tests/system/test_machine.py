@@ -1,133 +1,15 @@
-"""A run belongs to one process, and a signal becomes a question."""
+"""Signals, devices and cores of the machine."""
 
-import fcntl
 import os
 import signal
-import subprocess
-import sys
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch
 
-from transduce.errors import BadRun, BadSetting, Interrupted
-from transduce.runs.locks import in_use, locked
+from transduce.errors import BadSetting, Interrupted
 from transduce.system.machine import choose_device, cores, interruptions, terminated_as_interrupted
-
-HOLD = """
-import sys
-from pathlib import Path
-from transduce.runs.locks import locked
-with locked(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextmanager
-def holder(run: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds a run folder until it is told to end."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(run)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def test_a_second_process_is_refused_and_told_the_first(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with holder(run) as process:
-        with pytest.raises(BadRun) as caught, locked(run):
-            pass
-        assert str(caught.value) == f"{run} is in use by process {process.pid}"
-        with pytest.raises(BadRun, match=f"process {process.pid}$"), locked(run):
-            pass  # being refused has not made the first forget its number
-
-
-@pytest.mark.parametrize("kill", [True, False])
-def test_a_run_is_free_again_however_its_process_ended(tmp_path: Path, kill: bool) -> None:
-    run = tmp_path / "run"
-    with holder(run) as process:
-        if kill:
-            process.send_signal(signal.SIGKILL)
-        else:
-            assert process.stdin is not None
-            process.stdin.close()
-        process.wait()
-        with locked(run):
-            assert (run / ".lock").read_text() == f"{os.getpid()}\n"
-
-
-def test_an_error_lets_go_of_the_run(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="bad"), locked(tmp_path):
-        raise ValueError("bad")
-    with locked(tmp_path), pytest.raises(BadRun), locked(tmp_path):
-        pass
-    with locked(tmp_path):
-        pass
-
-
-def test_a_run_that_is_held_is_in_use_and_looking_holds_nothing(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert not in_use(run)
-    with locked(run):
-        assert in_use(run)
-        assert in_use(run)
-    assert not in_use(run)
-    with locked(run):
-        pass
-
-
-def test_a_run_that_is_only_looked_at_is_not_in_use_by_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looking = (tmp_path / ".lock").open("w")
-    fcntl.flock(looking, fcntl.LOCK_SH)
-    monkeypatch.setattr("transduce.runs.locks.time.sleep", lambda seconds: looking.close())
-    with locked(tmp_path):
-        assert in_use(tmp_path)
-
-
-def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(BadRun) as caught, locked(tmp_path):
-        pass
-    assert str(caught.value) == (
-        f"{tmp_path} holds something else (thesis.tex): choose another folder"
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    path.write_text("mine")
-    with pytest.raises(BadRun, match="is a file: expected a folder"), locked(path):
-        pass
-    assert path.read_text() == "mine"
-
-
-@pytest.mark.parametrize("inside", [[], ["corpus"], [".lock"], ["config.json", "other"]])
-def test_an_empty_folder_and_a_run_can_be_held(tmp_path: Path, inside: list[str]) -> None:
-    for name in inside:
-        (tmp_path / name).touch()
-    with locked(tmp_path):
-        assert {path.name for path in tmp_path.iterdir()} == {*inside, ".lock"}
-
-
-def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
-    with locked(tmp_path / "runs" / "run"):
-        assert (tmp_path / "runs" / "run").is_dir()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -181,13 +63,6 @@ def test_a_hang_up_that_nohup_has_had_ignored_stays_ignored() -> None:
             assert not interrupted()
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def test_a_lock_that_holds_rubbish_names_no_process(tmp_path: Path) -> None:
-    with locked(tmp_path):
-        (tmp_path / ".lock").write_bytes(b"\xff rubbish")
-        with pytest.raises(BadRun, match=r"is in use by another process$"), locked(tmp_path):
-            pass
 
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:

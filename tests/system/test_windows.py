@@ -1,6 +1,7 @@
 """What other systems lack is not needed: no machine here has Windows, so its gaps are made."""
 
 import ast
+import errno
 import io
 import json
 import os
@@ -15,9 +16,8 @@ from conftest import TINY, environment, options, tiny_pairs, write_pairs
 import transduce
 from transduce.cli import streams
 from transduce.errors import BadRun
-from transduce.runs import locks
-from transduce.runs.locks import in_use, locked
-from transduce.system import files
+from transduce.system import files, locks
+from transduce.system.locks import in_use, locked
 from transduce.text.reading import open_lines, read_pairs
 
 ROOT = Path(transduce.__file__).parent
@@ -103,7 +103,7 @@ def test_a_lock_of_windows_is_held_by_one_and_leaves_the_number_readable(
         assert (mode, count) == (2, 1)
         place = os.stat(number).st_ino, os.lseek(number, 0, os.SEEK_CUR)
         if place in held:
-            raise PermissionError
+            raise PermissionError(errno.EACCES, "locked")
         held.add(place)
 
     windows = SimpleNamespace(locking=locking, LK_NBLCK=2)

@@ -29,12 +29,12 @@ def average(
     """Translate from now on with the mean of the last checkpoints, as the paper does (6.1)."""
     from transduce.checkpoints.checkpoint import average_checkpoints, save_model
     from transduce.runs.folder import WRITTEN_IN, RunConfig, checkpoints
-    from transduce.runs.locks import locked
+    from transduce.runs.locks import locked_run
     from transduce.system.files import remove_leftovers
     from transduce.system.progress import counted, for_people
 
     RunConfig.load(run)  # refuses what is no run before anything is written there
-    with locked(run):
+    with locked_run(run):
         remove_leftovers(run, *WRITTEN_IN)
         there = sum(one.scheduled for one in checkpoints(run))
         if last is not None and there and last > there:

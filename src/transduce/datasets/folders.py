@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from transduce.datasets.catalogue import PARTS
 from transduce.errors import BadInput, BadRun
-from transduce.runs.locks import LOCK, is_own_lock, locked
 from transduce.settings.fields import require
 from transduce.system.files import folder_made, is_plain_name, open_regular, read_sealed, replacing
+from transduce.system.locks import LOCK, is_own_lock, locked
 
 FORMAT = 1
 RECORD, ARCHIVES, WORK = "data.json", "archives", ".getting"

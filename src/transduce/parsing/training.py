@@ -21,7 +21,7 @@ from transduce.parsing.sequences import symbols_of
 from transduce.parsing.trees import plain, read_trees
 from transduce.presets import preset as find_preset
 from transduce.runs.folder import WRITTEN_IN, RunConfig
-from transduce.runs.locks import locked
+from transduce.runs.locks import locked_run
 from transduce.settings.base import Value
 from transduce.settings.fields import made
 from transduce.subwords import UNK, Codec, Subwords, Symbols, default_vocabulary
@@ -73,7 +73,7 @@ def train_parser(
                 "trees are read in one process: run this without torchrun until the parser is "
                 "being trained, then stop it and go on with torchrun"
             )
-        with terminated_as_interrupted(), locked(run):
+        with terminated_as_interrupted(), locked_run(run):
             remove_leftovers(run, *WRITTEN_IN)
             work.write(told)
     return train(

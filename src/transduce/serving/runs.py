@@ -16,9 +16,9 @@ from fastapi import APIRouter, Response
 from transduce.errors import BadRun, did_you_mean
 from transduce.runs.folder import RunConfig, count_numbers, weights_file
 from transduce.runs.history import TRAINING, VALIDATION, Followed, Row, thinned
-from transduce.runs.locks import in_use
 from transduce.serving import schemas
 from transduce.serving.problems import SHOWN, Problem, json_response
+from transduce.system.locks import in_use
 
 POINTS = 2_000  # of a series at once; a screen has no more columns
 VALIDATIONS = 200  # whose translations are sent

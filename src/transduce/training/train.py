@@ -27,7 +27,7 @@ from transduce.runs.folder import (
     RunConfig,
     Task,
 )
-from transduce.runs.locks import locked
+from transduce.runs.locks import locked_run
 from transduce.runs.metrics import require_tensorboard
 from transduce.settings.base import Value
 from transduce.subwords import Codec
@@ -189,7 +189,7 @@ def train_on(
         processes, on = stack.enter_context(together(on))
         stack.enter_context(terminated_as_interrupted())
         if processes.first:
-            stack.enter_context(locked(run))
+            stack.enter_context(locked_run(run))
         config = processes.from_first(lambda: begin_or_go_on(texts, wanted, on, told))
         if not processes.first:
             told = Silent()

@@ -20,7 +20,7 @@ from transduce.corpus.token_files import Input
 from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.presets import preset as find_preset
 from transduce.runs.folder import WRITTEN_IN, Origin
-from transduce.runs.locks import locked
+from transduce.runs.locks import locked_run
 from transduce.settings.base import Value
 from transduce.settings.fields import made
 from transduce.system.files import (
@@ -94,7 +94,7 @@ def distill(
                 "the teacher translates in one process: run this without torchrun until the "
                 "student is being trained, then stop it and go on with torchrun"
             )
-        with terminated_as_interrupted(), locked(run):
+        with terminated_as_interrupted(), locked_run(run):
             remove_leftovers(run, *WRITTEN_IN)
             work.begin(valid)
             work.translate(device, batch, told)

@@ -18,7 +18,7 @@ from transduce.evaluation import scores
 from transduce.evaluation.scores import Score
 from transduce.recipes.recipe import Files, Measure
 from transduce.runs.folder import MODEL, WRITTEN_IN, RunConfig, stored_digest
-from transduce.runs.locks import locked
+from transduce.runs.locks import locked_run
 from transduce.settings.fields import made
 from transduce.system.files import (
     checksum,
@@ -91,7 +91,7 @@ def evaluate(
             "paper": measure.paper and _can_count_as_the_paper(),
         }
     )
-    with terminated_as_interrupted(STOPPED), locked(run):
+    with terminated_as_interrupted(STOPPED), locked_run(run):
         remove_leftovers(run, *WRITTEN_IN)
         known = Evaluation.load(run)
         if known and known.of == of:
