@@ -11,8 +11,8 @@ from conftest import CommandLine, options, tiny_pairs, write_pairs
 from transduce.bench import hardware
 from transduce.errors import BadRun, BadSetting, Interrupted
 from transduce.experiments import everything
-from transduce.experiments.everything import ROWS, SHARES, Everything
-from transduce.experiments.finding import Finding
+from transduce.experiments.all_experiments import ROWS, SHARES, AllExperiments
+from transduce.experiments.findings import Finding
 from transduce.experiments.rows import Data
 from transduce.presets import TABLE_3
 from transduce.system.progress import Progress, Silent
@@ -23,9 +23,9 @@ SIZE = {"N": "1", "h": "2", "d_model": "16", "d_ff": "16", "d_k": "8", "d_v": "8
 SMALLEST = SIZE | {"vocabulary": "300", "batch_tokens": "400"}
 
 
-def planned(out: Path, files: Files, seconds: float = 100.0) -> Everything:
+def planned(out: Path, files: Files, seconds: float = 100.0) -> AllExperiments:
     """Return everything, for a time."""
-    return Everything(data=Data(train=files), out=out, seconds=seconds, settings=SMALLEST)
+    return AllExperiments(data=Data(train=files), out=out, seconds=seconds, settings=SMALLEST)
 
 
 @pytest.fixture
@@ -33,14 +33,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of experiments that are begun, each of which does nothing."""
     names: list[str] = []
 
-    def one(self: Everything, name: str, share: float, until: float, progress: Progress) -> Finding:
+    def one(
+        self: AllExperiments, name: str, share: float, until: float, progress: Progress
+    ) -> Finding:
         names.append(name)
         if name == "smoothing":
             raise BadSetting("it cannot be done")
         results = dict.fromkeys(ROWS if name == "table3" else [])
         return Finding(name=name, title=name, said="", data={"results": results})
 
-    monkeypatch.setattr(Everything, "_one", one)
+    monkeypatch.setattr(AllExperiments, "_one", one)
     return names
 
 
@@ -137,6 +139,6 @@ def test_ctrl_c_says_that_the_same_command_goes_on(
     def one(*_: object) -> Finding:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Everything, "_one", one)
+    monkeypatch.setattr(AllExperiments, "_one", one)
     with pytest.raises(Interrupted, match="the same command"):
         planned(tmp_path / "all", tiny_files).run(lambda finding, folder: None, Silent())

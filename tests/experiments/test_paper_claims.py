@@ -11,10 +11,10 @@ from conftest import CommandLine, Result, options, write_pairs
 
 from transduce.decoding.search import log_probabilities
 from transduce.experiments.claims import Trial
-from transduce.experiments.finding import Finding
-from transduce.experiments.forced import Forced, accuracy, forced, perplexity
+from transduce.experiments.findings import Finding
 from transduce.experiments.positions import _buckets
 from transduce.experiments.scaling import measure, softmax_of
+from transduce.experiments.teacher_forcing import Forced, accuracy, forced, perplexity
 from transduce.system.progress import Silent
 from transduce.translation.translator import Translator
 

@@ -10,21 +10,21 @@ from conftest import CommandLine
 
 from transduce.experiments import phenomena
 from transduce.experiments.words import can_be_meant, has_content, is_pronoun, is_word
-from transduce.inspection.attention import Panel, panels
-from transduce.inspection.heads import jobs_of
+from transduce.inspection.attention_drawing import Panel, panels
+from transduce.inspection.head_jobs import jobs_of
 from transduce.inspection.inspector import Inspector
+from transduce.inspection.matrices import AttentionMatrices
 from transduce.inspection.style import COLOURS
-from transduce.inspection.view import View
 from transduce.runs.folder import RunConfig
 
 SENTENCE = "every dog likes the tree and the man finds every bird and the fish sees it today."
 
 
-def view_of(words: str, *heads: np.ndarray, layers: int = 1) -> View:
+def view_of(words: str, *heads: np.ndarray, layers: int = 1) -> AttentionMatrices:
     """Make a view of one sentence, the same heads in every layer."""
     labels = tuple(words.split())
     weights = np.stack(heads).astype(np.float32)
-    return View(
+    return AttentionMatrices(
         kind="encoder",
         weights=np.stack([weights] * layers),
         queries=labels,
@@ -177,7 +177,7 @@ def test_a_head_has_one_colour_in_all_drawings(learnt_run: Path) -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.colors import to_hex
 
-    view = View.of(Inspector.load(learnt_run).read(SENTENCE), "encoder", words=True)
+    view = AttentionMatrices.of(Inspector.load(learnt_run).read(SENTENCE), "encoder", words=True)
     figure = panels(view, 2, [Panel([2], None, "one"), Panel([1, 2], [3], "two")], "Title")
     assert len(figure.axes) == 2
     of_head_2 = figure.axes[0].collections[0], figure.axes[1].collections[2]  # lines, then squares

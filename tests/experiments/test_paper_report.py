@@ -11,7 +11,7 @@ import pytest
 from conftest import CommandLine
 
 from transduce.errors import BadInput
-from transduce.experiments.finding import Finding, Picture, Table
+from transduce.experiments.findings import Finding, Picture, Table
 from transduce.experiments.report import page, papers_columns
 
 if TYPE_CHECKING:

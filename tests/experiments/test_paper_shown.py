@@ -6,8 +6,8 @@ import pytest
 from rich.text import Text
 
 from transduce.cli.paper import flowing
-from transduce.cli.paper.shown import parts, show
-from transduce.experiments.finding import Finding, Table
+from transduce.cli.paper.printing import parts, show
+from transduce.experiments.findings import Finding, Table
 
 NUMBERS = tuple(f"paper: number {one}" for one in range(9))
 TABLE = Table(

@@ -23,8 +23,8 @@ from transduce.config import TrainConfig
 from transduce.errors import BadRun, BadSetting
 from transduce.experiments import facts, table3
 from transduce.experiments.budget import Budget, schedule
-from transduce.experiments.finding import Finding
-from transduce.experiments.folders import require_new
+from transduce.experiments.experiment_folder import require_new
+from transduce.experiments.findings import Finding
 from transduce.experiments.rows import Data, Result
 from transduce.experiments.table2 import table2
 from transduce.presets import TABLE_3

@@ -12,11 +12,19 @@ from hypothesis import strategies as st
 
 from transduce.experiments import table1 as experiment
 from transduce.experiments.costs import Plan
-from transduce.experiments.finding import Finding
+from transduce.experiments.findings import Finding
 from transduce.experiments.fits import power, upper
-from transduce.experiments.layers import TABLE_1, Kind, Sizes, counted, layer_of, made, operations
 from transduce.experiments.measuring import Passed, passed
-from transduce.experiments.reach import path
+from transduce.experiments.path_lengths import path
+from transduce.experiments.table1_layers import (
+    TABLE_1,
+    Kind,
+    Sizes,
+    counted,
+    layer_of,
+    made,
+    operations,
+)
 from transduce.system.progress import Silent
 
 CPU = torch.device("cpu")

@@ -12,8 +12,8 @@ import pytest
 from conftest import CommandLine, options, snapshot
 from test_parser import FEW
 
-from transduce.experiments.finding import Finding
-from transduce.experiments.parsers import GOLD, PARSED, Experiment, Scores, scored
+from transduce.experiments.findings import Finding
+from transduce.experiments.parser_experiment import GOLD, PARSED, Experiment, Scores, scored
 from transduce.parsing.evaluation import CUTOFF
 from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import with_tags
@@ -83,7 +83,7 @@ def test_the_weights_that_parse_are_those_that_did_best_on_the_validation_trees(
         f1 = best if what == "best validation loss" else 50.0
         return guesses, dataclasses.replace(scores, all=dataclasses.replace(scores.all, f1=f1))
 
-    monkeypatch.setattr("transduce.experiments.parsers.scored", told)
+    monkeypatch.setattr("transduce.experiments.parser_experiment.scored", told)
     assert cli(*command).status == 0
     data = json.loads((tmp_path / "out" / "table4.json").read_text())["data"]
     assert data["candidates"] == {"checkpoint at step 2": 50.0, "best validation loss": best}

@@ -64,7 +64,7 @@ class World:
 def make(folder: Path) -> World:
     """Make two of everything that is damaged."""
     from transduce import train, train_parser
-    from transduce.experiments.finding import Finding, Table
+    from transduce.experiments.findings import Finding, Table
     from transduce.translation.translator import Translator
     from transduce.workflows.distillation import distill
 
@@ -242,7 +242,7 @@ def distil_further(world: World) -> Record:
 
 
 def report(world: World) -> Record:
-    from transduce.experiments.finding import Finding
+    from transduce.experiments.findings import Finding
 
     return {"finding": repr(Finding.load(world.damaged / "paper" / "table1.json"))}
 

@@ -14,7 +14,7 @@ import pytest
 
 import transduce
 from browsing import PHONE, opened
-from transduce.inspection.document import EXPLORER, PAGES, document, modules
+from transduce.inspection.explorer_page import EXPLORER, PAGES, modules, render_explorer
 from transduce.serving import pages
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def inspection(
 
 def show(page: "Page", folder: Path, made: dict[str, Any], title: str = "en-de") -> None:
     file = folder / "explorer.html"
-    file.write_text(document(made, title=title), encoding="utf-8")
+    file.write_text(render_explorer(made, title=title), encoding="utf-8")
     page.goto(file.as_uri())
 
 
@@ -335,7 +335,7 @@ def serve(route: "Route", made: dict[str, Any], asked: list[Any]) -> None:
     folder = PAGES if path in {"base.css", "theme.js"} else EXPLORER
     if path == "api/explorer.html":
         asked.append(json.loads(route.request.post_data or ""))
-        route.fulfill(body=document(made, title="saved"), content_type="text/html")
+        route.fulfill(body=render_explorer(made, title="saved"), content_type="text/html")
     elif path in {"", "page.js"}:
         text, kind = (MOUNT, "text/javascript") if path else (LIVE, "text/html")
         route.fulfill(body=text, content_type=kind, headers={"Content-Security-Policy": CSP})
@@ -368,7 +368,7 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
         page.evaluate("made => explorer.show(made)", inspection(target=IN_BYTES))
         download, data = saved(page, "HTML")
         assert download.suggested_filename == "en-de.html"
-        assert data.decode() == document(made, title="saved")
+        assert data.decode() == render_explorer(made, title="saved")
         assert asked == [
             {"source": "The animal was tired.", "target": "Das Tier war müde.", "model": "en-de"}
         ]
@@ -391,7 +391,7 @@ def test_what_is_printed_has_the_colours_of_the_light_theme() -> None:
 
 
 def test_the_file_asks_for_nothing_from_outside() -> None:
-    text = document(inspection(), title="t")
+    text = render_explorer(inspection(), title="t")
     assert not re.findall(r'(?:src|href)="|@import|url\(', text)
     assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in text
@@ -406,7 +406,7 @@ def test_the_file_has_every_module_once_below_those_it_needs() -> None:
         needed = re.findall(r'from "\./(.+)"', (EXPLORER / name).read_text(encoding="utf-8"))
         assert above.issuperset(needed), name
         assert not re.search(r"^(import|export)\b", text, re.MULTILINE), name
-        assert text in document(inspection(), title="t")
+        assert text in render_explorer(inspection(), title="t")
         above.add(name)
 
 

@@ -25,11 +25,11 @@ from matplotlib.transforms import Bbox
 
 from transduce import inspection as look
 from transduce.errors import BadInput, MissingExtra
-from transduce.inspection.attention import draw, grid, heatmap, lines
-from transduce.inspection.heads import find
+from transduce.inspection.attention_drawing import draw, grid, heatmap, lines
+from transduce.inspection.head_jobs import find
 from transduce.inspection.inspector import Inspection
-from transduce.inspection.style import COLOURS, house_style, save
-from transduce.inspection.view import View
+from transduce.inspection.matrices import AttentionMatrices
+from transduce.inspection.style import COLOURS, drawing_style, save
 
 Floats = npt.NDArray[np.float32]
 
@@ -91,7 +91,7 @@ def texts(figure: Figure) -> list[str]:
 
 def boxes(figure: Figure) -> list[tuple[str, Bbox]]:
     """Return where everything that is written stands, in points of the picture."""
-    with house_style():
+    with drawing_style():
         renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
         figure.draw(renderer)
         return [
@@ -123,21 +123,28 @@ def ticks(axes: Axes) -> tuple[list[str], list[str]]:
 
 def test_pieces_of_a_word_receive_together_and_look_on_average() -> None:
     found = made()
-    view = View.of(found, "cross", words=True)
+    view = AttentionMatrices.of(found, "cross", words=True)
     assert view.queries == ("Der", "Hund", "schläft", ".", "</s>")
     assert view.keys == ("The", "dog", "sleeps", ".", "</s>")
     assert view.weights[:, :, 2] == pytest.approx(found.cross[:, :, 2:4].mean(2))
     assert view.weights[:, :, 3] == pytest.approx(found.cross[:, :, 4])
     assert view.weights.sum(-1) == pytest.approx(1, abs=1e-6)
-    own = View.of(found, "decoder", words=True)
+    own = AttentionMatrices.of(found, "decoder", words=True)
     assert own.keys == ("<s>", "Der", "Hund", "schläft", ".")
     assert own.weights[:, :, 4, 3] == pytest.approx(found.decoder[:, :, 5, 3:5].sum(-1))
 
 
 def test_a_piece_within_a_word_is_marked_and_white_space_is_seen() -> None:
-    assert View.of(made(), "cross").queries == ("Der", "Hund", "schläf", "·t", ".", "</s>")
+    assert AttentionMatrices.of(made(), "cross").queries == (
+        "Der",
+        "Hund",
+        "schläf",
+        "·t",
+        ".",
+        "</s>",
+    )
     spaced = dataclasses.replace(made(), source=("The", "  ", " dog", " .", "</s>"))
-    assert View.of(spaced, "cross").keys == ("The", "␣", "dog", ".", "</s>")
+    assert AttentionMatrices.of(spaced, "cross").keys == ("The", "␣", "dog", ".", "</s>")
 
 
 # Maps.
@@ -156,7 +163,7 @@ def test_a_map_is_the_weights_of_a_head_or_their_mean_with_every_word_beside() -
     assert "layer 2 of 2, mean of all 3 heads" in texts(mean)
     some = heatmap(found, heads=[3, 1, 3], words=True)
     assert image(maps(some)[0]) == pytest.approx(
-        View.of(found, "cross", words=True).mean(2, [1, 3])
+        AttentionMatrices.of(found, "cross", words=True).mean(2, [1, 3])
     )
     assert "layer 2 of 2, mean of heads 3 and 1" in texts(some)
 

@@ -15,7 +15,7 @@ import hostile_files
 from transduce.cli.info import gather
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadRun, TransduceError, printable
-from transduce.experiments.finding import Finding
+from transduce.experiments.findings import Finding
 from transduce.runs.folder import Origin, RunConfig, checkpoints, last_checkpoint
 from transduce.runs.state import State
 from transduce.serving.runs import Board

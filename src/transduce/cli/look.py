@@ -109,21 +109,21 @@ def look(
     if find is not None:
         if target is not None or out is not None or not whole:
             raise BadInput("--find tries all layers and heads and draws nothing: give it alone")
-        from transduce.cli import seen
+        from transduce.cli import look_tables
 
-        seen.heads(run, find, SAMPLE, progress)
+        look_tables.heads(run, find, SAMPLE, progress)
     elif out is None:
         if drawn:
             raise BadInput("--view, --word and --words are for pictures: say where with --out")
-        from transduce.cli import seen
+        from transduce.cli import look_tables
 
-        seen.words(_inspected(run, sentence, target), kind, layer, head or [])
+        look_tables.words(_inspected(run, sentence, target), kind, layer, head or [])
         progress.say("for a picture, the same with --out attention.png, .svg, .pdf or .html")
     else:
         if _ending(out, whole=whole) == ".html":
             _write_page(_inspected(run, sentence, target), out)
         else:
-            from transduce.inspection.attention import draw
+            from transduce.inspection.attention_drawing import draw
             from transduce.inspection.style import save
 
             inspection = _inspected(run, sentence, target)
@@ -169,10 +169,10 @@ def _ending(out: Path, *, whole: bool) -> str:
 
 
 def _write_page(inspection: "Inspection", out: Path) -> None:
-    from transduce.inspection.document import document
+    from transduce.inspection.explorer_page import render_explorer
     from transduce.system.files import replacing
 
-    page = document(inspection.to_json(), title=f"What {inspection.model} attends to")
+    page = render_explorer(inspection.to_json(), title=f"What {inspection.model} attends to")
     with replacing(out) as beside:
         # The name of a run that is not UTF-8 is shown with question marks.
         beside.write_text(page, encoding="utf-8", errors="replace", newline="\n")

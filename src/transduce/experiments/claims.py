@@ -9,8 +9,8 @@ from transduce.datasets import pocket
 from transduce.datasets.pocket_texts import write
 from transduce.errors import BadRun
 from transduce.experiments.budget import Budget, schedule
+from transduce.experiments.comparison import CORPUS, EXPERIMENT, Experiment
 from transduce.experiments.rows import Data, Result, Row
-from transduce.experiments.runs import CORPUS, EXPERIMENT, Experiment
 from transduce.presets import preset as find_preset
 from transduce.system.machine import choose_device
 from transduce.system.progress import Progress, counted

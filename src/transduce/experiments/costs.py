@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from transduce.errors import BadSetting
 from transduce.experiments.fits import Power, upper
-from transduce.experiments.layers import Kind
 from transduce.experiments.measuring import Passed
+from transduce.experiments.table1_layers import Kind
 from transduce.settings.base import MOST
 
 

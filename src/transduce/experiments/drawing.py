@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from transduce.errors import MissingExtra
-from transduce.experiments.finding import Picture
-from transduce.inspection.style import METADATA, house_style
+from transduce.experiments.findings import Picture
+from transduce.inspection.style import METADATA, drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ class Drawn(NamedTuple):
 def pictures(caption: str, draw: Callable[[], "Figure"]) -> Drawn:
     """Draw a picture; what took hours to find is told without one too."""
     try:
-        with house_style():
+        with drawing_style():
             return Drawn((Picture(caption, svg(draw())),), [])
     except MissingExtra as error:
         return Drawn((), [f"There is no picture: {error}."])
@@ -31,7 +31,7 @@ def pictures(caption: str, draw: Callable[[], "Figure"]) -> Drawn:
 
 def svg(figure: "Figure") -> str:
     """Return a picture as SVG, equal for equal pictures."""
-    with house_style(), io.StringIO() as file:
+    with drawing_style(), io.StringIO() as file:
         figure.savefig(file, format="svg", metadata=METADATA[".svg"])
         return file.getvalue()
 

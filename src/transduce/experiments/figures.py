@@ -11,7 +11,7 @@ from typing import Any
 
 from transduce.errors import BadInput
 from transduce.experiments.drawing import svg
-from transduce.experiments.finding import Finding, Picture, Table
+from transduce.experiments.findings import Finding, Picture, Table
 from transduce.experiments.phenomena import (
     DISTANT,
     Jobs,
@@ -24,11 +24,11 @@ from transduce.experiments.phenomena import (
     upper_layers,
 )
 from transduce.experiments.words import PRONOUNS
-from transduce.inspection.attention import Panel, panels
-from transduce.inspection.heads import jobs_of
+from transduce.inspection.attention_drawing import Panel, panels
+from transduce.inspection.head_jobs import jobs_of
 from transduce.inspection.inspector import Inspector
+from transduce.inspection.matrices import AttentionMatrices
 from transduce.inspection.style import drawable
-from transduce.inspection.view import View
 from transduce.system.progress import Progress, counted
 from transduce.text.reading import language_code
 
@@ -50,7 +50,7 @@ COLUMNS = (
 # Words of a sentence that is looked for: with fewer little is distant, more are too small to read.
 SHORTEST, LONGEST = 12, 40
 
-Measure = Callable[[View, str], tuple[Any, float, int]]
+Measure = Callable[[AttentionMatrices, str], tuple[Any, float, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,12 @@ class Studio:
     ) -> None:
         self.language = language_code(inspector.config.languages[0])
         self.name, self.sentences = inspector.name, list(sentences)
-        self.views: list[View] = []
+        self.views: list[AttentionMatrices] = []
         with progress.track("reading", len(sentences), "sentences") as advance:
             for sentence in sentences:
-                self.views.append(View.of(inspector.read(sentence), "encoder", words=True))
+                self.views.append(
+                    AttentionMatrices.of(inspector.read(sentence), "encoder", words=True)
+                )
                 advance(1)
         if layer is not None:
             self.views[0].layer(layer)
@@ -168,7 +170,7 @@ class Studio:
         return Drawn(Picture(caption, svg(figure)), tuple(rows), said, data)
 
     def _rows(
-        self, figure: str, link: Link, view: View, measure: Measure
+        self, figure: str, link: Link, view: AttentionMatrices, measure: Measure
     ) -> tuple[tuple[str, ...], ...]:
         """Return a line for each head of a link: there, and what it does on all sentences."""
         measured = [measure(one, self.language) for one in self.views]
@@ -249,7 +251,7 @@ def _best(found: Sequence[Link | None] | Sequence[Jobs | None]) -> tuple[int, An
     return max(there, key=lambda one: one[1].strength, default=None)
 
 
-def _spelled(view: View, places: Sequence[int]) -> str:
+def _spelled(view: AttentionMatrices, places: Sequence[int]) -> str:
     return " ".join(view.keys[place] for place in places)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import grad
 from torch.autograd.graph import saved_tensors_hooks
 
-from transduce.experiments.layers import Made
+from transduce.experiments.table1_layers import Made
 
 FEWEST, MOST = 3, 20  # passes that are timed
 SECONDS = 0.1  # that these take if they are many

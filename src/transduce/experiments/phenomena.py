@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.experiments.words import can_be_meant, has_content, is_pronoun, is_word
-from transduce.inspection.heads import FAR
+from transduce.inspection.head_jobs import FAR
+from transduce.inspection.matrices import AttentionMatrices
 from transduce.inspection.style import COLOURS
-from transduce.inspection.view import View
 
 Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.bool_]
@@ -57,7 +57,7 @@ def upper_layers(count: int, layer: int | None) -> list[int]:
     return [layer] if layer is not None else list(range(count // 2 + 1, count + 1))
 
 
-def long_distance(view: View, layers: Iterable[int], language: str) -> Link | None:
+def long_distance(view: AttentionMatrices, layers: Iterable[int], language: str) -> Link | None:
     """Find the word with a distant one that several heads look at (Figure 3)."""
     content = np.array([has_content(word, language) for word in view.keys])
     names = np.array([word.casefold() for word in view.keys])
@@ -66,13 +66,13 @@ def long_distance(view: View, layers: Iterable[int], language: str) -> Link | No
     return _strongest(view, layers, allowed, agreeing=min(SEVERAL, view.heads), most=len(COLOURS))
 
 
-def anaphora(view: View, layers: Iterable[int], language: str) -> Link | None:
+def anaphora(view: AttentionMatrices, layers: Iterable[int], language: str) -> Link | None:
     """Find the pronoun from which two heads look at one earlier word (Figure 4)."""
     allowed = _antecedents(view, language)
     return _strongest(view, layers, allowed, agreeing=min(PAIR, view.heads), most=PAIR)
 
 
-def different_jobs(view: View, layers: Iterable[int]) -> Jobs | None:
+def different_jobs(view: AttentionMatrices, layers: Iterable[int]) -> Jobs | None:
     """Find the two heads of a layer that look at different things, each sharply (Figure 5).
 
     Strength: how far apart they look, times the sharpness of the less sharp, times its share on
@@ -109,7 +109,7 @@ def sharpness(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(1 - entropy.mean(-1) / np.log(weights.shape[-1]))
 
 
-def to_distant(view: View, language: str) -> tuple[Floats, float, int]:
+def to_distant(view: AttentionMatrices, language: str) -> tuple[Floats, float, int]:
     """Return what content words give to distant ones: of all heads (N, H), alike, how many words.
 
     Sums over words, for adding up over sentences.
@@ -122,7 +122,7 @@ def to_distant(view: View, language: str) -> tuple[Floats, float, int]:
     return shares, alike, int(rows.sum())
 
 
-def to_antecedent(view: View, language: str) -> tuple[Floats, float, int]:
+def to_antecedent(view: AttentionMatrices, language: str) -> tuple[Floats, float, int]:
     """Return what pronouns give to the earlier content word that a head prefers, as above."""
     places = _antecedents(view, language)
     rows = places.any(1)
@@ -130,7 +130,7 @@ def to_antecedent(view: View, language: str) -> tuple[Floats, float, int]:
     return shares, float(rows.sum()) / len(view.keys), int(rows.sum())
 
 
-def _antecedents(view: View, language: str) -> Places:
+def _antecedents(view: AttentionMatrices, language: str) -> Places:
     """Tell which earlier words each pronoun may mean. (Q, K).
 
     None that is near it, which a head that looks at neighbours would find anyway.
@@ -146,7 +146,7 @@ def _apart(count: int, words: int) -> Places:
 
 
 def _strongest(
-    view: View, layers: Iterable[int], allowed: Places, *, agreeing: int, most: int
+    view: AttentionMatrices, layers: Iterable[int], allowed: Places, *, agreeing: int, most: int
 ) -> Link | None:
     """Find the query and the key, among those allowed, on which the best heads agree most.
 

@@ -11,10 +11,10 @@ from transduce.datasets.pocket import write_pairs
 from transduce.errors import BadInput
 from transduce.experiments.claims import TEXTS, Trained, Trial, trained
 from transduce.experiments.drawing import logarithmic, pictures
-from transduce.experiments.finding import Finding, Table
-from transduce.experiments.forced import Estimate, Forced, forced, perplexity
+from transduce.experiments.findings import Finding, Table
 from transduce.experiments.rows import Data
 from transduce.experiments.statistics import Resampled
+from transduce.experiments.teacher_forcing import Estimate, Forced, forced, perplexity
 from transduce.system.progress import Progress
 from transduce.text.reading import read_pairs
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from transduce import __version__
 from transduce.errors import BadInput
-from transduce.experiments.finding import Finding, Picture, Table
+from transduce.experiments.findings import Finding, Picture, Table
 from transduce.system.files import refuse_foreign_file, replacing
 
 ORDER = (

@@ -13,10 +13,10 @@ import torch
 from transduce.errors import BadSetting
 from transduce.experiments.claims import Trained, Trial, trained
 from transduce.experiments.drawing import logarithmic, pictures
-from transduce.experiments.finding import Finding, Table
-from transduce.experiments.forced import Estimate
+from transduce.experiments.findings import Finding, Table
 from transduce.experiments.rows import Data, Result
 from transduce.experiments.statistics import Resampled
+from transduce.experiments.teacher_forcing import Estimate
 from transduce.settings.base import MOST
 from transduce.system.progress import Progress
 

@@ -8,11 +8,11 @@ from transduce.errors import BadSetting
 from transduce.experiments.budget import averaged
 from transduce.experiments.claims import Trained, Trial, trained
 from transduce.experiments.drawing import pictures
-from transduce.experiments.facts import TABLE_3
-from transduce.experiments.finding import Finding, Table
-from transduce.experiments.forced import Estimate, accuracy, forced, perplexity
+from transduce.experiments.findings import Finding, Table
+from transduce.experiments.paper_numbers import TABLE_3
 from transduce.experiments.rows import Data
 from transduce.experiments.statistics import Resampled
+from transduce.experiments.teacher_forcing import Estimate, accuracy, forced, perplexity
 from transduce.system.progress import Progress
 
 if TYPE_CHECKING:

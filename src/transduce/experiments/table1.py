@@ -12,10 +12,11 @@ from transduce.config import ModelConfig
 from transduce.errors import BadSetting, out_of_memory
 from transduce.experiments.costs import Counted, Measured, Paths, Plan, Row
 from transduce.experiments.drawing import pictures
-from transduce.experiments.finding import Finding
+from transduce.experiments.findings import Finding
 from transduce.experiments.fits import Power
-from transduce.experiments.growth import draw, notes, tables
-from transduce.experiments.layers import (
+from transduce.experiments.measuring import FEWEST, passed
+from transduce.experiments.path_lengths import path
+from transduce.experiments.table1_layers import (
     ATTENTION,
     TABLE_1,
     Kind,
@@ -25,8 +26,7 @@ from transduce.experiments.layers import (
     made,
     operations,
 )
-from transduce.experiments.measuring import FEWEST, passed
-from transduce.experiments.reach import path
+from transduce.experiments.table1_report import draw, notes, tables
 from transduce.system.machine import choose_device
 from transduce.system.progress import Advance, Progress
 from transduce.training import gradient as engine

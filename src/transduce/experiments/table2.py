@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting
 from transduce.experiments.budget import PAPERS_STEPS, Budget, averaged, schedule, scheduled
+from transduce.experiments.comparison import Experiment
 from transduce.experiments.drawing import logarithmic, pictures
-from transduce.experiments.facts import TABLE_2, System
-from transduce.experiments.finding import Finding, Table
+from transduce.experiments.findings import Finding, Table
+from transduce.experiments.paper_numbers import TABLE_2, System
 from transduce.experiments.rows import Data, Result, Row
-from transduce.experiments.runs import Experiment
 from transduce.experiments.statistics import Resampled
 from transduce.inspection.style import COLOURS, MARKERS, drawable
 from transduce.presets import preset as find_preset

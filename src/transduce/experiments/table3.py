@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting, did_you_mean
 from transduce.experiments.budget import PAPERS_STEPS, Budget, averaged, schedule, scheduled
+from transduce.experiments.comparison import Experiment
 from transduce.experiments.drawing import pictures
-from transduce.experiments.facts import TABLE_3 as PAPER
-from transduce.experiments.finding import Finding, Table
+from transduce.experiments.findings import Finding, Table
+from transduce.experiments.paper_numbers import TABLE_3 as PAPER
 from transduce.experiments.rows import Data, Result, Row
-from transduce.experiments.runs import Experiment
 from transduce.experiments.statistics import FEWEST, Correlation, Resampled, spearman
 from transduce.inspection.style import COLOURS, QUIET, drawable
 from transduce.presets import TABLE_3, Preset

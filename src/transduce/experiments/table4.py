@@ -3,9 +3,9 @@
 import dataclasses
 import itertools
 
-from transduce.experiments.facts import TABLE_4
-from transduce.experiments.finding import Finding, Picture, Table
-from transduce.experiments.parsers import GOLD, PARSED, PARSER, Experiment, Result, Scores
+from transduce.experiments.findings import Finding, Picture, Table
+from transduce.experiments.paper_numbers import TABLE_4
+from transduce.experiments.parser_experiment import GOLD, PARSED, PARSER, Experiment, Result, Scores
 from transduce.parsing.drawing import draw
 from transduce.parsing.trees import Tree, read_trees, unescaped
 from transduce.system.progress import Progress, counted, duration

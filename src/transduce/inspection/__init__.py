@@ -10,26 +10,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transduce.inspection.attention import draw as draw_attention
+    from transduce.inspection.attention_drawing import draw as draw_attention
     from transduce.inspection.curves import draw_runs as draw_curves
-    from transduce.inspection.heads import find as find_heads
-    from transduce.inspection.maps import attention_map
+    from transduce.inspection.head_jobs import find as find_heads
+    from transduce.inspection.notebook_map import attention_map
     from transduce.inspection.style import save
-    from transduce.inspection.tradeoff import draw as draw_tradeoff
 
 PLACES = {
-    "attention_map": ("maps", "attention_map"),
-    "draw_attention": ("attention", "draw"),
+    "attention_map": ("notebook_map", "attention_map"),
+    "draw_attention": ("attention_drawing", "draw"),
     "draw_curves": ("curves", "draw_runs"),
-    "draw_tradeoff": ("tradeoff", "draw"),
-    "find_heads": ("heads", "find"),
+    "find_heads": ("head_jobs", "find"),
     "save": ("style", "save"),
 }
 __all__ = [
     "attention_map",
     "draw_attention",
     "draw_curves",
-    "draw_tradeoff",
     "find_heads",
     "save",
 ]

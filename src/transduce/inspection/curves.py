@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadInput, BadRun, did_you_mean
-from transduce.inspection.style import COLOURS, MARKERS, QUIET, drawable, house_style
+from transduce.inspection.style import COLOURS, MARKERS, QUIET, drawable, drawing_style
 from transduce.runs.history import Curve, History, read_all
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
         raise BadInput(f"--by {by}: expected {' or '.join(BY)}.{did_you_mean(by, BY)}")
     panels = _choose(histories, what)
     axis, unit = _time_axis(histories) if by == "time" else ("training step", None)
-    with house_style():
+    with drawing_style():
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
         from matplotlib.ticker import MaxNLocator

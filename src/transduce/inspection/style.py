@@ -59,7 +59,7 @@ STYLE: dict[Any, Any] = {
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
+def drawing_style() -> Iterator[None]:
     """Set our style, and only here: a program that draws with matplotlib keeps its own."""
     try:
         import matplotlib as mpl
@@ -85,7 +85,7 @@ def save(figure: "Figure", path: str | Path) -> None:
     """Write a picture in the format that its name ends in; equal pictures are equal files."""
     path = Path(path)
     ending = check_ending(path)
-    with house_style(), replacing(path) as beside:
+    with drawing_style(), replacing(path) as beside:
         figure.savefig(beside, format=ending[1:], metadata=METADATA[ending])
 
 

@@ -199,12 +199,12 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
     )
     async def explorer(request: Request) -> Response:
         """Return the same as a document to keep, which draws it."""
-        from transduce.inspection.document import document
+        from transduce.inspection.explorer_page import render_explorer
 
         found = await inspected(request)
         headers = {"Content-Disposition": 'attachment; filename="attention.html"'}
         title = f"{found['model']}: attention"
-        written = await asyncio.to_thread(document, found, title=title)
+        written = await asyncio.to_thread(render_explorer, found, title=title)
         return Response(written, headers=headers, media_type="text/html")
 
 

@@ -65,15 +65,15 @@ def all_(
     trees are given, Table 1, the figures and the claims the rest. What does not fit is left out,
     and the page says so.
     """
-    from transduce.cli.paper.shown import show
-    from transduce.experiments.everything import ROWS, Everything
+    from transduce.cli.paper.printing import show
+    from transduce.experiments.all_experiments import ROWS, AllExperiments
     from transduce.experiments.report import report
     from transduce.experiments.table3 import named
     from transduce.system.progress import for_people
 
     settings, _, _ = options.settings_of(set_, None, None, seed)
     progress = for_people()
-    everything = Everything(
+    everything = AllExperiments(
         data=options.data_of(source, target, valid, valid_tsv, test, test_tsv, languages),
         out=out,
         seconds=parse_time(time),

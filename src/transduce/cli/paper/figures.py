@@ -48,7 +48,7 @@ def figures(
 
     Heads and sentences are chosen by how strongly they show it, and the table says how strongly.
     """
-    from transduce.cli.paper.shown import require, show
+    from transduce.cli.paper.printing import require, show
     from transduce.experiments.figures import figures as draw
     from transduce.system.progress import for_people
 

@@ -44,7 +44,7 @@ def positions(
 
     The same command again goes on where it was stopped.
     """
-    from transduce.cli.paper.shown import show
+    from transduce.cli.paper.printing import show
     from transduce.experiments.positions import positions as measure
     from transduce.system.progress import for_people
 

@@ -51,7 +51,7 @@ def scaling(
 
     The same command again goes on where it was stopped.
     """
-    from transduce.cli.paper.shown import require, show
+    from transduce.cli.paper.printing import require, show
     from transduce.experiments.scaling import WIDTHS
     from transduce.experiments.scaling import scaling as measure
     from transduce.system.progress import for_people

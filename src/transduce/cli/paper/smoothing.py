@@ -44,7 +44,7 @@ def smoothing(
 
     The same command again goes on where it was stopped.
     """
-    from transduce.cli.paper.shown import show
+    from transduce.cli.paper.printing import show
     from transduce.experiments.smoothing import smoothing as measure
     from transduce.system.progress import for_people
 

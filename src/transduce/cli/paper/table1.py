@@ -45,7 +45,7 @@ def table1(
 
     The powers of n that large n show stand beside the paper's O().
     """
-    from transduce.cli.paper.shown import require, show
+    from transduce.cli.paper.printing import require, show
     from transduce.experiments.costs import Plan
     from transduce.experiments.table1 import table1 as measure
     from transduce.system.progress import for_people

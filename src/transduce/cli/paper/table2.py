@@ -50,7 +50,7 @@ def table2(
     --time says otherwise; a time is that of steps alone: validating and saving do not count.
     Ctrl-C saves.
     """
-    from transduce.cli.paper.shown import show
+    from transduce.cli.paper.printing import show
     from transduce.experiments import table2 as experiment
     from transduce.experiments.budget import Budget
     from transduce.system.progress import for_people

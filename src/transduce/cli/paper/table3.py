@@ -60,7 +60,7 @@ def table3(
     --set changes what it leaves as in the base model. Results are gathered of all rows that are
     finished in the folder. Ctrl-C saves.
     """
-    from transduce.cli.paper.shown import show
+    from transduce.cli.paper.printing import show
     from transduce.experiments import table3 as experiment
     from transduce.experiments.budget import Budget
     from transduce.system.progress import for_people

@@ -51,8 +51,8 @@ def table4(
     Labelled precision, recall and F1 are what EVALB finds with Collins' settings. Without --steps
     or --time the preset says how long it trains. Ctrl-C saves.
     """
-    from transduce.cli.paper.shown import show
-    from transduce.experiments.parsers import Experiment
+    from transduce.cli.paper.printing import show
+    from transduce.experiments.parser_experiment import Experiment
     from transduce.experiments.table4 import table4 as measured
     from transduce.system.progress import for_people
 

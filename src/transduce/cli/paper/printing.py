@@ -15,7 +15,7 @@ from rich.table import Table as Drawn
 from rich.text import Text
 
 from transduce.errors import BadInput, printable
-from transduce.experiments.finding import Finding, Table, refuse_foreign
+from transduce.experiments.findings import Finding, Table, refuse_foreign
 
 WIDE = 160  # letters of a line of text where nobody looks
 WORDS = 16  # letters that a column of words keeps: a cell that is longer may be broken

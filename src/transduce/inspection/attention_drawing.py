@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.errors import BadInput, did_you_mean
-from transduce.inspection.style import COLOURS, QUIET, drawable, house_style
-from transduce.inspection.view import View
+from transduce.inspection.matrices import AttentionMatrices
+from transduce.inspection.style import COLOURS, QUIET, drawable, drawing_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +99,7 @@ def lines(
     beside a word are as strong as the largest weight that leads there, of each head. With `word`,
     only what that word looks at is drawn, as in the paper's Figure 3.
     """
-    view = View.of(inspection, kind, words=words)
+    view = AttentionMatrices.of(inspection, kind, words=words)
     layer, chosen = view.layer(layer), view.some(heads)
     rows = None if word is None else view.places(word)
     title = _title(view, inspection)
@@ -115,7 +115,9 @@ class Panel:
     heading: str = ""
 
 
-def panels(view: View, layer: int, parts: Sequence[Panel], title: str, *notes: str) -> "Figure":
+def panels(
+    view: AttentionMatrices, layer: int, parts: Sequence[Panel], title: str, *notes: str
+) -> "Figure":
     """Draw lines of one layer, several drawings side by side; a head keeps its colour in all."""
     heads = list(dict.fromkeys(head for part in parts for head in part.heads))
     if len(heads) > len(COLOURS):
@@ -123,7 +125,7 @@ def panels(view: View, layer: int, parts: Sequence[Panel], title: str, *notes: s
             f"{len(heads)} heads in one picture cannot be told apart: choose at most "
             f"{len(COLOURS)} with --head"
         )
-    with house_style():
+    with drawing_style():
         headed = HEADED if any(part.heading for part in parts) else 0.0
         columns: list[_Columns] = []
         for part in parts:
@@ -149,10 +151,10 @@ def heatmap(
     words: bool = False,
 ) -> "Figure":
     """Draw the weights of one head, or the mean of several, all by default, as a matrix."""
-    view = View.of(inspection, kind, words=words)
+    view = AttentionMatrices.of(inspection, kind, words=words)
     layer, chosen = view.layer(layer), view.some(heads)
     matrix = view.mean(layer, chosen)
-    with house_style():
+    with drawing_style():
         queries, keys = _labels(view.queries), _labels(view.keys)
         cell = min(0.3, max(0.12, 14 / max(len(queries), len(keys))))
         size, slanted = min(11.0, 0.62 * cell / POINT), cell > 0.2
@@ -176,8 +178,8 @@ def heatmap(
 
 def grid(inspection: "Inspection", kind: str = "cross", *, words: bool = False) -> "Figure":
     """Draw a small map for every head: a row of maps is a layer."""
-    view = View.of(inspection, kind, words=words)
-    with house_style():
+    view = AttentionMatrices.of(inspection, kind, words=words)
+    with drawing_style():
         queries, keys = _labels(view.queries), _labels(view.keys)
         cell = min(3.0, max(1.2, 13 / view.heads)) / max(len(queries), len(keys))
         wide, tall = (max(BAR_LEAST, cell * len(side)) for side in (keys, queries))
@@ -249,7 +251,7 @@ class _Page:
 class _Columns:
     """Two columns of words with room for lines between them; where everything stands."""
 
-    def __init__(self, view: View, heads: int, x: float, y: float) -> None:
+    def __init__(self, view: AttentionMatrices, heads: int, x: float, y: float) -> None:
         self.x, self.y = x, y  # of the upper left corner
         self.queries, self.keys = _labels(view.queries), _labels(view.keys)
         self.headings, self.heads = HEADINGS[view.kind], heads
@@ -363,7 +365,7 @@ def _ticks(
     axes.tick_params(length=0, pad=3)
 
 
-def _title(view: View, inspection: "Inspection") -> str:
+def _title(view: AttentionMatrices, inspection: "Inspection") -> str:
     name = f": {inspection.model}" if inspection.model else ""
     return drawable(f"{TITLES[view.kind]}{name}")
 

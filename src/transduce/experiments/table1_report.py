@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from transduce.experiments.costs import Measured, Row
 from transduce.experiments.drawing import logarithmic
-from transduce.experiments.finding import Table
+from transduce.experiments.findings import Table
 from transduce.experiments.fits import POINTS, Power, power, upper
-from transduce.experiments.layers import D_K, TABLE_1
 from transduce.experiments.measuring import Passed
+from transduce.experiments.table1_layers import D_K, TABLE_1
 from transduce.inspection.style import COLOURS, MARKERS
 from transduce.system.progress import counted
 

@@ -14,7 +14,7 @@ IMPORT = re.compile(r'^import \{[^}]+\} from "\./([^"]+)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
-def document(inspection: Mapping[str, Any], *, title: str) -> str:
+def render_explorer(inspection: Mapping[str, Any], *, title: str) -> str:
     """Return a page that needs nothing else, neither a server nor a network."""
     return Template(_read(EXPLORER / "explorer.html")).substitute(
         title=html.escape(title),

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import grad
 
 from transduce.batching.packed import SelfView
-from transduce.experiments.layers import Kind, Sizes, attention_of
+from transduce.experiments.table1_layers import Kind, Sizes, attention_of
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.lstm import LSTM
 from transduce.model.ops.linear import Linear

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.inspection.attention import ROWS, TITLES, draw
+from transduce.inspection.attention_drawing import ROWS, TITLES, draw
+from transduce.inspection.matrices import AttentionMatrices
 from transduce.inspection.style import save
-from transduce.inspection.view import View
 from transduce.translation.notebook import heatmap
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class AttentionMap:
     """What a layer looks at, as a map: the mean of some of its heads. A notebook shows it."""
 
     inspection: "Inspection"
-    view: View  # the weights, and the words along both sides
+    view: AttentionMatrices  # the weights, and the words along both sides
     layer: int  # from 1
     heads: tuple[int, ...]  # from 1
     words: bool  # whether the pieces of a word are taken together
@@ -66,6 +66,6 @@ def attention_map(
     >>> found = Inspector.load("runs/en-de").inspect("Two dogs run.")
     >>> attention_map(found, layer=2, heads=[1, 3])
     """
-    view = View.of(inspection, kind, words=words)
+    view = AttentionMatrices.of(inspection, kind, words=words)
     chosen = tuple(view.some(heads))
     return AttentionMap(inspection, view, view.layer(layer), chosen, words)

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from transduce.cli.options import command
 from transduce.errors import BadInput, printable
-from transduce.inspection.heads import Found, find
+from transduce.inspection.head_jobs import Found, find
 from transduce.inspection.inspector import Inspection, Inspector
-from transduce.inspection.view import View
+from transduce.inspection.matrices import AttentionMatrices
 from transduce.system.progress import Progress, counted
 from transduce.text import reading as text
 
@@ -23,7 +23,7 @@ STRIKING = 2.0  # times the share of a head that looks at everything alike: what
 
 def words(inspection: Inspection, kind: str, layer: int | None, heads: Sequence[int]) -> None:
     """Print the translation, how sure the model was, and what each word looks at most."""
-    view = View.of(inspection, kind, words=True)
+    view = AttentionMatrices.of(inspection, kind, words=True)
     weights = view.mean(layer, heads)
     rows: list[list[str]] = []
     for query, row in zip(view.queries, weights, strict=True):

@@ -20,7 +20,7 @@ from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors, 
 from transduce.corpus.inputs import InputFile
 from transduce.errors import BadInput, BadRun
 from transduce.experiments.budget import schedule
-from transduce.experiments.folders import (
+from transduce.experiments.experiment_folder import (
     BEGUN,
     require_experiment,
     require_fields,

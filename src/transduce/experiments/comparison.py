@@ -28,7 +28,7 @@ from transduce.corpus.token_files import Corpus
 from transduce.errors import BadRun, BadSetting
 from transduce.evaluation.scores import require_tokeniser, score
 from transduce.experiments.budget import Budget, pace, schedule
-from transduce.experiments.folders import (
+from transduce.experiments.experiment_folder import (
     BEGUN,
     OTHERWISE,
     require_experiment,

@@ -23,7 +23,7 @@ SPACE = "\N{OPEN BOX}"  # a piece of white space alone
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class AttentionMatrices:
     """Who looks at what: each row of weights sums to 1."""
 
     kind: "Kind"

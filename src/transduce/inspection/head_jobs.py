@@ -1,8 +1,8 @@
-"""Heads with a job that can be named: what they look at is where the job would have them look.
+"""Heads whose attention can be described as a job, such as "looks at the word before".
 
-A head's share of a job is the mean, over all words that the job is defined for, of the weight that
-goes where the job says; beside it stands the share that a head would have which looks at
-everything alike. Words are taken whole: see `View`. Q queries, K keys; layers and heads from 1.
+A head's share of a job is the weight it puts where the job says to look, averaged over the words
+for which the job is defined. The baseline is the share of a head with uniform attention. Words are
+whole (see `AttentionMatrices`). Q queries, K keys; layers and heads count from 1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from transduce.inspection.view import KINDS, View
+from transduce.inspection.matrices import KINDS, AttentionMatrices
 from transduce.subwords import SPECIAL
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Places = npt.NDArray[np.bool_]  # (Q, K) where a job looks; a word without any is not counted
 Linked = npt.NDArray[np.int64]  # (Q,) the source word that each target word translates
-Where = Callable[[View, Linked], Places]
+Where = Callable[[AttentionMatrices, Linked], Places]
 
 FAR = 3  # words
 ENOUGH = 5  # words that an example should have
@@ -54,7 +54,7 @@ def find(inspections: Iterable["Inspection"]) -> list[Found]:
     for number, inspection in enumerate(inspections):
         linked = links(inspection)
         for kind in KINDS:
-            view = View.of(inspection, kind, words=True)
+            view = AttentionMatrices.of(inspection, kind, words=True)
             for job in JOBS:
                 if kind in job.kinds:
                     tally = tallies.setdefault((job.name, kind), _Tally())
@@ -68,11 +68,13 @@ def links(inspection: "Inspection") -> Linked:
 
     It is the one that the heads of the last layer look at most, as in `translate --align`.
     """
-    weights = View.of(inspection, "cross", words=True).mean(None)
+    weights = AttentionMatrices.of(inspection, "cross", words=True).mean(None)
     return np.asarray(weights[:, :-1].argmax(1))
 
 
-def jobs_of(views: Sequence[View], layer: int, head: int) -> dict[str, tuple[float, float]]:
+def jobs_of(
+    views: Sequence[AttentionMatrices], layer: int, head: int
+) -> dict[str, tuple[float, float]]:
     """Return how much one head of the encoder does of each job, over some sentences.
 
     Beside its share stands that of a head which looks at everything alike.
@@ -100,7 +102,7 @@ class _Tally:
         # Of each sentence its number, its words, up to enough, and what heads have beyond that.
         self.excess: list[tuple[int, int, npt.NDArray[np.float64]]] = []
 
-    def add(self, view: View, places: Places, number: int) -> None:
+    def add(self, view: AttentionMatrices, places: Places, number: int) -> None:
         """Count one sentence."""
         visible = _visible(view)
         places = places & visible
@@ -132,7 +134,7 @@ class _Tally:
 def _beside(steps: int) -> Where:
     """Look so many words after oneself; in the decoder, after the word that is to be written."""
 
-    def where(view: View, linked: Linked) -> Places:
+    def where(view: AttentionMatrices, linked: Linked) -> Places:
         first = 1 if view.kind == "decoder" else 0  # there <s> is the first key
         places = np.eye(len(view.queries), len(view.keys), k=steps + first, dtype=bool)
         places[:, :first] = False
@@ -141,24 +143,24 @@ def _beside(steps: int) -> Where:
     return where
 
 
-def _first(view: View, linked: Linked) -> Places:
+def _first(view: AttentionMatrices, linked: Linked) -> Places:
     places = np.zeros((len(view.queries), len(view.keys)), dtype=bool)
     places[1:, 0] = True
     return places
 
 
-def _end(view: View, linked: Linked) -> Places:
+def _end(view: AttentionMatrices, linked: Linked) -> Places:
     places = np.zeros((len(view.queries), len(view.keys)), dtype=bool)
     places[:-1, -1] = True
     return places
 
 
-def _mark(view: View, linked: Linked) -> Places:
+def _mark(view: AttentionMatrices, linked: Linked) -> Places:
     marks = [not any(map(str.isalnum, key)) for key in view.keys]
     return np.array([marks] * len(view.queries))
 
 
-def _same(view: View, linked: Linked) -> Places:
+def _same(view: AttentionMatrices, linked: Linked) -> Places:
     """Look at the same word in another place, or in the other language."""
     queries, keys = (
         np.array([one.casefold() if one.isalnum() else f"{n} {side}" for n, one in enumerate(some)])
@@ -169,7 +171,7 @@ def _same(view: View, linked: Linked) -> Places:
     return np.asarray(same if view.kind == "cross" else same & ~own)
 
 
-def _far(view: View, linked: Linked) -> Places:
+def _far(view: AttentionMatrices, linked: Linked) -> Places:
     places = np.arange(len(view.keys)) - int(view.kind == "decoder")  # there <s> is the first
     distance = np.abs(np.arange(len(view.queries))[:, None] - places)
     words = [key not in SPECIAL for key in view.keys]
@@ -179,7 +181,7 @@ def _far(view: View, linked: Linked) -> Places:
 def _translated(steps: int) -> Where:
     """Look so many words after the one that is being translated."""
 
-    def where(view: View, linked: Linked) -> Places:
+    def where(view: AttentionMatrices, linked: Linked) -> Places:
         places = np.asarray(np.arange(len(view.keys)) == linked[:, None] + steps)
         places[-1] = False  # </s> translates nothing
         return places
@@ -187,7 +189,7 @@ def _translated(steps: int) -> Where:
     return where
 
 
-def _moved(view: View, linked: Linked) -> Places:
+def _moved(view: AttentionMatrices, linked: Linked) -> Places:
     """Look at the translated word, where it stands at quite another place of its sentence."""
     level = np.linspace(0, len(view.keys) - 1, len(view.queries))
     places = _translated(0)(view, linked)
@@ -195,7 +197,7 @@ def _moved(view: View, linked: Linked) -> Places:
     return places
 
 
-def _just_translated(view: View, linked: Linked) -> Places:
+def _just_translated(view: AttentionMatrices, linked: Linked) -> Places:
     """Look at the word that the last written one translates, where the next is another's."""
     places = np.asarray(np.arange(len(view.keys)) == np.roll(linked, 1)[:, None])
     places[[0, -1]] = False
@@ -203,7 +205,7 @@ def _just_translated(view: View, linked: Linked) -> Places:
     return places
 
 
-def _visible(view: View) -> Places:
+def _visible(view: AttentionMatrices) -> Places:
     """Tell what can be seen: in the decoder nothing that is still to be written."""
     return np.asarray((view.weights > 0).any((0, 1)))
 

@@ -18,10 +18,10 @@ from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadRun, Interrupted, TransduceError
 from transduce.experiments.budget import LONGEST, Budget, pace
 from transduce.experiments.claims import Trial, pocket_texts
-from transduce.experiments.finding import Finding
-from transduce.experiments.folders import OTHERWISE, require_new
+from transduce.experiments.comparison import CORPUS
+from transduce.experiments.experiment_folder import OTHERWISE, require_new
+from transduce.experiments.findings import Finding
 from transduce.experiments.rows import Data
-from transduce.experiments.runs import CORPUS
 from transduce.presets import preset as find_preset
 from transduce.system.files import read_sealed, write_sealed
 from transduce.system.machine import choose_device, terminated_as_interrupted
@@ -64,7 +64,7 @@ Saved = Callable[[Finding, Path], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Everything:
+class AllExperiments:
     """What to measure, on what, and for how long."""
 
     data: Data
@@ -201,7 +201,7 @@ class Everything:
         )
 
     def _table4(self, share: float, progress: Progress) -> Finding:
-        from transduce.experiments.parsers import Experiment
+        from transduce.experiments.parser_experiment import Experiment
         from transduce.experiments.table4 import table4
 
         assert self.trees is not None
