@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import pairs_of, part_of
-from transduce.batching.packed import Batch, CrossView, Ints, SelfView, make_batch
+from transduce.batching.packed import Batch, Ints, LengthGroups, SourceRows, make_batch
 from transduce.batching.static import Packed
 from transduce.batching.updates import Grouped, Place, Updates, group
 from transduce.corpus.token_files import Part
@@ -177,8 +177,8 @@ def test_a_damaged_place_is_refused() -> None:
 
 
 def test_views_of_equal_lengths_need_no_mask() -> None:
-    assert SelfView.of(np.array([2, 2, 5])).groups == ((2, 2), (1, 5))
-    view = CrossView.of(
+    assert LengthGroups.of(np.array([2, 2, 5])).groups == ((2, 2), (1, 5))
+    view = SourceRows.of(
         queries=np.array([3, 3, 4]), keys=np.array([2, 2, 6]), rows=np.array([1, 0, 2])
     )
     assert [tuple(one) for one in view.groups] == [(2, 3, 2, False), (1, 4, 6, False)]
@@ -188,7 +188,7 @@ def test_views_of_equal_lengths_need_no_mask() -> None:
 def test_a_batch_moves_to_a_device_whole() -> None:
     batch = make_batch(pairs_of([(3, 4), (5, 2)]))
     moved = batch.to(torch.device("meta"))
-    assert isinstance(moved.cross, CrossView)
+    assert isinstance(moved.cross, SourceRows)
     for tensor in (
         *(moved.source.tokens, moved.target.positions, moved.labels),
         *(moved.cross.index, moved.cross.place, moved.cross.real),

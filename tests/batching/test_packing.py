@@ -12,7 +12,7 @@ from torch import Tensor
 
 from models import pairs_of, part_of, realistic, small_model
 from transduce.batching import updates as batches
-from transduce.batching.packed import Batch, Ints, Ranges, make_batch, unflatten
+from transduce.batching.packed import Batch, Ints, KeyRanges, make_batch, unflatten
 from transduce.batching.static import Packed, pack
 from transduce.batching.updates import Grouped, Place, Updates
 from transduce.corpus.token_files import Part, Side
@@ -54,8 +54,8 @@ def tensors(batch: Batch) -> list[Tensor]:
     found = [batch.labels]
     for run in (batch.source, batch.target):
         found += [run.tokens, run.positions]
-    for view in (batch.source.view, batch.target.view, batch.cross):
-        assert isinstance(view, Ranges)
+    for view in (batch.source.segments, batch.target.segments, batch.cross):
+        assert isinstance(view, KeyRanges)
         found += view
     return found
 
@@ -197,13 +197,13 @@ def test_a_batch_loses_nothing_and_shifts_the_target_by_one(
         assert tensor.tolist() == flat + [filler] * (len(tensor) - len(flat))
 
 
-def seen_by(view: Ranges) -> Tensor:
+def seen_by(view: KeyRanges) -> Tensor:
     """Which key each query sees. (queries, keys)."""
     at = torch.arange(len(view.seen_first))
     return (at >= view.first[:, None]) & (at < view.last[:, None])
 
 
-def sees(view: Ranges) -> Tensor:
+def sees(view: KeyRanges) -> Tensor:
     """Which query sees each key. (queries, keys)."""
     at = torch.arange(len(view.first))[:, None]
     return (at >= view.seen_first) & (at < view.seen_last)
@@ -226,12 +226,12 @@ def test_a_token_sees_its_own_sentence_and_nothing_else(
         return (queries[:, None] == keys) & (queries[:, None] >= 0)
 
     expected = (
-        (batch.source.view, alike(of_source, of_source)),
-        (batch.target.view, alike(of_target, of_target).tril()),
+        (batch.source.segments, alike(of_source, of_source)),
+        (batch.target.segments, alike(of_target, of_target).tril()),
         (batch.cross, alike(of_target, of_source)),
     )
     for view, meets in expected:
-        assert isinstance(view, Ranges)
+        assert isinstance(view, KeyRanges)
         assert torch.equal(seen_by(view), meets)
         assert torch.equal(sees(view), meets)  # the same, seen from the keys
         for one in view:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from models import pairs_of, part_of, realistic, sentence
 from reference import distance
-from transduce.batching.packed import SelfView
+from transduce.batching.packed import LengthGroups
 from transduce.batching.updates import Place
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.decoding.scheduler import Decoder
@@ -74,7 +74,7 @@ def test_a_layer_is_one_call_of_cudnn_on_weights_that_lie_as_it_wants_them(
 ) -> None:
     torch.manual_seed(0)
     layer = [LSTM(64, 48).cuda() for _ in range(directions)]
-    steps = Steps.of(SelfView.of(np.array([3, 9, 9, 20])), CUDA)
+    steps = Steps.of(LengthGroups.of(np.array([3, 9, 9, 20])), CUDA)
     x = torch.randn(41, 64, device="cuda", dtype=dtype, requires_grad=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # cuDNN's of weights that it has to gather

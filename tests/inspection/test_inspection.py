@@ -81,7 +81,7 @@ def test_weights_are_those_of_equation_1_in_float64(
         W_Q, W_K, _ = layer.self_attention.W_QKV.weight.split(layer.self_attention.sizes)
         expected = by_hand(x, x, W_Q, W_K, h, causal=True)
         assert inspection.decoder[0] == pytest.approx(expected, abs=1e-6)
-        x = layer.after_self(x, layer.self_attention(x, batch.target.view, causal=True))
+        x = layer.after_self(x, layer.self_attention(x, batch.target.segments, causal=True))
         W_Q = layer.cross_attention.W_Q.weight
         W_K, _ = layer.cross_attention.W_KV.weight.split(layer.cross_attention.sizes)
         expected = by_hand(x, memory, W_Q, W_K, h)

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from models import batch_of, small_model
 from transduce.errors import BadInput
 from transduce.model.attention import CrossAttention, SelfAttention
-from transduce.model.transformer import DecoderLayer, EncoderLayer, Transformer
+from transduce.model.layers import DecoderLayer, EncoderLayer
+from transduce.model.transformer import Transformer
 
 
 def torch_transformer(model: Transformer) -> nn.Transformer:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from transduce.batching.packed import CrossView, SelfView
+from transduce.batching.packed import LengthGroups, SourceRows
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, SelfAttention, attention, attention_weights
 
@@ -73,7 +73,7 @@ def test_packed_self_attention_is_each_sentence_alone(lengths: list[int], causal
     layer = SelfAttention(SHAPE)
     lengths = sorted(lengths)
     x = torch.randn(sum(lengths), SHAPE.d_model)
-    packed = layer(x, SelfView.of(np.array(lengths)), causal=causal)
+    packed = layer(x, LengthGroups.of(np.array(lengths)), causal=causal)
     W_Q, W_K, W_V = layer.W_QKV.weight.split(layer.sizes)
     for part, out in zip(x.split(lengths), packed.split(lengths), strict=True):
         q, k, v = (heads(part @ W.T, SHAPE.h) for W in (W_Q, W_K, W_V))
@@ -94,7 +94,7 @@ def test_packed_cross_attention_meets_its_own_source_only(lengths: list[tuple[in
     keys = np.array([key for _, key in lengths])
     by_source = np.argsort(keys, kind="stable")
     by_target = np.argsort(queries, kind="stable")
-    view = CrossView.of(
+    view = SourceRows.of(
         queries=queries[by_target], keys=keys[by_source], rows=np.argsort(by_source)[by_target]
     )
     memory = torch.randn(int(keys.sum()), SHAPE.d_model, requires_grad=True)

@@ -27,7 +27,7 @@ from models import (
 )
 from plain_beam_search import plain_search
 from reference import distance
-from transduce.batching.packed import CrossView, Ranges, SelfView, make_batch, reach
+from transduce.batching.packed import KeyRanges, LengthGroups, SourceRows, make_batch, reach
 from transduce.batching.static import pack
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadSetting
@@ -95,7 +95,7 @@ def test_self_attention_is_its_formula_forward_and_backward(
     layer = SelfAttention(config)
     lengths = [1, 3, 3, 40, 90, 200]
     x = torch.randn(sum(lengths), config.d_model, requires_grad=True)
-    ours = layer(x, SelfView.of(np.array(lengths)), causal=causal)
+    ours = layer(x, LengthGroups.of(np.array(lengths)), causal=causal)
     exact = torch.cat([plain_self(layer, one, config, causal=causal) for one in x.split(lengths)])
     assert distance(ours, exact) < 1e-6
     upstream = torch.randn_like(ours)
@@ -119,7 +119,7 @@ def test_weights_are_those_that_average_the_values(changes: dict[str, Any]) -> N
         assert bool((weights[:, seen] > 0).all())
         v = layer.W_QKV(x).split(layer.sizes, -1)[2].unflatten(-1, (config.h, -1)).transpose(0, 1)
         y = layer.W_O((weights @ v).transpose(0, 1).flatten(1))
-        torch.testing.assert_close(y, layer(x, SelfView(((1, 50),)), causal=causal))
+        torch.testing.assert_close(y, layer(x, LengthGroups(((1, 50),)), causal=causal))
 
 
 @pytest.mark.parametrize("changes", [{"scaled": False}, {"attention": "additive"}], ids=str)
@@ -128,7 +128,7 @@ def test_cross_attention_is_its_formula(changes: dict[str, Any]) -> None:
     torch.manual_seed(0)
     layer = CrossAttention(config)
     x, memory = torch.randn(7, 24), torch.randn(11, 24)
-    view = CrossView.of(queries=np.array([3, 4]), keys=np.array([5, 6]), rows=np.array([1, 0]))
+    view = SourceRows.of(queries=np.array([3, 4]), keys=np.array([5, 6]), rows=np.array([1, 0]))
     found = layer(x, layer.keys_values(memory, view), view.groups).split([3, 4])
     W_K, W_V = layer.W_KV.weight.double().split(layer.sizes)
     for own, source, y in zip(x.split([3, 4]), (memory[5:], memory[:5]), found, strict=True):
@@ -193,7 +193,9 @@ def test_a_key_outside_the_neighbourhood_has_no_influence_in_one_layer() -> None
     changed = x.clone()
     changed[60] += 100
     for causal in (False, True):
-        before, after = (layer(one, SelfView(((1, 120),)), causal=causal) for one in (x, changed))
+        before, after = (
+            layer(one, LengthGroups(((1, 120),)), causal=causal) for one in (x, changed)
+        )
         same = (before == after).all(-1)
         last = 60 + 4  # the last that sees 60 as one of its 4 before
         first = 60 if causal else 60 - 4
@@ -223,7 +225,7 @@ def test_additive_scores_do_not_depend_on_how_many_are_made_at_a_time(
 @pytest.mark.parametrize("changes", [{"attention": "additive"}, {"neighbourhood": 3}], ids=str)
 def test_attention_dropout_acts_on_the_weights(changes: dict[str, Any]) -> None:
     layer = SelfAttention(SHAPE.replace(attention_dropout=0.5, **changes))
-    x, view = torch.randn(60, SHAPE.d_model), SelfView(((1, 60),))
+    x, view = torch.randn(60, SHAPE.d_model), LengthGroups(((1, 60),))
     torch.testing.assert_close(layer.eval()(x, view, causal=True), layer(x, view, causal=True))
     layer.train()
     assert not torch.allclose(layer(x, view, causal=True), layer(x, view, causal=True))
@@ -358,12 +360,12 @@ def test_narrowed_ranges_see_as_they_are_seen_and_only_grow(
     batch = pack(part_of(pairs_of(lengths)), np.arange(len(lengths)), (total, total))
     at = torch.arange(total)
     for run, causal in ((batch.source, False), (batch.target, True)):
-        assert isinstance(run.view, Ranges)
-        view = run.view.around(r)
+        assert isinstance(run.segments, KeyRanges)
+        view = run.segments.around(r)
         sees = (at >= view.first[:, None]) & (at < view.last[:, None])
         seen = (at >= view.seen_first[:, None]) & (at < view.seen_last[:, None])
         assert torch.equal(sees, seen.T)
-        whole = (at >= run.view.first[:, None]) & (at < run.view.last[:, None])
+        whole = (at >= run.segments.first[:, None]) & (at < run.segments.last[:, None])
         assert torch.equal(sees, whole & seen_by(total, r, causal=causal))
         assert all(bool((one.diff() >= 0).all()) for one in view)
 

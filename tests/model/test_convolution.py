@@ -226,7 +226,7 @@ def test_a_cache_holds_as_many_numbers_as_it_says(architecture: str) -> None:
     cache = model.cache(2, 3, (7, 9))
     assert isinstance(cache, States)
     held = cache.source.numel() + sum(state.numel() for state in cache.states)
-    assert held == 2 * model.cached_numbers(3, (7, 9))
+    assert held == 2 * model.cache_size(3, (7, 9))
 
 
 @both

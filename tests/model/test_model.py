@@ -22,7 +22,8 @@ from models import (
 )
 from transduce.batching.packed import make_batch, pack
 from transduce.config import ModelConfig
-from transduce.model.base import Embedding, dropped, sinusoids
+from transduce.model.embedding import Embedding, sinusoids
+from transduce.model.ops.dropout import dropout_factors
 from transduce.model.transformer import Transformer
 from transduce.subwords import EOS
 
@@ -128,8 +129,8 @@ def test_dropout_is_on_the_embedding_sum_and_on_every_sublayer() -> None:
         return torch.ones_like(x)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("transduce.model.transformer.dropped", counted)
-        patch.setattr("transduce.model.base.dropped", counted)
+        patch.setattr("transduce.model.ops.fused.dropout_factors", counted)
+        patch.setattr("transduce.model.embedding.dropout_factors", counted)
         model(batch)
     assert calls == [0.5] * (2 + 2 * 2 + 2 * 3)
     first = next(iter(model.encoder))
@@ -152,7 +153,7 @@ def test_relu_and_attention_dropout_act_when_asked() -> None:
 def test_dropped_has_the_right_mean_and_values() -> None:
     torch.manual_seed(0)
     for P_drop in (0.1, 0.3):
-        factors = dropped(torch.empty(1000, 999), P_drop)
+        factors = dropout_factors(torch.empty(1000, 999), P_drop)
         assert factors.unique().tolist() == pytest.approx([0.0, 1 / (1 - P_drop)], rel=1e-4)
         assert factors.mean().item() == pytest.approx(1.0, abs=0.002)
         assert (factors == 0).float().mean().item() == pytest.approx(P_drop, abs=0.002)
@@ -160,7 +161,10 @@ def test_dropped_has_the_right_mean_and_values() -> None:
 
 def test_dropped_does_not_repeat_itself() -> None:
     torch.manual_seed(0)
-    first, second = dropped(torch.empty(64, 64), 0.5), dropped(torch.empty(64, 64), 0.5)
+    first, second = (
+        dropout_factors(torch.empty(64, 64), 0.5),
+        dropout_factors(torch.empty(64, 64), 0.5),
+    )
     agreement = (first == second).float().mean().item()
     assert agreement == pytest.approx(0.5, abs=0.05)
 

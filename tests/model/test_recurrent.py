@@ -23,7 +23,7 @@ from models import (
     together_and_alone,
     with_a_token_changed,
 )
-from transduce.batching.packed import SelfView, make_batch, pack
+from transduce.batching.packed import LengthGroups, make_batch, pack
 from transduce.bench.flops import flops
 from transduce.config import ModelConfig, SearchConfig
 from transduce.decoding.search import log_probabilities
@@ -103,7 +103,7 @@ def test_a_layer_reads_each_sentence_of_a_run_as_torchs_lstm_reads_it_alone(
     layer = [LSTM(6, 5) for _ in range(directions)]
     lengths = [1, 3, 3, 8]
     run = torch.randn(sum(lengths), 6)
-    steps = Steps.of(SelfView.of(np.array(lengths)), run.device)
+    steps = Steps.of(LengthGroups.of(np.array(lengths)), run.device)
     found = taken(sequence(layer, taken(run, steps.order), steps.sizes), steps.back)
     for ours, x in zip(found.split(lengths), run.split(lengths), strict=True):
         theirs, _ = of_torch(*layer)(x)
@@ -133,7 +133,7 @@ def test_the_two_matrices_of_each_gate_are_drawn_each_by_its_own_size() -> None:
 def test_what_is_spread_into_rows_and_taken_back_is_the_run_and_so_is_its_gradient() -> None:
     lengths = [2, 2, 5]
     run = torch.randn(9, 3, requires_grad=True)
-    steps = Steps.of(SelfView.of(np.array(lengths)), run.device)
+    steps = Steps.of(LengthGroups.of(np.array(lengths)), run.device)
     rows = spread(taken(run, steps.order), steps.rows, steps.shape)
     assert rows.shape == (3, 5, 3)
     for row, own in zip(rows, run.split(lengths), strict=True):
@@ -223,7 +223,7 @@ def filled(model: Recurrent, sources: list[Any]) -> States:
     cache = model.cache(len(sources), 1, (max(lengths), 1))
     places = [(slot, i) for slot, length in enumerate(lengths) for i in range(length)]
     slot, position = torch.tensor(places).unbind(1)
-    rows = model.remembered(model.encode(pack(sources)))
+    rows = model.project_memory(model.encode(pack(sources)))
     slots = torch.arange(len(sources))
     cache.put(slots, torch.tensor(lengths, dtype=torch.int32), (slot, position), rows)
     return cache

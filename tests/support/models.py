@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transduce.batching.packed import Batch, Ints, SelfView, make_batch, pack
+from transduce.batching.packed import Batch, Ints, LengthGroups, make_batch, pack
 from transduce.checkpoints.checkpoint import load_model, save_model, weights_of
 from transduce.config import ModelConfig, SearchConfig
 from transduce.corpus.token_files import Part, Side
@@ -76,8 +76,10 @@ def realistic(pairs: int, seed: int = 0, longest: int = 256) -> list[tuple[int, 
 def logits_by_sentence(model: Transducer, batch: Batch) -> list[torch.Tensor]:
     """Return the logits of each pair of a batch, in the order in which the pairs were given."""
     logits = model.logits(model(batch))
-    assert isinstance(batch.target.view, SelfView)
-    lengths = [length for sentences, length in batch.target.view.groups for _ in range(sentences)]
+    assert isinstance(batch.target.segments, LengthGroups)
+    lengths = [
+        length for sentences, length in batch.target.segments.groups for _ in range(sentences)
+    ]
     parts = logits.split(lengths)
     return [parts[place] for place in np.argsort(batch.order)]
 
@@ -95,7 +97,7 @@ def filled_cache(model: Transformer, sources: Sequence[Ints], hypotheses: int, s
         torch.arange(len(sources), device=device),
         torch.tensor(lengths, dtype=torch.int32, device=device),
         (slot, position),
-        model.remembered(model.encode(pack(sources).to(device))),
+        model.project_memory(model.encode(pack(sources).to(device))),
     )
     return cache
 
@@ -133,7 +135,7 @@ def stepped(model: Transducer, pairs: list[tuple[Ints, Ints]], k: int) -> list[T
     cache = model.cache(len(pairs), k, (max(lengths), 1))
     places = [(slot, i) for slot, length in enumerate(lengths) for i in range(length)]
     slot, position = torch.tensor(places).unbind(1)
-    rows = model.remembered(model.encode(pack(sources)))
+    rows = model.project_memory(model.encode(pack(sources)))
     slots = torch.arange(len(pairs))
     cache.put(slots, torch.tensor(lengths, dtype=torch.int32), (slot, position), rows)
     tokens = torch.full((len(pairs) * k,), BOS)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from transduce.batching.packed import Batch, Ranges
+from transduce.batching.packed import Batch, KeyRanges
 from transduce.subwords import PAD
 
 
@@ -16,15 +16,17 @@ def distance(ours: Tensor, exact: Tensor) -> float:
     return float((ours - exact).norm() / exact.norm().clamp_min(1e-30))
 
 
-def view_of(batch: Batch, kind: str) -> Ranges:
+def view_of(batch: Batch, kind: str) -> KeyRanges:
     """Return who meets whom in a packed batch, by the name of the attention: "self, 5 near"."""
     name, _, near = kind.partition(", ")
-    view = {"self": batch.source.view, "causal": batch.target.view, "cross": batch.cross}[name]
-    assert isinstance(view, Ranges)
+    view = {"self": batch.source.segments, "causal": batch.target.segments, "cross": batch.cross}[
+        name
+    ]
+    assert isinstance(view, KeyRanges)
     return view.around(int(near.removesuffix(" near"))) if near else view
 
 
-def attention_of(q: Tensor, k: Tensor, v: Tensor, view: Ranges, d_out: Tensor) -> list[Tensor]:
+def attention_of(q: Tensor, k: Tensor, v: Tensor, view: KeyRanges, d_out: Tensor) -> list[Tensor]:
     """Return Eq. 1, and the gradients of q, k and v. (T, H, C) each."""
     at = torch.arange(len(k), device=k.device)
     seen = (at >= view.first[:, None]) & (at < view.last[:, None])  # (Q, K)

@@ -428,8 +428,8 @@ def on_cuda(monkeypatch: pytest.MonkeyPatch, *, bf16: bool = True, **model: Any)
     monkeypatch.setattr(kernels, "try_out", lambda *_, **__: None)
     output = SimpleNamespace(device=torch.device("cuda"))
     config = ModelConfig(**model)
-    packs = config.attention == "dot-product"
-    return SimpleNamespace(output=output, config=config, packs=packs)
+    packed = config.attention == "dot-product"
+    return SimpleNamespace(output=output, config=config, supports_packed=packed)
 
 
 def fails(*_: object, **__: object) -> None:
@@ -480,7 +480,7 @@ def test_a_model_that_does_not_pack_has_its_kernels_tried_and_switched_like_any_
     """The loss has kernels too, which no packed batch is needed for."""
     said: list[str] = []
     model = on_cuda(monkeypatch, **settings)
-    model.packs = False
+    model.supports_packed = False
     assert choose(model, TrainConfig(kernels=False), said.append) == (False, "bf16")
     assert said == []
     assert not kernels.usable(model.output)

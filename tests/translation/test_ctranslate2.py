@@ -21,7 +21,7 @@ from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, MissingExtra
 from transduce.interop.export import ctranslate2 as export_module
 from transduce.interop.export.ctranslate2 import choose_quantization, export, sinusoids
-from transduce.model.base import sinusoids as sinusoids_of_the_model
+from transduce.model.embedding import sinusoids as sinusoids_of_the_model
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import RunConfig, load_arrays
 from transduce.subwords import BOS, EOS, SPECIAL, Codec, Subwords

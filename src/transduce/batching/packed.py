@@ -25,19 +25,19 @@ def reach(r: int, *, causal: bool = False) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfView:
+class LengthGroups:
     """Who meets whom in self-attention: each sentence itself, equal lengths side by side."""
 
     groups: tuple[tuple[int, int], ...]  # (sentences, length of each), in the order of the run
 
     @classmethod
-    def of(cls, lengths: Ints) -> "SelfView":
+    def of(cls, lengths: Ints) -> "LengthGroups":
         """Make the view of a run whose sentences have these lengths, shortest first."""
         values, counts = np.unique(lengths, return_counts=True)
         return cls(tuple(zip(counts.tolist(), values.tolist(), strict=True)))
 
 
-class Ranges(NamedTuple):
+class KeyRanges(NamedTuple):
     """Who meets whom in a run with filler: each query sees one range of keys.
 
     So each key is seen by one range of queries. Both ranges only ever grow along their runs; those
@@ -49,11 +49,11 @@ class Ranges(NamedTuple):
     seen_first: Tensor  # (keys,)
     seen_last: Tensor  # (keys,)
 
-    def around(self, r: int) -> "Ranges":
+    def around(self, r: int) -> "KeyRanges":
         """Narrow those of a run that sees itself to the r tokens around each (paper 4)."""
         before, after = reach(r)
         own = torch.arange(len(self.first), dtype=self.first.dtype, device=self.first.device)
-        return Ranges(
+        return KeyRanges(
             torch.maximum(self.first, own - before),
             torch.minimum(self.last, own + after + 1),
             torch.maximum(self.seen_first, own - after),
@@ -71,7 +71,7 @@ class CrossGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CrossView:
+class SourceRows:
     """Who meets whom between two runs: every query of a sentence, every key of its source.
 
     Queries stand in groups of equal length. Keys are laid out in rows, one a sentence in the order
@@ -85,7 +85,7 @@ class CrossView:
     real: Tensor  # (S, K)
 
     @classmethod
-    def of(cls, *, queries: Ints, keys: Ints, rows: Ints) -> "CrossView":
+    def of(cls, *, queries: Ints, keys: Ints, rows: Ints) -> "SourceRows":
         """Make the view: `queries` a sentence, `keys` a source, `rows` the source of a sentence."""
         lengths = keys[rows]  # (S,)
         begins = (keys.cumsum() - keys)[rows]
@@ -103,23 +103,25 @@ class CrossView:
         )
         return cls(groups, *map(torch.from_numpy, (index, place, real)))
 
-    def to(self, device: torch.device) -> "CrossView":
+    def to(self, device: torch.device) -> "SourceRows":
         """Move to a device."""
         moved = (_moved(tensor, device) for tensor in (self.index, self.place, self.real))
-        return CrossView(self.groups, *moved)
+        return SourceRows(self.groups, *moved)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PackedTokens:
     """Sentences of one side laid end to end, with what attention must know of where they begin."""
 
     tokens: Tensor  # (T,)
     positions: Tensor  # (T,) each token's place in its sentence, from 0
-    view: SelfView | Ranges
+    segments: LengthGroups | KeyRanges
 
-    def to(self, device: torch.device) -> "Run":
+    def to(self, device: torch.device) -> "PackedTokens":
         """Move to a device."""
-        return Run(_moved(self.tokens, device), _moved(self.positions, device), self.view)
+        return PackedTokens(
+            _moved(self.tokens, device), _moved(self.positions, device), self.segments
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +133,10 @@ class Batch:
     target. As `Packed` does, both sides have the same order, and filler behind it.
     """
 
-    source: Run
-    target: Run  # the decoder's input: <s> and all but the last token
+    source: PackedTokens
+    target: PackedTokens  # the decoder's input: <s> and all but the last token
     labels: Tensor  # (T,) the decoder's answer: all tokens, </s> the last; <pad> where filler is
-    cross: CrossView | Ranges
+    cross: SourceRows | KeyRanges
     order: Ints  # the sentences' numbers in the order of the target side
     used: tuple[int, int]  # places that hold no filler, of the source and of the target
     flat: Tensor | None = None  # where all tensors are views of this one
@@ -153,7 +155,7 @@ class Batch:
         """Move to a device."""
         if self.flat is not None:
             return unflatten(_moved(self.flat, device), self.places, self.order, self.used)
-        assert isinstance(self.cross, CrossView)
+        assert isinstance(self.cross, SourceRows)
         return Batch(
             self.source.to(device),
             self.target.to(device),
@@ -183,21 +185,23 @@ def unflatten(flat: Tensor, places: tuple[int, int], order: Ints, used: tuple[in
         flat[6 * S :].view(9, T).unbind()
     )
     return Batch(
-        Run(source, source_positions, Ranges(first, last, first, last)),
-        Run(target, target_positions, Ranges(begin, past, own, end)),
+        PackedTokens(source, source_positions, KeyRanges(first, last, first, last)),
+        PackedTokens(target, target_positions, KeyRanges(begin, past, own, end)),
         labels,
-        Ranges(sees_first, sees_last, seen_first, seen_last),
+        KeyRanges(sees_first, sees_last, seen_first, seen_last),
         order,
         used,
         flat,
     )
 
 
-def pack(sentences: Sequence[Tokens]) -> Run:
+def pack(sentences: Sequence[Tokens]) -> PackedTokens:
     """Lay sentences end to end; they must be sorted by length."""
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     tokens = np.concatenate(sentences).astype(np.int64)
-    return Run(torch.from_numpy(tokens), torch.from_numpy(positions(lengths)), SelfView.of(lengths))
+    return PackedTokens(
+        torch.from_numpy(tokens), torch.from_numpy(positions(lengths)), LengthGroups.of(lengths)
+    )
 
 
 def make_batch(pairs: Sequence[tuple[Tokens, Tokens]]) -> Batch:
@@ -214,13 +218,20 @@ def make_batch(pairs: Sequence[tuple[Tokens, Tokens]]) -> Batch:
     inputs = torch.empty_like(labels)
     inputs[1:] = labels[:-1]
     inputs[target.positions == 0] = BOS
-    cross = CrossView.of(
+    cross = SourceRows.of(
         queries=target_lengths[by_target],
         keys=source_lengths[by_source],
         rows=rank[by_target],
     )
     used = source.tokens.numel(), labels.numel()
-    return Batch(source, Run(inputs, target.positions, target.view), labels, cross, by_target, used)
+    return Batch(
+        source,
+        PackedTokens(inputs, target.positions, target.segments),
+        labels,
+        cross,
+        by_target,
+        used,
+    )
 
 
 def positions(lengths: Ints) -> Ints:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transduce.batching.packed import Batch, Ints, Run, make_batch
+from transduce.batching.packed import Batch, Ints, PackedTokens, make_batch
 from transduce.config import ModelConfig
 from transduce.errors import BadInput
 from transduce.subwords import PAD
@@ -23,7 +23,7 @@ def packed_batch(source: Tensor, target: Tensor, config: ModelConfig) -> tuple[B
         raise BadInput(f"source has {len(sources):,} sentences but target has {len(targets):,}")
     batch = make_batch(list(zip(sources, targets, strict=True)))
     # make_batch takes the tokens as labels and shifts them. Here they are the decoder's input.
-    run = Run(batch.labels, batch.target.positions, batch.target.view)
+    run = PackedTokens(batch.labels, batch.target.positions, batch.target.segments)
     batch = dataclasses.replace(batch, target=run)
     rows = np.repeat(batch.order, [len(targets[i]) for i in batch.order])
     places = torch.from_numpy(rows) * target.size(1) + run.positions

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
-from transduce.model.base import sinusoids
+from transduce.model.embedding import sinusoids
 from transduce.subwords import PAD
 
 NAME = "torch"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from transduce.batching.packed import Ranges, Run, pack, positions
+from transduce.batching.packed import KeyRanges, PackedTokens, pack, positions
 from transduce.config import SearchConfig
 from transduce.decoding.search import NONE, Beams, Constrain, limit
 from transduce.decoding.workspaces import Workspace, Workspaces
@@ -157,15 +157,15 @@ class _Intake:
         begins = lengths.cumsum() - lengths
         self.begins = dict(zip(by_length, begins.tolist(), strict=True))
         device = self.models[0].output.device
-        packs = all(model.packs for model in self.models)
+        packs = all(model.supports_packed for model in self.models)
         if packs and kernels.usable(self.models[0].output):
             first, last = np.repeat(begins, lengths), np.repeat(begins + lengths, lengths)
             arrays = np.stack([np.concatenate(sources), positions(lengths), first, last])
             tokens, places, *ends = torch.from_numpy(arrays.astype(np.int32)).to(device).unbind()
-            run = Run(tokens, places, Ranges(*ends, *ends))
+            run = PackedTokens(tokens, places, KeyRanges(*ends, *ends))
         else:
             run = pack(sources).to(device)
-        self.rows = [model.remembered(model.encode(run)) for model in self.models]
+        self.rows = [model.project_memory(model.encode(run)) for model in self.models]
 
 
 @dataclass(slots=True)

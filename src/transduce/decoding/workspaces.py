@@ -205,7 +205,7 @@ class Workspaces:
         """Return about how many bytes a sentence takes."""
         k = 1 if config.sample else config.beam
         return sum(
-            model.cached_numbers(k, room) * model.dtype.itemsize
+            model.cache_size(k, room) * model.dtype.itemsize
             + 3 * 4 * k * model.config.target_vocabulary
             for model in self.models
         )

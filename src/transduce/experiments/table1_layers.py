@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from transduce.batching.packed import Ranges, SelfView
+from transduce.batching.packed import KeyRanges, LengthGroups
 from transduce.config import ModelConfig
 from transduce.model.attention import SelfAttention
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
@@ -103,13 +103,13 @@ def attention_of(sizes: Sizes, *, restricted: bool) -> SelfAttention:
     return SelfAttention(config)
 
 
-def _view(sizes: Sizes, x: Tensor, r: int | None) -> SelfView | Ranges:
+def _view(sizes: Sizes, x: Tensor, r: int | None) -> LengthGroups | KeyRanges:
     """Return who meets whom: as on this device in training."""
     if not kernels.usable(x):
-        return SelfView(((sizes.batch, sizes.n),))
+        return LengthGroups(((sizes.batch, sizes.n),))
     begins = torch.arange(sizes.batch, dtype=torch.int32, device=x.device) * sizes.n
     first = begins.repeat_interleave(sizes.n)
-    view = Ranges(first, first + sizes.n, first, first + sizes.n)
+    view = KeyRanges(first, first + sizes.n, first, first + sizes.n)
     return view if r is None else view.around(r)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.batching.packed import CrossGroup, CrossView, Ranges, SelfView
+from transduce.batching.packed import CrossGroup, KeyRanges, LengthGroups, SourceRows
 from transduce.config import ModelConfig
 from transduce.model.ops.linear import Linear
 from transduce.model.ops.packed_attention import attend_cross, attend_self
@@ -132,15 +132,17 @@ class SelfAttention(nn.Module):
         self.scaled, self.neighbourhood = config.scaled, config.neighbourhood
         self.v_a = _v_a(config)
 
-    def forward(self, x: Tensor, own: SelfView | Ranges | Past, *, causal: bool) -> Tensor:
+    def forward(self, x: Tensor, own: LengthGroups | KeyRanges | Past, *, causal: bool) -> Tensor:
         """Let each token of a run see its sentence, or each next token its past."""
         return self.W_O(self.attend(self._projected(x), own, causal=causal))  # type: ignore[no-any-return]
 
-    def attend(self, projected: Tensor, own: SelfView | Ranges | Past, *, causal: bool) -> Tensor:
+    def attend(
+        self, projected: Tensor, own: LengthGroups | KeyRanges | Past, *, causal: bool
+    ) -> Tensor:
         """Do what lies between the projections. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
-        if isinstance(own, Ranges):  # which know what is causal, and what is near
+        if isinstance(own, KeyRanges):  # which know what is causal, and what is near
             return attend_self(projected, own, self.h, self.d_k, self.d_v)
-        if not isinstance(own, SelfView):
+        if not isinstance(own, LengthGroups):
             return own.attend(projected, self.v_a)
         q, k, v = self._heads(projected)  # (T, H, C)
         dropout = self.dropout if self.training else 0.0
@@ -189,7 +191,7 @@ class CrossAttention(nn.Module):
         self.scaled = config.scaled
         self.v_a = _v_a(config)
 
-    def keys_values(self, memory: Tensor, view: CrossView) -> KeysValues:
+    def keys_values(self, memory: Tensor, view: SourceRows) -> KeysValues:
         """Project the encoder's output once for all queries that will meet it."""
         return in_rows(self.W_KV(memory), view, self.sizes, self.h)
 
@@ -197,14 +199,14 @@ class CrossAttention(nn.Module):
         self,
         x: Tensor,
         source: KeysValues | Tensor | Past,
-        groups: Sequence[CrossGroup] | Ranges = (),
+        groups: Sequence[CrossGroup] | KeyRanges = (),
     ) -> Tensor:
         """Let each token of a run, or each hypothesis of a sentence, see the whole source.
 
         `source` is what `keys_values` made of the encoder's output or, with ranges, that itself.
         """
         q = self._queries(x)
-        if isinstance(groups, Ranges):
+        if isinstance(groups, KeyRanges):
             assert isinstance(source, Tensor)
             y = attend_cross(q, self.W_KV(source), groups, self.h, self.d_k, self.d_v)
             return self.W_O(y)  # type: ignore[no-any-return]
@@ -247,7 +249,7 @@ def by_sentence(run: Tensor, groups: Sequence[tuple[int, int]]) -> list[Tensor]:
     ]
 
 
-def in_rows(run: Tensor, view: CrossView, sizes: Sequence[int], h: int) -> KeysValues:
+def in_rows(run: Tensor, view: SourceRows, sizes: Sequence[int], h: int) -> KeysValues:
     """Lay keys and values, which lie side by side, out in rows. (T, H * C) -> (B, H, K, C)."""
     rows = _Rows.apply(run, view.index, view.place)  # type: ignore[no-untyped-call]  # (B, K, H * C)
     k, v = (part.unflatten(-1, (h, -1)) for part in rows.split(sizes, dim=-1))

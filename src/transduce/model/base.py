@@ -3,25 +3,24 @@
 R rows of hypotheses, V words.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from transduce.batching.packed import Batch, CrossView, Ranges, Run
+from transduce.batching.packed import Batch, KeyRanges, PackedTokens, SourceRows
 from transduce.batching.padded import packed_batch
 from transduce.config import ModelConfig
+from transduce.model.embedding import Embedding
 from transduce.model.ops.linear import Linear, packed, product, wide_product
 
 Layer = TypeVar("Layer", bound=nn.Module)
 
 
-class Memory(Protocol):
+class DecoderState(Protocol):
     """What decoding remembers: S sentences in slots, k hypotheses of each."""
 
     lengths: Tensor  # (S,) steps made
@@ -48,43 +47,6 @@ class Memory(Protocol):
         """Let hypotheses go on from others of their sentence (S, k), where it was made (S,)."""
 
 
-def sinusoids(length: int, d_model: int) -> Tensor:
-    """Return the positional encodings. (length, d_model).
-
-    Paper: 3.5, PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
-    """
-    pos = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = pos / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
-
-
-class Embedding(nn.Module):
-    """Tokens and positions to vectors: both stacks begin with their sum (paper 3.4, 3.5, 5.4)."""
-
-    def __init__(self, matrix: nn.Parameter, config: ModelConfig) -> None:
-        super().__init__()
-        self.matrix = matrix
-        self.scale = math.sqrt(config.d_model)
-        self.P_drop = config.P_drop
-        self.dtype = torch.float32  # of what comes out, and so of all arithmetic after it
-        self.positions: Tensor | None = None
-        if config.positions == "learned":
-            learned = torch.empty(config.longest_output, config.d_model)
-            self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
-        elif config.positions == "sinusoidal":
-            del self.positions
-            table = sinusoids(config.longest_output, config.d_model)
-            self.register_buffer("positions", table, persistent=False)
-
-    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Return the scaled embeddings plus the positions. (T,) -> (T, d_model)."""
-        x = F.embedding(tokens, self.matrix) * self.scale
-        if self.positions is not None:
-            x = x + F.embedding(positions, self.positions)
-        x = x * dropped(x, self.P_drop) if self.training and self.P_drop else x
-        return x.to(self.dtype)
-
-
 class Stack(nn.ModuleList, Generic[Layer]):
     """A list of layers that knows what they are."""
 
@@ -99,7 +61,7 @@ class Transducer(nn.Module):
     What lies between them is each model's own.
     """
 
-    packs = True  # whether it trains on runs with filler, which a GPU can record
+    supports_packed = True  # whether it trains on runs with filler, which a GPU can record
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -143,33 +105,33 @@ class Transducer(nn.Module):
         return padded.index_copy(0, places, logits).view(*target.shape, -1)
 
     @abstractmethod
-    def encode(self, source: Run) -> Tensor:
+    def encode(self, source: PackedTokens) -> Tensor:
         """Transform a run of source sentences. -> (T, …)."""
 
     @abstractmethod
-    def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
+    def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
         """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
 
-    def through(self, layer: Callable[..., Tensor], x: Tensor, *others: Any) -> Tensor:
+    def apply_layer(self, layer: Callable[..., Tensor], x: Tensor, *others: Any) -> Tensor:
         """Pass a layer; where asked for, remember its input alone for the backward pass."""
         if self.recompute and self.training:
             return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
         return layer(x, *others)
 
     @abstractmethod
-    def remembered(self, memory: Tensor) -> Tensor:
+    def project_memory(self, memory: Tensor) -> Tensor:
         """Return what decoding keeps of what `encode` returned. (T, …) -> (n, T, …)."""
 
     @abstractmethod
-    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> Memory:
+    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> DecoderState:
         """Make an empty cache, with room for so many tokens of a source and steps of an output."""
 
     @abstractmethod
-    def cached_numbers(self, hypotheses: int, room: tuple[int, int]) -> int:
+    def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
         """Return how many numbers such a cache holds of a sentence."""
 
     @abstractmethod
-    def step(self, tokens: Tensor, positions: Tensor, cache: Memory) -> Tensor:
+    def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
 
     @property
@@ -207,30 +169,9 @@ class Transducer(nn.Module):
         """Return the scores of all words. (T, d_model) -> (T, V)."""
         return product(x, self._last_matrix, self.logits_bias)
 
-    def wide_logits(self, x: Tensor) -> Tensor:
+    def logits_float32(self, x: Tensor) -> Tensor:
         """Return the scores of all words in float32, for the search. (R, d_model) -> (R, V)."""
         return wide_product(x, self._last_matrix, self.logits_bias)
-
-
-def dropout(x: Tensor, P_drop: float) -> Tensor:
-    """Drop elements of `x`, the rest made larger."""
-    if not P_drop:
-        return x
-    return x * dropped(x, P_drop) if x.device.type == "cpu" else F.dropout(x, P_drop)
-
-
-def dropped(x: Tensor, P_drop: float) -> Tensor:
-    """Return a factor for each element of `x`: 0 with probability P_drop, else 1 / (1 - P_drop).
-
-    Differs: on the CPU each choice takes 16 random bits, so P_drop is met to 1 in 65,536 (and the
-    factor is that of the rounded one); torch's own Bernoulli draws cost five times as much there.
-    """
-    if x.device.type != "cpu":
-        return F.dropout(torch.ones_like(x), P_drop)
-    threshold = min(65_535, round(P_drop * 65_536))
-    bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    chosen = bits.view(torch.int16)[: x.numel()].view(x.shape) >= threshold - 32_768
-    return chosen.to(x.dtype).mul_(65_536 / (65_536 - threshold))
 
 
 def _matrix(vocabulary: int, d_model: int) -> nn.Parameter:

@@ -288,7 +288,7 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
     unknown = _unknown(model.config)
     if unknown:
         say(f"{unknown}: attention goes by torch's kernels, which is slower")
-    return model.packs and not unknown, precision
+    return model.supports_packed and not unknown, precision
 
 
 def agreed(processes: Processes, chosen: tuple[bool, str], say: Say) -> tuple[bool, str]:

@@ -8,14 +8,13 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from transduce.batching.packed import CrossView, Ranges, Run
+from transduce.batching.packed import KeyRanges, PackedTokens, SourceRows
 from transduce.config import ModelConfig
-from transduce.model.base import Memory, Stack, Transducer, dropout
+from transduce.model.base import DecoderState, Stack, Transducer
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.states import States
-from transduce.model.ops import kernels
+from transduce.model.ops.dropout import dropout
 from transduce.model.ops.fused import norm_relu
 from transduce.model.ops.linear import Linear
 
@@ -32,10 +31,7 @@ class NormReLU(nn.LayerNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token. (T, C) -> (T, C)."""
-        if kernels.usable(x):
-            return norm_relu(x, self.weight, self.bias, self.eps)
-        weight, bias = self.weight.to(x.dtype), self.bias.to(x.dtype)
-        return F.relu(F.layer_norm(x, self.normalized_shape, weight, bias, self.eps), inplace=True)
+        return norm_relu(x, self.weight, self.bias, self.eps)
 
 
 class Block(nn.Module):
@@ -86,14 +82,14 @@ class ByteNet(Transducer):
         self.after_decoder = NormReLU(d_model)
         self.last = Linear(d_model, d_model, bias=True)
         for stack in (self.encoder, self.decoder):
-            _calm(stack)
+            scale_residual_init(stack)
 
-    def encode(self, source: Run) -> Tensor:
+    def encode(self, source: PackedTokens) -> Tensor:
         """Transform a run of source sentences. -> (T, d_model)."""
         x = self.source_embedding(source.tokens, source.positions)
         return self.after_encoder(self._pass(self.encoder, x, source.positions))  # type: ignore[no-any-return]
 
-    def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
+    def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
         """Transform a run of target sentences, each above its source. -> (T, d_model)."""
         below = unfolded(memory, target.positions, cross)
         x = torch.cat([self.target_embedding(target.tokens, target.positions), below], dim=-1)
@@ -102,13 +98,13 @@ class ByteNet(Transducer):
     def _pass(self, stack: Stack[Block], x: Tensor, positions: Tensor) -> Tensor:
         where = Neighbours(positions, self.dtype)
         for block in stack:
-            x = self.through(block, x, where)
+            x = self.apply_layer(block, x, where)
         return x
 
     def _out(self, x: Tensor) -> Tensor:
         return self.last(self.after_decoder(x))  # type: ignore[no-any-return]
 
-    def remembered(self, memory: Tensor) -> Tensor:
+    def project_memory(self, memory: Tensor) -> Tensor:
         """Return the encoder's output as it is. (T, d_model) -> (1, T, d_model)."""
         return memory[None]
 
@@ -121,11 +117,11 @@ class ByteNet(Transducer):
     def _pasts(self) -> list[tuple[int, int]]:
         return [(block.convolution.behind, self.config.d_ff) for block in self.decoder]
 
-    def cached_numbers(self, hypotheses: int, room: tuple[int, int]) -> int:
+    def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
         """Return how many numbers the cache holds of a sentence."""
         return self.config.d_model * room[0] + hypotheses * sum(map(math.prod, self._pasts()))
 
-    def step(self, tokens: Tensor, positions: Tensor, cache: Memory) -> Tensor:
+    def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
         assert isinstance(cache, States)
         source = cache.of_source()  # (S, K, d_model)
@@ -136,15 +132,15 @@ class ByteNet(Transducer):
         x = self.join(torch.cat([self.target_embedding(tokens, positions), below], dim=-1))
         for block, past in zip(self.decoder, cache.states, strict=True):
             x = block(x, past)
-        return self.wide_logits(self._out(x))
+        return self.logits_float32(self._out(x))
 
 
-def unfolded(memory: Tensor, positions: Tensor, cross: CrossView | Ranges) -> Tensor:
+def unfolded(memory: Tensor, positions: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
     """Return for each target token what its source has at its place; 0 behind the source's end.
 
     The authors' dynamic unfolding (their section 3.2). (T, d_model) of the source -> of the target.
     """
-    if isinstance(cross, Ranges):
+    if isinstance(cross, KeyRanges):
         index = cross.first + positions
         inside = index < cross.last
     else:
@@ -161,7 +157,7 @@ def unfolded(memory: Tensor, positions: Tensor, cross: CrossView | Ranges) -> Te
 
 
 @torch.no_grad()
-def _calm(stack: Stack[Block]) -> None:
+def scale_residual_init(stack: Stack[Block]) -> None:
     """Let all blocks of a stack together add about as much as one would."""
     for block in stack:
         block.W_2.weight *= len(stack) ** -0.5

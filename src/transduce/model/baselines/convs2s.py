@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.batching.packed import CrossView, Ranges, Run
+from transduce.batching.packed import KeyRanges, PackedTokens, SourceRows
 from transduce.config import ModelConfig
 from transduce.model.attention import attention, in_rows, over_groups
-from transduce.model.base import Embedding, Memory, Stack, Transducer, dropout
+from transduce.model.base import DecoderState, Stack, Transducer
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.states import States
+from transduce.model.embedding import Embedding
+from transduce.model.ops.dropout import dropout
 from transduce.model.ops.linear import Linear, product
 from transduce.model.ops.packed_attention import attend_cross
 from transduce.system.machine import widest
@@ -128,31 +130,31 @@ class ConvS2S(Transducer):
         )
         self.out_of_decoder = WeightNormed(C, d_model, gain=1)
 
-    def encode(self, source: Run) -> Tensor:
+    def encode(self, source: PackedTokens) -> Tensor:
         """Transform a run of source sentences: keys z, values z + e. -> (T, 2 * d_model)."""
         embedded = self.source_embedding(source.tokens, source.positions)
         x, where = self.into_encoder(embedded), Neighbours(source.positions, self.dtype)
         for layer in self.encoder:
-            x = self.through(layer, x, where)
+            x = self.apply_layer(layer, x, where)
         # Every decoder layer sends its gradient here, so it is made smaller (their section 3.5).
         z = _Gentle.apply(self.out_of_encoder(x), 0.5 / len(self.decoder))  # type: ignore[no-untyped-call]
         # A query finds the mean of m values times m sqrt(1/m) (the same section).
         values = (z + embedded) * (HALF * _roots(source)).to(z.dtype)
         return torch.cat([z, values], dim=-1)
 
-    def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
+    def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
         """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
         embedded = self.target_embedding(target.tokens, target.positions)
         x, where = self.into_decoder(embedded), Neighbours(target.positions, self.dtype)
         attend = _over(memory, cross)
         for layer in self.decoder:
-            x = self.through(layer, x, embedded, where, attend)
+            x = self.apply_layer(layer, x, embedded, where, attend)
         return self._out(x)
 
     def _out(self, x: Tensor) -> Tensor:
         return dropout(self.out_of_decoder(x), self.config.P_drop if self.training else 0.0)
 
-    def remembered(self, memory: Tensor) -> Tensor:
+    def project_memory(self, memory: Tensor) -> Tensor:
         """Return keys and values, which all layers share. (T, 2 * d_model) -> (2, T, d_model)."""
         return memory.unflatten(-1, (2, -1)).transpose(0, 1)  # type: ignore[no-any-return]
 
@@ -166,19 +168,19 @@ class ConvS2S(Transducer):
     def _past(self) -> tuple[int, int]:
         return self.config.kernel - 1, self.config.d_ff
 
-    def cached_numbers(self, hypotheses: int, room: tuple[int, int]) -> int:
+    def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
         """Return how many numbers the cache holds of a sentence."""
         of_each = len(self.decoder) * math.prod(self._past)
         return 2 * self.config.d_model * room[0] + hypotheses * of_each
 
-    def step(self, tokens: Tensor, positions: Tensor, cache: Memory) -> Tensor:
+    def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
         assert isinstance(cache, States)
         embedded = self.target_embedding(tokens, positions)
         x, attend = self.into_decoder(embedded), _over_states(cache)
         for layer, past in zip(self.decoder, cache.states, strict=True):
             x = layer(x, embedded, past, attend)
-        return self.wide_logits(self._out(x))
+        return self.logits_float32(self._out(x))
 
     def narrow(self, dtype: torch.dtype) -> Self:
         """Keep the matrices in this precision: for decoding, which reads them at every step."""
@@ -223,20 +225,20 @@ def _as_the_authors(embedding: Embedding) -> None:
         embedding.positions *= DEVIATION
 
 
-def _roots(source: Run) -> Tensor:
+def _roots(source: PackedTokens) -> Tensor:
     """Return sqrt(m) for every token of a sentence of m. (T, 1)."""
-    if isinstance(source.view, Ranges):
-        lengths = source.view.last - source.view.first
+    if isinstance(source.segments, KeyRanges):
+        lengths = source.segments.last - source.segments.first
     else:
-        sentences, own = np.array(source.view.groups).T
+        sentences, own = np.array(source.segments.groups).T
         lengths = torch.from_numpy(own.repeat(sentences * own)).to(source.tokens.device)
     return lengths[:, None].to(widest(lengths.device)).sqrt()
 
 
-def _over(memory: Tensor, cross: CrossView | Ranges) -> Attend:
+def _over(memory: Tensor, cross: SourceRows | KeyRanges) -> Attend:
     """Return attention over the sources of a run; memory: (T, 2 * d_model)."""
     d_model = memory.size(1) // 2
-    if isinstance(cross, Ranges):
+    if isinstance(cross, KeyRanges):
         return lambda q: attend_cross(q, memory, cross, 1, d_model, d_model)
     source = in_rows(memory, cross, [d_model, d_model], 1)
     return lambda q: over_groups(q[:, None], source, cross.groups, attention)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from transduce.batching.packed import SelfView
+from transduce.batching.packed import LengthGroups
 from transduce.model.ops.linear import Linear, packed, product
 
 
@@ -29,7 +29,7 @@ class Steps:
     shape: tuple[int, int]  # of those rows
 
     @classmethod
-    def of(cls, view: SelfView, device: torch.device) -> Self:
+    def of(cls, view: LengthGroups, device: torch.device) -> Self:
         """Make the steps of a run."""
         counts, values = np.array(view.groups).T
         lengths = values.repeat(counts)

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.batching.packed import CrossView, Ranges, Run, SelfView
+from transduce.batching.packed import KeyRanges, LengthGroups, PackedTokens, SourceRows
 from transduce.config import ModelConfig
-from transduce.model.base import Memory, Stack, Transducer, dropout
+from transduce.model.base import DecoderState, Stack, Transducer
 from transduce.model.baselines.lstm import LSTM, Steps, sequence, spread, taken
 from transduce.model.baselines.states import States
+from transduce.model.ops.dropout import dropout
 from transduce.model.ops.linear import Linear
 from transduce.model.variants.additive import additive_scores
 
@@ -69,7 +70,7 @@ class Recurrent(Transducer):
     a layer reads the whole run in one call of cuDNN; and the decoder begins with states of 0.
     """
 
-    packs = False
+    supports_packed = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
@@ -85,10 +86,10 @@ class Recurrent(Transducer):
         self.attention = Attention(config)
         self.W_O = Linear(C + read, config.d_model, bias=True)
 
-    def encode(self, source: Run) -> Tensor:
+    def encode(self, source: PackedTokens) -> Tensor:
         """Transform a run of source sentences. -> (T, C)."""
-        assert isinstance(source.view, SelfView)
-        steps = Steps.of(source.view, source.tokens.device)
+        assert isinstance(source.segments, LengthGroups)
+        steps = Steps.of(source.segments, source.tokens.device)
         x = taken(self.source_embedding(source.tokens, source.positions), steps.order)
         x = self._read(list(self.both_ways), x, steps)
         for number, layer in enumerate(self.encoder, 1):
@@ -96,11 +97,11 @@ class Recurrent(Transducer):
             x = x + y if number >= RESIDUAL else y
         return self.W_M(taken(x, steps.back))  # type: ignore[no-any-return]
 
-    def decode(self, target: Run, memory: Tensor, cross: CrossView | Ranges) -> Tensor:
+    def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
         """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
-        assert isinstance(target.view, SelfView)
-        assert isinstance(cross, CrossView)
-        steps = Steps.of(target.view, target.tokens.device)
+        assert isinstance(target.segments, LengthGroups)
+        assert isinstance(cross, SourceRows)
+        steps = Steps.of(target.segments, target.tokens.device)
         x = taken(self.target_embedding(target.tokens, target.positions), steps.order)
         x = self._read([self.bottom], x, steps)
         attention = self.attention
@@ -120,9 +121,9 @@ class Recurrent(Transducer):
 
     def _read(self, layer: list[LSTM], x: Tensor, steps: Steps) -> Tensor:
         """Let a layer read a run, or two of them from both ends."""
-        return self.through(functools.partial(sequence, layer), x, steps.sizes)
+        return self.apply_layer(functools.partial(sequence, layer), x, steps.sizes)
 
-    def remembered(self, memory: Tensor) -> Tensor:
+    def project_memory(self, memory: Tensor) -> Tensor:
         """Project the encoder's output for the decoder's attention. (T, C) -> (1, T, …)."""
         return self.attention.W_KV(memory)[None]  # type: ignore[no-any-return]
 
@@ -133,12 +134,12 @@ class Recurrent(Transducer):
         shapes = [(self.config.d_ff,)] * (2 * self.config.depth_of_decoder)
         return States(slots, hypotheses, source, shapes, like)
 
-    def cached_numbers(self, hypotheses: int, room: tuple[int, int]) -> int:
+    def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
         """Return how many numbers the cache holds of a sentence."""
         states = 2 * self.config.depth_of_decoder * self.config.d_ff
         return sum(self.attention.sizes) * room[0] + states * hypotheses
 
-    def step(self, tokens: Tensor, positions: Tensor, cache: Memory) -> Tensor:
+    def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
         assert isinstance(cache, States)
         x = self.target_embedding(tokens, positions)
@@ -148,7 +149,7 @@ class Recurrent(Transducer):
         for number, layer in enumerate(self.decoder, 1):
             y = self._step(layer, torch.cat([x, context], dim=-1), cache, number)
             x = x + y if number >= RESIDUAL else y
-        return self.wide_logits(self.W_O(torch.cat([x, context], dim=-1)))
+        return self.logits_float32(self.W_O(torch.cat([x, context], dim=-1)))
 
     def _step(self, layer: LSTM, x: Tensor, cache: States, number: int) -> Tensor:
         """Let a layer of every hypothesis read one token more."""

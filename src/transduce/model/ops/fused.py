@@ -1,27 +1,38 @@
-"""Sub-layers' surroundings in one kernel each, where the GPU has them. T tokens."""
+"""Residual connection with LayerNorm, linear maps with ReLU: fused kernels on a GPU. T tokens."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from transduce.model.ops.linear import add_product
+from transduce.model.ops import kernels
+from transduce.model.ops.dropout import dropout_factors
+from transduce.model.ops.linear import add_product, product
 
 
 def residual_norm(
     x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, P_drop: float, eps: float
 ) -> Tensor:
     """Return LayerNorm(x + Dropout(y)) (paper 3.1, 5.4). (T, d_model)."""
+    if not kernels.usable(x):
+        total = torch.addcmul(x, y, dropout_factors(y, P_drop)) if P_drop else x + y
+        return F.layer_norm(total.float(), weight.shape, weight, bias, eps).to(x.dtype)
     return _ResidualNorm.apply(x, y, weight, bias, P_drop, eps)  # type: ignore[no-untyped-call, no-any-return]
 
 
 def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     """Return max(0, LayerNorm(x)), as ByteNet has it. (T, C)."""
+    if not kernels.usable(x):
+        weight, bias = weight.to(x.dtype), bias.to(x.dtype)
+        return F.relu(F.layer_norm(x, weight.shape, weight, bias, eps), inplace=True)
     return _NormReLU.apply(x, weight, bias, eps)  # type: ignore[no-untyped-call, no-any-return]
 
 
 def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return max(0, x W^T + b), the inner half of Eq. 2 (paper 3.3). (T, d_model) -> (T, d_ff)."""
+    if not kernels.usable(x):
+        return F.relu(product(x, weight, bias), inplace=True)
     return _LinearReLU.apply(x, weight, bias)  # type: ignore[no-untyped-call, no-any-return]
 
 

@@ -10,23 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.batching.packed import Ranges
+from transduce.batching.packed import KeyRanges
 from transduce.model.ops import kernels
 
 
-def attend_self(qkv: Tensor, view: Ranges, h: int, d_k: int, d_v: int) -> Tensor:
+def attend_self(qkv: Tensor, view: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
     """Let each token of a run see its range of it. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
     return _SelfAttention.apply(qkv, view, h, d_k, d_v)  # type: ignore[no-untyped-call, no-any-return]
 
 
-def attend_cross(q: Tensor, kv: Tensor, view: Ranges, h: int, d_k: int, d_v: int) -> Tensor:
+def attend_cross(q: Tensor, kv: Tensor, view: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
     """Let each token of one run see its range of another. (T, H * d_k) -> (T, H * d_v)."""
     return _CrossAttention.apply(q, kv, view, h, d_k, d_v)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class _SelfAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, view: Ranges, h: int, d_k: int, d_v: int) -> Tensor:
+    def forward(ctx: Any, qkv: Tensor, view: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
         out, lse = _forward(_heads(qkv, h, d_k, d_k, d_v), view)
         ctx.save_for_backward(qkv, out, lse, *view)
         ctx.sizes = h, d_k, d_k, d_v
@@ -37,14 +37,14 @@ class _SelfAttention(torch.autograd.Function):
         qkv, out, lse, *view = ctx.saved_tensors
         d_qkv = torch.empty_like(qkv)
         heads, gradients = _heads(qkv, *ctx.sizes), _heads(d_qkv, *ctx.sizes)
-        _backward(d_out, heads, out, lse, Ranges(*view), gradients)
+        _backward(d_out, heads, out, lse, KeyRanges(*view), gradients)
         return d_qkv, None, None, None, None
 
 
 class _CrossAttention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, kv: Tensor, view: Ranges, h: int, d_k: int, d_v: int
+        ctx: Any, q: Tensor, kv: Tensor, view: KeyRanges, h: int, d_k: int, d_v: int
     ) -> Tensor:
         out, lse = _forward([*_heads(q, h, d_k), *_heads(kv, h, d_k, d_v)], view)
         ctx.save_for_backward(q, kv, out, lse, *view)
@@ -59,7 +59,7 @@ class _CrossAttention(torch.autograd.Function):
         heads, gradients = (
             [*_heads(one, h, d_k), *_heads(two, h, d_k, d_v)] for one, two in ((q, kv), (d_q, d_kv))
         )
-        _backward(d_out, heads, out, lse, Ranges(*view), gradients)
+        _backward(d_out, heads, out, lse, KeyRanges(*view), gradients)
         return d_q, d_kv, None, None, None, None
 
 
@@ -69,7 +69,7 @@ def _heads(x: Tensor, h: int, *channels: int) -> list[Tensor]:
     return [part.unflatten(-1, (h, -1)) for part in parts]
 
 
-def _forward(qkv: list[Tensor], view: Ranges) -> tuple[Tensor, Tensor]:
+def _forward(qkv: list[Tensor], view: KeyRanges) -> tuple[Tensor, Tensor]:
     """Return the output (T, H * d_v), and of each softmax the logarithm of its divisor (H, T)."""
     q, k, v = qkv
     queries, h, _ = q.shape
@@ -91,7 +91,7 @@ def _backward(
     qkv: list[Tensor],
     out: Tensor,
     lse: Tensor,
-    view: Ranges,
+    view: KeyRanges,
     gradients: list[Tensor],
 ) -> None:
     """Write the gradients of q, k and v."""
@@ -112,7 +112,7 @@ def _backward(
     gradients[2].copy_(torch.einsum("hqk,qhc->khc", p, d_out))
 
 
-def _scores(q: Tensor, k: Tensor, view: Ranges) -> Tensor:
+def _scores(q: Tensor, k: Tensor, view: KeyRanges) -> Tensor:
     """Return Q K^T / sqrt(d_k), -inf where nothing is to be seen: where there are no kernels."""
     at = torch.arange(k.size(0), device=k.device)
     seen = (at >= view.first[:, None]) & (at < view.last[:, None])

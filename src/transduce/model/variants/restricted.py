@@ -1,8 +1,8 @@
 """Restricted self-attention (paper 4): each token sees r tokens around its own.
 
-B sentences, H heads, n tokens, C channels. Packed runs have ranges for it (`Ranges.around`); here
-are equally long sentences in rows, whose work grows as r n as well: blocks of queries meet the few
-keys around them.
+B sentences, H heads, n tokens, C channels. Packed batches use `KeyRanges.around` instead; here
+sentences of equal length lie in rows, and the work still grows as r n: each block of queries meets
+only the few keys around it.
 """
 
 import torch

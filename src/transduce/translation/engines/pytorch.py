@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from transduce.batching.packed import CrossView, make_batch
+from transduce.batching.packed import SourceRows, make_batch
 from transduce.checkpoints.checkpoint import load_model
 from transduce.config import SearchConfig
 from transduce.decoding.scheduler import Decoder
@@ -199,7 +199,7 @@ def transformer(model: Transducer) -> Transformer:
 def attended(model: Transformer, pairs: Sequence[tuple[Ints, Ints]]) -> list[Tensor]:
     """Return the last layer's attention to the source, the mean of its heads. (target, source)."""
     batch = make_batch(list(pairs)).to(model.output.device)
-    assert isinstance(batch.cross, CrossView)
+    assert isinstance(batch.cross, SourceRows)
     memory, x = model.asked(batch)
     *_, last = model.decoder
     found: list[Tensor] = [x] * len(pairs)

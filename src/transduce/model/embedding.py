@@ -1,0 +1,47 @@
+"""Embeddings and positional encodings (paper 3.4, 3.5). T tokens."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transduce.config import ModelConfig
+from transduce.model.ops.dropout import dropout_factors
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """Return the positional encodings. (length, d_model).
+
+    Paper: 3.5, PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
+    """
+    pos = torch.arange(length, dtype=torch.float64)[:, None]
+    angle = pos / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+
+
+class Embedding(nn.Module):
+    """Tokens and positions to vectors: both stacks begin with their sum (paper 3.4, 3.5, 5.4)."""
+
+    def __init__(self, matrix: nn.Parameter, config: ModelConfig) -> None:
+        super().__init__()
+        self.matrix = matrix
+        self.scale = math.sqrt(config.d_model)
+        self.P_drop = config.P_drop
+        self.dtype = torch.float32  # of what comes out, and so of all arithmetic after it
+        self.positions: Tensor | None = None
+        if config.positions == "learned":
+            learned = torch.empty(config.longest_output, config.d_model)
+            self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
+        elif config.positions == "sinusoidal":
+            del self.positions
+            table = sinusoids(config.longest_output, config.d_model)
+            self.register_buffer("positions", table, persistent=False)
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Return the scaled embeddings plus the positions. (T,) -> (T, d_model)."""
+        x = F.embedding(tokens, self.matrix) * self.scale
+        if self.positions is not None:
+            x = x + F.embedding(positions, self.positions)
+        x = x * dropout_factors(x, self.P_drop) if self.training and self.P_drop else x
+        return x.to(self.dtype)

@@ -1,0 +1,103 @@
+"""The layers of both stacks (paper 3.1, 3.3). T tokens of a packed run."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transduce.batching.packed import CrossGroup, KeyRanges, LengthGroups
+from transduce.config import ModelConfig
+from transduce.model.attention import CrossAttention, KeysValues, Past, SelfAttention
+from transduce.model.ops.dropout import dropout_factors
+from transduce.model.ops.fused import linear_relu, residual_norm
+from transduce.model.ops.linear import Linear
+
+# ReLU has a fused kernel instead: `ops.fused.linear_relu`.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
+
+
+class FeedForward(nn.Module):
+    """Eq. 2, max(0, x W1 + b1) W2 + b2, at each position by itself (paper 3.3).
+
+    Differs: imported models may have another function in the place of max(0, x).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.W_1 = Linear(config.d_model, config.d_ff, bias=True)
+        self.W_2 = Linear(config.d_ff, config.d_model, bias=True)
+        self.relu_dropout = config.relu_dropout
+        self.activation = ACTIVATIONS.get(config.activation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Transform each token. (T, d_model) -> (T, d_model)."""
+        if self.activation:
+            inner = self.activation(self.W_1(x))
+        else:
+            inner = linear_relu(x, self.W_1.weight, self.W_1.bias)
+        if self.training and self.relu_dropout:
+            inner = inner * dropout_factors(inner, self.relu_dropout)
+        return self.W_2(inner)  # type: ignore[no-any-return]
+
+
+class Residual(nn.Module):
+    """What stands around every sub-layer: LayerNorm(x + Dropout(Sublayer(x))) (paper 3.1, 5.4)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model)
+        self.P_drop = config.P_drop
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """Add a sub-layer's output `y` to its input `x`. (T, d_model)."""
+        P_drop = self.P_drop if self.training else 0.0
+        return residual_norm(x, y, self.norm.weight, self.norm.bias, P_drop, self.norm.eps)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then a feed-forward network (paper 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(config)
+        self.feed_forward = FeedForward(config)
+        self.after_self = Residual(config)
+        self.after_feed = Residual(config)
+
+    def residual_outputs(self) -> list[Linear]:
+        """Return the matrices whose outputs are added to the residual stream."""
+        return [self.self_attention.W_O, self.feed_forward.W_2]
+
+    def forward(self, x: Tensor, view: LengthGroups | KeyRanges) -> Tensor:
+        """Transform a run. (T, d_model) -> (T, d_model)."""
+        x = self.after_self(x, self.self_attention(x, view, causal=False))
+        return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention over the source, a feed-forward network (paper 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(config)
+        self.cross_attention = CrossAttention(config)
+        self.feed_forward = FeedForward(config)
+        self.after_self = Residual(config)
+        self.after_cross = Residual(config)
+        self.after_feed = Residual(config)
+
+    def residual_outputs(self) -> list[Linear]:
+        """Return the matrices whose outputs are added to the residual stream."""
+        return [self.self_attention.W_O, self.cross_attention.W_O, self.feed_forward.W_2]
+
+    def forward(
+        self,
+        x: Tensor,
+        own: LengthGroups | KeyRanges | Past,
+        source: KeysValues | Tensor | Past,
+        cross: tuple[CrossGroup, ...] | KeyRanges = (),
+    ) -> Tensor:
+        """Transform a run, or the next tokens after a past. (T, d_model) -> (T, d_model)."""
+        x = self.after_self(x, self.self_attention(x, own, causal=True))
+        x = self.after_cross(x, self.cross_attention(x, source, cross))
+        return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]
