@@ -10,7 +10,7 @@ from conftest import CommandLine, options, tiny_pairs, write_pairs
 
 from transduce.bench import hardware
 from transduce.errors import BadRun, BadSetting, Interrupted
-from transduce.experiments import everything
+from transduce.experiments import all_experiments
 from transduce.experiments.all_experiments import ROWS, SHARES, AllExperiments
 from transduce.experiments.findings import Finding
 from transduce.experiments.rows import Data
@@ -51,11 +51,11 @@ def test_everything_ends_on_one_page(
 ) -> None:
     """What takes long has tests of its own; here are two tables, the figures and the page."""
     kept = {name: SHARES[name] for name in ("table2", "table3", "figures")}
-    monkeypatch.setattr(everything, "SHARES", kept)
+    monkeypatch.setattr(all_experiments, "SHARES", kept)
     monkeypatch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(64, "float32", 1, 3))
     hour = {"table2": 3600.0, "table3": 3600.0}
-    monkeypatch.setattr(everything, "BESIDE", hour)
-    monkeypatch.setattr(everything, "LEAST_OF_STEPS", 0.0)  # which leaves a second each
+    monkeypatch.setattr(all_experiments, "BESIDE", hour)
+    monkeypatch.setattr(all_experiments, "LEAST_OF_STEPS", 0.0)  # which leaves a second each
     out, valid = tmp_path / "all", write_pairs(tmp_path, "dev", tiny_pairs(20, seed=2))
     texts: list[str | Path] = [*tiny_files, "--valid", *valid]
     command: list[str | Path] = ["paper", "all", *texts, "--time", "1h"]
@@ -79,8 +79,8 @@ def test_the_shares_are_all_of_the_time(tiny_files: Files, tmp_path: Path) -> No
 
 
 def test_a_training_leaves_time_for_what_is_done_beside_its_steps() -> None:
-    assert everything._each("table2", 2000.0, 4).seconds == 420
-    assert everything._each("table2", 400.0, 4).seconds == 30
+    assert all_experiments._each("table2", 2000.0, 4).seconds == 420
+    assert all_experiments._each("table2", 400.0, 4).seconds == 30
 
 
 def test_an_experiment_that_cannot_be_done_leaves_the_others(

@@ -21,7 +21,7 @@ from interrupted_writes import leave_unfinished
 from transduce.bench import hardware
 from transduce.config import TrainConfig
 from transduce.errors import BadRun, BadSetting
-from transduce.experiments import facts, table3
+from transduce.experiments import paper_numbers, table3
 from transduce.experiments.budget import Budget, schedule
 from transduce.experiments.experiment_folder import require_new
 from transduce.experiments.findings import Finding
@@ -78,8 +78,8 @@ def own(gathered: Path, tmp_path: Path) -> Path:
 
 
 def test_the_papers_numbers_are_there_for_every_row() -> None:
-    assert list(facts.TABLE_3) == list(TABLE_3)
-    assert facts.TABLE_3["C-ff4096"] == (4.75, 26.2, 90)
+    assert list(paper_numbers.TABLE_3) == list(TABLE_3)
+    assert paper_numbers.TABLE_3["C-ff4096"] == (4.75, 26.2, 90)
 
 
 def test_rows_are_trained_and_put_beside_the_papers(trained: tuple[Path, str]) -> None:
