@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import pairs_of, part_of
+from transduce.batching.layouts import GroupedLayout
 from transduce.batching.packed import Batch, Ints, LengthGroups, SourceRows, make_batch
-from transduce.batching.static import Packed
-from transduce.batching.updates import Grouped, Place, Updates, group
+from transduce.batching.static import PackedLayout
 from transduce.corpus.token_files import Part
-from transduce.errors import BadRun
+from transduce.corpus.updates import DataPosition, Updates, group
 from transduce.subwords import BOS, EOS
 
 
@@ -78,8 +78,10 @@ def test_similar_lengths_stand_together() -> None:
     assert spread < 3  # of 58
 
 
-def stream_of(seed: int, place: Place = Place(), pieces: int = 1) -> Updates:  # noqa: B008  (frozen)
-    return Updates(Grouped(numbered(LENGTHS), 60, pieces), seed=seed, place=place)
+def stream_of(seed: int, position: DataPosition = DataPosition(), pieces: int = 1) -> Updates:  # noqa: B008  (frozen)
+    return Updates(
+        GroupedLayout(numbered(LENGTHS), 60, pieces).updates, seed=seed, position=position
+    )
 
 
 def test_an_epoch_is_shuffled_anew_from_the_seed() -> None:
@@ -101,7 +103,7 @@ def test_the_place_is_exact_wherever_the_stream_was_left() -> None:
     whole = stream_of(3)
     stream, places = [], []
     for _ in range(3 * whole.per_epoch()):
-        places.append(whole.place)
+        places.append(whole.position)
         stream.append(next(whole).tolist())
     assert places[-1].epoch == 2
     for start in range(0, len(stream), 7):
@@ -113,23 +115,23 @@ def test_the_place_is_exact_wherever_the_stream_was_left() -> None:
 def test_a_place_beyond_the_end_of_an_epoch_is_the_next_one() -> None:
     """A run goes on on another device, whose layout deals sentences into fewer updates."""
     count = stream_of(1).per_epoch()
-    expected = next(stream_of(1, Place(1, 0))).tolist()
+    expected = next(stream_of(1, DataPosition(1, 0))).tolist()
     for beyond in (count, count + 3):
-        updates = stream_of(1, Place(0, beyond))
+        updates = stream_of(1, DataPosition(0, beyond))
         assert next(updates).tolist() == expected
-        assert updates.place == Place(1, 1)
-    assert stream_of(1, Place(0, count - 1)).place == Place(0, count - 1)
+        assert updates.position == DataPosition(1, 1)
+    assert stream_of(1, DataPosition(0, count - 1)).position == DataPosition(0, count - 1)
 
 
 def test_grouped_batches_can_be_dealt_as_another_layout_deals_them() -> None:
     part = numbered(LENGTHS)
-    like = Packed(part, 60, longest=30)
+    like = PackedLayout(part, 60, longest=30)
     ours, theirs = (
         [update.tolist() for update in layout.updates(np.random.default_rng(0))]
-        for layout in (Grouped(part, 60, like=like), like)
+        for layout in (GroupedLayout(part, 60, updates_of=like), like)
     )
     assert ours == theirs
-    assert ours != [u.tolist() for u in Grouped(part, 60).updates(np.random.default_rng(0))]
+    assert ours != [u.tolist() for u in GroupedLayout(part, 60).updates(np.random.default_rng(0))]
 
 
 @pytest.mark.parametrize("pieces", [2, 5])
@@ -144,9 +146,9 @@ def test_the_stream_does_not_depend_on_what_updates_are_cut_into(pieces: int) ->
 def test_pieces_are_few_alike_and_together_the_update(
     lengths: list[tuple[int, int]], count: int
 ) -> None:
-    layout = Grouped(numbered(lengths), 10_000, count)
+    layout = GroupedLayout(numbered(lengths), 10_000, count)
     update = np.arange(len(lengths))
-    pieces = layout.pieces(update)
+    pieces = layout.micro_batches(update)
     assert np.concatenate(pieces).tolist() == update.tolist()
     assert 1 <= len(pieces) <= count
     assert min(map(len, pieces)) >= 1
@@ -156,24 +158,17 @@ def test_pieces_are_few_alike_and_together_the_update(
 
 
 def test_a_piece_holds_its_own_sentences() -> None:
-    layout = Grouped(numbered(LENGTHS), 60, 3)
+    layout = GroupedLayout(numbered(LENGTHS), 60, 3)
     update = next(stream_of(1))
-    found = [numbers(layout.batch(piece)) for piece in layout.pieces(update)]
+    found = [numbers(layout.batch(piece)) for piece in layout.micro_batches(update)]
     assert len(found) == 3
     assert sorted(n for piece in found for n in piece) == sorted(update.tolist())
 
 
 def test_evaluation_passes_once_over_everything() -> None:
-    batches = list(Grouped(numbered(LENGTHS[:3]), 50).once(numbered(LENGTHS)))
+    batches = list(GroupedLayout(numbered(LENGTHS[:3]), 50).evaluation_batches(numbered(LENGTHS)))
     assert Counter(n for batch in batches for n in numbers(batch)) == Counter(range(97))
     assert all(max(batch.used) <= 50 for batch in batches)
-
-
-def test_a_damaged_place_is_refused() -> None:
-    assert Place.from_json(Place(3, 4).to_json()) == Place(3, 4)
-    for value in (None, {}, {"epoch": -1, "update": 0}, {"epoch": "1", "update": 0}, [1, 2]):
-        with pytest.raises(BadRun, match="place in the data is damaged"):
-            Place.from_json(value)
 
 
 def test_views_of_equal_lengths_need_no_mask() -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models import pairs_of, part_of, realistic, small_model
-from transduce.batching import updates as batches
+from transduce.batching.layouts import GroupedLayout
 from transduce.batching.packed import Batch, Ints, KeyRanges, make_batch, unflatten
-from transduce.batching.static import Packed, pack
-from transduce.batching.updates import Grouped, Place, Updates
+from transduce.batching.static import PackedLayout, pack
+from transduce.corpus import updates as batches
 from transduce.corpus.token_files import Part, Side
+from transduce.corpus.updates import DataPosition, Updates
 from transduce.model.loss import loss
 from transduce.model.transformer import Transformer
 from transduce.subwords import BOS, PAD
@@ -33,11 +34,11 @@ def part_with(lengths: list[tuple[int, int]]) -> Part:
     return Part(*(Side(np.full(side.sum(), 7, "<u2"), np.r_[0, side.cumsum()]) for side in sides))
 
 
-def tokens_of(layout: Packed, update: Ints) -> tuple[int, int]:
+def tokens_of(layout: PackedLayout, update: Ints) -> tuple[int, int]:
     return int(layout.source[update].sum()), int(layout.target[update].sum())
 
 
-def fullness(layout: Packed, updates: list[Ints]) -> list[float]:
+def fullness(layout: PackedLayout, updates: list[Ints]) -> list[float]:
     """How full the emptier side of each update is, the emptiest update first."""
     shares = (np.array(tokens_of(layout, update)) / layout.limits for update in updates)
     return sorted(float(share.min()) for share in shares)
@@ -67,7 +68,7 @@ def tensors(batch: Batch) -> list[Tensor]:
 def test_every_pair_stands_in_one_update_and_no_side_is_overfull(
     lengths: list[tuple[int, int]], batch_tokens: int, seed: int
 ) -> None:
-    layout = Packed(part_with(lengths), batch_tokens, longest=LONGEST)
+    layout = PackedLayout(part_with(lengths), batch_tokens, longest=LONGEST)
     updates = layout.updates(np.random.default_rng(seed))
     assert sorted(np.concatenate(updates).tolist()) == list(range(len(lengths)))
     assert max(layout.limits) <= max(batch_tokens, LONGEST)
@@ -79,12 +80,12 @@ def test_every_pair_stands_in_one_update_and_no_side_is_overfull(
 
 def test_both_sides_are_full_on_lengths_as_in_real_text() -> None:
     """All but the end of a pool, where what is left over does not balance: its last two."""
-    small = Packed(part_with(realistic(20_000)), 4_000, longest=256)
+    small = PackedLayout(part_with(realistic(20_000)), 4_000, longest=256)
     full = fullness(small, small.updates(np.random.default_rng(0)))
     assert np.mean(full[2:]) > 0.99
     assert full[2] > 0.96  # the longest sentences leave most
 
-    large = Packed(part_with(realistic(200_000)), 25_000, longest=256)
+    large = PackedLayout(part_with(realistic(200_000)), 25_000, longest=256)
     full = fullness(large, large.updates(np.random.default_rng(0)))
     pools = 2
     assert len(full) > batches.POOL
@@ -93,7 +94,7 @@ def test_both_sides_are_full_on_lengths_as_in_real_text() -> None:
 
 def test_the_side_with_fewer_tokens_has_fewer_places_so_that_both_are_full() -> None:
     lengths = [(source, max(2, target // 2)) for source, target in realistic(20_000)]
-    layout = Packed(part_with(lengths), 25_000, longest=256)
+    layout = PackedLayout(part_with(lengths), 25_000, longest=256)
     assert layout.places[0] == pytest.approx(25_000, rel=0.01)
     assert layout.places[1] == pytest.approx(layout.places[0] / 2, rel=0.05)
     full = fullness(layout, layout.updates(np.random.default_rng(0)))
@@ -101,7 +102,7 @@ def test_the_side_with_fewer_tokens_has_fewer_places_so_that_both_are_full() -> 
 
 
 def test_similar_lengths_stand_together() -> None:
-    layout = Packed(part_with(realistic(20_000)), 4_000, longest=256)
+    layout = PackedLayout(part_with(realistic(20_000)), 4_000, longest=256)
     updates = layout.updates(np.random.default_rng(0))
     spread = np.mean([layout.source[update].std() for update in updates])
     assert spread < 0.35 * layout.source.std()
@@ -110,16 +111,16 @@ def test_similar_lengths_stand_together() -> None:
 def test_updates_are_shuffled_anew_from_the_seed_and_do_not_depend_on_pieces() -> None:
     part = part_with(realistic(3_000))
 
-    def stream(seed: int, pieces: int, place: Place) -> list[list[int]]:
-        layout = Packed(part, 2_000, pieces, longest=256)
-        updates = Updates(layout, seed=seed, place=place)
+    def stream(seed: int, pieces: int, position: DataPosition) -> list[list[int]]:
+        layout = PackedLayout(part, 2_000, pieces, longest=256)
+        updates = Updates(layout.updates, seed=seed, position=position)
         return [update.tolist() for update in itertools.islice(updates, 60)]
 
-    whole = stream(1, 1, Place())
-    assert stream(1, 1, Place()) == stream(1, 3, Place()) == whole
-    assert stream(1, 1, Place(0, 20))[:40] == whole[20:]
-    assert stream(2, 1, Place()) != whole
-    epoch = Packed(part, 2_000, longest=256).updates(np.random.default_rng([1, 0]))
+    whole = stream(1, 1, DataPosition())
+    assert stream(1, 1, DataPosition()) == stream(1, 3, DataPosition()) == whole
+    assert stream(1, 1, DataPosition(0, 20))[:40] == whole[20:]
+    assert stream(2, 1, DataPosition()) != whole
+    epoch = PackedLayout(part, 2_000, longest=256).updates(np.random.default_rng([1, 0]))
     assert whole[: len(epoch)] != whole[len(epoch) : 2 * len(epoch)]
     assert len(epoch) < 60
 
@@ -131,9 +132,9 @@ def test_updates_are_shuffled_anew_from_the_seed_and_do_not_depend_on_pieces() -
 def test_pieces_have_one_shape_and_are_together_the_update(
     lengths: list[tuple[int, int]], batch_tokens: int, count: int
 ) -> None:
-    layout = Packed(part_of(pairs_of(lengths)), batch_tokens, count, longest=LONGEST)
+    layout = PackedLayout(part_of(pairs_of(lengths)), batch_tokens, count, longest=LONGEST)
     for update in layout.updates(np.random.default_rng(0)):
-        pieces = layout.pieces(update)
+        pieces = layout.micro_batches(update)
         assert np.concatenate(pieces).tolist() == update.tolist()
         found = [layout.batch(piece) for piece in pieces]
         assert {batch.places for batch in found} == {layout.places}
@@ -145,9 +146,9 @@ def test_pieces_have_one_shape_and_are_together_the_update(
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_as_many_pieces_as_asked_for_suffice_and_each_has_its_share_of_places(count: int) -> None:
-    layout = Packed(part_with(realistic(20_000)), 25_000, count, longest=256)
+    layout = PackedLayout(part_with(realistic(20_000)), 25_000, count, longest=256)
     updates = layout.updates(np.random.default_rng(0))
-    assert max(len(layout.pieces(update)) for update in updates) == count
+    assert max(len(layout.micro_batches(update)) for update in updates) == count
     for places, limit in zip(layout.places, layout.limits, strict=True):
         assert limit <= count * places <= 1.02 * limit + 2 * 128 * count
 
@@ -155,7 +156,9 @@ def test_as_many_pieces_as_asked_for_suffice_and_each_has_its_share_of_places(co
 @pytest.mark.parametrize("batch_tokens", [1, 100, 1_000, 5_000])
 def test_the_longest_sentence_finds_room(batch_tokens: int) -> None:
     for count in (1, 7):
-        layout = Packed(part_of(pairs_of([(256, 2), (3, 256)])), batch_tokens, count, longest=256)
+        layout = PackedLayout(
+            part_of(pairs_of([(256, 2), (3, 256)])), batch_tokens, count, longest=256
+        )
         assert min(layout.places) >= 256
         found = [layout.batch(np.array([number])) for number in (0, 1)]
         assert [batch.used for batch in found] == [(256, 2), (3, 256)]
@@ -167,7 +170,7 @@ def test_places_come_in_tiles_and_are_hardly_fewer_than_asked_for(
 ) -> None:
     part = part_with(realistic(2_000))
     for count in (1, 3):
-        layout = Packed(part, batch_tokens, count, longest=256)
+        layout = PackedLayout(part, batch_tokens, count, longest=256)
         assert all(places % tile == 0 for places in layout.places)
         assert 0.99 * batch_tokens < max(layout.limits) <= batch_tokens
 
@@ -254,8 +257,8 @@ def test_a_batch_is_one_tensor_that_travels_whole() -> None:
 @pytest.mark.parametrize("count", [1, 3])
 def test_evaluation_passes_once_over_everything_in_the_shape_of_training(count: int) -> None:
     lengths = [(2 + i % 7, 2 + (i * i) % 11) for i in range(97)]
-    layout = Packed(part_of(pairs_of(lengths[:50])), 120, count, longest=LONGEST)
-    found = list(layout.once(part_of(pairs_of(lengths))))
+    layout = PackedLayout(part_of(pairs_of(lengths[:50])), 120, count, longest=LONGEST)
+    found = list(layout.evaluation_batches(part_of(pairs_of(lengths))))
     assert Counter(i for batch in found for i in batch.order.tolist()) == Counter(range(97))
     assert {batch.places for batch in found} == {layout.places}
     assert sum(batch.target_tokens for batch in found) == sum(target for _, target in lengths)
@@ -307,14 +310,14 @@ def test_the_amount_of_filler_changes_nothing(places: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("kind", [Packed, Grouped])
+@pytest.mark.parametrize("kind", [PackedLayout, GroupedLayout])
 def test_the_number_of_pieces_changes_nothing(kind: type, count: int) -> None:
     lengths = MIXED * 3
     model, part = small_model(P_drop=0.0, d_k=4).train(), part_of(pairs_of(lengths))
-    named = {"longest": LONGEST} if kind is Packed else {}
+    named = {"longest": LONGEST} if kind is PackedLayout else {}
     layout = kind(part, 200, count, **named)
     update = np.random.default_rng(0).permutation(len(lengths))
-    found = [layout.batch(piece) for piece in layout.pieces(update)]
+    found = [layout.batch(piece) for piece in layout.micro_batches(update)]
     assert len(found) == count
     assert_same(model, found, [make_batch(pairs_of(lengths))])
 

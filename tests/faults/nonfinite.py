@@ -1,8 +1,8 @@
 """Losses, gradients, weights and moments that are no numbers, or beyond all measure.
 
-The rule (`Engine.judge`, `Log.require_accepted`): an update whose gradient has a norm that is no
-number, or over 1e18, is refused: weights and Adam's moments stay as they are, and it is said and
-counted as `skipped` in metrics.jsonl. Ten in a row end the run, and so do a validation loss that is
+The rule (`GradientStep.skip_nonfinite`): an update whose gradient has a norm that is not finite, or
+over 1e18, is skipped: weights and Adam's moments stay as they are, and it is said and counted as
+`skipped` in metrics.jsonl. Ten in a row end the run, and so do a validation loss that is
 no number and, before anything is saved, a weight or a moment that is none; the error names the last
 checkpoint that is whole, and the same command goes on from it.
 """
@@ -23,7 +23,7 @@ from conftest import TINY, snapshot, threads_kept, tiny_pairs, write_pairs
 from faults.tally import Tally
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.errors import Diverged
-from transduce.training.gradient import Engine, Objective
+from transduce.training.gradient import GradientStep, Objective
 from transduce.training.optimizer import Adam
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
@@ -85,7 +85,7 @@ def bad_gradient(draw: random.Random, steps: set[int]) -> contextlib.AbstractCon
     value, whole, calls = draw.choice([*BAD, 1e30]), draw.random() < 0.5, [0]
     which = draw.random()
 
-    def around(inner: Callable[..., Any], self: Engine, update: Any) -> None:
+    def around(inner: Callable[..., Any], self: GradientStep, update: Any) -> None:
         inner(self, update)
         calls[0] += 1
         gradients = [one.grad for one in self.model.parameters() if one.grad is not None]
@@ -93,7 +93,7 @@ def bad_gradient(draw: random.Random, steps: set[int]) -> contextlib.AbstractCon
         if calls[0] in steps:
             (one if whole else one[:1]).copy_(torch.tensor(value))
 
-    return wrapped(Engine, "gradient", around)
+    return wrapped(GradientStep, "compute", around)
 
 
 def bad_weights(draw: random.Random, steps: set[int]) -> contextlib.AbstractContextManager[None]:

@@ -24,8 +24,8 @@ from reference import attention_of, cross_entropy_of, distance, view_of
 from transduce.batching.packed import Batch, Ints
 from transduce.batching.prefetch import Update
 from transduce.batching.static import pack
-from transduce.batching.updates import Place
 from transduce.config import SearchConfig, TrainConfig
+from transduce.corpus.updates import DataPosition
 from transduce.decoding.scheduler import Decoder
 from transduce.experiments.costs import Plan
 from transduce.experiments.table1 import table1
@@ -35,7 +35,7 @@ from transduce.subwords import EOS, PAD
 from transduce.system.machine import choose_device
 from transduce.system.progress import Silent
 from transduce.training.distributed.processes import Processes
-from transduce.training.gradient import Engine
+from transduce.training.gradient import GradientStep
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
 from transduce.translation.types import Job
@@ -182,7 +182,7 @@ def test_softmax_leaves_the_gradient_of_the_smoothed_loss(
         assert not one.any()
 
 
-# --- The engine --------------------------------------------------------------------------------
+# --- The gradient step ----------------------------------------------------------------------
 
 SENTENCES = np.arange(len(PAIRS))
 
@@ -194,20 +194,20 @@ def made(
     said: list[str],
     model: dict[str, Any] | None = None,
     **recipe: Any,
-) -> Engine:
+) -> GradientStep:
     shape = {"d_model": 64, "d_k": 16, "d_v": 16, "max_len": 64} | (model or {})
     model_ = small_model(P_drop=P_drop, **shape).train()
     told = TrainConfig(batch_tokens=3000, **recipe)
-    return Engine(model_.to(device), told, part_of(PAIRS), Processes(), said.append)
+    return GradientStep(model_.to(device), told, part_of(PAIRS), Processes(), said.append)
 
 
-def gradient_of(engine: Engine, sentences: Ints = SENTENCES) -> list[Tensor]:
+def gradient_of(gradient_step: GradientStep, sentences: Ints = SENTENCES) -> list[Tensor]:
     """The losses' sums and the gradients of an update."""
-    engine.sums.zero_()
+    gradient_step.sums.zero_()
     torch.manual_seed(0)
-    engine.gradient(engine.prepare(sentences, Place(0, 1), 0.5))
-    gradients = [parameter.grad for parameter in engine.model.parameters()]
-    return [engine.sums.clone(), *(one.clone() for one in gradients if one is not None)]
+    gradient_step.compute(gradient_step.prepare(sentences, DataPosition(0, 1), 0.5))
+    gradients = [parameter.grad for parameter in gradient_step.model.parameters()]
+    return [gradient_step.sums.clone(), *(one.clone() for one in gradients if one is not None)]
 
 
 def assert_same(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
@@ -289,13 +289,13 @@ def test_a_graphs_pass_is_the_plain_pass(precision: str, accumulate: int) -> Non
 
 
 def test_a_graph_drops_anew_at_each_pass_and_the_same_from_the_same_seed() -> None:
-    engine = made(P_drop=0.1, said=[])
-    first = gradient_of(engine)  # this one is recorded
-    again = gradient_of(engine)  # gradient_of sets the seed
-    engine.sums.zero_()
-    engine.gradient(engine.prepare(SENTENCES, Place(0, 1), 0.5))
+    gradient_step = made(P_drop=0.1, said=[])
+    first = gradient_of(gradient_step)  # this one is recorded
+    again = gradient_of(gradient_step)  # gradient_of sets the seed
+    gradient_step.sums.zero_()
+    gradient_step.compute(gradient_step.prepare(SENTENCES, DataPosition(0, 1), 0.5))
     assert torch.equal(first[0], again[0])
-    assert not torch.equal(first[0], engine.sums)
+    assert not torch.equal(first[0], gradient_step.sums)
 
 
 def test_recomputing_layers_gives_the_same_gradient() -> None:
@@ -334,26 +334,26 @@ def room_for(more: int) -> Iterator[None]:
         torch.cuda.empty_cache()
 
 
-def large(said: list[str], **recipe: Any) -> Engine:
-    """An engine whose update of 25,000 tokens takes several GiB, and a tenth of that in pieces."""
+def large(said: list[str], **recipe: Any) -> GradientStep:
+    """A gradient step whose update of 25,000 tokens takes GiBs, a tenth in micro-batches."""
     lengths = realistic(900, longest=64)
     model = small_model(P_drop=0.0, N=3, d_model=512, d_ff=2048, h=8, d_k=64, d_v=64, max_len=64)
     told = TrainConfig(batch_tokens=25_000, **recipe)
     part = part_of(pairs_of(lengths))
-    return Engine(model.train().to("cuda"), told, part, Processes(), said.append)
+    return GradientStep(model.train().to("cuda"), told, part, Processes(), said.append)
 
 
 def test_out_of_memory_an_update_is_cut_into_more_pieces_and_stays_the_same() -> None:
     said: list[str] = []
-    engine = large(said)
-    sentences = engine.layout.updates(np.random.default_rng(0))[0]
-    whole = gradient_of(engine, sentences)
+    gradient_step = large(said)
+    sentences = gradient_step.layout.updates(np.random.default_rng(0))[0]
+    whole = gradient_of(gradient_step, sentences)
     assert said == []
-    del engine
-    engine = large(said)
+    del gradient_step
+    gradient_step = large(said)
     with room_for(3 * 2**29):
-        found = gradient_of(engine, sentences)
-    assert engine.pieces > 1
+        found = gradient_of(gradient_step, sentences)
+    assert gradient_step.pieces > 1
     assert said
     assert all(line.startswith("out of memory with ") for line in said)
     assert_same(found, whole, 2e-2)
@@ -361,18 +361,18 @@ def test_out_of_memory_an_update_is_cut_into_more_pieces_and_stays_the_same() ->
 
 def test_probing_finds_the_pieces_that_fit_and_leaves_no_trace() -> None:
     said: list[str] = []
-    engine = large(said, accumulate=None)
+    gradient_step = large(said, accumulate=None)
     torch.manual_seed(3)
     before = torch.cuda.get_rng_state()
-    engine.sums.fill_(3.0)  # of a window that a resumed run goes on with
+    gradient_step.sums.fill_(3.0)  # of a window that a resumed run goes on with
     with room_for(3 * 2**29):
-        engine.probe()
-    assert engine.pieces > 1
+        gradient_step.probe()
+    assert gradient_step.pieces > 1
     assert said[-1] == (
-        f"25,000 tokens a side in {engine.pieces} pieces: the largest that fit into memory"
+        f"25,000 tokens a side in {gradient_step.pieces} pieces: the largest that fit into memory"
     )
     assert torch.equal(torch.cuda.get_rng_state(), before)
-    assert engine.sums.tolist() == [3.0, 3.0]
+    assert gradient_step.sums.tolist() == [3.0, 3.0]
 
 
 # --- Whole runs --------------------------------------------------------------------------------
@@ -497,13 +497,13 @@ def test_an_output_may_reach_the_last_position(record: bool) -> None:
 # --- The convolutional baselines ---------------------------------------------------------------
 
 
-def baseline(architecture: str, device: str = "cuda", **recipe: Any) -> Engine:
+def baseline(architecture: str, device: str = "cuda", **recipe: Any) -> GradientStep:
     model = small(architecture, P_drop=0.0, d_model=64, d_ff=64, max_len=64).train().to(device)
     told = TrainConfig(batch_tokens=3000, **recipe)
     said: list[str] = []
-    engine = Engine(model, told, part_of(PAIRS), Processes(), said.append)
+    gradient_step = GradientStep(model, told, part_of(PAIRS), Processes(), said.append)
     assert said == []
-    return engine
+    return gradient_step
 
 
 @pytest.mark.parametrize(
@@ -517,14 +517,17 @@ def test_a_recorded_pass_of_a_baseline_has_the_gradients_of_the_cpu(
     architecture: str, precision: str, tolerance: float
 ) -> None:
     """For one update after the other, the first of which is recorded."""
-    engine, plain = baseline(architecture, precision=precision), baseline(architecture, "cpu")
-    assert engine.path == f"packed, {precision}, CUDA graph"
+    gradient_step, plain = (
+        baseline(architecture, precision=precision),
+        baseline(architecture, "cpu"),
+    )
+    assert gradient_step.path == f"packed, {precision}, CUDA graph"
     for sentences in (SENTENCES, SENTENCES[:30], SENTENCES[20:]):
         sums, *gradients = gradient_of(plain, sentences)
-        found, *others = gradient_of(engine, sentences)
+        found, *others = gradient_of(gradient_step, sentences)
         assert distance(found, sums) < 5e-3
         assert_same(others, gradients, tolerance)
-    assert engine.graphs is not None
+    assert gradient_step.graphs is not None
 
 
 @pytest.mark.parametrize("beam", [1, 4])

@@ -18,7 +18,7 @@ from transduce.errors import Diverged
 from transduce.runs.folder import RunConfig, checkpoints
 from transduce.system.progress import Silent
 from transduce.training.background import Saver
-from transduce.training.gradient import Engine
+from transduce.training.gradient import GradientStep
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
 
@@ -43,7 +43,7 @@ def trainer(run: Path, tmp_path: Path) -> Iterator[Trainer]:
     """One that has made no step yet, in a folder of its own."""
     config, corpus = RunConfig.load(run), open_corpus(run / "corpus")
     trainer = Trainer(tmp_path, config, corpus, torch.device("cuda"), Silent())
-    with contextlib.closing(trainer.feed), trainer.log, trainer.saver:
+    with contextlib.closing(trainer.prefetcher), trainer.log, trainer.saver:
         yield trainer
 
 
@@ -59,26 +59,26 @@ def test_an_update_whose_gradient_is_no_number_changes_nothing_and_is_counted(
 ) -> None:
     """The pass is one CUDA graph, which goes on being played."""
     trainer.update()
-    before, sums = held(trainer), trainer.engine.sums.clone()
+    before, sums = held(trainer), trainer.gradient_step.sums.clone()
     with monkeypatch.context() as patch:
-        gradient = Engine.gradient
+        compute = GradientStep.compute
 
-        def broken(self: Engine, update: object) -> None:
-            gradient(self, update)  # type: ignore[arg-type]
+        def broken(self: GradientStep, update: object) -> None:
+            compute(self, update)  # type: ignore[arg-type]
             grad = next(self.model.parameters()).grad
             assert grad is not None
             grad.view(-1)[0] = bad
 
-        patch.setattr(Engine, "gradient", broken)
+        patch.setattr(GradientStep, "compute", broken)
         update = trainer.update()
-    assert trainer.engine.graphed
-    assert trainer.engine.refused.item() == 1
+    assert trainer.gradient_step.graphed
+    assert trainer.gradient_step.skipped.item() == 1
     assert all(torch.equal(a, b) for a, b in zip(before, held(trainer), strict=True))
-    assert torch.equal(trainer.engine.sums, sums)
-    assert trainer.engine.counts[2:].tolist() == [1, update.tokens, 1]
+    assert torch.equal(trainer.gradient_step.sums, sums)
+    assert trainer.gradient_step.counts[2:].tolist() == [1, update.tokens, 1]
     trainer.update()
-    assert trainer.engine.refused.item() == 0
-    assert trainer.engine.counts[2:].tolist() == [1, update.tokens, 0]
+    assert trainer.gradient_step.skipped.item() == 0
+    assert trainer.gradient_step.counts[2:].tolist() == [1, update.tokens, 0]
     assert not any(torch.equal(a, b) for a, b in zip(before, held(trainer), strict=True))
     assert trainer.optimizer.state[next(trainer.model.parameters())]["step"].item() == 2
 
@@ -94,7 +94,7 @@ def test_a_step_waits_for_nothing_on_the_device(trainer: Trainer) -> None:
     finally:
         torch.cuda.set_sync_debug_mode(before)
     assert trainer.state.step == 3
-    assert trainer.engine.refused.item() == 0
+    assert trainer.gradient_step.skipped.item() == 0
 
 
 def test_weights_that_are_no_numbers_end_the_run_and_are_not_saved(
@@ -151,4 +151,4 @@ def test_a_pass_is_recorded_whatever_another_thread_waits_for(trainer: Trainer) 
         finally:
             ended.set()
         waiting.result()
-    assert trainer.engine.graphs is not None
+    assert trainer.gradient_step.graphs is not None

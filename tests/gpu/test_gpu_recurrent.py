@@ -19,15 +19,15 @@ from torch import Tensor
 from models import pairs_of, part_of, realistic, sentence
 from reference import distance
 from transduce.batching.packed import LengthGroups
-from transduce.batching.updates import Place
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
+from transduce.corpus.updates import DataPosition
 from transduce.decoding.scheduler import Decoder
 from transduce.model.architecture import build
 from transduce.model.base import Transducer
 from transduce.model.baselines.lstm import LSTM, Steps, sequence
 from transduce.system.machine import choose_device
 from transduce.training.distributed.processes import Processes
-from transduce.training.gradient import Engine
+from transduce.training.gradient import GradientStep
 from transduce.training.train import train
 from transduce.translation.types import Hypothesis, Job
 
@@ -86,17 +86,17 @@ def test_a_layer_is_one_call_of_cudnn_on_weights_that_lie_as_it_wants_them(
     assert distance(y, exact.cuda()) < {4: 1e-5, 2: 2e-2}[dtype.itemsize]
 
 
-def made(device: str, said: list[str], **recipe: Any) -> Engine:
+def made(device: str, said: list[str], **recipe: Any) -> GradientStep:
     told = TrainConfig(batch_tokens=3000, **recipe)
     model = recurrent().train().to(device)
-    return Engine(model, told, part_of(PAIRS), Processes(), said.append)
+    return GradientStep(model, told, part_of(PAIRS), Processes(), said.append)
 
 
-def gradient_of(engine: Engine) -> list[Tensor]:
+def gradient_of(gradient_step: GradientStep) -> list[Tensor]:
     """The losses' sums and the gradients of an update."""
-    engine.gradient(engine.prepare(np.arange(len(PAIRS)), Place(0, 1), 0.5))
-    gradients = [parameter.grad for parameter in engine.model.parameters()]
-    return [engine.sums.clone(), *(one for one in gradients if one is not None)]
+    gradient_step.compute(gradient_step.prepare(np.arange(len(PAIRS)), DataPosition(0, 1), 0.5))
+    gradients = [parameter.grad for parameter in gradient_step.model.parameters()]
+    return [gradient_step.sums.clone(), *(one for one in gradients if one is not None)]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_a_pass_has_the_loss_and_the_gradients_of_the_cpu(
 ) -> None:
     said: list[str] = []
     sums, *gradients = gradient_of(made("cpu", said))
-    engine = made("cuda", said, precision=precision)
-    assert engine.path == f"grouped, {precision}"
-    found, *others = gradient_of(engine)
+    gradient_step = made("cuda", said, precision=precision)
+    assert gradient_step.path == f"grouped, {precision}"
+    found, *others = gradient_of(gradient_step)
     assert {one.dtype for one in others} == {torch.float32}
     assert distance(found, sums.cuda()) < tolerance
     for ours, theirs in zip(others, gradients, strict=True):

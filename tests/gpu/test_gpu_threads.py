@@ -192,18 +192,18 @@ def test_a_capture_that_failed_leaves_no_trace_in_training(
 ) -> None:
     """Neither in the losses and gradients nor in what is dropped, at that update and the next."""
     said: list[str] = []
-    plain, engine = (made(P_drop=0.1, said=said) for _ in range(2))
+    plain, gradient_step = (made(P_drop=0.1, said=said) for _ in range(2))
     plain.graphed = False
     failing(monkeypatch, 1)
     for _ in range(2):
-        ours, theirs = gradient_of(engine), gradient_of(plain)
+        ours, theirs = gradient_of(gradient_step), gradient_of(plain)
         assert torch.equal(ours[0], theirs[0])
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
         after = torch.cuda.get_rng_state()
-        gradient_of(engine)
+        gradient_of(gradient_step)
         assert torch.equal(torch.cuda.get_rng_state(), after)
-    assert not engine.graphed
+    assert not gradient_step.graphed
     assert len(said) == 1
     assert said[0].startswith("CUDA graphs do not work here, which is slower: ")
 
@@ -222,9 +222,9 @@ def overflowing() -> Transformer:
 def test_what_overflows_float16_is_computed_in_bf16(caplog: pytest.LogCaptureFixture) -> None:
     model = overflowing()
     exact = TorchEngine([copy.deepcopy(model)], FORBIDDEN)
-    engine = TorchEngine([model.cuda().narrow(torch.float16)], FORBIDDEN)
+    gradient_step = TorchEngine([model.cuda().narrow(torch.float16)], FORBIDDEN)
     jobs = JOBS[:50]
-    expected, found = (dict(one.search(jobs, SEARCH, 64)) for one in (exact, engine))
+    expected, found = (dict(one.search(jobs, SEARCH, 64)) for one in (exact, gradient_step))
     assert found.keys() == expected.keys()
     same = [found[n][0].tokens == expected[n][0].tokens for n in range(50)]
     assert sum(same) > 25, "bf16 decides near ties in its own way"
@@ -232,9 +232,9 @@ def test_what_overflows_float16_is_computed_in_bf16(caplog: pytest.LogCaptureFix
         "values exceed the range of float16: the sentences concerned are computed in bf16"
     ]
     pairs = [(job.source, np.array([5, 6, 7, 2])) for job in jobs[:5]]
-    for ours, theirs in zip(engine.score(pairs), exact.score(pairs), strict=True):
+    for ours, theirs in zip(gradient_step.score(pairs), exact.score(pairs), strict=True):
         assert ours == pytest.approx(theirs, abs=0.3)
-    assert all(np.isfinite(one).all() for one in engine.align(pairs))
+    assert all(np.isfinite(one).all() for one in gradient_step.align(pairs))
 
 
 def test_what_overflows_float32_is_an_error() -> None:

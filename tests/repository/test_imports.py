@@ -24,7 +24,7 @@ TABLE = {
     "datasets": "errors settings system text",
     "corpus": "config errors settings subwords system text",
     "batching": "config corpus errors subwords",
-    "runs": "config errors settings system",
+    "runs": "config corpus errors settings system",
     "model": "batching config subwords system",
     "checkpoints": "config errors model runs system",
     "translation.types": "config",

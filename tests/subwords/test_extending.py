@@ -17,7 +17,7 @@ from transduce.runs.folder import RunConfig
 from transduce.subwords import Codec, SentencePiece, Subwords, extended, made_of
 from transduce.subwords.extending import require_extensible
 from transduce.training.distributed.processes import Processes
-from transduce.training.gradient import Engine
+from transduce.training.gradient import GradientStep
 from transduce.training.train import train
 from transduce.training.validation import validate
 from transduce.translation.translator import Translator
@@ -135,8 +135,8 @@ def loss_of(run: Path, weights: Path, corpus: Path) -> float:
         with torch.no_grad():
             for name, tensor in load_tensors(weights).items():
                 own[name].copy_(tensor)
-        engine = Engine(model, config.train, tokens.train, Processes(), lambda _: None)
-        return validate(engine, tokens, 0).loss
+        gradient_step = GradientStep(model, config.train, tokens.train, Processes(), lambda _: None)
+        return validate(gradient_step, tokens, 0).loss
 
 
 def test_with_the_subwords_kept_it_begins_with_the_old_models_loss(

@@ -133,7 +133,9 @@ def test_apples_gpu_refuses_an_update_that_is_no_number(
     tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its Adam does not look at what we tell it of the gradient: we must not call it."""
-    monkeypatch.setattr(Trainer, "clipped_norm", lambda self: self.engine.refused + torch.inf)
+    monkeypatch.setattr(
+        Trainer, "clipped_norm", lambda self: self.gradient_step.skipped + torch.inf
+    )
     with apple_machine(monkeypatch):
         run = trained(tiny_files, tmp_path / "run", "mps", steps="1")
     last = load_tensors(checkpoints(run)[-1].path / "optimizer.safetensors")

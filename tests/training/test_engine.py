@@ -15,12 +15,13 @@ from torch import Tensor
 
 from models import pairs_of, part_of, small_model
 from reference import distance
+from transduce.batching.layouts import GroupedLayout
 from transduce.batching.packed import Batch, make_batch
 from transduce.batching.prefetch import Update
-from transduce.batching.static import Packed
-from transduce.batching.updates import Grouped, Place
+from transduce.batching.static import PackedLayout
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.config import ModelConfig, TrainConfig
+from transduce.corpus.updates import DataPosition
 from transduce.errors import BadSetting, in_one_line
 from transduce.model import loss as losses
 from transduce.model.ops import kernels
@@ -28,7 +29,7 @@ from transduce.model.transformer import Transformer
 from transduce.system.progress import Silent
 from transduce.training import gradient as engines
 from transduce.training.distributed.processes import Processes
-from transduce.training.gradient import Engine, Objective, choose
+from transduce.training.gradient import GradientStep, Objective, choose
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
 
@@ -51,24 +52,24 @@ def on_path(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
 
 def made(
     *, P_drop: float = 0.0, d_v: int = 8, say: Callable[[str], None] = print, **recipe: Any
-) -> Engine:
-    """An engine whose updates of 400 tokens hold all the pairs."""
+) -> GradientStep:
+    """An gradient_step whose updates of 400 tokens hold all the pairs."""
     model = small_model(P_drop=P_drop, d_v=d_v, max_len=20, N=1).train()
     told = TrainConfig(batch_tokens=400, **recipe)
-    return Engine(model, told, part_of(PAIRS), Processes(), say)
+    return GradientStep(model, told, part_of(PAIRS), Processes(), say)
 
 
-def gradient_of(engine: Engine) -> list[Tensor]:
+def gradient_of(gradient_step: GradientStep) -> list[Tensor]:
     """The losses' sums and the gradients of the update."""
-    engine.sums.zero_()
+    gradient_step.sums.zero_()
     torch.manual_seed(0)
-    engine.gradient(engine.prepare(SENTENCES, Place(0, 1), 0.5))
-    gradients = [parameter.grad for parameter in engine.model.parameters()]
-    return [engine.sums.clone(), *(one.clone() for one in gradients if one is not None)]
+    gradient_step.compute(gradient_step.prepare(SENTENCES, DataPosition(0, 1), 0.5))
+    gradients = [parameter.grad for parameter in gradient_step.model.parameters()]
+    return [gradient_step.sums.clone(), *(one.clone() for one in gradients if one is not None)]
 
 
 def expected() -> list[Tensor]:
-    """The same by one batch without an engine: sums, and the gradient of the mean over tokens."""
+    """The same from one batch: sums, and the gradient of the mean over tokens."""
     model, batch = small_model(P_drop=0.0, max_len=20, N=1).train(), make_batch(PAIRS)
     smoothed, nll = losses.loss(model(batch), model.output, batch.labels, 0.1)
     gradients = torch.autograd.grad(smoothed / batch.target_tokens, list(model.parameters()))
@@ -90,11 +91,11 @@ def test_the_gradient_does_not_depend_on_the_number_of_pieces(
     path: str, accumulate: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path(monkeypatch, path)
-    engine = made(accumulate=accumulate)
-    assert isinstance(engine.layout, Packed if path == "packed" else Grouped)
-    assert len(engine.layout.pieces(SENTENCES)) == (accumulate or 1)
+    gradient_step = made(accumulate=accumulate)
+    assert isinstance(gradient_step.layout, PackedLayout if path == "packed" else GroupedLayout)
+    assert len(gradient_step.layout.micro_batches(SENTENCES)) == (accumulate or 1)
     for _ in range(2):  # the second update begins anew
-        assert_same(gradient_of(engine), expected())
+        assert_same(gradient_of(gradient_step), expected())
 
 
 @pytest.mark.parametrize("P_drop", [0.0, 0.3])
@@ -105,11 +106,11 @@ def test_recomputing_layers_gives_the_same_gradient(
     on_path(monkeypatch, path)
     remembered = gradient_of(made(P_drop=P_drop))
     passes: list[str] = []
-    engine = made(P_drop=P_drop, recompute=True)
-    assert isinstance(engine.model, Transformer)
-    for layer in (*engine.model.encoder, *engine.model.decoder):
+    gradient_step = made(P_drop=P_drop, recompute=True)
+    assert isinstance(gradient_step.model, Transformer)
+    for layer in (*gradient_step.model.encoder, *gradient_step.model.decoder):
         layer.register_forward_pre_hook(lambda *_: passes.append("layer"))
-    assert_same(gradient_of(engine), remembered, 1e-6)
+    assert_same(gradient_of(gradient_step), remembered, 1e-6)
     assert len(passes) == 2 * 2  # both layers are computed twice
 
 
@@ -125,24 +126,24 @@ def test_on_a_gpu_updates_are_the_same_whichever_way_they_are_computed(
         [update.tolist() for update in layout.updates(np.random.default_rng(0))]
         for layout in (grouped.lay_out(), packed.lay_out())
     )
-    assert isinstance(grouped.lay_out(), Grouped)
+    assert isinstance(grouped.lay_out(), GroupedLayout)
     assert ours == theirs
     assert len(ours) > 4
 
 
 def test_losses_are_counted_on_until_somebody_takes_them() -> None:
-    engine = made()
-    once = gradient_of(engine)[0]
-    engine.gradient(engine.prepare(SENTENCES, Place(0, 1), 0.5))
-    assert engine.sums.tolist() == pytest.approx((2 * once).tolist())
+    gradient_step = made()
+    once = gradient_of(gradient_step)[0]
+    gradient_step.compute(gradient_step.prepare(SENTENCES, DataPosition(0, 1), 0.5))
+    assert gradient_step.sums.tolist() == pytest.approx((2 * once).tolist())
 
 
 def test_an_update_says_what_it_is_made_of() -> None:
-    engine = made(accumulate=2)
-    update = engine.prepare(SENTENCES, Place(3, 4), 3.5)
+    gradient_step = made(accumulate=2)
+    update = gradient_step.prepare(SENTENCES, DataPosition(3, 4), 3.5)
     assert update.tokens == sum(target for _, target in LENGTHS)
-    assert (update.place, update.epochs, update.idle) == (Place(3, 4), 3.5, False)
-    assert update.layout is engine.layout
+    assert (update.next_position, update.epochs, update.idle) == (DataPosition(3, 4), 3.5, False)
+    assert update.layout is gradient_step.layout
     assert update.used == tuple(map(sum, zip(*LENGTHS, strict=True)))
 
 
@@ -153,16 +154,16 @@ def test_processes_share_an_update_without_overlap(
 ) -> None:
     """Their gradients, which torch averages, are together that of one process."""
     on_path(monkeypatch, path)
-    engine = made()
-    engine.pieces = world
-    engine.layout = engine.lay_out()
+    gradient_step = made()
+    gradient_step.pieces = world
+    gradient_step.layout = gradient_step.lay_out()
     found, sums, shares = [], torch.zeros(2), []
     for rank in range(world):
-        engine.processes = Processes(rank, world)
-        update = engine.prepare(SENTENCES, Place(0, 1), 0.5)
+        gradient_step.processes = Processes(rank, world)
+        update = gradient_step.prepare(SENTENCES, DataPosition(0, 1), 0.5)
         assert not update.idle
         shares.append(sum(len(batch.order) for batch in update.batches))
-        one, *gradients = gradient_of(engine)
+        one, *gradients = gradient_of(gradient_step)
         sums = sums + one
         found.append(gradients)
     assert sum(shares) == len(PAIRS)
@@ -171,14 +172,14 @@ def test_processes_share_an_update_without_overlap(
 
 
 def test_a_process_without_a_share_keeps_step_and_counts_for_nothing() -> None:
-    engine = made()
-    engine.processes = Processes(1, 2)
-    update = engine.prepare(SENTENCES[:1], Place(0, 1), 0.5)
+    gradient_step = made()
+    gradient_step.processes = Processes(1, 2)
+    update = gradient_step.prepare(SENTENCES[:1], DataPosition(0, 1), 0.5)
     assert update.idle
     assert len(update.batches) == 1
-    engine.gradient(update)
-    assert engine.sums.tolist() == [0.0, 0.0]
-    for parameter in engine.model.parameters():
+    gradient_step.compute(update)
+    assert gradient_step.sums.tolist() == [0.0, 0.0]
+    for parameter in gradient_step.model.parameters():
         assert parameter.grad is not None
         assert not parameter.grad.any()
 
@@ -210,16 +211,16 @@ def test_out_of_memory_an_update_is_cut_into_twice_as_many_pieces_and_stays_the_
 ) -> None:
     on_path(monkeypatch, path)
     said: list[str] = []
-    engine = made(say=said.append)
+    gradient_step = made(say=said.append)
     sizes = limited(monkeypatch, 150, error)
-    assert_same(gradient_of(engine), expected())
+    assert_same(gradient_of(gradient_step), expected())
     assert said == [
         f"out of memory with {tokens} tokens at a time: from now on {tokens // 2}, "
         f"{pieces} times for each update, which learns the same"
         for tokens, pieces in ((400, 2), (200, 4))
     ]
     sizes.clear()
-    assert_same(gradient_of(engine), expected())
+    assert_same(gradient_of(gradient_step), expected())
     assert len(sizes) > 1  # and nothing is tried that has not fitted
     assert max(sizes) <= 150
     assert len(said) == 2
@@ -231,7 +232,7 @@ def test_what_was_computed_before_memory_ran_out_counts_once(
 ) -> None:
     on_path(monkeypatch, path)
     said: list[str] = []
-    engine = made(accumulate=2, say=said.append)
+    gradient_step = made(accumulate=2, say=said.append)
     original, calls = Objective.forward, []
 
     def forward(self: Objective, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -241,7 +242,7 @@ def test_what_was_computed_before_memory_ran_out_counts_once(
         return original(self, batch)
 
     monkeypatch.setattr(Objective, "forward", forward)
-    assert_same(gradient_of(engine), expected())
+    assert_same(gradient_of(gradient_step), expected())
     assert len(said) == 1
     assert len(calls) > 2 + 2
 
@@ -249,14 +250,14 @@ def test_what_was_computed_before_memory_ran_out_counts_once(
 def test_an_update_laid_out_before_the_cut_is_laid_out_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine = made(say=lambda _: None)
-    before = engine.prepare(SENTENCES, Place(0, 1), 0.5)
+    gradient_step = made(say=lambda _: None)
+    before = gradient_step.prepare(SENTENCES, DataPosition(0, 1), 0.5)
     limited(monkeypatch, 250)
-    gradient_of(engine)
-    engine.sums.zero_()
-    engine.gradient(before)
-    gradients = [one.grad for one in engine.model.parameters() if one.grad is not None]
-    assert_same([engine.sums, *gradients], expected())
+    gradient_of(gradient_step)
+    gradient_step.sums.zero_()
+    gradient_step.compute(before)
+    gradients = [one.grad for one in gradient_step.model.parameters() if one.grad is not None]
+    assert_same([gradient_step.sums, *gradients], expected())
 
 
 @pytest.mark.parametrize("path", ["packed", pytest.param("grouped", marks=pytest.mark.long)])
@@ -265,30 +266,30 @@ def test_when_nothing_is_left_to_cut_the_error_comes_through(
 ) -> None:
     on_path(monkeypatch, path)
     said: list[str] = []
-    engine = made(say=said.append)
+    gradient_step = made(say=said.append)
     limited(monkeypatch, 0)
     with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
-        gradient_of(engine)
-    assert 400 // engine.pieces <= 20  # the longest sentence that may come
+        gradient_of(gradient_step)
+    assert 400 // gradient_step.pieces <= 20  # the longest sentence that may come
     assert len(said) == 5
 
 
 def test_other_errors_come_through_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    engine = made(say=said.append)
+    gradient_step = made(say=said.append)
     sizes = limited(monkeypatch, 0, RuntimeError("mat1 and mat2 cannot be multiplied"))
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
-        gradient_of(engine)
+        gradient_of(gradient_step)
     assert (len(sizes), said) == (1, [])
 
 
 def test_processes_do_not_cut_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    engine = made(say=said.append)
-    engine.processes = Processes(0, 2)
+    gradient_step = made(say=said.append)
+    gradient_step.processes = Processes(0, 2)
     limited(monkeypatch, 0)
     with pytest.raises(torch.OutOfMemoryError):
-        gradient_of(engine)
+        gradient_of(gradient_step)
     assert said == []
 
 
@@ -334,18 +335,18 @@ def test_through_a_graph_the_gradient_is_the_same_also_when_memory_runs_out(
     on_path(monkeypatch, "packed")
     monkeypatch.setattr(engines, "Graphs", Played)
     said: list[str] = []
-    engine = made(accumulate=accumulate, say=said.append)
-    engine.graphed = True
-    assert engine.path == "packed, float32, CUDA graph"
+    gradient_step = made(accumulate=accumulate, say=said.append)
+    gradient_step.graphed = True
+    assert gradient_step.path == "packed, float32, CUDA graph"
     for _ in range(2):
-        assert_same(gradient_of(engine), expected())
-    first: Any = engine.graphs
+        assert_same(gradient_of(gradient_step), expected())
+    first: Any = gradient_step.graphs
     assert isinstance(first, Played)
     assert said == []
     limited(monkeypatch, first.shape[0] - 1)
     for _ in range(2):
-        assert_same(gradient_of(engine), expected())
-    second: Any = engine.graphs
+        assert_same(gradient_of(gradient_step), expected())
+    second: Any = gradient_step.graphs
     assert isinstance(second, Played)
     assert second is not first  # it is recorded anew, for smaller batches
     assert len(said) == 1
@@ -374,13 +375,13 @@ def test_a_graph_that_cannot_be_recorded_is_done_without_or_made_smaller(
 
     monkeypatch.setattr(engines, "Graphs", recorded)
     said: list[str] = []
-    engine = made(say=said.append)
-    engine.graphed = True
+    gradient_step = made(say=said.append)
+    gradient_step.graphed = True
     for _ in range(2):
-        assert_same(gradient_of(engine), expected())
+        assert_same(gradient_of(gradient_step), expected())
     assert len(said) == 1
     assert said[0].startswith(line)
-    assert engine.graphed == (error is GPU_IS_FULL)
+    assert gradient_step.graphed == (error is GPU_IS_FULL)
 
 
 @pytest.mark.parametrize(("fits", "pieces"), [(400, 1), (150, 4)])
@@ -394,25 +395,25 @@ def test_probing_finds_the_pieces_that_fit_and_leaves_no_trace(
     monkeypatch.setattr(torch.cuda, "set_rng_state", torch.set_rng_state)
     on_path(monkeypatch, "packed")
     said: list[str] = []
-    engine = made(P_drop=0.1, accumulate=None, say=said.append)
-    engine.device = torch.device("cuda")
-    engine.sums += torch.tensor([3.0, 2.0])  # of a window that a resumed run goes on with
+    gradient_step = made(P_drop=0.1, accumulate=None, say=said.append)
+    gradient_step.device = torch.device("cuda")
+    gradient_step.sums += torch.tensor([3.0, 2.0])  # of a window that a resumed run goes on with
     sizes, before = limited(monkeypatch, fits), torch.get_rng_state()
-    engine.probe()
-    assert engine.pieces == pieces
+    gradient_step.probe()
+    assert gradient_step.pieces == pieces
     assert sizes[-1] <= fits
     assert said[-1] == (
         f"400 tokens a side in {pieces} piece{'s' * (pieces > 1)}: the largest that fit into memory"
     )
-    assert engine.sums.tolist() == [3.0, 2.0]
+    assert gradient_step.sums.tolist() == [3.0, 2.0]
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_memory_is_probed_on_a_gpu_alone() -> None:
     said: list[str] = []
-    engine = made(accumulate=None, say=said.append)
-    engine.probe()
-    assert engine.pieces == 1
+    gradient_step = made(accumulate=None, say=said.append)
+    gradient_step.probe()
+    assert gradient_step.pieces == 1
     assert said == ["accumulate = none: memory is probed by one process on a GPU alone; one piece"]
 
 
@@ -563,12 +564,12 @@ def test_in_bf16_the_loss_is_close_and_gradients_are_float32(
     """By the way of the GPU; there alone it is chosen."""
     monkeypatch.setattr(losses, "_OnCPU", losses._OnGPU)
     on_path(monkeypatch, path)
-    engine = made()
-    engine.model.compute_in(torch.bfloat16)
-    assert engine.model(make_batch(PAIRS)).dtype == torch.bfloat16
-    found = gradient_of(engine)
+    gradient_step = made()
+    gradient_step.model.compute_in(torch.bfloat16)
+    assert gradient_step.model(make_batch(PAIRS)).dtype == torch.bfloat16
+    found = gradient_of(gradient_step)
     assert {one.dtype for one in found[1:]} == {torch.float32}
-    assert {one.dtype for one in engine.model.parameters()} == {torch.float32}
+    assert {one.dtype for one in gradient_step.model.parameters()} == {torch.float32}
     sums, *gradients = expected()
     assert found[0].tolist() == pytest.approx(sums.tolist(), rel=0.01)
     for ours, theirs in zip(found[1:], gradients, strict=True):

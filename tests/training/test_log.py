@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from transduce.batching.updates import Place
+from transduce.corpus.updates import DataPosition
 from transduce.errors import BadRun, Diverged
 from transduce.runs.folder import checkpoints
 from transduce.runs.state import State, Window
@@ -59,7 +59,7 @@ def nowhere(part: float, note: str) -> None:
 
 
 def test_a_record_holds_the_means_since_the_last(tmp_path: Path) -> None:
-    state, shown = State(place=Place(3, 1)), []
+    state, shown = State(position=DataPosition(3, 1)), []
     with opened(tmp_path, state) as log:
         for number, losses in enumerate(LOSSES):
             count(log, state, *losses)

@@ -19,7 +19,7 @@ from transduce.system.machine import thread_counts
 from transduce.system.progress import Silent
 from transduce.training import pacing
 from transduce.training import train as training
-from transduce.training.gradient import Engine
+from transduce.training.gradient import GradientStep
 from transduce.training.optimizer import fit_ramp, learning_rate
 
 SETTINGS = TINY | {"select": "auto", "steps": "20", "save_every": "5"}
@@ -111,7 +111,7 @@ def test_select_average_takes_the_mean_however_short_the_run(
     assert config.weights == "mean of the checkpoints at steps 5, 10, 15, 20"
 
 
-def slow_with_two_threads(engine: object, sentences: object) -> float:
+def slow_with_two_threads(gradient_step: object, sentences: object) -> float:
     return 1.0 if torch.get_num_threads() > 1 else 0.1
 
 
@@ -227,8 +227,8 @@ def test_the_measured_step_is_about_the_time_that_a_step_takes(
     measured: list[float] = []
     real = pacing.measure_step
 
-    def measure(engine: Engine) -> float:
-        measured.append(real(engine))
+    def measure(gradient_step: GradientStep) -> float:
+        measured.append(real(gradient_step))
         return measured[-1]
 
     monkeypatch.setattr(pacing, "measure_step", measure)

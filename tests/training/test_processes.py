@@ -29,7 +29,7 @@ from conftest import (
 )
 
 from transduce import cli
-from transduce.batching.updates import Grouped
+from transduce.batching.layouts import GroupedLayout
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadSetting
@@ -110,7 +110,7 @@ import numpy as np
 from torch import distributed as dist
 from models import pairs_of, part_of, small_model
 from transduce.training import gradient as engines
-from transduce.batching.updates import Place
+from transduce.corpus.updates import DataPosition
 from transduce.config import TrainConfig
 from transduce.training.distributed.processes import Processes
 
@@ -120,13 +120,16 @@ engines.choose = lambda *_: (rank == 1, "bf16" if rank else "float32")
 part = part_of(pairs_of([(3 + n % 9, 3 + n % 5) for n in range(40)]))
 said = []
 recipe = TrainConfig(batch_tokens=400)
-engine = engines.Engine(small_model(max_len=64), recipe, part, Processes(rank, 2, 2), said.append)
-update = engine.prepare(np.arange(40), Place(0, 1), 0.5)
+processes = Processes(rank, 2, 2)
+gradient_step = engines.GradientStep(
+    small_model(max_len=64), recipe, part, processes, said.append
+)
+update = gradient_step.prepare(np.arange(40), DataPosition(0, 1), 0.5)
 own = sorted(int(one) for batch in update.batches for one in batch.order)
-pieces = engine.layout.pieces(np.arange(40))[rank::2]
+pieces = gradient_step.layout.micro_batches(np.arange(40))[rank::2]
 learned = sorted(int(one) for piece in pieces for one in piece)
 with open(f"{sys.argv[1]}.{rank}", "w") as file:
-    print(engine.path, learned, len(said), sep="|", file=file)
+    print(gradient_step.path, learned, len(said), sep="|", file=file)
 dist.destroy_process_group()
 """
 
@@ -242,9 +245,9 @@ def test_so_do_three_where_updates_have_too_few_sentences_for_all(
     """Then some compute fewer pieces than others, or none."""
     changes = {"batch_tokens": "90", "accumulate": "2"}
     alone = run_alone(tiny_files, tmp_path / "alone", **changes)
-    layout = Grouped(open_corpus(alone / "corpus").train, 90, 3 * 2)
+    layout = GroupedLayout(open_corpus(alone / "corpus").train, 90, 3 * 2)
     updates = layout.updates(np.random.default_rng([1, 0]))[:STEPS]
-    assert {2, 5} <= {len(layout.pieces(update)) for update in updates}
+    assert {2, 5} <= {len(layout.micro_batches(update)) for update in updates}
     result = run(tiny_files, tmp_path / "run", 3, **changes)
     assert result.status == 0, result.stderr
     require_equal(tmp_path / "run", alone)
@@ -509,8 +512,8 @@ def test_every_command_refuses_numbers_of_torchrun_that_are_none(
 ) -> None:
     variable = {"distill": "WORLD_SIZE", "translate": "LOCAL_WORLD_SIZE"}[command]
     out: list[str | Path] = ["--out", tmp_path / "run"] if command == "distill" else []
-    engine = ["--engine", "ctranslate2"] if command == "translate" else []
-    result = cli(command, tiny_run, tiny_files[0], *out, *engine, env={variable: "two"})
+    gradient_step = ["--engine", "ctranslate2"] if command == "translate" else []
+    result = cli(command, tiny_run, tiny_files[0], *out, *gradient_step, env={variable: "two"})
     assert f"{variable} = 'two' in the environment" in result.error
 
 

@@ -1,4 +1,4 @@
-"""From the stream of updates to what a process computes, made ready while the device works."""
+"""Prefetching: the batches of the next updates are prepared while the device computes."""
 
 import contextlib
 import queue
@@ -6,32 +6,33 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from transduce.batching.layouts import Layout
 from transduce.batching.packed import Batch, Ints
-from transduce.batching.updates import Layout, Place, Updates
+from transduce.corpus.updates import DataPosition, Updates
 
-AHEAD = 8  # updates that wait for the GPU
+AHEAD = 8  # updates prepared in advance
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one update of the weights learns from, and what this process has to do with it."""
+    """One update of the weights, with the micro-batches that this process computes."""
 
     sentences: Ints
-    tokens: int  # of all processes, that have a loss
-    batches: list[Batch]  # the pieces that fall to this process
-    idle: bool  # there were none: the batch stands in, to keep step, and counts for nothing
-    layout: Layout  # that cut it
-    place: Place  # of the update after this one
-    epochs: float  # passes over the data that end with this one
+    tokens: int  # target tokens of all processes
+    batches: list[Batch]  # the micro-batches of this process
+    idle: bool  # this process has no share; its one batch keeps step with the others, weight 0
+    layout: Layout
+    next_position: DataPosition  # of the update after this one
+    epochs: float  # passes over the data completed after this update
 
     @property
     def used(self) -> tuple[int, int]:
-        """Places that hold no filler, of source and target."""
+        """The number of real tokens, of source and target."""
         return _sum([batch.used for batch in self.batches])
 
     @property
     def places(self) -> tuple[int, int]:
-        """Tokens that the model works on, of source and target."""
+        """The number of tokens including padding, of source and target."""
         return _sum([batch.places for batch in self.batches])
 
 
@@ -39,14 +40,14 @@ def _sum(pairs: list[tuple[int, int]]) -> tuple[int, int]:
     return sum(source for source, _ in pairs), sum(target for _, target in pairs)
 
 
-class Feed:
-    """Updates one after the other; on a GPU, a thread makes them ready ahead of time.
+class Prefetcher:
+    """An endless stream of updates; with `ahead`, a thread prepares them in advance.
 
-    The thread starts with the first update, so a feed that is never used leaves none behind.
+    The thread starts with the first update, so a prefetcher that is never read has none.
     """
 
     def __init__(
-        self, updates: Updates, make: Callable[[Ints, Place, float], Update], *, ahead: bool
+        self, updates: Updates, make: Callable[[Ints, DataPosition, float], Update], *, ahead: bool
     ) -> None:
         self.updates, self.make = updates, make
         self.ready: queue.Queue[Update | BaseException] = queue.Queue(AHEAD)
@@ -54,7 +55,7 @@ class Feed:
         self.thread = threading.Thread(target=self._work, daemon=True) if ahead else None
 
     def __iter__(self) -> Iterator[Update]:
-        """Return itself: the stream has no end."""
+        """Return the stream itself."""
         return self
 
     def __next__(self) -> Update:
@@ -71,23 +72,23 @@ class Feed:
     def close(self) -> None:
         """Stop the thread."""
         self.closed.set()
-        with contextlib.suppress(queue.Empty):  # it may wait for room
+        with contextlib.suppress(queue.Empty):  # the thread may be waiting for a free slot
             while True:
                 self.ready.get_nowait()
         if self.thread is not None and self.thread.ident is not None:
             self.thread.join()
 
     def _next(self) -> Update:
-        epoch, number = self.updates.place.epoch, self.updates.place.update
+        epoch, number = self.updates.position.epoch, self.updates.position.update
         per_epoch = self.updates.per_epoch()
         sentences = next(self.updates)
-        return self.make(sentences, self.updates.place, epoch + (number + 1) / per_epoch)
+        return self.make(sentences, self.updates.position, epoch + (number + 1) / per_epoch)
 
     def _work(self) -> None:
         try:
             while not self.closed.is_set():
                 self._put(self._next())
-        except BaseException as error:  # whoever waits for an update shall have it
+        except BaseException as error:  # raised where the next update is taken
             self._put(error)
 
     def _put(self, item: Update | BaseException) -> None:

@@ -11,17 +11,17 @@ import numpy as np
 import torch
 
 from transduce.batching.packed import Batch, Ints, positions, unflatten
-from transduce.batching.updates import cut, pools
 from transduce.corpus.token_files import Part, Side
+from transduce.corpus.updates import balance, cut
 from transduce.subwords import BOS, PAD
 
 GRAIN = 128  # places come in so many, or fewer in small batches: products work in tiles
 
 
-class Packed:
+class PackedLayout:
     """Batches of one shape, a capacity for each side."""
 
-    def __init__(self, part: Part, batch_tokens: int, pieces: int = 1, *, longest: int) -> None:
+    def __init__(self, part: Part, batch_tokens: int, count: int = 1, *, longest: int) -> None:
         """Choose the capacities; `longest` is the longest sentence that may ever come."""
         self.part, self.batch_tokens = part, batch_tokens
         self.source, self.target = part.source.lengths, part.target.lengths
@@ -32,41 +32,25 @@ class Packed:
             grain //= 2
         whole = np.maximum(batch_tokens * tokens // tokens.max() // grain * grain, longest)
         self.limits = int(whole[0]), int(whole[1])  # of an update
-        # Pieces are a little larger than their share, or one more would be needed for the rest.
-        spare = 1.02 * whole / pieces + grain if pieces > 1 else whole
+        # Micro-batches are a little larger than their share, or the rest would need one more.
+        spare = 1.02 * whole / count + grain if count > 1 else whole
         places = np.maximum(-(-spare // grain) * grain, longest)
         self.places = int(places[0]), int(places[1])  # of a batch
 
     def updates(self, random: np.random.Generator) -> list[Ints]:
-        """Deal all sentences to learn from into updates, in random order.
+        """Divide all training sentences into updates, in random order."""
+        return balance(self.source, self.target, self.batch_tokens, self.limits, random)
 
-        As in `group`, but sorted by the lengths of both sides together, for here they must balance.
-        """
-        found = []
-        tokens = np.maximum(self.source / self.limits[0], self.target / self.limits[1])
-        for pool in pools((tokens * self.batch_tokens).astype(np.int64), self.batch_tokens, random):
-            found += cut(self._balanced(pool), self.source, self.target, self.limits)
-        return [found[i] for i in random.permutation(len(found))]
-
-    def _balanced(self, pool: Ints) -> Ints:
-        """Sort sentences by length, in such an order that both sides fill at the same pace."""
-        source, target = self.source[pool] / self.limits[0], self.target[pool] / self.limits[1]
-        order = np.argsort(source + target, kind="stable")
-        excess = (source - target)[order]
-        more, less = np.maximum(excess, 0).cumsum(), np.maximum(-excess, 0).cumsum()
-        # Those with more source and those with more target are merged where their sums are equal.
-        return pool[order][np.argsort(np.where(excess > 0, more, less), kind="stable")]
-
-    def pieces(self, sentences: Ints) -> list[Ints]:
-        """Cut an update into batches."""
+    def micro_batches(self, sentences: Ints) -> list[Ints]:
+        """Cut an update into micro-batches."""
         return cut(sentences, self.source, self.target, self.places)
 
     def batch(self, sentences: Ints) -> Batch:
-        """Lay out the sentences of a piece."""
+        """Lay out the sentences of a micro-batch."""
         return pack(self.part, sentences, self.places)
 
-    def once(self, part: Part) -> Iterator[Batch]:
-        """Pass once over a part, similar lengths together: for evaluation."""
+    def evaluation_batches(self, part: Part) -> Iterator[Batch]:
+        """Pass once over a part, similar lengths together."""
         source, target = part.source.lengths, part.target.lengths
         order = np.argsort(source + target, kind="stable")
         for sentences in cut(order, source, target, self.places):

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
+from transduce.batching.layouts import GroupedLayout
 from transduce.batching.packed import Tokens
-from transduce.batching.updates import Grouped, Updates
 from transduce.bench.sides import Seen
 from transduce.config import ModelConfig
 from transduce.corpus.token_files import open_corpus
+from transduce.corpus.updates import Updates
 from transduce.errors import BadSetting
 from transduce.runs.folder import RunConfig
 from transduce.subwords import BOS, PAD
@@ -117,8 +118,8 @@ class Peer:
             fused=True,
         )
         self.part = open_corpus(corpus).train
-        layout = Grouped(self.part, self.recipe.batch_tokens)  # similar lengths together
-        self.updates = Updates(layout, seed=self.recipe.seed)
+        layout = GroupedLayout(self.part, self.recipe.batch_tokens)  # similar lengths together
+        self.updates = Updates(layout.updates, seed=self.recipe.seed)
         self.waiting: deque[tuple[Padded, Seen]] = deque()
         self.steps = 0
 

@@ -41,7 +41,7 @@ from transduce.system.machine import choose_device, terminated_as_interrupted
 from transduce.system.progress import Progress, Silent, counted
 from transduce.text import reading as text
 from transduce.training.distributed.processes import Processes
-from transduce.training.gradient import Engine
+from transduce.training.gradient import GradientStep
 from transduce.training.pacing import fit_threads
 from transduce.training.settings import begun
 from transduce.training.trainer import Trainer
@@ -61,12 +61,12 @@ class Ours:
         config.save(run)  # which makes the folder a run
         self.trainer = Trainer(run, config, open_corpus(corpus), torch.device(device), Silent())
         self.parameters = sum(p.numel() for p in weights_of(self.trainer.model).values())
-        self.precision = self.trainer.engine.precision
+        self.precision = self.trainer.gradient_step.precision
 
     @property
     def path(self) -> str:
         """How the trainer computes; the first step may have changed it."""
-        return self.trainer.engine.path
+        return self.trainer.gradient_step.path
 
     def prepare(self, steps: int) -> None:
         """Leave everything to the steps: our batches are made within them."""
@@ -204,8 +204,8 @@ def _with_threads(
     if config.train.threads is not None:
         return config
     model = build(config.model).to(device)
-    engine = Engine(model, config.train, prepared.train, Processes(), progress.say)
-    return dataclasses.replace(config, train=fit_threads(engine, config.train, progress))
+    gradient_step = GradientStep(model, config.train, prepared.train, Processes(), progress.say)
+    return dataclasses.replace(config, train=fit_threads(gradient_step, config.train, progress))
 
 
 def _machine(config: RunConfig, peers: Sequence[str]) -> dict[str, Any]:

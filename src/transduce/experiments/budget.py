@@ -95,13 +95,13 @@ def pace(config: RunConfig, corpus: Corpus, device: torch.device, seconds: float
     """Measure for so many seconds, or a few, how many steps a second a training makes here."""
     with tempfile.TemporaryDirectory(prefix="transduce-pace-") as scratch:
         trainer = Trainer(Path(scratch), config, corpus, device, Silent())
-        with contextlib.closing(trainer.feed), trainer.log:
+        with contextlib.closing(trainer.prefetcher), trainer.log:
             for _ in range(FIRST):
                 trainer.update()
-            trainer.engine.synchronise()
+            trainer.gradient_step.synchronise()
             began, steps = time.monotonic(), 0
             while time.monotonic() - began < min(seconds, LONGEST):
                 trainer.update()
-                trainer.engine.synchronise()
+                trainer.gradient_step.synchronise()
                 steps += 1
             return steps / (time.monotonic() - began)

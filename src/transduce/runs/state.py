@@ -4,8 +4,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from transduce.batching.updates import Place
 from transduce.config import TrainConfig
+from transduce.corpus.updates import DataPosition
 from transduce.errors import BadRun
 
 LARGEST = 1e300  # what is beyond it, JSON's integers and NaN among it, is no number of ours
@@ -30,7 +30,7 @@ class State:
 
     step: int = 0
     seconds: float = 0.0
-    place: Place = field(default_factory=Place)
+    position: DataPosition = field(default_factory=DataPosition)
     epochs: float = 0.0  # passes over the data so far
     window: Window = field(default_factory=Window)
     best_loss: float = math.inf
@@ -53,7 +53,7 @@ class State:
     def to_json(self) -> dict[str, Any]:
         """Return the state as a JSON object."""
         value = asdict(self)
-        value["place"] = self.place.to_json()
+        value["place"] = value.pop("position")
         value["best_loss"] = None if math.isinf(self.best_loss) else self.best_loss
         return value
 
@@ -66,7 +66,7 @@ class State:
             return cls(
                 step=_count(value["step"]),
                 seconds=_number(value["seconds"]),
-                place=Place.from_json(value["place"]),
+                position=_position(value["place"]),
                 epochs=_number(value["epochs"]),
                 window=Window(
                     tokens=_count(window["tokens"]),
@@ -86,6 +86,10 @@ class State:
             )
         except (KeyError, TypeError) as error:
             raise BadRun(f"the training state of a checkpoint is damaged: {error}") from None
+
+
+def _position(value: Any) -> DataPosition:
+    return DataPosition(_count(value["epoch"]), _count(value["update"]))
 
 
 def _count(value: Any) -> int:

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from transduce.batching.layouts import GroupedLayout, Layout
 from transduce.batching.packed import Batch, Ints, unflatten
 from transduce.batching.prefetch import Update
-from transduce.batching.static import Packed
-from transduce.batching.updates import Grouped, Layout, Place
+from transduce.batching.static import PackedLayout
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus.token_files import Part
+from transduce.corpus.updates import DataPosition
 from transduce.errors import BadSetting, in_one_line, out_of_memory
 from transduce.model import loss as losses
 from transduce.model.base import Transducer
@@ -47,7 +48,7 @@ class Objective(nn.Module):
         return losses.loss(x, model.output, batch.labels, self.eps_ls, bias=model.logits_bias)
 
 
-class Engine:
+class GradientStep:
     """Computes gradients of updates; counts losses on the device, where nobody has to wait."""
 
     def __init__(
@@ -69,7 +70,7 @@ class Engine:
         self.counts = torch.zeros(5, dtype=wide, device=self.device)  # log.Counts
         self.before = self.counts.clone()  # the update at hand
         self.sums = self.counts[:2]
-        self.refused = torch.zeros((), device=self.device)  # 1: the update at hand is
+        self.skipped = torch.zeros((), device=self.device)  # 1: the update at hand is
         self.scale = torch.zeros((), dtype=wide, device=self.device)
         self.repeats = recipe.deterministic and self.device.type == "cuda"
         self.graphs: Graphs | None = None
@@ -93,30 +94,32 @@ class Engine:
         """Return how sentences are laid out in so many pieces."""
         tokens, longest = self.recipe.batch_tokens, self.model.config.max_len
         if self.packed:
-            return Packed(self.part, tokens, self.pieces, longest=longest)
+            return PackedLayout(self.part, tokens, self.pieces, longest=longest)
         # On a GPU updates are the same whichever way they are computed.
-        like = Packed(self.part, tokens, longest=longest) if self.device.type == "cuda" else None
-        return Grouped(self.part, tokens, self.pieces, like=like)
+        like = (
+            PackedLayout(self.part, tokens, longest=longest) if self.device.type == "cuda" else None
+        )
+        return GroupedLayout(self.part, tokens, self.pieces, updates_of=like)
 
-    def prepare(self, sentences: Ints, place: Place, epochs: float) -> Update:
+    def prepare(self, sentences: Ints, position: DataPosition, epochs: float) -> Update:
         """Lay out an update, as far as it falls to this process; may run in another thread."""
         layout = self.layout
-        pieces = layout.pieces(sentences)
+        pieces = layout.micro_batches(sentences)
         own = pieces[self.processes.rank :: self.processes.world]
         batches = [layout.batch(piece) for piece in own or [sentences[:1]]]
         if self.device.type == "cuda":
             batches = [batch.pinned() for batch in batches]
         tokens = int(self.part.target.lengths_of(sentences).sum())
-        return Update(sentences, tokens, batches, not own, layout, place, epochs)
+        return Update(sentences, tokens, batches, not own, layout, position, epochs)
 
-    def gradient(self, update: Update) -> None:
+    def compute(self, update: Update) -> None:
         """Leave the gradient of an update's mean loss in the parameters, and add up its losses.
 
         Where memory does not suffice, updates are cut into twice as many pieces from now on.
         """
         while True:
             if update.layout is not self.layout:
-                update = self.prepare(update.sentences, update.place, update.epochs)
+                update = self.prepare(update.sentences, update.next_position, update.epochs)
             self.before.copy_(self.counts)
             try:
                 with repeatable(on=self.repeats):
@@ -127,19 +130,19 @@ class Engine:
             self._halve()  # out here, for the error holds on to what filled the memory
             self.counts.copy_(self.before)
 
-    def judge(self, norm: Tensor, tokens: int) -> None:
-        """Refuse an update whose gradient has no number as its norm, or one beyond all measure.
+    def skip_nonfinite(self, norm: Tensor, tokens: int) -> None:
+        """Skip an update whose gradient has no number as its norm, or one beyond all measure.
 
-        The optimizer, which knows `refused`, then leaves weights and moments as they are, and its
+        The optimizer, which knows `skipped`, then leaves weights and moments as they are, and its
         losses count for nothing. All of it happens on the device, so that nobody waits.
         """
         sound = norm < LARGEST  # so is no NaN
-        self.refused.copy_(~sound)
+        self.skipped.copy_(~sound)
         torch.where(sound, self.counts, self.before, out=self.counts)
         if self.processes.first:  # all judge alike
-            self.counts[2].add_(self.refused)
-            self.counts[3].add_(self.refused, alpha=tokens)
-            self.counts[4].add_(1).mul_(self.refused)
+            self.counts[2].add_(self.skipped)
+            self.counts[3].add_(self.skipped, alpha=tokens)
+            self.counts[4].add_(1).mul_(self.skipped)
 
     def _gradient(self, update: Update) -> None:
         # torch takes the mean over processes, we the sum.
@@ -207,7 +210,7 @@ class Engine:
         random, before = torch.cuda.get_rng_state(), self.sums.clone()
         sentences = self.layout.updates(np.random.default_rng(0))[0]
         self.model.train()
-        self.gradient(self.prepare(sentences, Place(), 0.0))
+        self.compute(self.prepare(sentences, DataPosition(), 0.0))
         self.sums.copy_(before)
         torch.cuda.set_rng_state(random)
         self.say(

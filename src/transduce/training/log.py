@@ -22,7 +22,7 @@ IN_A_ROW = 10  # updates that are refused, one after the other, before a run is 
 
 
 class Counts(NamedTuple):
-    """What the engine counts on the device: losses, and the updates that it has refused."""
+    """What the gradient step counts on the device: losses, and the updates that it has skipped."""
 
     smoothed: float
     nll: float
@@ -60,7 +60,7 @@ class Log:
         validated: int | None = None,
         settle: Callable[[], None] = lambda: None,
     ) -> None:
-        """Count on in `counts`, which the engine adds to, where the run was stopped.
+        """Count on in `counts`, which the gradient step adds to, where the run was stopped.
 
         `validated` is the step of the last validation that will not be made once more, by default
         where the run stands; `settle` waits until what is being saved is.
@@ -93,7 +93,7 @@ class Log:
         self.wait(show)
         counts, arrived = self._fetch()
         self.waiting = Entry(
-            *(state.step, state.place.epoch, state.window, state.seconds, rate, part),
+            *(state.step, state.position.epoch, state.window, state.seconds, rate, part),
             *(counts, arrived),
         )
         self.counts[:-1].zero_()

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from transduce.batching.packed import Ints
-from transduce.batching.updates import Place, Updates
 from transduce.checkpoints.checkpoint import random_states, restore_random_states
 from transduce.config import TrainConfig
+from transduce.corpus.updates import DataPosition, Updates
 from transduce.runs.folder import RunConfig
 from transduce.system.machine import cores, thread_counts
 from transduce.system.progress import Progress, counted
-from transduce.training.gradient import Engine
+from transduce.training.gradient import GradientStep
 from transduce.training.optimizer import fit_ramp
 
 SAMPLE = 2_000  # target tokens of a measured pass on a CPU; larger updates take proportionally long
@@ -31,12 +31,14 @@ SHARE_OF_STEPS = 0.9  # of a time budget; validating and saving take the rest
 FEWEST_STEPS = 300  # with fewer, a model learns little more than frequent words (docs/results.md)
 
 
-def fit(engine: Engine, config: RunConfig, updates: Updates, progress: Progress) -> TrainConfig:
+def fit(
+    gradient_step: GradientStep, config: RunConfig, updates: Updates, progress: Progress
+) -> TrainConfig:
     """Return the training settings of a new run, with threads and warm-up that fit."""
-    train = fit_threads(engine, config.train, progress)
+    train = fit_threads(gradient_step, config.train, progress)
     seconds = 1.0
     if train.seconds is not None and train.warmup_cap < 1:
-        seconds, _ = engine.processes.agree(measure_step(engine), asked=False)
+        seconds, _ = gradient_step.processes.agree(measure_step(gradient_step), asked=False)
     steps = planned_steps(train, updates, seconds)
     if steps is None:
         return train
@@ -44,18 +46,18 @@ def fit(engine: Engine, config: RunConfig, updates: Updates, progress: Progress)
     return fit_to_steps(train, steps, progress, from_nothing=from_nothing)
 
 
-def fit_threads(engine: Engine, train: TrainConfig, progress: Progress) -> TrainConfig:
+def fit_threads(gradient_step: GradientStep, train: TrainConfig, progress: Progress) -> TrainConfig:
     """Return settings with the fastest number of threads, which torch then uses, if none is set.
 
     The number changes the bits, so with `deterministic` nothing is measured.
     """
     if train.threads is not None:
         return train
-    fixed = train.deterministic or engine.processes.world > 1
+    fixed = train.deterministic or gradient_step.processes.world > 1
     candidates = [cores()] if fixed else thread_counts()
     if len(candidates) == 1:
         return train.replace(threads=candidates[0])
-    paces = measure_threads(engine, candidates)
+    paces = measure_threads(gradient_step, candidates)
     torch.set_num_threads(paces[0].threads)
     progress.say("; ".join(map(str, paces)) + f": {paces[0].threads} chosen")
     return train.replace(threads=paces[0].threads)
@@ -73,37 +75,37 @@ class Pace:
 
 
 @contextlib.contextmanager
-def _discarded(engine: Engine) -> Iterator[None]:
+def _discarded(gradient_step: GradientStep) -> Iterator[None]:
     """Undo what passes leave behind, apart from gradients, which every update computes itself."""
-    counts, random = engine.counts.clone(), random_states(engine.device)
+    counts, random = gradient_step.counts.clone(), random_states(gradient_step.device)
     try:
         yield
     finally:
-        engine.counts.copy_(counts)
-        restore_random_states(random, engine.device)
+        gradient_step.counts.copy_(counts)
+        restore_random_states(random, gradient_step.device)
 
 
-def measure_threads(engine: Engine, candidates: Sequence[int]) -> list[Pace]:
+def measure_threads(gradient_step: GradientStep, candidates: Sequence[int]) -> list[Pace]:
     """Time gradients of one small update with each number of threads; the fastest comes first.
 
     The candidates take turns, so that a passing load of the machine meets all of them alike. Where
     fewer threads than the most win, something else is using the machine: it is measured for some
     seconds longer, because the load may pass and the choice is kept for the whole run.
     """
-    sentences = _sample(engine)
-    tokens = int(engine.part.target.lengths_of(sentences).sum())
+    sentences = _sample(gradient_step)
+    tokens = int(gradient_step.part.target.lengths_of(sentences).sum())
     seconds: dict[int, list[float]] = {threads: [] for threads in candidates}
 
     def measure_each() -> None:
         for threads in candidates:
             torch.set_num_threads(threads)
-            seconds[threads].append(_timed(engine, sentences))
+            seconds[threads].append(_timed(gradient_step, sentences))
 
     def ranked() -> list[Pace]:
         paces = [Pace(threads, tokens / statistics.mean(s)) for threads, s in seconds.items()]
         return sorted(paces, key=lambda pace: -pace.tokens_per_second)
 
-    with _discarded(engine):
+    with _discarded(gradient_step):
         measure_each()  # starts threads, fills caches
         for times in seconds.values():
             times.clear()
@@ -117,33 +119,33 @@ def measure_threads(engine: Engine, candidates: Sequence[int]) -> list[Pace]:
     return ranked()
 
 
-def measure_step(engine: Engine) -> float:
+def measure_step(gradient_step: GradientStep) -> float:
     """Return the seconds that the gradient of an update takes with the present settings."""
-    if engine.device.type == "cpu":
-        sentences, whole = _sample(engine), engine.recipe.batch_tokens
+    if gradient_step.device.type == "cpu":
+        sentences, whole = _sample(gradient_step), gradient_step.recipe.batch_tokens
     else:
-        sentences, whole = engine.layout.updates(np.random.default_rng(0))[0], 0
-    tokens = int(engine.part.target.lengths_of(sentences).sum())
-    with _discarded(engine):
-        _timed(engine, sentences)  # compiles kernels, fills caches
-        seconds = min(_timed(engine, sentences) for _ in range(PASSES))
+        sentences, whole = gradient_step.layout.updates(np.random.default_rng(0))[0], 0
+    tokens = int(gradient_step.part.target.lengths_of(sentences).sum())
+    with _discarded(gradient_step):
+        _timed(gradient_step, sentences)  # compiles kernels, fills caches
+        seconds = min(_timed(gradient_step, sentences) for _ in range(PASSES))
     return seconds * max(1.0, whole / tokens)
 
 
-def _sample(engine: Engine) -> Ints:
+def _sample(gradient_step: GradientStep) -> Ints:
     """Return an update of about `SAMPLE` tokens at most."""
-    update = engine.layout.updates(np.random.default_rng(0))[0]
-    total = engine.part.target.lengths_of(update).cumsum()
+    update = gradient_step.layout.updates(np.random.default_rng(0))[0]
+    total = gradient_step.part.target.lengths_of(update).cumsum()
     return update[: max(1, int(np.searchsorted(total, SAMPLE, side="right")))]
 
 
-def _timed(engine: Engine, sentences: Ints) -> float:
-    update = engine.prepare(sentences, Place(), 0.0)
-    engine.synchronise()
+def _timed(gradient_step: GradientStep, sentences: Ints) -> float:
+    update = gradient_step.prepare(sentences, DataPosition(), 0.0)
+    gradient_step.synchronise()
     began = time.perf_counter()
-    engine.model.train()
-    engine.gradient(update)
-    engine.synchronise()
+    gradient_step.model.train()
+    gradient_step.compute(update)
+    gradient_step.synchronise()
     return time.perf_counter() - began
 
 

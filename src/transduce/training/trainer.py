@@ -11,8 +11,7 @@ from typing import NoReturn
 import torch
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
-from transduce.batching.prefetch import Feed, Update
-from transduce.batching.updates import Updates
+from transduce.batching.prefetch import Prefetcher, Update
 from transduce.checkpoints.checkpoint import (
     load_moments,
     load_tensors,
@@ -28,6 +27,7 @@ from transduce.checkpoints.checkpoint import (
 )
 from transduce.checkpoints.selection import chosen, rule
 from transduce.corpus.token_files import Corpus
+from transduce.corpus.updates import Updates
 from transduce.errors import BadRun, Interrupted
 from transduce.model.architecture import build
 from transduce.runs.folder import (
@@ -52,7 +52,7 @@ from transduce.system.progress import Progress, Show, counted, duration
 from transduce.training import pacing
 from transduce.training.background import Saver
 from transduce.training.distributed.processes import Processes, lost
-from transduce.training.gradient import Engine
+from transduce.training.gradient import GradientStep
 from transduce.training.log import Log
 from transduce.training.optimizer import adam, learning_rate
 from transduce.training.settings import identified
@@ -84,14 +84,20 @@ class Trainer:
         self.state = State()
         self.rate = 0.0
         self.resume()
-        self.engine = Engine(self.model, self.recipe, corpus.train, processes, progress.say)
-        updates = Updates(self.engine.layout, seed=self.recipe.seed, place=self.state.place)
-        self.feed = Feed(updates, self.engine.prepare, ahead=device.type == "cuda")
-        self.optimizer.found_inf = self.engine.refused
+        self.gradient_step = GradientStep(
+            self.model, self.recipe, corpus.train, processes, progress.say
+        )
+        updates = Updates(
+            self.gradient_step.layout.updates, seed=self.recipe.seed, position=self.state.position
+        )
+        self.prefetcher = Prefetcher(
+            updates, self.gradient_step.prepare, ahead=device.type == "cuda"
+        )
+        self.optimizer.found_inf = self.gradient_step.skipped
         self.saver = Saver(aside=device.type == "cuda" and processes.first)
         ended_here = config.chosen.endswith(f" at step {self.state.step}")
         self.log = Log(
-            *(run, self.state, self.engine.counts, processes, progress.say),
+            *(run, self.state, self.gradient_step.counts, processes, progress.say),
             validated=self.state.step if ended_here else self.state.validated,
             tensorboard=tensorboard,
             settle=self.saver.wait,
@@ -99,18 +105,18 @@ class Trainer:
 
     def run_to_end(self) -> None:
         """Train until the steps, epochs or seconds are used up, then choose the weights."""
-        with contextlib.closing(self.feed), self.log, self.saver:
+        with contextlib.closing(self.prefetcher), self.log, self.saver:
             if self.finished():
                 self.progress.say(
                     f"{self.run} has finished: give it more steps, epochs or time to go on"
                 )
                 return
             if self.recipe.accumulate is None:
-                self.engine.probe()
+                self.gradient_step.probe()
             if self.state.step == 0:
                 self.fit_to_machine()
             many = f", {self.processes.world} processes" if self.processes.world > 1 else ""
-            self.progress.say(f"computing on {self.device.type}{many}: {self.engine.path}")
+            self.progress.say(f"computing on {self.device.type}{many}: {self.gradient_step.path}")
             with interruptions(several=self.processes.world > 1) as interrupted:
                 try:
                     self.steps(interrupted)
@@ -122,7 +128,7 @@ class Trainer:
 
     def fit_to_machine(self) -> None:
         """Choose what depends on the speed of this machine, and keep it for the whole run."""
-        fitted = pacing.fit(self.engine, self.config, self.feed.updates, self.progress)
+        fitted = pacing.fit(self.gradient_step, self.config, self.prefetcher.updates, self.progress)
         if fitted == self.recipe:
             return
         self.recipe = fitted
@@ -143,7 +149,7 @@ class Trainer:
                 self.update()
                 aside = self.due(recipe.validate_every) or self.due(recipe.save_every)
                 if aside:
-                    self.engine.synchronise()  # what is left of the steps shall count as theirs
+                    self.gradient_step.synchronise()  # the step time includes pending work
                 now, asked = self.processes.agree(time.monotonic() - began, interrupted())
                 state.window.seconds += now - before
                 state.seconds = now
@@ -231,20 +237,20 @@ class Trainer:
         state, recipe = self.state, self.recipe
         d_model = self.config.model.d_model
         self.rate = learning_rate(state.step + 1, d_model, recipe, self.part_done())
-        update = next(self.feed)
+        update = next(self.prefetcher)
         if self.processes.world > 1:  # each draws for itself what is dropped, as if just resumed
             several = state.step * self.processes.world + self.processes.rank
             torch.manual_seed(recipe.seed + several)
         self.model.train()
-        self.engine.gradient(update)
-        self.engine.judge(self.clipped_norm(), update.tokens)
+        self.gradient_step.compute(update)
+        self.gradient_step.skip_nonfinite(self.clipped_norm(), update.tokens)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate
         # On Apple's GPUs torch's kernel does not look at `found_inf`.
-        if self.device.type != "mps" or not self.engine.refused:
+        if self.device.type != "mps" or not self.gradient_step.skipped:
             self.optimizer.step()
         state.step += 1
-        state.place, state.epochs = update.place, update.epochs
+        state.position, state.epochs = update.next_position, update.epochs
         state.window.tokens += update.tokens
         return update
 
@@ -280,11 +286,11 @@ class Trainer:
         """Return the best loss so far, its step, and how many validations ago that was."""
         state = self.state
         found = interrupted.unless(
-            lambda: validate(self.engine, self.corpus, self.recipe.validate_bleu)
+            lambda: validate(self.gradient_step, self.corpus, self.recipe.validate_bleu)
         )
         if found is None:
             return None
-        in_a_row = int(self.engine.counts[-1].item())
+        in_a_row = int(self.gradient_step.counts[-1].item())
         self.log.require_finite(found.loss, "the validation loss", state.step, in_a_row)
         better = found.loss < state.best_loss
         self.require_folder()
@@ -389,7 +395,7 @@ class Trainer:
 
         def loss(weights: Mapping[str, torch.Tensor]) -> float:
             load_weights(self.model, weights, self.run)
-            return measure_loss(self.engine, self.corpus)[0]
+            return measure_loss(self.gradient_step, self.corpus)[0]
 
         tensors, words = chosen(self.run, recipe, self.state, loss)
         config = dataclasses.replace(self.config, chosen=rule(recipe, self.state.step))

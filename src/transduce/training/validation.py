@@ -12,7 +12,7 @@ from transduce.decoding.scheduler import Decoder
 from transduce.evaluation import scores as scoring
 from transduce.model.base import Transducer
 from transduce.runs.metrics import Translated
-from transduce.training.gradient import Engine
+from transduce.training.gradient import GradientStep
 from transduce.translation.types import Job
 
 GREEDY = SearchConfig(beam=1)
@@ -51,15 +51,15 @@ class Validation:
 
 
 @torch.inference_mode()
-def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
+def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Validation:
     """Measure a model on the validation set; BLEU on its first sentences, so many of them.
 
     A few are translated in any case, for people to see.
     """
-    loss, nll = measure_loss(engine, corpus)
+    loss, nll = measure_loss(gradient_step, corpus)
     if not math.isfinite(loss):  # such a model cannot translate
         return Validation(loss, nll)
-    translated = translations(engine.model, corpus, translate or SHOWN)
+    translated = translations(gradient_step.model, corpus, translate or SHOWN)
     bleu, language = None, corpus.languages[1]
     if translate:
         bleu = scoring.bleu(translated.outputs, translated.reference, language)
@@ -68,12 +68,12 @@ def validate(engine: Engine, corpus: Corpus, translate: int) -> Validation:
 
 
 @torch.inference_mode()
-def measure_loss(engine: Engine, corpus: Corpus) -> tuple[float, float]:
+def measure_loss(gradient_step: GradientStep, corpus: Corpus) -> tuple[float, float]:
     """Return the smoothed loss and the negative log-likelihood per token of the validation set."""
-    engine.model.eval()
+    gradient_step.model.eval()
     smoothed = nll = tokens = 0.0
-    for batch in engine.layout.once(corpus.valid):
-        sums = engine.objective(batch.to(engine.device))
+    for batch in gradient_step.layout.evaluation_batches(corpus.valid):
+        sums = gradient_step.objective(batch.to(gradient_step.device))
         smoothed, nll = smoothed + sums[0].item(), nll + sums[1].item()
         tokens += batch.target_tokens
     return smoothed / tokens, nll / tokens

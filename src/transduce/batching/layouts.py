@@ -1,0 +1,66 @@
+"""Layouts: how the sentences of an update become batches that suit the kernels of a device.
+
+Cutting an update into micro-batches, to fit into memory or to share it among processes, does not
+change what is learned.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from transduce.batching.packed import Batch, Ints, make_batch
+from transduce.corpus.token_files import Part
+from transduce.corpus.updates import cut, group
+
+
+class Layout(Protocol):
+    """Divides sentences into updates and lays them out as batches."""
+
+    def updates(self, random: np.random.Generator) -> list[Ints]:
+        """Divide all training sentences into updates, in random order."""
+
+    def micro_batches(self, sentences: Ints) -> list[Ints]:
+        """Cut an update into micro-batches of about equal size."""
+
+    def batch(self, sentences: Ints) -> Batch:
+        """Lay out the sentences of a micro-batch."""
+
+    def evaluation_batches(self, part: Part) -> Iterator[Batch]:
+        """Pass once over a part, similar lengths together."""
+
+
+class GroupedLayout:
+    """Batches for kernels that take rows of equal length: no padding, a new shape each time."""
+
+    def __init__(
+        self, part: Part, batch_tokens: int, count: int = 1, *, updates_of: Layout | None = None
+    ) -> None:
+        """Cut updates into `count` micro-batches; take the updates of another layout if given."""
+        self.part, self.batch_tokens, self.count = part, batch_tokens, count
+        self.lengths = part.source.lengths, part.target.lengths
+        self.updates_of = updates_of
+
+    def updates(self, random: np.random.Generator) -> list[Ints]:
+        """Divide all training sentences into updates, in random order."""
+        if self.updates_of is not None:
+            return self.updates_of.updates(random)
+        return group(*self.lengths, self.batch_tokens, random)
+
+    def micro_batches(self, sentences: Ints) -> list[Ints]:
+        """Cut an update into at most `count` micro-batches of about equal size."""
+        lengths = np.maximum(*(side[sentences] for side in self.lengths))
+        middles = lengths.cumsum() - lengths / 2
+        numbers = (middles * self.count / lengths.sum()).astype(np.int64)
+        return np.split(sentences, np.flatnonzero(np.diff(numbers)) + 1)
+
+    def batch(self, sentences: Ints) -> Batch:
+        """Lay out the sentences of a micro-batch."""
+        return make_batch([self.part.pair(int(i)) for i in sentences])
+
+    def evaluation_batches(self, part: Part) -> Iterator[Batch]:
+        """Pass once over a part, similar lengths together."""
+        source, target = part.source.lengths, part.target.lengths
+        limit = self.batch_tokens // self.count  # fits into memory
+        for sentences in cut(np.lexsort((source, target)), source, target, (limit, limit)):
+            yield make_batch([part.pair(int(i)) for i in sentences])

@@ -1,0 +1,130 @@
+"""Which sentences form an update of the weights.
+
+That follows from the seed, the epoch and `batch_tokens` alone, so a position in the data is two
+numbers, and resuming is exact. S sentences.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from transduce.corpus.token_files import Ints
+
+POOL = 200  # batches whose sentences are sorted together: similar lengths meet, order stays random
+
+
+@dataclass(frozen=True, slots=True)
+class DataPosition:
+    """The next update to compute: its epoch and its number in that epoch, both from 0."""
+
+    epoch: int = 0
+    update: int = 0
+
+
+class Updates:
+    """An endless stream of updates, each given by the numbers of its sentences."""
+
+    def __init__(
+        self,
+        deal: Callable[[np.random.Generator], list[Ints]],
+        *,
+        seed: int,
+        position: DataPosition = DataPosition(),  # noqa: B008  (frozen)
+    ) -> None:
+        """Start at `position`; `deal` divides all sentences of an epoch into updates."""
+        self.deal, self.seed, self.position = deal, seed, position
+        self._epoch = -1
+        self._updates: list[Ints] = []
+        # A run resumed on another device may have fewer updates an epoch.
+        if position.update and position.update >= self.per_epoch():
+            self.position = DataPosition(position.epoch + 1)
+
+    def __iter__(self) -> Iterator[Ints]:
+        """Return the stream itself."""
+        return self
+
+    def __next__(self) -> Ints:
+        """Return the sentences of the next update."""
+        epoch, number = self.position.epoch, self.position.update
+        updates = self._of(epoch)
+        last = number + 1 == len(updates)
+        self.position = DataPosition(epoch + 1) if last else DataPosition(epoch, number + 1)
+        return updates[number]
+
+    def per_epoch(self) -> int:
+        """Return how many updates the current epoch has."""
+        return len(self._of(self.position.epoch))
+
+    def _of(self, epoch: int) -> list[Ints]:
+        if epoch != self._epoch:
+            self._updates = self.deal(np.random.default_rng([self.seed, epoch]))
+            self._epoch = epoch
+        return self._updates
+
+
+def group(source: Ints, target: Ints, batch_tokens: int, random: np.random.Generator) -> list[Ints]:
+    """Divide all sentences into updates of at most `batch_tokens` a side, in random order.
+
+    Sentences are shuffled, then sorted by length within pools (paper 5.1: "batched together by
+    approximate sequence length"), and the updates are shuffled again. A sentence longer than
+    `batch_tokens` forms an update of its own.
+    """
+    updates = []
+    for pool in pools(np.maximum(source, target), batch_tokens, random):
+        ordered = pool[np.lexsort((source[pool], target[pool]))]
+        updates += cut(ordered, source, target, (batch_tokens, batch_tokens))
+    return [updates[i] for i in random.permutation(len(updates))]
+
+
+def balance(
+    source: Ints,
+    target: Ints,
+    batch_tokens: int,
+    limits: tuple[int, int],
+    random: np.random.Generator,
+) -> list[Ints]:
+    """Divide all sentences into updates that fill a limit for each side, in random order.
+
+    As `group`, but sentences are ordered so that both sides fill up together.
+    """
+    updates = []
+    tokens = np.maximum(source / limits[0], target / limits[1]) * batch_tokens
+    for pool in pools(tokens.astype(np.int64), batch_tokens, random):
+        updates += cut(_balanced(pool, source, target, limits), source, target, limits)
+    return [updates[i] for i in random.permutation(len(updates))]
+
+
+def _balanced(pool: Ints, source: Ints, target: Ints, limits: tuple[int, int]) -> Ints:
+    """Sort sentences by length, in an order in which both sides fill at the same pace."""
+    filled_source, filled_target = source[pool] / limits[0], target[pool] / limits[1]
+    order = np.argsort(filled_source + filled_target, kind="stable")
+    excess = (filled_source - filled_target)[order]
+    more, less = np.maximum(excess, 0).cumsum(), np.maximum(-excess, 0).cumsum()
+    # Merge sentences with more source and those with more target where their sums are equal.
+    return pool[order][np.argsort(np.where(excess > 0, more, less), kind="stable")]
+
+
+def pools(tokens: Ints, batch_tokens: int, random: np.random.Generator) -> list[Ints]:
+    """Shuffle sentences and divide them into pools of `POOL` batches each."""
+    shuffled = random.permutation(len(tokens))
+    total = tokens[shuffled].cumsum()
+    return np.split(shuffled, np.flatnonzero(np.diff(total // (POOL * batch_tokens))) + 1)
+
+
+def cut(ordered: Ints, source: Ints, target: Ints, limits: tuple[int, int]) -> list[Ints]:
+    """Cut a sequence of sentences wherever the next one would exceed the limit of either side."""
+    totals = np.stack([source[ordered], target[ordered]]).cumsum(axis=1)  # (2, S)
+    cuts, begin = [], 0
+    used = np.zeros((2, 1), dtype=np.int64)
+    while begin < len(ordered):
+        # Both totals only grow, so bisection finds the first sentence that does not fit.
+        end = min(
+            int(np.searchsorted(side, base + limit, side="right"))
+            for side, base, limit in zip(totals, used[:, 0], limits, strict=True)
+        )
+        end = max(end, begin + 1)
+        cuts.append(ordered[begin:end])
+        used = totals[:, end - 1 : end]
+        begin = end
+    return cuts
