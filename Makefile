@@ -109,7 +109,7 @@ test-gpu:
 # The long form of tests/faults: an hour or more, with its counts.
 faults: $(VENV)/fuzz
 	@$(if $(KIND),,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long)
-	@PYTHONPATH=tests:tests/support OMP_NUM_THREADS=1 $(BIN)/python -m faults $(KIND) $(if $(COUNT),--count $(COUNT))
+	@PYTHONPATH=tests:tests/support:tools OMP_NUM_THREADS=1 $(BIN)/python -m faults $(KIND) $(if $(COUNT),--count $(COUNT))
 
 # Built without isolation: what builds it is installed, and no other version is fetched.
 dist: $(VENV)/dev

@@ -44,8 +44,6 @@ USES = {
     "data get": ["pocket", "--out", "OUT"],
     "bench train": ["EN", "DE", "--peer", "none"],
     "bench translate": ["RUN", "EN", "--peer", "none"],
-    "bench serve": ["RUN", "EN"],
-    "bench page": ["RUN", "EN"],
     "paper table1": ["--n", "16", "--d", "16"],
     "paper table2": ["EN", "DE", "--out", "OUT"],
     "paper table3": ["EN", "DE", "--out", "OUT"],

@@ -1,9 +1,7 @@
-"""A service that is asked for more than it can do answers what it can, rightly, and recovers."""
+"""An overloaded service answers what it can, correctly, and recovers."""
 
-import asyncio
 import itertools
 import time
-from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,23 +12,20 @@ import pytest
 from conftest import tiny_pairs
 
 from faults import overload as trial
+from load_clients import Load, Texts, open_loop
+from load_test import Overload, Plan, overload
 from serving import Scripted, listening, scripted, until
-from transduce.bench.load import Load, Texts, Wrong
-from transduce.bench.overload import crowd_of, overload
-from transduce.bench.served import Memory, Overload
-from transduce.bench.serving import Plan
-from transduce.config import SearchConfig
 from transduce.serving.app import create_app
 from transduce.serving.limits import Limits
 from transduce.serving.served import Served
 from transduce.translation.translator import Translator
 
-PACE = 0.05  # seconds for a batch of 8: 160 sentences in a second
+PACE = 0.05  # seconds for a batch of 8: 160 sentences per second
 LINES = list(dict.fromkeys(left for left, _ in tiny_pairs(400)))
 
 
 class Slow(Scripted):
-    """An engine that takes its time to write its source again."""
+    """An engine that sleeps, then returns its source."""
 
     def search(self, *args: Any) -> Iterator[Any]:
         time.sleep(PACE)
@@ -39,87 +34,64 @@ class Slow(Scripted):
 
 def slow(run: Path) -> Served:
     served, _ = scripted(run)
-    known = served.translator
-    translator = Translator(Slow(), known.codec, known.config, known.weights)
-    return replace(served, translator=translator)
+    fast = served.translator
+    return replace(served, translator=Translator(Slow(), fast.codec, fast.config, fast.weights))
 
 
-def test_twice_of_what_it_can_take_is_answered_rightly_or_put_off(tiny_run: Path) -> None:
+def test_at_twice_its_capacity_a_service_answers_correctly_or_sheds(tiny_run: Path) -> None:
     app = create_app([slow(tiny_run)], limits=Limits(wait=0.4))
-    texts = Texts(LINES, LINES, {})
+    order = itertools.cycle(range(len(LINES)))
     with listening(app) as (_, port):
-        crowd = asyncio.run(
-            crowd_of(
-                port, texts, itertools.cycle(range(len(LINES))), rate=320, seconds=2, normal=60
-            )
-        )
+        texts = Texts(LINES, LINES, {})
+        load, recovery = open_loop(port, texts, order, rate=320, seconds=2, normal=60, seed=1)
         service = app.state.service
         until(lambda: (service.held, service.asking) == (0, 0))
-    load = crowd.load
     assert load.wrong == 0
-    assert load.answers.keys() == {"200", "503"}
-    assert load.shed == load.answers["503"] > 0
-    assert load.clients < len(LINES)  # nobody waits whose turn is too far away
-    assert crowd.recovery is not None
+    assert load.statuses.keys() == {"200", "503"}
+    assert load.shed == load.statuses["503"] > 0
+    assert load.most_at_once < len(LINES)  # requests that would wait too long are shed at once
+    assert recovery is not None
 
 
 @pytest.mark.long
-def test_the_bench_of_overload_measures_a_real_service(learnt_run: Path, tmp_path: Path) -> None:
-    text = tmp_path / "asked.en"
+def test_the_overload_test_measures_a_real_service(learnt_run: Path, tmp_path: Path) -> None:
+    text = tmp_path / "source.en"
     text.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    found = overload(Plan(run=learnt_run, source=str(text), clients=8), seconds=2)
-    assert found.load.wrong == 0, found.load.first_wrong
-    assert found.load.answers["200"] > 0
-    assert found.capacity > 0
-    assert min(found.memory.sizes) > 2**20
-    said = found.to_json()
-    assert said["texts_per_second"]["answered"] > 0
-    assert said["wrong"] == 0
-    for words in ("can be answered", "told when to come again", "for the clients"):
-        assert words in found.report()
+    measured = overload(Plan(run=learnt_run, source=str(text), clients=8), seconds=2)
+    assert measured.load.wrong == 0, measured.load.first_wrong
+    assert measured.load.speed > 0
+    assert measured.before.speed > 0
+    assert min(measured.memory) > 2**20
 
 
-def measured(**changes: Any) -> Overload:
-    """Return what a good service comes to, but for what is changed."""
+def good(**changes: Any) -> Overload:
+    """Return measurements of a good service, with changes."""
     load = Load(
-        clients=9,
-        seconds=10.0,
-        latencies=array("d", [0.5]),
-        answers=Counter({"200": 1000, "503": 1000}),
-        shed=1000,
-        client_seconds=1.0,
-        service_seconds=10.0,
+        seconds=10.0, statuses=Counter({"200": 1000, "503": 1000}), shed=1000, client_seconds=1.0
     )
-    before = Load(clients=4, seconds=1.0, answers=Counter({"200": 100}))
-    good = Overload(
-        path="torch on cpu",
-        before=before,
-        alone=replace(before, latencies=array("d", [0.1])),
+    measured = Overload(
+        before=Load(seconds=1.0, statuses=Counter({"200": 100})),
         load=replace(load, **changes.pop("load", {})),
         offered=200.0,
         recovery=2.0,
-        memory=Memory((0.0, 1.0, 2.0), (2**28, 2**28, 2**28)),
-        search=SearchConfig(),
-        text="a text",
-        machine={},
+        memory=[2**28, 2**28, 2**28],
+        engine="torch on cpu",
     )
-    return replace(good, **changes)
+    return measured._replace(**changes)
 
 
-def broken(found: Overload) -> list[str]:
+def broken(measured: Overload) -> list[str]:
     """Return the promises that did not hold."""
-    return [one.promise.partition(":")[0] for one in trial.counted(found, 1) if one.broken]
+    return [count.promise.partition(":")[0] for count in trial.judge(measured, 1) if count.broken]
 
 
-def test_each_promise_that_is_broken_is_counted_as_such() -> None:
-    assert broken(measured()) == []
-    wrong = {"wrong": 2, "first_wrong": Wrong("a", "b", "c")}
-    assert broken(measured(load=wrong)) == ["overload-right"]
-    assert broken(measured(load={"shed": 999})) == ["overload-shed"]
+def test_each_broken_promise_is_counted() -> None:
+    assert broken(good()) == []
+    assert broken(good(load={"wrong": 2})) == ["overload-right"]
+    assert broken(good(load={"shed": 999})) == ["overload-shed"]
     failed = Counter({"200": 1000, "503": 1000, "500": 1})
-    assert broken(measured(load={"answers": failed})) == ["overload-shed"]
-    assert broken(measured(load={"late": 300})) == ["overload-limit"]
-    assert broken(measured(recovery=None)) == ["overload-recovery"]
-    assert broken(measured(recovery=trial.RECOVERED + 1)) == ["overload-recovery"]
-    grown = Memory((0.0, 1.0, 2.0), (2**28, 2**28, 2**29))
-    assert broken(measured(memory=grown)) == ["overload-memory"]
+    assert broken(good(load={"statuses": failed})) == ["overload-shed"]
+    assert broken(good(load={"late": 300})) == ["overload-limit"]
+    assert broken(good(recovery=None)) == ["overload-recovery"]
+    assert broken(good(recovery=trial.MAX_RECOVERY + 1)) == ["overload-recovery"]
+    assert broken(good(memory=[2**28, 2**28, 2**29])) == ["overload-memory"]

@@ -48,7 +48,7 @@ TABLE = {
     "inspection": "batching errors model pages runs subwords system translation translation.types",
     "serving": "config errors inspection pages runs system text translation translation.types",
     "bench": "batching checkpoints config corpus errors evaluation interop.export model presets "
-    "runs serving subwords system text training translation",
+    "runs subwords system text training translation",
     "experiments": "batching bench checkpoints config corpus datasets errors evaluation inspection "
     "model pages parsing presets runs settings subwords system text training translation",
 }

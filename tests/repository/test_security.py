@@ -51,8 +51,6 @@ REACHING = {
     *("torch.distributed", "uvicorn"),
 }
 ALLOWED = {
-    ("bench/client.py", "asyncio.open_connection"),  # to the service that is measured, on 127.0.0.1
-    ("bench/service.py", "subprocess"),  # which is started for it
     ("bench/sides.py", "multiprocessing"),  # each side that is measured in a process of its own
     ("cli/serve.py", "webbrowser"),  # where --open asks for it
     ("datasets/downloading.py", "http.client"),  # what `transduce data get` was asked for
@@ -163,18 +161,6 @@ def test_only_a_few_places_reach_out_of_the_process() -> None:
             if any(f"{name}.".startswith(f"{one}.") for name in names):
                 found.add((path.as_posix(), one))
     assert found == ALLOWED
-
-
-def test_programs_are_started_by_a_list_of_words() -> None:
-    starts = [
-        (path, call)
-        for path, tree in trees()
-        for name, call in called(tree)
-        if name.startswith("subprocess.") and name.rpartition(".")[2] in {"run", "Popen", "call"}
-    ]
-    assert [path.as_posix() for path, _ in starts] == ["bench/service.py"]
-    for _, call in starts:
-        assert isinstance(call.args[0], ast.Name)  # typed as a list: mypy holds that
 
 
 @pytest.fixture(scope="module")

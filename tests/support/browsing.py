@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from transduce.bench import page
+import browser as installed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -18,9 +18,9 @@ DESKTOP, PHONE = (1280, 800), (360, 740)
 def chromium() -> Iterator["Browser"]:
     """Start the browser, or skip with a line that says what is missing."""
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if page.found() is None:
-        pytest.skip(f"no browser: none of {', '.join(page.NAMES)} is installed")
-    with page.chromium() as browser:
+    if installed.find_browser() is None:
+        pytest.skip(f"no browser: none of {', '.join(installed.NAMES)} is installed")
+    with installed.chromium() as browser:
         yield browser
 
 

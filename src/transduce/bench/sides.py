@@ -313,19 +313,8 @@ def named_peers(
     return [name for name in names if name != NONE]
 
 
-class Measuring(Protocol):
-    """What takes turns: a worker, or whatever else answers requests."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-    def measure(self, request: Any) -> Any:
-        """Do what is asked for once."""
-
-
 def by_turns(
-    workers: Sequence[Measuring],
+    workers: Sequence[Worker],
     request: Any,
     rounds: int,
     in_words: Callable[[Any], str],

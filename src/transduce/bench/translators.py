@@ -30,7 +30,6 @@ class Translated(NamedTuple):
     seconds: float
     outputs: list[str]
     peak_memory: int  # of the process until now
-    processor_seconds: float = 0.0  # of all its threads, in this while
 
 
 class Ours:
@@ -164,11 +163,10 @@ def translating(make: Any, first: str, *arguments: Any) -> tuple[str, Work]:
         how, lines = request
         if how == "each":
             return _each(side, lines)
-        began, busy = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
         outputs = side.translate(lines)
         synchronise(side.device)
-        seconds, busy = time.perf_counter() - began, time.process_time() - busy
-        return Translated(seconds, outputs, peak_memory(side.device), busy)
+        return Translated(time.perf_counter() - began, outputs, peak_memory(side.device))
 
     return side.path, work
 

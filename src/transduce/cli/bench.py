@@ -7,7 +7,6 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from transduce.cli.options import Set, TrainedRun, parse_settings, those_given
-from transduce.serving.limits import Limits
 
 EXAMPLES_TRAIN = """
 [bold]Examples[/bold]
@@ -35,28 +34,6 @@ transduce bench translate runs/en-de test.en test.de
 transduce bench translate runs/en-de test.en test.de --engine ctranslate2:int8 --peer ctranslate2
 
 transduce bench translate runs/en-de test.en --lines 100 --rounds 5 --json
-"""
-
-EXAMPLES_SERVE = """
-[bold]Examples[/bold]
-
-transduce bench serve runs/en-de test.en
-
-transduce bench serve runs/en-de test.en --engine ctranslate2:int8 --clients 8 --json
-
-transduce bench serve runs/en-de test.en --seconds 300 --clients 64
-
-transduce bench serve runs/en-de test.en --overload --seconds 900
-"""
-
-OVERLOAD_SECONDS = 60.0  # unless it is said for how long
-
-EXAMPLES_PAGE = """
-[bold]Examples[/bold]
-
-transduce bench page runs/en-de test.en
-
-transduce bench page runs/en-de test.en --words 10 --sentences 50 --json
 """
 
 app = typer.Typer(help="Measure, side by side with peers.", no_args_is_help=True)
@@ -241,98 +218,6 @@ def translate(
         batch=batch,
         settings=those_given(beam=beam, alpha=alpha),
         device=device,
-        progress=for_people(),
-    )
-    write(found, json=json)
-
-
-@app.command(epilog=EXAMPLES_SERVE)
-def serve(
-    run: TrainedRun,
-    source: Source,
-    *,
-    clients: Annotated[int, typer.Option(help="That ask at the same time.", min=1)] = 32,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            help="Load it for so long with texts of mixed lengths, and watch its memory.", min=1
-        ),
-    ] = None,
-    overload: Annotated[
-        bool,
-        typer.Option("--overload", help="Ask for twice of what it can take, for --seconds."),
-    ] = False,
-    engine: Engine = "auto",
-    lines: Lines = None,
-    single: Annotated[
-        int, typer.Option(help="Lines that a single client sends, alone.", min=0)
-    ] = 50,
-    rounds: Rounds = 3,
-    queue: Annotated[
-        int, typer.Option(help="Sentences that may wait in the service.", min=1)
-    ] = Limits().queue,
-    beam: Beam = None,
-    alpha: Alpha = None,
-    device: Device = "auto",
-    json: Json = False,
-) -> None:
-    """Measure how fast a service answers many clients at once, beside translate.
-
-    Sentences a second of both on the same lines, by turns; how long an answer takes, under load and
-    to a single client; and what service and clients cost. Every answer is compared with what
-    translate writes. With --seconds the service is loaded for so long, and its memory is watched;
-    with --overload by twice of what it can take, and it is told how soon it recovers.
-    """
-    from transduce.bench import overload as overloading
-    from transduce.bench import serving
-    from transduce.system.progress import for_people
-
-    service = serving.Plan(
-        run=run,
-        source=source,
-        engine=engine,
-        clients=clients,
-        lines=lines,
-        settings=those_given(beam=beam, alpha=alpha),
-        queue=queue,
-        device=device,
-    )
-    progress = for_people()
-    if overload:
-        write(overloading.overload(service, seconds or OVERLOAD_SECONDS, progress), json=json)
-    elif seconds is not None:
-        write(serving.endure(service, seconds, progress), json=json)
-    else:
-        found = serving.compare(service, single=single, rounds=rounds, progress=progress)
-        write(found, json=json)
-
-
-@app.command(epilog=EXAMPLES_PAGE)
-def page(
-    run: TrainedRun,
-    source: Annotated[str, typer.Argument(help="Text to type (plain, gz, xz, zst).")],
-    *,
-    words: Annotated[int, typer.Option(help="Of a line that is typed, about.", min=1)] = 20,
-    sentences: Annotated[int, typer.Option(help="Lines that are typed.", min=1)] = 20,
-    visits: Annotated[int, typer.Option(help="Of the page.", min=1)] = 10,
-    engine: Engine = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every visit.")] = False,
-) -> None:
-    """Measure the page in a real browser: until it can be typed in, and until it has translated.
-
-    It needs Chromium and playwright. Every visit is a first one; what is typed is new to the
-    service.
-    """
-    from transduce.bench.page import measure
-    from transduce.system.progress import for_people
-
-    found = measure(
-        run,
-        source,
-        engine=engine,
-        words=words,
-        sentences=sentences,
-        visits=visits,
         progress=for_people(),
     )
     write(found, json=json)
