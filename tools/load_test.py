@@ -30,7 +30,7 @@ from transduce.bench.translators import Ours, translating
 from transduce.errors import TransduceError
 from transduce.runs.folder import RunConfig
 from transduce.serving.limits import Limits
-from transduce.system.machine import cores
+from transduce.system.processes import cores
 
 WARM_UP = 10.0  # seconds at most, before memory is measured
 MIX_SEED = 1

@@ -19,7 +19,7 @@ from browser import chromium
 from service_process import running_service
 from transduce.bench import hardware
 from transduce.bench.translation import read
-from transduce.system.machine import cores
+from transduce.system.processes import cores
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -19,7 +19,7 @@ import torch
 from transduce.config import ModelConfig, SearchConfig
 from transduce.model.transformer import Transformer
 from transduce.subwords import EOS
-from transduce.system.machine import choose_device
+from transduce.system.devices import choose_device
 from transduce.translation.engines.pytorch import TorchEngine
 from transduce.translation.types import Job
 

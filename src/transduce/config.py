@@ -11,12 +11,12 @@ from typing import ClassVar, Literal, TypeVar
 from transduce.errors import BadSetting
 from transduce.settings import base
 from transduce.settings.aliases import ELSEWHERE
-from transduce.settings.base import Described, Settings, Value, setting
+from transduce.settings.base import SettingInfo, Settings, Value, setting
 
 T = TypeVar("T")
 
-COLDEST = 1e-6  # below it, logits / temperature may overflow float32
-LONGER = 256  # positions beyond max_len: an output may be longer than the longest input
+MIN_TEMPERATURE = 1e-6  # below it, logits / temperature may overflow float32
+EXTRA_POSITIONS = 256  # positions beyond max_len: an output may be longer than the longest input
 # Settings that architectures have no place for: they stay as they are.
 _OF_LAYERS = ("neighbourhood", "attention_dropout", "relu_dropout", "activation")
 _OF_ATTENTION = ("attention", "scaled", "attention_bias")
@@ -96,7 +96,7 @@ class ModelConfig(Settings):
         """Refuse what cannot be built."""
         for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "source_vocabulary"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
-        self._require(self.depth_of_decoder >= 1, "N_decoder", "at least 1")
+        self._require(self.decoder_layers >= 1, "N_decoder", "at least 1")
         self._require(self.target_vocabulary >= 1, "target_vocabulary", "at least 1")
         self._require(
             self.d_model % 2 == 0,
@@ -132,7 +132,7 @@ class ModelConfig(Settings):
             )
 
     @property
-    def unlike_the_paper(self) -> str:
+    def first_departure(self) -> str:
         """The first setting, as name = value, by which this is another model than others have."""
         usual = ModelConfig()
         for name in ("architecture", "attention", "scaled", "neighbourhood"):
@@ -141,12 +141,12 @@ class ModelConfig(Settings):
         return ""
 
     @property
-    def longest_output(self) -> int:
+    def max_positions(self) -> int:
         """The number of positions that there are; of learned ones only those that are trained."""
-        return self.max_len + (0 if self.positions == "learned" else LONGER)
+        return self.max_len + (0 if self.positions == "learned" else EXTRA_POSITIONS)
 
     @property
-    def depth_of_decoder(self) -> int:
+    def decoder_layers(self) -> int:
         """The number of the decoder's layers."""
         return self.N if self.N_decoder is None else self.N_decoder
 
@@ -283,7 +283,9 @@ class SearchConfig(Settings):
             self._require(
                 self.nbest <= self.beam, "nbest", f"at most the beam, which is {self.beam}"
             )
-        self._require(self.temperature >= COLDEST, "temperature", f"at least {COLDEST:g}")
+        self._require(
+            self.temperature >= MIN_TEMPERATURE, "temperature", f"at least {MIN_TEMPERATURE:g}"
+        )
         self._require(self.top_k >= 0, "top_k", "0 or more")
         self._require(0 < self.top_p <= 1, "top_p", "a number above 0, up to 1")
         self._require(self.draw >= 0, "draw", "0 or more")
@@ -297,30 +299,30 @@ GROUPS: dict[str, type[Settings]] = {
 
 
 @functools.cache
-def described() -> dict[str, Described]:
+def all_settings() -> dict[str, SettingInfo]:
     """Return every setting by its name, in the order of the three configurations."""
-    found: dict[str, Described] = {}
+    found: dict[str, SettingInfo] = {}
     for group, kind in GROUPS.items():
-        found |= base.described_fields(kind, group)
+        found |= base.describe_fields(kind, group)
     return found
 
 
-def find(name: str) -> Described:
+def find_setting(name: str) -> SettingInfo:
     """Return the setting with this name or alias."""
-    (own,) = base.canonical({_known_here(name): None}, described())
-    return described()[own]
+    (own,) = base.canonical_names({_known_here(name): None}, all_settings())
+    return all_settings()[own]
 
 
-def canonical(settings: Mapping[str, T]) -> dict[str, T]:
+def canonical_settings(settings: Mapping[str, T]) -> dict[str, T]:
     """Return settings of a model and its training by their own names instead of aliases.
 
     Refuses names that do not exist and names that cannot be set for a training.
     """
-    found = base.canonical(
-        {_known_here(name): value for name, value in settings.items()}, described()
+    found = base.canonical_names(
+        {_known_here(name): value for name, value in settings.items()}, all_settings()
     )
     for name in found:
-        if described()[name].group == "search":
+        if all_settings()[name].group == "search":
             raise BadSetting(
                 f"{name} belongs to the search, not to the training: give it when translating"
             )
@@ -331,17 +333,18 @@ def canonical(settings: Mapping[str, T]) -> dict[str, T]:
 
 def alias_notes(settings: Mapping[str, Value]) -> list[str]:
     """Return one line for each alias among settings, saying which setting it is."""
-    return base.renamed(settings, described())
+    return base.alias_notes(settings, all_settings())
 
 
-def apply(
+def apply_settings(
     settings: Mapping[str, Value], model: ModelConfig, train: TrainConfig
 ) -> tuple[ModelConfig, TrainConfig]:
     """Apply `--set name=value` to the configuration that has the name."""
-    of_model, of_train = base.hints(ModelConfig), base.hints(TrainConfig)
+    of_model, of_train = base.field_types(ModelConfig), base.field_types(TrainConfig)
     hints = {**of_model, **of_train}
     values = {
-        name: base.read(value, hints[name], name) for name, value in canonical(settings).items()
+        name: base.read_value(value, hints[name], name)
+        for name, value in canonical_settings(settings).items()
     }
     if values.get("subwords") == "sentencepiece":
         raise BadSetting("subwords = 'sentencepiece': expected 'bpe' or 'wordpiece', to be learned")

@@ -96,13 +96,13 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
-def out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether memory did not suffice, which torch says in words alone on a CPU."""
     full = re.search("can't allocate memory|out of memory", str(error), re.IGNORECASE)
     return isinstance(error, MemoryError) or full is not None
 
 
-def in_one_line(error: BaseException) -> str:
+def summarize_error(error: BaseException) -> str:
     """Return the type of an error and the last line of its message."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}{': ' + lines[-1] if lines else ''}"

@@ -194,7 +194,7 @@ PARSING = {
 PRESETS = SMALL | FAST | TABLE_3 | BASELINES | PARSING
 
 
-def preset(name: str) -> Preset:
+def find_preset(name: str) -> Preset:
     """Look a preset up by its name."""
     try:
         return PRESETS[name]

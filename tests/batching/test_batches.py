@@ -13,12 +13,12 @@ from models import pairs_of, part_of
 from transduce.batching.layouts import GroupedLayout
 from transduce.batching.packed import Batch, Ints, LengthGroups, SourceRows, make_batch
 from transduce.batching.static import PackedLayout
-from transduce.corpus.token_files import Part
+from transduce.corpus.token_files import Split
 from transduce.corpus.updates import DataPosition, Updates, group
 from transduce.subwords import BOS, EOS
 
 
-def numbered(lengths: list[tuple[int, int]]) -> Part:
+def numbered(lengths: list[tuple[int, int]]) -> Split:
     """A part whose sentences' first word tells their number."""
 
     def side(number: int, length: int) -> Ints:

@@ -15,7 +15,7 @@ from transduce.batching.layouts import GroupedLayout
 from transduce.batching.packed import Batch, Ints, KeyRanges, make_batch, unflatten
 from transduce.batching.static import PackedLayout, pack
 from transduce.corpus import updates as batches
-from transduce.corpus.token_files import Part, Side
+from transduce.corpus.token_files import Side, Split
 from transduce.corpus.updates import DataPosition, Updates
 from transduce.model.loss import loss
 from transduce.model.transformer import Transformer
@@ -28,10 +28,10 @@ lengths_strategy = st.lists(
 )
 
 
-def part_with(lengths: list[tuple[int, int]]) -> Part:
+def part_with(lengths: list[tuple[int, int]]) -> Split:
     """A part of sentences whose words do not matter."""
     sides = (np.array([pair[side] for pair in lengths]) for side in (0, 1))
-    return Part(*(Side(np.full(side.sum(), 7, "<u2"), np.r_[0, side.cumsum()]) for side in sides))
+    return Split(*(Side(np.full(side.sum(), 7, "<u2"), np.r_[0, side.cumsum()]) for side in sides))
 
 
 def tokens_of(layout: PackedLayout, update: Ints) -> tuple[int, int]:

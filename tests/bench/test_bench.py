@@ -32,7 +32,7 @@ from transduce.bench.sides import (
 from transduce.bench.training import Ours
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadRun, TransduceError
-from transduce.presets import preset
+from transduce.presets import find_preset
 from transduce.runs.folder import checkpoints
 
 TINY = {
@@ -117,7 +117,7 @@ def side(name: str, *seconds: float, **changes: Any) -> Measured:
     seen = Seen(target_tokens=100, source_tokens=80, places_source=100, places_target=200)
     whole: dict[str, Any] = {
         "name": name,
-        "model": preset("tiny").model,
+        "model": find_preset("tiny").model,
         "started": Started(1, "float32", "by hand", 1.5),
         "rounds": tuple(Round(2, one, seen, peak_memory=5) for one in seconds),
         "matrix_rate": 1e9,

@@ -36,7 +36,7 @@ from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.errors import BadRun
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import KEY, RunConfig, checkpoints, last_checkpoint
-from transduce.system.files import write_json, write_sealed
+from transduce.system.files import write_checksummed, write_json
 from transduce.training.optimizer import adam
 
 CPU = torch.device("cpu")
@@ -386,7 +386,7 @@ def test_a_checkpoint_whose_saving_fails_is_absent(
     def fail(path: Path, content: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("transduce.checkpoints.checkpoint.write_sealed", fail)
+    monkeypatch.setattr("transduce.checkpoints.checkpoint.write_checksummed", fail)
     with pytest.raises(OSError, match="No space left"):
         write_checkpoint(tmp_path, 10)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-0000005"]
@@ -464,7 +464,7 @@ def test_settings_of_something_else_are_refused(tmp_path: Path) -> None:
     write_json(path, {"model_type": "marian", "d_model": 512})
     with pytest.raises(BadRun, match=f"^{path} is no file of settings"):
         RunConfig.load(tmp_path)
-    write_sealed(path, {"format": 99})
+    write_checksummed(path, {"format": 99})
     with pytest.raises(BadRun, match=f"^{path} has format 99: expected 1"):
         RunConfig.load(tmp_path)
 
@@ -487,11 +487,11 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path, change: dict[str, 
     path = tmp_path / "config.json"
     content = json.loads(path.read_bytes())
     del content["sha256"]
-    write_sealed(path, content | change)
+    write_checksummed(path, content | change)
     with pytest.raises(BadRun, match=f"^{path} is damaged: "):
         RunConfig.load(tmp_path)
     del content[next(iter(change))]
-    write_sealed(path, content)
+    write_checksummed(path, content)
     with pytest.raises(BadRun, match=f"^{path} is damaged: "):
         RunConfig.load(tmp_path)
 
@@ -558,7 +558,7 @@ def test_weights_of_another_run_are_refused_and_older_runs_know_nothing_of_it(
         load_model(run, RunConfig.load(run), CPU)
     content = json.loads((run / "config.json").read_bytes())
     older = {k: v for k, v in content.items() if k not in ("sha256", "identity", "owns")}
-    write_sealed(run / "config.json", older)
+    write_checksummed(run / "config.json", older)
     load_model(run, RunConfig.load(run), CPU)
 
 

@@ -33,7 +33,7 @@ from transduce.checkpoints.checkpoint import average, load_tensors, weights_of
 from transduce.cli import interrupt
 from transduce.cli.options import command as written
 from transduce.cli.options import parse_time
-from transduce.config import ModelConfig, TrainConfig, described
+from transduce.config import ModelConfig, TrainConfig, all_settings
 from transduce.errors import BadInput
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import RunConfig, checkpoints
@@ -616,7 +616,7 @@ def test_help_shows_every_command_and_without_arguments_too(cli: CommandLine) ->
 
 
 def lines_of(output: str) -> list[str]:
-    """Cut an output into lines as `text.open_lines` does: at line feeds and nowhere else."""
+    """Cut an output into lines as `text.read_lines` does: at line feeds and nowhere else."""
     *lines, rest = output.split("\n")
     assert rest == ""
     return lines
@@ -902,7 +902,7 @@ def test_an_alias_in_set_is_reported_in_one_line(
     result = cli("train", *tiny_files, "--out", tmp_path / "run", "--set", "dropout=2")
     assert result.status == 1
     note, error = lines_of(result.stderr)[0], lines_of(result.stderr)[-1]
-    assert note == f"--set dropout is called P_drop here: {described()['P_drop'].meaning}"
+    assert note == f"--set dropout is called P_drop here: {all_settings()['P_drop'].meaning}"
     assert error.startswith("error: P_drop = 2.0: expected")
     assert not (tmp_path / "run").exists()
 

@@ -14,7 +14,7 @@ import transduce
 from transduce import config
 from transduce.cli import completion
 from transduce.interop.export.ctranslate2 import QUANTIZATIONS
-from transduce.presets import PRESETS, preset
+from transduce.presets import PRESETS, find_preset
 from transduce.translation.engines.selection import ENGINES
 
 PROGRAM = "import sys; sys.argv = ['transduce', *sys.argv[1:]]; from transduce.cli import main; "
@@ -82,10 +82,10 @@ def test_run_folders_are_found_and_what_lies_in_them_is_not(tmp_path: Path) -> N
 def test_values_are_those_that_commands_take() -> None:
     assert completion.ENGINES == ENGINES
     assert ("auto", *QUANTIZATIONS) == completion.QUANTIZATIONS
-    base = preset("base")
+    base = find_preset("base")
     for setting in completion.settings(""):
         name, _, value = setting.partition("=")
-        model, train = config.apply({name: value}, base.model, base.train)
+        model, train = config.apply_settings({name: value}, base.model, base.train)
         assert (model, train) == (base.model, base.train)
 
 

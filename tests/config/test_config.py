@@ -15,15 +15,15 @@ from transduce.config import (
     SearchConfig,
     TrainConfig,
     alias_notes,
-    apply,
-    canonical,
-    described,
-    find,
+    all_settings,
+    apply_settings,
+    canonical_settings,
+    find_setting,
 )
 from transduce.errors import BadSetting
 from transduce.settings import base as module
 from transduce.settings.aliases import ALIASES, ELSEWHERE
-from transduce.settings.base import MOST, Settings, parse
+from transduce.settings.base import MAXIMUM, Settings, parse_value
 
 CONFIGURATIONS: list[type[Settings]] = [ModelConfig, TrainConfig, SearchConfig]
 
@@ -120,12 +120,12 @@ LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
 FIELDS = [
     pytest.param(kind, name, hint, id=f"{kind.__name__}.{name}")
     for kind in CONFIGURATIONS
-    for name, hint in module.hints(kind).items()
+    for name, hint in module.field_types(kind).items()
 ]
 
 
 def test_no_setting_stands_in_two_configurations() -> None:
-    names = [name for kind in CONFIGURATIONS for name in module.hints(kind)]
+    names = [name for kind in CONFIGURATIONS for name in module.field_types(kind)]
     assert sorted(names) == sorted(set(names))
 
 
@@ -181,7 +181,7 @@ def test_only_a_joint_vocabulary_can_be_tied_on_both_sides() -> None:
 
 
 def test_into_how_many_pieces_an_update_is_cut_may_be_left_open() -> None:
-    _, recipe = apply({"accumulate": "none"}, ModelConfig(), TrainConfig())
+    _, recipe = apply_settings({"accumulate": "none"}, ModelConfig(), TrainConfig())
     assert recipe.accumulate is None
     assert TrainConfig.from_json(recipe.to_json()) == recipe
 
@@ -191,8 +191,8 @@ def test_draws_may_be_more_than_the_beam_is_wide() -> None:
 
 
 def test_the_decoder_is_as_deep_as_the_encoder_unless_told_otherwise() -> None:
-    assert ModelConfig(N=4).depth_of_decoder == 4
-    assert ModelConfig(N=4, N_decoder=2).depth_of_decoder == 2
+    assert ModelConfig(N=4).decoder_layers == 4
+    assert ModelConfig(N=4, N_decoder=2).decoder_layers == 2
 
 
 @pytest.mark.parametrize(("kind", "name", "hint"), FIELDS)
@@ -259,7 +259,7 @@ def test_changing_settings_leaves_the_original_and_checks_all() -> None:
 )
 def test_a_misspelt_setting_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
     with pytest.raises(BadSetting, match=f"^there is no setting {wrong}. Did you mean {meant}\\?"):
-        apply({wrong: "1"}, ModelConfig(), TrainConfig())
+        apply_settings({wrong: "1"}, ModelConfig(), TrainConfig())
     kind = ModelConfig if hasattr(ModelConfig(), meant) else TrainConfig
     with pytest.raises(BadSetting, match=f"^there is no setting {wrong}. Did you mean {meant}\\?"):
         kind().replace(**{wrong: 1})
@@ -269,7 +269,7 @@ def test_a_misspelt_setting_is_answered_with_the_nearest(wrong: str, meant: str)
 
 def test_an_unknown_setting_points_to_the_list_of_settings() -> None:
     with pytest.raises(BadSetting) as caught:
-        apply({"zzz": "1"}, ModelConfig(), TrainConfig())
+        apply_settings({"zzz": "1"}, ModelConfig(), TrainConfig())
     assert str(caught.value) == "there is no setting zzz. `transduce settings` lists all of them"
 
 
@@ -295,12 +295,12 @@ def test_an_unknown_setting_points_to_the_list_of_settings() -> None:
 def test_a_name_of_another_toolkit_sets_the_same_thing(alias: str, name: str, value: Any) -> None:
     own, other = ({one: value} for one in (name, alias))
     before = ModelConfig(), TrainConfig()
-    assert apply(other, *before) == apply(own, *before) != before
-    assert apply({alias: str(value)}, *before) == apply(own, *before)
+    assert apply_settings(other, *before) == apply_settings(own, *before) != before
+    assert apply_settings({alias: str(value)}, *before) == apply_settings(own, *before)
     (note,) = alias_notes(other)
-    assert note == f"{alias} is called {name} here: {described()[name].meaning}"
+    assert note == f"{alias} is called {name} here: {all_settings()[name].meaning}"
     assert alias_notes(own) == []
-    assert find(alias) == find(name)
+    assert find_setting(alias) == find_setting(name)
 
 
 def test_the_search_takes_the_names_of_other_toolkits() -> None:
@@ -323,24 +323,24 @@ def test_a_name_that_means_something_else_here_is_refused_with_advice(
     name: str, advice: str
 ) -> None:
     with pytest.raises(BadSetting, match=advice):
-        apply({name: "1"}, ModelConfig(), TrainConfig())
+        apply_settings({name: "1"}, ModelConfig(), TrainConfig())
 
 
 @pytest.mark.parametrize("names", [("dropout", "P_drop"), ("P_drop", "dropout"), ("h", "heads")])
 def test_a_setting_and_its_alias_cannot_both_be_set(names: tuple[str, str]) -> None:
     with pytest.raises(BadSetting, match=f"^(P_drop|h) is set twice, once as {names[1]}"):
-        canonical(dict.fromkeys(names, 1))
+        canonical_settings(dict.fromkeys(names, 1))
 
 
 def test_a_misspelt_alias_is_answered_with_its_setting() -> None:
     with pytest.raises(BadSetting, match=r"Did you mean dropout, which is P_drop\?"):
-        apply({"dropuot": 1}, ModelConfig(), TrainConfig())
+        apply_settings({"dropuot": 1}, ModelConfig(), TrainConfig())
 
 
 def test_no_alias_has_two_meanings() -> None:
-    assert ALIASES.keys() <= described().keys()
+    assert ALIASES.keys() <= all_settings().keys()
     names = [
-        *described(),
+        *all_settings(),
         *ELSEWHERE,
         *(alias for own in ALIASES.values() for alias in own.split()),
     ]
@@ -349,7 +349,7 @@ def test_no_alias_has_two_meanings() -> None:
 
 
 def test_every_setting_says_what_it_means_and_where_the_paper_has_it() -> None:
-    every = described()
+    every = all_settings()
     assert [name for name, one in every.items() if not one.meaning] == []
     assert {one.group for one in every.values()} == {"model", "training", "search"}
     stated = {name for names in PAPER.values() for name in names}
@@ -373,16 +373,16 @@ def test_every_setting_says_what_it_means_and_where_the_paper_has_it() -> None:
 )
 def test_a_python_value_of_the_wrong_type_is_refused(settings: Any, said: str) -> None:
     with pytest.raises(BadSetting, match=f"^{said}"):
-        apply(settings, ModelConfig(), TrainConfig())
+        apply_settings(settings, ModelConfig(), TrainConfig())
 
 
 def test_python_values_are_taken_as_they_are() -> None:
     settings = {"N": 2, "P_drop": 0.3, "joint": False, "steps": None, "clip": 1, "tie": "none"}
-    model, train = apply(settings, ModelConfig(), TrainConfig(steps=7))
+    model, train = apply_settings(settings, ModelConfig(), TrainConfig(steps=7))
     assert model == ModelConfig(N=2, P_drop=0.3, tie="none")
     assert train == TrainConfig(joint=False, clip=1.0)
     numpy: dict[str, Any] = {"N": np.int64(2), "P_drop": np.float64(0.3)}
-    model, _ = apply(numpy, ModelConfig(), TrainConfig())
+    model, _ = apply_settings(numpy, ModelConfig(), TrainConfig())
     assert model == ModelConfig(N=2, P_drop=0.3)
     assert [type(model.N), type(model.P_drop)] == [int, float]
 
@@ -405,11 +405,11 @@ def test_python_values_are_taken_as_they_are() -> None:
         ("None", float | None, None),
         ("12", int | None, 12),
         ("1.5", float | None, 1.5),
-        ("learned", module.hints(ModelConfig)["positions"], "learned"),
+        ("learned", module.field_types(ModelConfig)["positions"], "learned"),
     ],
 )
 def test_a_typed_value_is_read_as_the_settings_type(text: str, hint: Any, value: Any) -> None:
-    found = parse(text, hint, "setting")
+    found = parse_value(text, hint, "setting")
     assert found == value
     assert type(found) is type(value)
 
@@ -430,23 +430,27 @@ def test_a_typed_value_is_read_as_the_settings_type(text: str, hint: Any, value:
         ("maybe", bool, "true or false"),
         ("1", bool, "true or false"),
         ("some", int | None, "a whole number or none"),
-        ("Learned", module.hints(ModelConfig)["positions"], "'sinusoidal' or 'learned' or 'none'"),
+        (
+            "Learned",
+            module.field_types(ModelConfig)["positions"],
+            "'sinusoidal' or 'learned' or 'none'",
+        ),
     ],
 )
 def test_a_typed_value_that_does_not_fit_is_refused(text: str, hint: Any, expected: str) -> None:
     with pytest.raises(BadSetting) as caught:
-        parse(text, hint, "setting")
+        parse_value(text, hint, "setting")
     assert str(caught.value) == f"setting = {text!r}: expected {expected}"
 
 
 def test_settings_reach_the_configuration_that_has_them() -> None:
-    model, train = apply({"d_ff": "64", "warmup": "7"}, ModelConfig(), TrainConfig())
+    model, train = apply_settings({"d_ff": "64", "warmup": "7"}, ModelConfig(), TrainConfig())
     assert (model, train) == (ModelConfig(d_ff=64), TrainConfig(warmup=7))
 
 
 @pytest.mark.parametrize("names", [("keep", "average"), ("average", "keep")])
 def test_settings_that_fit_together_may_come_in_any_order(names: tuple[str, str]) -> None:
-    _, train = apply(dict.fromkeys(names, "10"), ModelConfig(), TrainConfig())
+    _, train = apply_settings(dict.fromkeys(names, "10"), ModelConfig(), TrainConfig())
     assert (train.keep, train.average) == (10, 10)
 
 
@@ -471,18 +475,18 @@ MODELS = st.builds(
         source_vocabulary=vocabulary, target_vocabulary=vocabulary, **rest
     ),
     vocabulary=positive(),
-    N=positive(MOST["N"]),
-    N_decoder=st.none() | positive(MOST["N"]),
-    d_model=positive(MOST["d_model"] // 2).map(lambda half: 2 * half),
+    N=positive(MAXIMUM["N"]),
+    N_decoder=st.none() | positive(MAXIMUM["N"]),
+    d_model=positive(MAXIMUM["d_model"] // 2).map(lambda half: 2 * half),
     d_ff=positive(),
-    h=positive(MOST["h"]),
-    d_k=positive(MOST["d_k"]),
-    d_v=positive(MOST["d_v"]),
+    h=positive(MAXIMUM["h"]),
+    d_k=positive(MAXIMUM["d_k"]),
+    d_v=positive(MAXIMUM["d_v"]),
     P_drop=PARTS,
     attention_bias=st.booleans(),
     positions=st.sampled_from(["sinusoidal", "learned"]),
     tie=st.sampled_from(["all", "decoder", "none"]),
-    max_len=st.integers(2, MOST["max_len"]),
+    max_len=st.integers(2, MAXIMUM["max_len"]),
 )
 TRAININGS = st.builds(
     TrainConfig,
@@ -500,13 +504,13 @@ TRAININGS = st.builds(
     keep=st.integers(5, 10**6),
     average=st.integers(1, 5),
     select=st.sampled_from(["auto", "average", "best"]),
-    threads=st.none() | positive(MOST["threads"]),
+    threads=st.none() | positive(MAXIMUM["threads"]),
     seed=st.integers(0, 2**63 - 1),
 )
 SEARCHES = st.builds(
     SearchConfig,
-    beam=positive(MOST["beam"]),
-    alpha=st.floats(0, MOST["alpha"]),
+    beam=positive(MAXIMUM["beam"]),
+    alpha=st.floats(0, MAXIMUM["alpha"]),
     penalty=st.sampled_from(["paper", "power"]),
     extra=positive(),
     nbest=st.just(1),
@@ -516,12 +520,12 @@ SEARCHES = st.builds(
 )
 
 
-@pytest.mark.parametrize("name", MOST)
+@pytest.mark.parametrize("name", MAXIMUM)
 def test_a_number_that_would_take_all_memory_is_refused(name: str) -> None:
     kinds: list[type[Settings]] = [ModelConfig, TrainConfig, SearchConfig]
     (kind,) = [one for one in kinds if name in one().to_json()]
     with pytest.raises(BadSetting, match=rf"{name} = .*expected at most"):
-        kind().replace(**{name: MOST[name] + 1})
+        kind().replace(**{name: MAXIMUM[name] + 1})
 
 
 @given(st.one_of(MODELS, TRAININGS, SEARCHES))
@@ -532,11 +536,11 @@ def test_settings_survive_json(settings: Settings) -> None:
 
 @given(st.one_of(MODELS, TRAININGS, SEARCHES))
 def test_every_value_can_be_typed(settings: Settings) -> None:
-    for name, hint in module.hints(type(settings)).items():
+    for name, hint in module.field_types(type(settings)).items():
         value = getattr(settings, name)
-        assert parse(str(value), hint, name) == value
+        assert parse_value(str(value), hint, name) == value
 
 
 def test_subwords_that_come_with_a_model_cannot_be_learned() -> None:
     with pytest.raises(BadSetting, match="'sentencepiece': expected 'bpe' or 'wordpiece'"):
-        apply({"subwords": "sentencepiece"}, ModelConfig(), TrainConfig())
+        apply_settings({"subwords": "sentencepiece"}, ModelConfig(), TrainConfig())

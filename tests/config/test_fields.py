@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from transduce.settings.fields import fits, made, require, words
+from transduce.settings.types import check_fields, dataclass_from_json, describe_type, fits
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,15 @@ def test_a_value_of_another_type_does_not_fit(text: str, hint: Any) -> None:
     ],
 )
 def test_types_are_named_for_people(hint: Any, expected: str) -> None:
-    assert words(hint) == expected
+    assert describe_type(hint) == expected
 
 
 def test_the_first_field_that_is_wrong_is_named() -> None:
-    require({"a": 1}, {"a": int, "b": str | None})
+    check_fields({"a": 1}, {"a": int, "b": str | None})
     with pytest.raises(TypeError, match=r"^b is missing: expected text$"):
-        require({"a": 1}, {"a": int, "b": str})
+        check_fields({"a": 1}, {"a": int, "b": str})
     with pytest.raises(TypeError, match=r"^a is 'x': expected a whole number$"):
-        require({"a": "x"}, {"a": int})
+        check_fields({"a": "x"}, {"a": int})
 
 
 @dataclass
@@ -77,8 +77,8 @@ class Point:
 
 
 def test_a_dataclass_is_made_of_the_fields_that_it_has() -> None:
-    assert made(Point, {"x": 1}) == Point(1, 0)
+    assert dataclass_from_json(Point, {"x": 1}) == Point(1, 0)
     wrong: list[Any] = [[], {"y": 1}, {"x": "1"}, {"x": 1, "z": 2}]
     for content in wrong:
         with pytest.raises(TypeError):
-            made(Point, content)
+            dataclass_from_json(Point, content)

@@ -7,7 +7,7 @@ import pytest
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadSetting
 from transduce.model.architecture import count_parameters
-from transduce.presets import BASELINES, FAST, PARSING, PRESETS, SMALL, TABLE_3, preset
+from transduce.presets import BASELINES, FAST, PARSING, PRESETS, SMALL, TABLE_3, find_preset
 
 # Table 3 with its blanks filled in; the last column is its number of parameters in millions.
 TABLE = """
@@ -67,7 +67,7 @@ def test_the_presets_are_rows_of_table_3_small_and_fast_ones_baselines_and_parse
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_of_table_3_is_the_papers_column_by_column(name: str) -> None:
-    row, chosen = ROWS[name], preset(name)
+    row, chosen = ROWS[name], find_preset(name)
     for column in ("N", "d_model", "d_ff", "h", "d_k", "d_v"):
         assert getattr(chosen.model, column) == int(row[column]), column
     assert chosen.model.P_drop == float(row["P_drop"])
@@ -78,7 +78,7 @@ def test_a_row_of_table_3_is_the_papers_column_by_column(name: str) -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_changes_nothing_that_table_3_has_no_column_for(name: str) -> None:
-    chosen = preset(name)
+    chosen = find_preset(name)
     base = {column: getattr(ModelConfig(), column) for column in COLUMNS[1:8] if column != "eps_ls"}
     assert chosen.model.replace(**base, positions="sinusoidal") == ModelConfig()
     average = 20 if name == "big" else 5  # 6.1
@@ -89,7 +89,7 @@ def test_a_row_changes_nothing_that_table_3_has_no_column_for(name: str) -> None
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_parameters_of_a_row_are_those_of_the_papers_arithmetic(name: str) -> None:
-    model = preset(name).model
+    model = find_preset(name).model
     assert parameters(model) == by_the_paper(model, vocabulary=37_000)
 
 
@@ -97,13 +97,13 @@ def test_the_parameters_of_a_row_are_those_of_the_papers_arithmetic(name: str) -
 def test_rows_of_equal_d_model_differ_by_as_many_parameters_as_in_the_paper(name: str) -> None:
     others = [other for other in MILLIONS if ROWS[other]["d_model"] == ROWS[name]["d_model"]]
     for other in [other for other in others if "big" not in (name, other)]:  # another vocabulary
-        ours = parameters(preset(name).model) - parameters(preset(other).model)
+        ours = parameters(find_preset(name).model) - parameters(find_preset(other).model)
         assert ours / 1e6 == pytest.approx(MILLIONS[name] - MILLIONS[other], abs=1.0)
 
 
 @pytest.mark.parametrize("name", MILLIONS)
 def test_one_vocabulary_explains_the_papers_totals(name: str) -> None:
-    model = preset(name).model
+    model = find_preset(name).model
     without = parameters(model) - 37_000 * model.d_model
     vocabulary = (MILLIONS[name] * 1e6 - without) / model.d_model
     rounding = 0.5e6 / model.d_model
@@ -112,22 +112,22 @@ def test_one_vocabulary_explains_the_papers_totals(name: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_has_an_end_and_can_be_built(name: str) -> None:
-    chosen = preset(name)
+    chosen = find_preset(name)
     assert chosen.train.steps
     assert parameters(chosen.model) > 0
 
 
 def test_the_small_presets_cool_down_and_grow() -> None:
     assert all(chosen.train.cooldown > 0 for chosen in SMALL.values())
-    sizes = [parameters(preset(name).model) for name in ("tiny", "small", "base", "big")]
+    sizes = [parameters(find_preset(name).model) for name in ("tiny", "small", "base", "big")]
     assert sizes == sorted(set(sizes))
 
 
 def test_the_parser_of_the_paper_is_base_but_for_what_section_6_3_says() -> None:
-    model, base = preset("parse").model, preset("base").model
+    model, base = find_preset("parse").model, find_preset("base").model
     assert (model.N, model.d_model) == (4, 1024)
     assert (model.d_ff, model.h, model.h * model.d_k) == (base.d_ff, base.h, model.d_model)
-    assert preset("parse").train.vocabulary == 16_000
+    assert find_preset("parse").train.vocabulary == 16_000
     assert all(chosen.train.validate_bleu == 0 for chosen in PARSING.values())  # trees have none
 
 
@@ -136,8 +136,8 @@ def a_sentence(model: ModelConfig, tokens: float, beam: int = 4) -> float:
     d, heads = model.d_model, model.h * (model.d_k + model.d_v)
     feed_forward = 2 * d * model.d_ff
     encoder = model.N * (2 * d * heads + feed_forward)
-    of_source = model.depth_of_decoder * d * heads  # the keys and values of cross-attention
-    of_target = model.depth_of_decoder * (3 * d * heads + feed_forward)
+    of_source = model.decoder_layers * d * heads  # the keys and values of cross-attention
+    of_target = model.decoder_layers * (3 * d * heads + feed_forward)
     softmax = d * model.target_vocabulary
     return tokens * (encoder + of_source + beam * (of_target + softmax))
 
@@ -145,10 +145,12 @@ def a_sentence(model: ModelConfig, tokens: float, beam: int = 4) -> float:
 @pytest.mark.parametrize(("name", "times"), [("tiny-3-1", 6), ("small-4-1", 4)])
 def test_a_student_needs_a_fraction_of_the_multiplications_of_small(name: str, times: int) -> None:
     """On Multi30k: 8,840 subwords by default, 15.2 a sentence; 18.1 with 3,000 subwords."""
-    vocabulary = preset(name).train.vocabulary
+    vocabulary = find_preset(name).train.vocabulary
     assert vocabulary == 3_000
-    teacher = preset("small").model.replace(source_vocabulary=8840, target_vocabulary=8840)
-    student = preset(name).model.replace(source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+    teacher = find_preset("small").model.replace(source_vocabulary=8840, target_vocabulary=8840)
+    student = find_preset(name).model.replace(
+        source_vocabulary=vocabulary, target_vocabulary=vocabulary
+    )
     assert times * a_sentence(student, 18.1) < a_sentence(teacher, 15.2)
 
 
@@ -156,10 +158,10 @@ def test_a_student_needs_a_fraction_of_the_multiplications_of_small(name: str, t
 def test_a_fast_preset_has_the_layers_of_its_name_and_is_smaller_than_its_teacher(
     name: str,
 ) -> None:
-    chosen = preset(name)
+    chosen = find_preset(name)
     size, encoder, decoder = name.split("-")
-    assert (chosen.model.N, chosen.model.depth_of_decoder) == (int(encoder), int(decoder))
-    teacher = preset("base" if size == "base" else "small").model
+    assert (chosen.model.N, chosen.model.decoder_layers) == (int(encoder), int(decoder))
+    teacher = find_preset("base" if size == "base" else "small").model
     assert chosen.model.d_model <= teacher.d_model
     assert decoder == "1"
 
@@ -170,7 +172,7 @@ def test_a_fast_preset_has_the_layers_of_its_name_and_is_smaller_than_its_teache
 )
 def test_a_misspelt_preset_is_answered_with_the_nearest_and_all(wrong: str, meant: str) -> None:
     with pytest.raises(BadSetting) as caught:
-        preset(wrong)
+        find_preset(wrong)
     message = str(caught.value)
     assert message.startswith(f"there is no preset {wrong}. Did you mean {meant}? ")
     assert message.partition("The presets are: ")[2].split(", ") == list(PRESETS)

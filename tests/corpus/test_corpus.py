@@ -31,13 +31,13 @@ from transduce.corpus.token_files import (
     SUBWORDS,
     TOKEN_FILES,
     Corpus,
-    Part,
     Side,
+    Split,
     open_corpus,
 )
 from transduce.errors import BadInput, BadRun
 from transduce.subwords import EOS, Codec, Subwords
-from transduce.system.files import read_sealed, sha256, write_sealed
+from transduce.system.files import read_checksummed, sha256, write_checksummed
 from transduce.system.progress import Advance, Silent
 
 Pair = tuple[str, str]
@@ -90,7 +90,7 @@ def make(text: Path | str, folder: Path, **changes: Any) -> Corpus:
     return prepare(text, arguments.pop("target", None), folder, **arguments)
 
 
-def decoded(part: Part, codec: Codec) -> list[Pair]:
+def decoded(part: Split, codec: Codec) -> list[Pair]:
     pairs = [part.pair(index) for index in range(len(part))]
     for sentences in pairs:
         for ids in sentences:
@@ -528,11 +528,11 @@ def test_tokens_and_offsets_that_are_none_are_refused(own: Path, name: str, size
 
 def reseal(folder: Path, **changes: Any) -> None:
     """Make a manifest agree with files that were changed."""
-    manifest = read_sealed(folder / MANIFEST, 1, "corpora")
+    manifest = read_checksummed(folder / MANIFEST, 1, "corpora")
     for name in manifest["files"]:
         path = folder / name
         manifest["files"][name] = {"size": path.stat().st_size, "sha256": sha256(path)}
-    write_sealed(folder / MANIFEST, {**manifest, **changes})
+    write_checksummed(folder / MANIFEST, {**manifest, **changes})
 
 
 def test_a_manifest_that_does_not_fit_its_files_is_refused(

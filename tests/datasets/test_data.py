@@ -34,7 +34,7 @@ from small_data_sets import (
 
 from transduce.datasets import catalogue, folders, pocket
 from transduce.errors import BadData, BadInput, BadRun, MissingExtra
-from transduce.system.files import read_sealed, write_sealed
+from transduce.system.files import read_checksummed, write_checksummed
 from transduce.system.locks import locked
 
 
@@ -254,11 +254,15 @@ def test_a_sealed_record_that_is_incomplete_is_made_again(
 ) -> None:
     out = tmp_path / "got"
     quick("multi30k-en-de", out)
-    record = read_sealed(out / "data.json", 1, "a data set")
+    record = read_checksummed(out / "data.json", 1, "a data set")
     kept = {name: value for name, value in record.items() if name != "sha256"} | change
-    write_sealed(out / "data.json", {k: v for k, v in kept.items() if v is not None})
+    write_checksummed(out / "data.json", {k: v for k, v in kept.items() if v is not None})
     assert quick("multi30k-en-de", out).train
-    assert read_sealed(out / "data.json", 1, "a data set")["made"] == ["train", "valid", "test"]
+    assert read_checksummed(out / "data.json", 1, "a data set")["made"] == [
+        "train",
+        "valid",
+        "test",
+    ]
 
 
 def test_files_that_are_there_are_taken_and_checked(

@@ -55,7 +55,7 @@ def test_models_of_different_sizes_and_limits_search_together() -> None:
     config = SearchConfig(beam=2, extra=1000)
     for order in (models, models[::-1]):
         for one in search(order, SOURCES, config, forbidden=FORBIDDEN):
-            assert len(one[0].tokens) < models[0].config.longest_output
+            assert len(one[0].tokens) < models[0].config.max_positions
 
 
 def test_the_engine_scores_and_aligns_by_the_mean() -> None:

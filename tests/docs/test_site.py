@@ -16,7 +16,7 @@ import pytest
 
 from browsing import DESKTOP, opened
 from pages import api, commands, formulas, notebooks, places, settings
-from transduce.config import described
+from transduce.config import all_settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -193,7 +193,7 @@ def test_everything_public_is_described() -> None:
 def test_every_setting_has_its_default_and_its_meaning() -> None:
     row = r"^\| `(\w+)` \| `([^`]+)` \| (.*) \| (.*) \| (.+) \| (.*) \|$"
     rows = {name: rest for name, *rest in re.findall(row, settings.page(), re.MULTILINE)}
-    assert rows.keys() == described().keys()
+    assert rows.keys() == all_settings().keys()
     assert rows["d_model"][:3] == ["512", "a whole number", "3.1"]
     assert rows["tie"][1] == "`all` or `decoder` or `none`"
     assert "`dropout`" in rows["P_drop"][4]

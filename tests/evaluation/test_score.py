@@ -455,9 +455,9 @@ def test_work_of_more_than_two_seconds_is_shown_and_shorter_work_is_not(
 ) -> None:
     hypotheses, references = noisy(50)
     names = ("BLEU", "95% interval of BLEU")
-    assert progress.LATER == 2
+    assert progress.SLOW_AFTER == 2
     for seconds, expected in ((2, {}), (0, dict(zip(names, (50, 40), strict=True)))):
-        monkeypatch.setattr(progress, "LATER", seconds)
+        monkeypatch.setattr(progress, "SLOW_AFTER", seconds)
         shown = Shown()
         score(hypotheses, references, metrics=["bleu"], confidence=40, progress=shown)
         assert shown.done == expected

@@ -35,14 +35,14 @@ from transduce.errors import TransduceError
 
 def text(_: Material, folder: Path) -> Reader:
     """Plain and compressed text; the first byte chooses what the file is called."""
-    from transduce.text.reading import open_lines
+    from transduce.text.reading import read_lines
 
     names = ["text", "text.gz", "text.xz", "text.zst", "text.en"]
 
     def read(data: bytes) -> None:
         path = folder / names[data[0] % len(names) if data else 0]
         path.write_bytes(data[1:])
-        for line in open_lines(path):
+        for line in read_lines(path):
             if "\n" in line or "\0" in line:
                 raise Wrong(f"a line holds {line!r}")
             line.encode()
@@ -130,8 +130,8 @@ def settings(_: Material, folder: Path) -> Reader:
     from transduce.cli.options import parse_settings, parse_time
     from transduce.cli.paper.options import listed
     from transduce.cli.paper.table1 import _lengths
-    from transduce.config import ModelConfig, TrainConfig, apply
-    from transduce.text.reading import languages
+    from transduce.config import ModelConfig, TrainConfig, apply_settings
+    from transduce.text.reading import guess_languages
 
     def read(data: bytes) -> None:
         kind, _, rest = data.decode("utf-8", "surrogateescape").partition(" ")
@@ -139,15 +139,17 @@ def settings(_: Material, folder: Path) -> Reader:
             case "time":
                 parse_time(rest)
             case "languages":
-                languages("", "", rest)
-                languages(rest, None)
-                languages(rest, rest)
+                guess_languages("", "", rest)
+                guess_languages(rest, None)
+                guess_languages(rest, rest)
             case "rows":
                 listed(rest)
             case "lengths":
                 _lengths(rest)
             case _:
-                model, train = apply(parse_settings(rest.split(" ")), ModelConfig(), TrainConfig())
+                model, train = apply_settings(
+                    parse_settings(rest.split(" ")), ModelConfig(), TrainConfig()
+                )
                 ModelConfig.from_json(model.to_json())
                 TrainConfig.from_json(train.to_json())
 

@@ -188,7 +188,7 @@ def subwords(material: Material, folder: Path) -> Reader:
         codec = Codec.load(path)
         for side in {id(one): one for one in (codec.source, codec.target)}.values():
             side.pieces(side.encode("Two dögs run.")[:64])
-            side.forbidden()
+            side.forbidden_ids()
         _ = codec.sha256
 
     seeds = []

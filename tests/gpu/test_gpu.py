@@ -32,7 +32,7 @@ from transduce.experiments.table1 import table1
 from transduce.model.ops import kernels
 from transduce.presets import TABLE_3
 from transduce.subwords import EOS, PAD
-from transduce.system.machine import choose_device
+from transduce.system.devices import choose_device
 from transduce.system.progress import Silent
 from transduce.training.distributed.processes import Processes
 from transduce.training.gradient import GradientStep

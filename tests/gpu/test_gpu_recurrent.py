@@ -25,7 +25,7 @@ from transduce.decoding.scheduler import Decoder
 from transduce.model.architecture import build
 from transduce.model.base import Transducer
 from transduce.model.baselines.lstm import LSTM, Steps, sequence
-from transduce.system.machine import choose_device
+from transduce.system.devices import choose_device
 from transduce.training.distributed.processes import Processes
 from transduce.training.gradient import GradientStep
 from transduce.training.train import train

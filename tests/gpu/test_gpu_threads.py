@@ -25,7 +25,7 @@ from transduce.decoding.scheduler import Decoder
 from transduce.errors import BadRun
 from transduce.model.ops import graphs, kernels
 from transduce.model.transformer import Transformer
-from transduce.system.machine import choose_device
+from transduce.system.devices import choose_device
 from transduce.translation.engines.pytorch import TorchEngine
 from transduce.translation.translator import Translator
 from transduce.translation.types import Hypothesis, Job

@@ -127,7 +127,7 @@ def test_probabilities_are_those_that_a_given_translation_is_scored_by(
 def test_alternatives_are_the_likeliest_that_may_be_written(
     inspector: Inspector, inspection: Inspection
 ) -> None:
-    forbidden = set(inspector.codec.target.pieces(inspector.codec.target.forbidden()))
+    forbidden = set(inspector.codec.target.pieces(inspector.codec.target.forbidden_ids()))
     assert {"<pad>", "<s>", "<unk>"} <= forbidden
     for step, written, probability in zip(
         inspection.alternatives, inspection.target, inspection.probabilities, strict=True

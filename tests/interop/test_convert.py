@@ -11,7 +11,7 @@ from conftest import CommandLine, options, write_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce.config import ModelConfig, TrainConfig, apply
+from transduce.config import ModelConfig, TrainConfig, apply_settings
 from transduce.interop.converting import convert
 from transduce.interop.converting.ledger import UNKNOWN
 from transduce.training.optimizer import learning_rate
@@ -278,7 +278,7 @@ def test_the_settings_are_ones_that_train_takes(
 ) -> None:
     recipe = converted(cli, tmp_path, name)
     chosen = {key: str(value) for key, value in recipe["settings"].items()}
-    model, _ = apply(chosen, ModelConfig(), TrainConfig(steps=100_000))
+    model, _ = apply_settings(chosen, ModelConfig(), TrainConfig(steps=100_000))
     assert model.d_model == recipe["settings"]["d_model"]
 
 

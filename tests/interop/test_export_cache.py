@@ -23,7 +23,7 @@ from transduce.interop.export import cache
 from transduce.interop.export import ctranslate2 as exporting
 from transduce.interop.export.ctranslate2 import STAMP, export
 from transduce.runs.folder import RunConfig, load_arrays, stored_digest
-from transduce.system.files import sha256, write_sealed
+from transduce.system.files import sha256, write_checksummed
 from transduce.translation.translator import Translator
 
 library = pytest.importorskip("ctranslate2")
@@ -81,7 +81,7 @@ def test_an_export_in_a_run_folder_is_neither_loaded_nor_changed(
         "words": config.weights,
         "files": files,
     }
-    write_sealed(inside / STAMP, stamp)
+    write_checksummed(inside / STAMP, stamp)
     before = snapshot(own_run)
     assert_translates_by_its_weights(own_run)
     assert snapshot(own_run) == before

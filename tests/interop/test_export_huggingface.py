@@ -105,7 +105,7 @@ def test_logits_are_the_same_whatever_the_model(
     exported = Exported(changed(own_run, **settings), tmp_path / "hf")
     assert_same_logits(exported)
     config, ours = exported.model.config, exported.ours.config.model
-    assert config.max_position_embeddings == ours.longest_output
+    assert config.max_position_embeddings == ours.max_positions
     assert config.share_encoder_decoder_embeddings == (ours.tie == "all")
     assert config.tie_word_embeddings == (ours.tie != "none")
 

@@ -21,7 +21,7 @@ def torch_transformer(model: Transformer) -> nn.Transformer:
         config.d_model,
         config.h,
         config.N,
-        config.depth_of_decoder,
+        config.decoder_layers,
         config.d_ff,
         dropout=0.0,
         batch_first=True,

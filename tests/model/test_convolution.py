@@ -37,7 +37,7 @@ from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.states import States
 from transduce.model.loss import loss
 from transduce.model.ops.linear import Linear
-from transduce.presets import BASELINES, preset
+from transduce.presets import BASELINES, find_preset
 from transduce.training.gradient import Objective
 
 both = pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -285,9 +285,9 @@ def test_a_baseline_has_about_as_many_weights_as_the_transformer_beside_it(name:
     def inside(model: ModelConfig) -> int:
         return count_parameters(model) - model.d_model * model.target_vocabulary
 
-    chosen = preset(name)
+    chosen = find_preset(name)
     size = name.partition("-")[2]
-    beside = preset(size or "base")
+    beside = find_preset(size or "base")
     assert inside(chosen.model) == pytest.approx(inside(beside.model), rel=0.1)
     if not size:
         assert 60e6 <= count_parameters(chosen.model) <= 66e6

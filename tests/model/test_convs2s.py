@@ -14,7 +14,7 @@ from models import batch_of, pairs_of
 from transduce.batching.packed import make_batch
 from transduce.config import ModelConfig
 from transduce.model.baselines.convs2s import Block, ConvS2S, WeightNormed
-from transduce.presets import preset
+from transduce.presets import find_preset
 from transduce.subwords import BOS
 
 
@@ -150,7 +150,7 @@ def test_the_encoders_gradient_is_divided_by_twice_the_layers_that_attend(
 def test_a_fresh_models_queries_see_more_than_one_key() -> None:
     """Dot products have no 1 / sqrt(d_k), so what meets in them must begin small."""
     torch.manual_seed(0)
-    model = ConvS2S(preset("convs2s").model).eval()
+    model = ConvS2S(find_preset("convs2s").model).eval()
     run = make_batch(pairs_of([(20, 2)])).source
     g = model.target_embedding(run.tokens, run.positions)
     weights = (g @ model.encode(run)[:, :512].T).softmax(-1)

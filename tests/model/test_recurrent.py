@@ -34,7 +34,7 @@ from transduce.model.baselines.recurrent import Attention, Recurrent
 from transduce.model.baselines.states import States
 from transduce.model.ops.linear import Linear
 from transduce.model.variants.additive import additive_scores
-from transduce.presets import preset
+from transduce.presets import find_preset
 from transduce.subwords import BOS, EOS, PAD, UNK
 from transduce.training.gradient import Objective
 from transduce.training.train import train
@@ -368,7 +368,9 @@ def test_a_preset_is_as_large_as_the_transformer_it_stands_beside(
     name: str, beside: str, vocabulary: int
 ) -> None:
     words = {"source_vocabulary": vocabulary, "target_vocabulary": vocabulary}
-    ours, theirs = (count_parameters(preset(one).model.replace(**words)) for one in (name, beside))
+    ours, theirs = (
+        count_parameters(find_preset(one).model.replace(**words)) for one in (name, beside)
+    )
     assert ours == pytest.approx(theirs, rel=0.03)
 
 

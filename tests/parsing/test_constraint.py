@@ -21,7 +21,7 @@ from transduce.parsing.lexicon import OFTEN, Lexicon
 from transduce.parsing.sequences import tree_of
 from transduce.parsing.trees import Tree
 from transduce.subwords import EOS, SPECIAL, Symbols
-from transduce.system.files import write_sealed
+from transduce.system.files import write_checksummed
 from transduce.translation.types import Job
 
 SYMBOLS = Symbols(["(NP", "(S", "(VP", ")", "NN", "DT"])
@@ -160,7 +160,7 @@ def test_a_search_with_an_untrained_model_finds_nothing_but_trees(
         Job(sentence(size + 1, seed + size), number=(place,), classes=[0] * size)
         for place, size in enumerate(sizes)
     ]
-    decoder = Decoder([model], SYMBOLS.forbidden(), constrain=CONSTRAIN)
+    decoder = Decoder([model], SYMBOLS.forbidden_ids(), constrain=CONSTRAIN)
     found = dict(decoder.search(jobs, config, 4))
     assert sorted(found) == list(range(len(jobs)))
     for place, hypotheses in found.items():
@@ -199,7 +199,7 @@ def test_a_lexicon_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [{"a": 9}, {"a": "x"}, ["a"], {"a": float("inf")}])
 def test_a_lexicon_with_classes_that_are_not_there_is_refused(words: Any, tmp_path: Path) -> None:
     path = tmp_path / "lexicon.json"
-    write_sealed(path, {"format": 1, "classes": [["NN"]], "words": words})
+    write_checksummed(path, {"format": 1, "classes": [["NN"]], "words": words})
     with pytest.raises(BadRun, match="damaged"):
         Lexicon.load(path)
 

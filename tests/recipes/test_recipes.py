@@ -12,7 +12,7 @@ import transduce
 from transduce import datasets as data_sets
 from transduce.datasets import catalogue
 from transduce.errors import BadData, BadInput, BadSetting
-from transduce.presets import preset
+from transduce.presets import find_preset
 from transduce.recipes import recipe
 from transduce.recipes.recipe import Asked, find, parse
 from transduce.runs.folder import RunConfig
@@ -105,8 +105,8 @@ def test_the_papers_recipes_have_the_papers_numbers(
 ) -> None:
     found = find(name)
     assert found.data.name == name.rpartition("-")[0]
-    chosen = preset(size)
-    model, train = transduce.config.apply(found.settings, chosen.model, chosen.train)
+    chosen = find_preset(size)
+    model, train = transduce.config.apply_settings(found.settings, chosen.model, chosen.train)
     assert model == chosen.model.replace(P_drop=P_drop)
     assert (train.steps, train.average, train.vocabulary) == (steps, average, vocabulary)
     assert (train.subwords, train.joint, train.warmup, train.eps_ls) == (subwords, True, 4000, 0.1)

@@ -19,7 +19,7 @@ from transduce.experiments.findings import Finding
 from transduce.runs.folder import Origin, RunConfig, checkpoints, last_checkpoint
 from transduce.runs.state import State
 from transduce.serving.runs import Board
-from transduce.settings.fields import fits, made
+from transduce.settings.types import dataclass_from_json, fits
 from transduce.subwords import Codec
 from transduce.system.files import checksum
 from transduce.workflows.distillation import FIELDS as OF_STUDENT
@@ -451,7 +451,9 @@ def test_the_type_of_a_json_value_is_told(value: Any, hint: Any, expected: bool)
 
 
 def test_a_dataclass_is_made_of_known_fields_of_the_right_types() -> None:
-    assert made(Origin, {"run": "a", "subwords": "b"}) == Origin(run="a", subwords="b")
+    assert dataclass_from_json(Origin, {"run": "a", "subwords": "b"}) == Origin(
+        run="a", subwords="b"
+    )
     for wrong in ({"run": "a"}, {"run": 1, "subwords": "b"}, {"run": "a", "subwords": "b", "z": 1}):
         with pytest.raises(TypeError):
-            made(Origin, wrong)
+            dataclass_from_json(Origin, wrong)

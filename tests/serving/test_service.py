@@ -28,7 +28,7 @@ from transduce.serving.limits import Limits
 from transduce.serving.paragraphs import lines_of
 from transduce.serving.problems import json_response
 from transduce.serving.served import Served, examples_of
-from transduce.text.reading import open_lines
+from transduce.text.reading import read_lines
 
 TEXT = "a dog sees the tree. the man likes one bird!\n\nevery fish finds a dog today."
 
@@ -65,7 +65,7 @@ def open_lines_of(text: str) -> Iterator[str]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", Stdin)
-        yield from open_lines("-")
+        yield from read_lines("-")
 
 
 def test_a_text_is_translated_line_by_line_and_sentence_by_sentence(

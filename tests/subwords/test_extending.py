@@ -14,8 +14,8 @@ from transduce.checkpoints.checkpoint import load_model, load_tensors, weights_o
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadSetting
 from transduce.runs.folder import RunConfig
-from transduce.subwords import Codec, SentencePiece, Subwords, extended, made_of
-from transduce.subwords.extending import require_extensible
+from transduce.subwords import Codec, SentencePiece, Subwords, decompose_new_pieces, extend_subwords
+from transduce.subwords.extending import check_extensible
 from transduce.training.distributed.processes import Processes
 from transduce.training.gradient import GradientStep
 from transduce.training.train import train
@@ -30,8 +30,8 @@ LAW = [
     "Gemäß Artikel 12 der Verordnung erlässt die Kommission Maßnahmen, 第十二条。",
     "The birdlike dogs' fishing regulations: the dog's 1,212 regulations!",
 ] * 3
-NEW = extended(OLD, LAW, 80)
-PARTS = made_of(NEW, len(OLD))
+NEW = extend_subwords(OLD, LAW, 80)
+PARTS = decompose_new_pieces(NEW, len(OLD))
 WORDS = sorted({word for line in LAW for word in line.split()})
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from([*WORDS, "dog", "Hund", " "])).map(" ".join))
 
@@ -78,26 +78,26 @@ def test_a_merge_that_gives_a_piece_that_there_is_already_is_left_out() -> None:
         stored["model"]["vocab"][left + right] = len(stored["model"]["vocab"])
     old = Subwords.from_json(stored)
     assert old.pieces(old.encode("abcd")) == [" ", "ab", "c", "d"]
-    new = extended(old, ["xabcd yabcd zabcx"] * 9, 12)
+    new = extend_subwords(old, ["xabcd yabcd zabcx"] * 9, 12)
     merges = [(left, right) for left, right in new.to_json()["model"]["merges"]]
     assert ("ab", "c") not in merges
     assert len(merges) == len(new) - 4 - 256
-    parts = made_of(new, len(old))
+    parts = decompose_new_pieces(new, len(old))
     for text in ("abcd", "xabcdabcx"):
         cut = [[one] if one < len(old) else parts[one - len(old)] for one in new.encode(text)]
         assert [one for some in cut for one in some] == old.encode(text)
 
 
 def test_the_same_lines_give_the_same_subwords_and_few_lines_few() -> None:
-    assert extended(OLD, LAW, 80).to_json() == NEW.to_json()
-    assert len(extended(OLD, ["one line, once"], 80)) < len(OLD) + 80
-    assert extended(OLD, [], 80).to_json() == OLD.to_json()
+    assert extend_subwords(OLD, LAW, 80).to_json() == NEW.to_json()
+    assert len(extend_subwords(OLD, ["one line, once"], 80)) < len(OLD) + 80
+    assert extend_subwords(OLD, [], 80).to_json() == OLD.to_json()
 
 
 def test_what_was_extended_can_be_extended_again() -> None:
-    third = extended(NEW, ["Zweitausend Verordnungen"] * 4, 10)
+    third = extend_subwords(NEW, ["Zweitausend Verordnungen"] * 4, 10)
     assert third.names[: len(NEW)] == NEW.names
-    assert made_of(third, len(OLD))[:80] == PARTS
+    assert decompose_new_pieces(third, len(OLD))[:80] == PARTS
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,9 @@ def test_rows_of_new_subwords_begin_as_the_mean_of_their_parts(
         assert torch.equal(tensor[: len(before[name])], before[name])
         assert (name == matrix) == (len(tensor) > len(before[name]))
     for row, parts in zip(
-        after[matrix][len(old.source) :], made_of(new.source, len(old.source)), strict=True
+        after[matrix][len(old.source) :],
+        decompose_new_pieces(new.source, len(old.source)),
+        strict=True,
     ):
         torch.testing.assert_close(row, before[matrix][parts].mean(0))
 
@@ -238,7 +240,7 @@ def test_only_subwords_that_were_learned_here_by_bpe_can_be_extended(
     theirs = SentencePiece(names, [("▁a", -1.0, 1)], charsmap=b"", prefix=True, squeeze=True)
     for one in (wordpiece, theirs):
         with pytest.raises(BadSetting, match=f"runs/x are of the kind {one.kind}, to which none"):
-            require_extensible(Codec(one, one), "runs/x")
+            check_extensible(Codec(one, one), "runs/x")
     result = cli("train", *law_files, "--out", tmp_path / "run", "--extend-vocabulary", "9")
     assert "name it (--from RUN)" in result.error
     assert not (tmp_path / "run").exists()

@@ -146,7 +146,7 @@ def test_long_texts_are_cut_between_words(codec: Codec) -> None:
 def test_what_may_not_come_out_is_forbidden(tmp_path: Path) -> None:
     (tmp_path / "0.spm").write_bytes(spm(0))
     subwords = SentencePiece.read(tmp_path / "0.spm", [*SPECIAL, "a", "b\nc", "\r", "▁\0"])
-    assert subwords.forbidden() == [PAD, BOS, UNK, 5, 6, 7]
+    assert subwords.forbidden_ids() == [PAD, BOS, UNK, 5, 6, 7]
 
 
 def test_stored_subwords_are_the_same(codec: Codec, tmp_path: Path) -> None:
@@ -194,10 +194,10 @@ def test_half_a_surrogate_pair_is_refused(codec: Codec) -> None:
 def test_what_is_no_such_file_is_refused(
     change: dict[str, Any], codec: Codec, tmp_path: Path
 ) -> None:
-    from transduce.system.files import write_sealed
+    from transduce.system.files import write_checksummed
 
     content = codec.source.to_json() | change
-    write_sealed(
+    write_checksummed(
         tmp_path / "subwords.json", {"format": 1, "kind": "sentencepiece", "source": content}
     )
     with pytest.raises(BadRun, match=r"is no file of subwords: it holds no pieces"):

@@ -26,7 +26,7 @@ from transduce.subwords import (
     Codec,
     Kind,
     Subwords,
-    default_vocabulary,
+    default_vocabulary_size,
 )
 
 TEXT = [
@@ -162,8 +162,8 @@ def test_whatever_breaks_a_line_is_forbidden(subwords: Subwords) -> None:
         piece for piece in range(len(subwords)) if re.search(r"[\n\r\0]", subwords.decode([piece]))
     }
     assert any(len(subwords.decode([piece])) > 1 for piece in breaking), "nothing is tested"
-    assert {*subwords.forbidden()} == breaking | {PAD, BOS, UNK}
-    assert EOS not in subwords.forbidden()
+    assert {*subwords.forbidden_ids()} == breaking | {PAD, BOS, UNK}
+    assert EOS not in subwords.forbidden_ids()
 
 
 @pytest.mark.parametrize(("kind", "least"), [("bpe", 260), ("wordpiece", 516)])
@@ -309,9 +309,9 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
 def test_a_sealed_file_of_something_else_is_refused(
     tmp_path: Path, content: dict[str, object]
 ) -> None:
-    from transduce.system.files import write_sealed
+    from transduce.system.files import write_checksummed
 
-    write_sealed(tmp_path / "subwords.json", content)
+    write_checksummed(tmp_path / "subwords.json", content)
     with pytest.raises(BadRun, match=r"subwords\.json is (no file of subwords|damaged): "):
         Codec.load(tmp_path / "subwords.json")
 
@@ -329,10 +329,10 @@ def test_subwords_without_the_special_ones_are_refused() -> None:
 
 
 def test_vocabularies_grow_with_the_text() -> None:
-    sizes = [default_vocabulary(10**exponent) for exponent in range(12)]
+    sizes = [default_vocabulary_size(10**exponent) for exponent in range(12)]
     assert sizes == sorted(sizes)
-    assert 8_000 <= default_vocabulary(3_700_000) <= 9_000  # Multi30k
-    assert 16_000 <= default_vocabulary(180_000_000) <= 32_000  # 560,000 pairs of Europarl
-    assert default_vocabulary(1_200_000_000) == 37_000  # the paper's WMT 2014
+    assert 8_000 <= default_vocabulary_size(3_700_000) <= 9_000  # Multi30k
+    assert 16_000 <= default_vocabulary_size(180_000_000) <= 32_000  # 560,000 pairs of Europarl
+    assert default_vocabulary_size(1_200_000_000) == 37_000  # the paper's WMT 2014
     assert all(size % 8 == 0 for size in sizes)
-    assert default_vocabulary(0) >= 516
+    assert default_vocabulary_size(0) >= 516

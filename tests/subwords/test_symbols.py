@@ -6,7 +6,7 @@ import pytest
 
 from transduce.errors import BadRun
 from transduce.subwords import EOS, SPECIAL, UNK, Codec, Subwords, Symbols
-from transduce.system.files import write_sealed
+from transduce.system.files import write_checksummed
 
 LINES = ["(S (NP NN ) (VP VBZ ) )", "(NP NN )"]
 
@@ -22,7 +22,7 @@ def test_symbols_come_back_as_they_were() -> None:
 def test_a_symbol_that_was_never_seen_is_unknown_and_never_written() -> None:
     symbols = Symbols.learn(LINES)
     assert symbols.encode("(XX NN )") == [UNK, *symbols.encode("NN )")]
-    assert UNK in symbols.forbidden()
+    assert UNK in symbols.forbidden_ids()
 
 
 def test_a_special_token_in_the_lines_is_no_symbol() -> None:
@@ -33,7 +33,7 @@ def test_pieces_are_words_of_their_own() -> None:
     symbols = Symbols.learn(LINES)
     ids = [*symbols.encode("(NP NN )"), EOS]
     assert symbols.pieces(ids) == [" (NP", " NN", " )", "</s>"]
-    assert b"".join(symbols.raw(ids)) == b" (NP NN )"
+    assert b"".join(symbols.piece_bytes(ids)) == b" (NP NN )"
     assert [symbols.starts_word(one) for one in ids] == [True, True, True, False]
 
 
@@ -64,6 +64,6 @@ def test_a_file_with_damaged_symbols_is_refused(tmp_path: Path) -> None:
         "source": codec.source.to_json(),
         "target": {"symbols": ["NN", "NN"]},
     }
-    write_sealed(tmp_path / "subwords.json", content)
+    write_checksummed(tmp_path / "subwords.json", content)
     with pytest.raises(BadRun, match="twice"):
         Codec.load(tmp_path / "subwords.json")

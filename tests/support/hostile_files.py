@@ -29,7 +29,7 @@ def case(function: Callable[[Path, Path], Any]) -> Callable[[Path, Path], Any]:
 
 def reseal(path: Path, **changes: Any) -> None:
     """Change a sealed file, and give it the checksum that fits."""
-    from transduce.system.files import write_sealed
+    from transduce.system.files import write_checksummed
 
     content = json.loads(path.read_bytes())
     content.pop("sha256", None)
@@ -39,7 +39,7 @@ def reseal(path: Path, **changes: Any) -> None:
             content[part][of] = value
         else:
             content[part] = value
-    write_sealed(path, content)
+    write_checksummed(path, content)
 
 
 def tensors(folder: Path, header: bytes, numbers: bytes = b"", length: int | None = None) -> None:
@@ -261,9 +261,9 @@ def a_sentence_longer_than_its_file(run: Path, folder: Path) -> None:
 
 
 def _line(path: Path) -> None:
-    from transduce.text.reading import open_lines
+    from transduce.text.reading import read_lines
 
-    for _ in open_lines(path):
+    for _ in read_lines(path):
         pass
 
 

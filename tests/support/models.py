@@ -11,7 +11,7 @@ from torch import Tensor
 from transduce.batching.packed import Batch, Ints, LengthGroups, make_batch, pack
 from transduce.checkpoints.checkpoint import load_model, save_model, weights_of
 from transduce.config import ModelConfig, SearchConfig
-from transduce.corpus.token_files import Part, Side
+from transduce.corpus.token_files import Side, Split
 from transduce.decoding.scheduler import Decoder
 from transduce.model.base import Transducer
 from transduce.model.cache import Cache
@@ -55,14 +55,14 @@ def pairs_of(lengths: list[tuple[int, int]]) -> list[tuple[Ints, Ints]]:
     ]
 
 
-def part_of(pairs: list[tuple[Ints, Ints]]) -> Part:
+def part_of(pairs: list[tuple[Ints, Ints]]) -> Split:
     """Return a part of a corpus that holds these pairs."""
     sides = []
     for number in (0, 1):
         sentences = [pair[number] for pair in pairs]
         offsets = np.cumsum([0, *map(len, sentences)])
         sides.append(Side(np.concatenate(sentences).astype("<u2"), offsets))
-    return Part(*sides)
+    return Split(*sides)
 
 
 def realistic(pairs: int, seed: int = 0, longest: int = 256) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ def plain_search(
     prefix: Sequence[int] = (),
 ) -> list[Hypothesis]:
     """Return the `nbest` outputs of a source, best first; each step reads all tokens anew."""
-    longest = min(model.config.longest_output for model in models)
+    longest = min(model.config.max_positions for model in models)
     limit = min(max(len(source), len(prefix)) + config.extra, longest)
     allowed = sorted({*range(models[0].config.target_vocabulary)} - {*forbidden})
     live: list[tuple[list[int], float]] = [([], 0.0)]

@@ -16,21 +16,21 @@ from interrupted_writes import leave_unfinished
 
 from transduce.errors import BadInput, BadRun
 from transduce.system.files import (
-    MARK,
+    FILE_MARK,
     OWN_NAME,
+    atomic_folder,
+    atomic_write,
     checksum,
-    open_own,
+    open_for_append,
     open_regular,
+    read_checksummed,
     read_json,
-    read_sealed,
     refuse_foreign_file,
     remove_folder,
     remove_leftovers,
-    replacing,
-    replacing_folder,
     sha256,
+    write_checksummed,
     write_json,
-    write_sealed,
 )
 
 LEAVES = (
@@ -76,14 +76,14 @@ def test_a_file_whose_writing_fails_stays_as_it_was(
 ) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(error), replacing(path) as beside:
+    with pytest.raises(error), atomic_write(path) as beside:
         fail_after(beside, "half of the n", error)
     assert path.read_text() == "old"
     assert names(tmp_path) == {"file"}
 
 
 def test_a_file_whose_writing_fails_is_absent_if_it_was(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), replacing(tmp_path / "file") as beside:
+    with pytest.raises(KeyError), atomic_write(tmp_path / "file") as beside:
         fail_after(beside, "half", KeyError)
     assert names(tmp_path) == set()
 
@@ -91,7 +91,7 @@ def test_a_file_whose_writing_fails_is_absent_if_it_was(tmp_path: Path) -> None:
 def test_a_file_keeps_its_old_content_until_the_new_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         beside.write_text("new")
         assert path.read_text() == "old"
         # On the same disk, where a rename is one act, and out of other users' reach.
@@ -102,9 +102,9 @@ def test_a_file_keeps_its_old_content_until_the_new_one_is_whole(tmp_path: Path)
 
 
 def test_folders_on_the_way_to_a_file_are_made(tmp_path: Path) -> None:
-    with replacing(tmp_path / "a" / "b" / "file") as beside:
+    with atomic_write(tmp_path / "a" / "b" / "file") as beside:
         beside.write_text("new")
-    with replacing_folder(tmp_path / "c" / "d" / "folder") as folder:
+    with atomic_folder(tmp_path / "c" / "d" / "folder") as folder:
         (folder / "file").write_text("new")
     assert (tmp_path / "a" / "b" / "file").read_text() == "new"
     assert (tmp_path / "c" / "d" / "folder" / "file").read_text() == "new"
@@ -129,11 +129,11 @@ def test_bytes_are_on_the_disk_before_the_name_is(
     monkeypatch.setattr(os, "fsync", note_fsync)
     monkeypatch.setattr(Path, "replace", note_replace)
     if kind == "file":
-        with replacing(tmp_path / "it") as beside:
+        with atomic_write(tmp_path / "it") as beside:
             beside.write_text("new")
         assert done == ["content", "name", "parent"]
     else:
-        with replacing_folder(tmp_path / "it") as beside:
+        with atomic_folder(tmp_path / "it") as beside:
             (beside / "one").write_text("new")
             (beside / "two").write_text("new")
         assert done == ["content", "content", "content", "name", "parent"]
@@ -170,7 +170,7 @@ def test_a_folder_is_old_or_new_whatever_call_fails(
     with monkeypatch.context() as patch:
         patch.setattr(call, dying(original, at))
         try:
-            with replacing_folder(path) as beside:
+            with atomic_folder(path) as beside:
                 (beside / "one").write_text("new")
                 (beside / "two").write_text("new")
         except OSError:
@@ -190,17 +190,17 @@ def test_a_folder_whose_filling_fails_stays_as_it_was(
     path = tmp_path / "folder"
     path.mkdir()
     (path / "file").write_text("old")
-    with pytest.raises(error), replacing_folder(path) as beside:
+    with pytest.raises(error), atomic_folder(path) as beside:
         fail_after(beside / "file", "new", error)
     assert (path / "file").read_text() == "old"
-    with pytest.raises(error), replacing_folder(tmp_path / "other") as beside:
+    with pytest.raises(error), atomic_folder(tmp_path / "other") as beside:
         raise error
     assert names(tmp_path) == {"folder"}
 
 
 def test_a_folder_is_replaced_with_all_that_was_in_it(tmp_path: Path) -> None:
     for name in ("first", "second"):
-        with replacing_folder(tmp_path / "folder") as beside:
+        with atomic_folder(tmp_path / "folder") as beside:
             (beside / name).write_text(name)
     assert names(tmp_path / "folder") == {"second"}
     assert names(tmp_path) == {"folder"}
@@ -288,7 +288,7 @@ def test_what_others_put_in_the_way_is_neither_written_through_nor_removed(
     monkeypatch.setattr("secrets.token_hex", lambda _: "0123456789abcdef")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".transduce-0123456789abcdef").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(FileExistsError), replacing(tmp_path / "file") as beside:
+    with pytest.raises(FileExistsError), atomic_write(tmp_path / "file") as beside:
         beside.write_text("new")
     assert names(tmp_path / "elsewhere") == set()
     assert names(tmp_path) == {"elsewhere", ".transduce-0123456789abcdef"}
@@ -296,7 +296,7 @@ def test_what_others_put_in_the_way_is_neither_written_through_nor_removed(
 
 def test_folders_that_a_failed_write_made_are_removed(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(KeyError), replacing(tmp_path / "there" / "a" / "b" / "file"):
+    with pytest.raises(KeyError), atomic_write(tmp_path / "there" / "a" / "b" / "file"):
         raise KeyError
     assert names(tmp_path) == {"there"}
     assert names(tmp_path / "there") == set()
@@ -311,7 +311,7 @@ def test_what_is_not_a_regular_file_is_refused_at_once(kind: str, tmp_path: Path
         path.symlink_to("/dev/zero")
     else:
         path.mkdir()
-    for read in (read_json, sha256, open_regular, lambda path: open_own(path, "a")):
+    for read in (read_json, sha256, open_regular, lambda path: open_for_append(path, "a")):
         with pytest.raises(BadRun, match=r"expected a (regular file|file of the run)"):
             read(path)
 
@@ -321,7 +321,7 @@ def test_a_file_that_this_program_did_not_make_is_not_overwritten(tmp_path: Path
     path.write_text("transduce is a library")
     with pytest.raises(BadInput, match="does not say that transduce made it"):
         refuse_foreign_file(path)
-    path.write_text(f"<!-- {MARK} -->")
+    path.write_text(f"<!-- {FILE_MARK} -->")
     refuse_foreign_file(path)
     (tmp_path / "link.html").symlink_to(path)
     with pytest.raises(BadInput, match="does not say that transduce made it"):
@@ -337,8 +337,8 @@ def test_json_is_read_as_it_was_written(
     write_json(path, content)
     assert read_json(path) == content
     content = {"format": 3, **content} | {"format": 3}
-    write_sealed(path, content)
-    assert read_sealed(path, 3, "things") == content
+    write_checksummed(path, content)
+    assert read_checksummed(path, 3, "things") == content
 
 
 @given(CONTENTS, st.data())
@@ -347,14 +347,14 @@ def test_a_flipped_byte_in_a_sealed_file_is_refused_or_harmless(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "sealed.json"
     content = content | {"format": 1}
-    write_sealed(path, content)
+    write_checksummed(path, content)
     whole = bytearray(path.read_bytes())
     place = data.draw(st.integers(0, len(whole) - 1))
     whole[place] ^= data.draw(st.integers(1, 255))
     path.write_bytes(whole)
     found, complaint = content, str(path)
     try:
-        found = read_sealed(path, 1, "things")
+        found = read_checksummed(path, 1, "things")
     except BadRun as error:
         complaint = str(error)
     assert found == content
@@ -365,7 +365,7 @@ def test_a_flipped_byte_in_a_sealed_file_is_refused_or_harmless(
 def test_every_byte_of_a_sealed_file_matters_but_blanks(tmp_path: Path) -> None:
     path = tmp_path / "sealed.json"
     content = {"format": 1, "weights": "mean", "train": {"steps": 20, "P_drop": 0.1}}
-    write_sealed(path, content)
+    write_checksummed(path, content)
     whole = path.read_bytes()
     harmless = 0
     for place in range(len(whole)):
@@ -374,7 +374,7 @@ def test_every_byte_of_a_sealed_file_matters_but_blanks(tmp_path: Path) -> None:
             changed[place] ^= 1 << bit
             path.write_bytes(changed)
             try:
-                assert read_sealed(path, 1, "things") == content
+                assert read_checksummed(path, 1, "things") == content
                 harmless += 1
                 assert chr(whole[place]).isspace()
             except BadRun:
@@ -385,10 +385,10 @@ def test_every_byte_of_a_sealed_file_matters_but_blanks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [0, 1, 10, 100, -3])
 def test_a_sealed_file_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "sealed.json"
-    write_sealed(path, {"format": 1, "value": "x" * 100})
+    write_checksummed(path, {"format": 1, "value": "x" * 100})
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(BadRun, match=f"^{path} is damaged"):
-        read_sealed(path, 1, "things")
+        read_checksummed(path, 1, "things")
 
 
 def test_a_checksum_depends_on_values_and_not_on_their_order() -> None:
@@ -400,11 +400,11 @@ def test_a_checksum_depends_on_values_and_not_on_their_order() -> None:
 
 def test_the_format_of_another_version_is_named(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
-    write_sealed(path, {"format": 2, "value": 1})
+    write_checksummed(path, {"format": 2, "value": 1})
     with pytest.raises(
         BadRun, match=r"has format 2: expected 1; it was written by another version"
     ):
-        read_sealed(path, 1, "things")
+        read_checksummed(path, 1, "things")
 
 
 @pytest.mark.parametrize("content", [{}, {"format": 1}, {"sha256": "0"}, {"model_type": "bert"}])
@@ -414,7 +414,7 @@ def test_a_file_of_something_else_is_no_sealed_file(
     path = tmp_path / "file.json"
     write_json(path, content)
     with pytest.raises(BadRun, match=f"^{path} is no file of things"):
-        read_sealed(path, 1, "things")
+        read_checksummed(path, 1, "things")
 
 
 @pytest.mark.parametrize(
@@ -448,8 +448,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_a_name_that_is_no_unicode_can_be_stored(tmp_path: Path) -> None:
     content = {"format": 1, "path": os.fsdecode(b"/data/\xff.en")}
-    write_sealed(tmp_path / "file.json", content)
-    assert read_sealed(tmp_path / "file.json", 1, "things") == content
+    write_checksummed(tmp_path / "file.json", content)
+    assert read_checksummed(tmp_path / "file.json", 1, "things") == content
 
 
 def test_what_is_stored_can_be_read_by_people(tmp_path: Path) -> None:
@@ -497,7 +497,7 @@ def test_a_folder_that_cannot_be_replaced_or_put_back_is_not_deleted(
             return original(*given)
 
         patch.setattr(Path, "replace", once)
-        with replacing_folder(path) as beside:
+        with atomic_folder(path) as beside:
             (beside / "file").write_text("new")
     assert not path.exists()
     remove_leftovers(tmp_path)
@@ -534,16 +534,16 @@ def test_an_error_names_the_file_that_is_meant(number: int, tmp_path: Path) -> N
     def fail(*named: str) -> None:
         raise OSError(number, os.strerror(number), *named)
 
-    with pytest.raises(OSError, match="of") as error, replacing(tmp_path / "of") as beside:
+    with pytest.raises(OSError, match="of") as error, atomic_write(tmp_path / "of") as beside:
         fail()
     assert error.value.filename == str(tmp_path / "of")
-    with pytest.raises(OSError, match="of") as error, replacing(tmp_path / "of") as beside:
+    with pytest.raises(OSError, match="of") as error, atomic_write(tmp_path / "of") as beside:
         fail(str(beside))
     assert error.value.filename == str(tmp_path / "of")
-    with pytest.raises(OSError, match="of") as error, replacing_folder(tmp_path / "of") as beside:
+    with pytest.raises(OSError, match="of") as error, atomic_folder(tmp_path / "of") as beside:
         fail(str(beside / "part"))
     assert error.value.filename == str(tmp_path / "of" / "part")
-    with pytest.raises(OSError, match="other") as error, replacing(tmp_path / "of"):
+    with pytest.raises(OSError, match="other") as error, atomic_write(tmp_path / "of"):
         fail("/other")
     assert (error.value.errno, error.value.filename) == (number, "/other")
 
@@ -551,7 +551,7 @@ def test_an_error_names_the_file_that_is_meant(number: int, tmp_path: Path) -> N
 def test_a_folder_that_has_lost_a_file_does_not_take_its_place(tmp_path: Path) -> None:
     with (
         pytest.raises(FileNotFoundError, match=f"'{tmp_path / 'it' / 'two'}'"),
-        replacing_folder(tmp_path / "it", ("one", "two")) as beside,
+        atomic_folder(tmp_path / "it", ("one", "two")) as beside,
     ):
         (beside / "one").write_text("whole")
     assert names(tmp_path) == set()

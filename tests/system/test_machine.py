@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from transduce.errors import BadSetting, Interrupted
-from transduce.system.machine import choose_device, cores, interruptions, terminated_as_interrupted
+from transduce.system.devices import choose_device
+from transduce.system.processes import cores
+from transduce.system.signals import signals_as_interrupt, stop_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_asks_and_the_second_ends(number: signal.Signals) -> None:
-    with interruptions() as interrupted:
+    with stop_signals() as interrupted:
         assert not interrupted()
         os.kill(os.getpid(), number)
         assert interrupted()
@@ -25,21 +27,21 @@ def test_the_first_signal_asks_and_the_second_ends(number: signal.Signals) -> No
 def test_the_handlers_of_before_come_back() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
-    with interruptions():
+    with stop_signals():
         assert [signal.getsignal(number) for number in numbers] != before
     assert [signal.getsignal(number) for number in numbers] == before
-    with pytest.raises(ValueError, match="bad"), interruptions():
+    with pytest.raises(ValueError, match="bad"), stop_signals():
         raise ValueError("bad")
-    with terminated_as_interrupted():
+    with signals_as_interrupt():
         assert signal.getsignal(signal.SIGTERM) != before[1]
     assert [signal.getsignal(number) for number in numbers] == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_between_steps_ends_at_once_and_says_how_to_go_on(number: signal.Signals) -> None:
-    with pytest.raises(Interrupted, match="the same command goes on"), terminated_as_interrupted():
+    with pytest.raises(Interrupted, match="the same command goes on"), signals_as_interrupt():
         os.kill(os.getpid(), number)
-    with pytest.raises(ValueError, match="bad"), terminated_as_interrupted():
+    with pytest.raises(ValueError, match="bad"), signals_as_interrupt():
         raise ValueError("bad")
 
 
@@ -48,17 +50,17 @@ def test_what_may_be_given_up_ends_at_the_first_signal() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         return 2
 
-    with interruptions() as interrupted:
-        assert interrupted.unless(lambda: 1) == 1
-        assert interrupted.unless(hang_up) is None
+    with stop_signals() as interrupted:
+        assert interrupted.run_unless_stopped(lambda: 1) == 1
+        assert interrupted.run_unless_stopped(hang_up) is None
         assert interrupted()
-        assert interrupted.unless(lambda: 1) is None
+        assert interrupted.run_unless_stopped(lambda: 1) is None
 
 
 def test_a_hang_up_that_nohup_has_had_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with terminated_as_interrupted(), interruptions() as interrupted:
+        with signals_as_interrupt(), stop_signals() as interrupted:
             os.kill(os.getpid(), signal.SIGHUP)
             assert not interrupted()
     finally:
@@ -69,7 +71,7 @@ def test_outside_the_main_thread_signals_are_left_alone() -> None:
     found: list[bool] = []
 
     def work() -> None:
-        with terminated_as_interrupted(), interruptions() as interrupted:
+        with signals_as_interrupt(), stop_signals() as interrupted:
             found.append(interrupted())
 
     thread = threading.Thread(target=work)

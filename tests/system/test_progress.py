@@ -10,15 +10,8 @@ import pytest
 from rich.console import Console
 
 from transduce.system import progress as module
-from transduce.system.progress import (
-    Plain,
-    Progress,
-    Silent,
-    Terminal,
-    counted,
-    duration,
-    for_people,
-)
+from transduce.system.formatting import format_duration, pluralize
+from transduce.system.progress import Plain, Progress, Silent, Terminal, console_progress
 
 
 @pytest.fixture
@@ -192,9 +185,9 @@ def test_people_get_a_bar_on_a_terminal_and_lines_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert isinstance(for_people(), Plain)
+    assert isinstance(console_progress(), Plain)
     monkeypatch.setattr("sys.stderr", Screen())
-    assert isinstance(for_people(), Terminal)
+    assert isinstance(console_progress(), Terminal)
 
 
 def test_the_terminal_speaks_to_stderr(
@@ -237,7 +230,7 @@ def test_results_written_beside_a_bar_stay_on_stdout(
     ],
 )
 def test_a_duration_is_written_as_people_do(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
+    assert format_duration(seconds) == words
 
 
 def test_durations_never_shrink_as_time_grows() -> None:
@@ -245,7 +238,7 @@ def test_durations_never_shrink_as_time_grows() -> None:
         hours = words.count("h")
         return (hours, *map(int, words.replace("h", " ").replace("m", " ").strip("s").split()))
 
-    found = [duration(second) for second in range(0, 10_000, 7)]
+    found = [format_duration(second) for second in range(0, 10_000, 7)]
     for before, after in itertools.pairwise(found):
         if before[-1] == after[-1] and before.count("m") == after.count("m"):
             assert minutes(before) <= minutes(after)
@@ -255,7 +248,7 @@ def test_durations_never_shrink_as_time_grows() -> None:
     ("number", "words"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps"), (1_000, "1,000 steps")]
 )
 def test_one_is_singular(number: int, words: str) -> None:
-    assert counted(number, "step") == words
-    assert counted(number, "process", "processes") == words.replace("step", "process").replace(
+    assert pluralize(number, "step") == words
+    assert pluralize(number, "process", "processes") == words.replace("step", "process").replace(
         "processs", "processes"
     )

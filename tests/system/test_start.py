@@ -13,10 +13,10 @@ from conftest import TINY, CommandLine, environment, options, threads_kept, tiny
 
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.errors import BadRun, BadSetting
-from transduce.presets import preset
+from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, checkpoints
 from transduce.subwords import Codec
-from transduce.system.files import sha256, write_sealed
+from transduce.system.files import sha256, write_checksummed
 from transduce.training.settings import OF_SUBWORDS
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
@@ -249,7 +249,7 @@ def test_the_subwords_alone_can_be_another_runs(
 def test_a_run_of_before_there_were_origins_is_still_read(own_run: Path) -> None:
     content = json.loads((own_run / "config.json").read_text())
     del content["sha256"], content["origin"]
-    write_sealed(own_run / "config.json", content)
+    write_checksummed(own_run / "config.json", content)
     assert RunConfig.load(own_run).origin is None
 
 
@@ -292,7 +292,7 @@ def test_two_processes_begin_with_a_run_as_one_does(
 def test_a_trained_model_learns_more_gently_unless_told(
     tiny_run: Path, other_files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    whole = preset("tiny").train.lr_scale
+    whole = find_preset("tiny").train.lr_scale
     out = further(other_files, tmp_path / "gently", tiny_run, steps="1")
     assert RunConfig.load(out).train.lr_scale == pytest.approx(0.3 * whole)
     out = further(other_files, tmp_path / "told", tiny_run, steps="1", lr_scale="2")

@@ -18,7 +18,7 @@ from transduce.cli import streams
 from transduce.errors import BadRun
 from transduce.system import files, locks
 from transduce.system.locks import in_use, locked
-from transduce.text.reading import open_lines, read_pairs
+from transduce.text.reading import read_lines, read_pairs
 
 ROOT = Path(transduce.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.py"))
@@ -148,7 +148,7 @@ def test_lines_end_alike_on_standard_output_everywhere(monkeypatch: pytest.Monke
 def test_lines_that_windows_wrote_are_read_as_any_others(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_bytes(b"\xef\xbb\xbfOne.\r\nTwo.\r\n\r\nFour.")
     (tmp_path / "a.de").write_bytes(b"Eins.\nZwei.\n\nVier.\n")
-    assert [*open_lines(tmp_path / "a.en")] == ["One.", "Two.", "", "Four."]
+    assert [*read_lines(tmp_path / "a.en")] == ["One.", "Two.", "", "Four."]
     pairs = [*read_pairs(tmp_path / "a.en", tmp_path / "a.de")]
     assert pairs[1] == ("Two.", "Zwei.")
 

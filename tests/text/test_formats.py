@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import UnsupportedFormat
-from transduce.text.formats import BY_ENDING, of_content, of_name
-from transduce.text.reading import Lines, open_lines, read_pairs
+from transduce.text.reading import LineReader, read_lines, read_pairs
+from transduce.text.unsupported import BY_ENDING, format_of_content, format_of_name
 
 SRT = "1\r\n00:00:01,000 --> 00:00:02,500\r\nTwo dogs run.\r\n"
 XLIFF = '<?xml version="1.0"?>\n<xliff version="1.2">\n</xliff>\n'
@@ -75,10 +75,10 @@ def test_a_document_is_known_by_how_it_begins(
     path = tmp_path / "text.en"
     path.write_bytes(compress(content))
     with pytest.raises(UnsupportedFormat, match=f"text.en is {name}, which transduce does not"):
-        list(open_lines(path))
+        list(read_lines(path))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(compress(content))))
     with pytest.raises(UnsupportedFormat, match=f"standard input is {name}, which"):
-        next(Lines("-"))
+        next(LineReader("-"))
 
 
 @pytest.mark.parametrize("ending", [*BY_ENDING, "SRT", "tmx.gz", "csv.xz"])
@@ -86,9 +86,9 @@ def test_a_document_is_known_by_its_ending(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"text.{ending.partition('.')[0]}"
     path.write_text("Two dogs run.\n", encoding="utf-8")
     with pytest.raises(UnsupportedFormat, match=r"is .*, which transduce does not read yet: "):
-        list(open_lines(path))
-    assert list(open_lines(path, as_text=True)) == ["Two dogs run."]
-    assert of_name(f"folder.d/text.{ending}") is not None
+        list(read_lines(path))
+    assert list(read_lines(path, as_text=True)) == ["Two dogs run."]
+    assert format_of_name(f"folder.d/text.{ending}") is not None
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_document_is_known_by_its_ending(ending: str, tmp_path: Path) -> None:
     [*("test.en", "test.de.gz", "train.tsv", "text.txt", "text", "a.html.en", "srt", ".json")],
 )
 def test_other_names_say_nothing(name: str) -> None:
-    assert of_name(name) is None
+    assert format_of_name(name) is None
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def test_other_names_say_nothing(name: str) -> None:
 def test_prose_is_no_document(prose: str, tmp_path: Path) -> None:
     path = tmp_path / "text.en"
     path.write_text(prose, encoding="utf-8")
-    assert list(open_lines(path)) == prose.removesuffix("\n").split("\n")
+    assert list(read_lines(path)) == prose.removesuffix("\n").split("\n")
 
 
 @given(st.text())
 def test_arbitrary_text_is_no_document(text: str) -> None:
-    assert of_content(text.encode()) is None
+    assert format_of_content(text.encode()) is None
 
 
 @pytest.mark.parametrize("head", [b"\n" * 65536, b"1" * 65536, b"<!>" * 21845, b"#\n" * 32768])
 def test_no_beginning_takes_long_to_look_at(head: bytes) -> None:
     """Each takes milliseconds; a pattern that tries every split of these would take hours."""
-    assert of_content(head) is None
+    assert format_of_content(head) is None
 
 
 def test_pairs_are_refused_on_either_side(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import MissingExtra
-from transduce.text.splitting import WINDOW, ready, sentences, split_line
+from transduce.text.splitting import WINDOW, check_installed, split_line, split_text
 
 MARKS = st.sampled_from(
     [*".!?。！？… \t\u00a0\u3000\u2028\"'“”«»「」()AaÄ我é1", "Dr. ", "z. B. ", "...", "😀"]
@@ -18,7 +18,7 @@ MARKS = st.sampled_from(
 
 
 def texts(paragraph: str, language: str) -> list[str]:
-    return [sentence for _, sentence in sentences(paragraph, language)]
+    return [sentence for _, sentence in split_text(paragraph, language)]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_sentences_end_where_people_end_them(language: str, expected: list[str])
 
 @pytest.mark.parametrize("language", ["zh", "zh-CN", "zh_Hans"])
 def test_sentences_without_spaces_are_found(language: str) -> None:
-    assert sentences("我爱你。你呢？好！", language) == [
+    assert split_text("我爱你。你呢？好！", language) == [
         ("", "我爱你。"),
         ("", "你呢？"),
         ("", "好！"),
@@ -45,14 +45,14 @@ def test_sentences_without_spaces_are_found(language: str) -> None:
 
 
 def test_white_space_comes_with_the_sentence_behind_it() -> None:
-    found = sentences("  One dog.   Two dogs.\tThree dogs. ", "en")
+    found = split_text("  One dog.   Two dogs.\tThree dogs. ", "en")
     assert found == [("  ", "One dog."), ("   ", "Two dogs."), ("\t", "Three dogs.")]
-    assert sentences("   ", "en") == sentences("", "en") == []
+    assert split_text("   ", "en") == split_text("", "en") == []
 
 
 @given(st.lists(MARKS | st.characters(codec="utf-8")).map("".join), st.sampled_from(["en", "zh"]))
 def test_nothing_is_lost(text: str, language: str) -> None:
-    found = sentences(text, language)
+    found = split_text(text, language)
     assert "".join(gap + sentence for gap, sentence in found) == text.rstrip()
     assert all(sentence == sentence.strip() != "" for _, sentence in found)
     assert all(not gap.strip() for gap, _ in found)
@@ -77,7 +77,7 @@ def test_the_time_of_a_split_grows_with_the_length_and_not_with_its_square(patte
     """Sentencex alone takes 12 seconds for 100,000 quotation marks that nothing closes."""
     text = pattern * (100_000 // len(pattern))
     begin = time.perf_counter()
-    found = sentences(text, "en")
+    found = split_text(text, "en")
     assert time.perf_counter() - begin < 4
     assert "".join(gap + sentence for gap, sentence in found) == text.rstrip()
     assert max(len(sentence) for _, sentence in found) <= WINDOW
@@ -92,7 +92,7 @@ def test_a_sentence_without_an_end_is_cut_between_words() -> None:
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.raises(MissingExtra, match=r"needs sentencex, .* 'transduce\[split\]'"):
-        sentences("One. Two.", "en")
+        split_text("One. Two.", "en")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ SCRIPTS = st.sampled_from(["en", "de", "el", "hy", "my", "zh", "ru", "hi", "am",
 def test_the_quick_check_never_hides_a_sentence(text: str, language: str) -> None:
     """What is not given to the splitter would not have been split by it."""
     line = " ".join(text.splitlines())
-    expected = [sentence for _, sentence in sentences(line, language)]
+    expected = [sentence for _, sentence in split_text(line, language)]
     assert [sentence.strip() for _, sentence in split_line(line, language)] == expected
 
 
@@ -125,17 +125,17 @@ def test_every_character_that_ends_a_sentence_reaches_the_splitter() -> None:
         for code in (*range(0x20, 0x0600), *range(0x2000, 0x3100)):
             line = f"Aaa bbb{chr(code)} Ccc ddd"
             if line.isprintable():
-                found = [sentence for _, sentence in sentences(line, language)]
+                found = [sentence for _, sentence in split_text(line, language)]
                 assert len(split_line(line, language)) == len(found), line
 
 
 def test_without_the_library_a_warning_says_that_lines_stay_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert ready()
+    assert check_installed()
     monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.warns(UserWarning, match=r"sentencex is not installed: .*translated whole"):
-        assert not ready()
+        assert not check_installed()
 
 
 @pytest.mark.parametrize("space", ["\xa0", "\u202f", "\u3000", "\x85", "\u2028"])
@@ -145,9 +145,9 @@ def test_a_wide_space_before_a_full_stop_is_split_like_a_plain_one(
 ) -> None:
     """Sentencex 1.0.32 panics at a capital letter, such a space and a full stop."""
     text = "We take plan A{}. Then we go home. Nobody waits."
-    plain = sentences(text.format(" "), language)
+    plain = split_text(text.format(" "), language)
     assert len(plain) > 1
-    found = sentences(text.format(space), language)
+    found = split_text(text.format(space), language)
     assert [one.replace(space, " ") for _, one in found] == [one for _, one in plain]
     assert "".join(gap + one for gap, one in found) == text.format(space)
 
@@ -155,5 +155,5 @@ def test_a_wide_space_before_a_full_stop_is_split_like_a_plain_one(
 def test_a_text_at_which_the_splitter_panics_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """A panic is no Exception: it would end the command, or a thread of the service."""
     monkeypatch.setattr("transduce.text.splitting.WIDE_SPACE", re.compile("(?!)"))
-    found = sentences("Plan A\xa0. Go home. Sleep.", "en")
+    found = split_text("Plan A\xa0. Go home. Sleep.", "en")
     assert "".join(gap + one for gap, one in found) == "Plan A\xa0. Go home. Sleep."

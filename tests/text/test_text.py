@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from transduce.errors import BadInput, MissingExtra
 from transduce.text import reading as text
-from transduce.text.reading import languages, open_lines, read_pairs
+from transduce.text.reading import guess_languages, read_lines, read_pairs
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,
@@ -46,7 +46,7 @@ def test_lines_come_back_as_they_were_written(ending: str, lines: list[str]) -> 
     data = "".join(line + "\n" for line in lines).encode()
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "text" + ending), COMPRESS[ending](data))
-        assert list(open_lines(path)) == lines
+        assert list(read_lines(path)) == lines
 
 
 @given(lines=LINES, size=st.integers(1, 9))
@@ -59,12 +59,12 @@ def test_where_blocks_end_does_not_matter(lines: list[str], size: int) -> None:
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     strange = "a\u2028b\u2029c\x0bd\x0ce\x85f\x1cg\rh"
     path = write(tmp_path / "text", f"{strange}\nnext\n".encode())
-    assert list(open_lines(path)) == [strange, "next"]
+    assert list(read_lines(path)) == [strange, "next"]
 
 
 def test_a_carriage_return_before_the_line_feed_is_removed(tmp_path: Path) -> None:
     path = write(tmp_path / "text", b"one\r\n\r\ntwo\rthree\r\nlast\r")
-    assert list(open_lines(path)) == ["one", "", "two\rthree", "last"]
+    assert list(read_lines(path)) == ["one", "", "two\rthree", "last"]
 
 
 @pytest.mark.parametrize(
@@ -84,31 +84,31 @@ def test_a_carriage_return_before_the_line_feed_is_removed(tmp_path: Path) -> No
 def test_ends_and_marks_of_a_file_make_no_lines(
     tmp_path: Path, data: bytes, lines: list[str]
 ) -> None:
-    assert list(open_lines(write(tmp_path / "text", data))) == lines
+    assert list(read_lines(write(tmp_path / "text", data))) == lines
 
 
 def test_what_is_not_utf8_is_refused_with_file_and_line(tmp_path: Path) -> None:
     path = write(tmp_path / "text", b"one\n" * 70_000 + b"Stra\xdfe\nmore\n")
     with pytest.raises(BadInput, match=r"text, line 70,001 is not UTF-8 \(byte 0xdf\)"):
-        list(open_lines(path))
+        list(read_lines(path))
 
 
 def test_a_surrogate_in_utf8_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "text", b"one\n\xed\xa0\x80\n")
     with pytest.raises(BadInput, match="line 2 is not UTF-8"):
-        list(open_lines(path))
+        list(read_lines(path))
 
 
 def test_a_nul_byte_is_refused_with_its_line(tmp_path: Path) -> None:
     path = write(tmp_path / "text", b"one\ntwo\nth\0ree")
     with pytest.raises(BadInput, match="text, line 3 holds a NUL byte"):
-        list(open_lines(path))
+        list(read_lines(path))
 
 
 def test_utf16_is_recognised(tmp_path: Path) -> None:
     path = write(tmp_path / "text", "one\ntwo\n".encode("utf-16"))
     with pytest.raises(BadInput, match="is UTF-16: expected UTF-8"):
-        list(open_lines(path))
+        list(read_lines(path))
 
 
 def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory() -> None:
@@ -122,18 +122,18 @@ def test_what_is_no_readable_file_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(BadInput, match="absent does not exist"):
-        list(open_lines(tmp_path / "absent"))
+        list(read_lines(tmp_path / "absent"))
     with pytest.raises(BadInput, match="is a folder: expected a text file"):
-        list(open_lines(tmp_path))
+        list(read_lines(tmp_path))
     with pytest.raises(BadInput, match="cannot be opened"):
-        list(open_lines("a\0b"))
+        list(read_lines("a\0b"))
 
     def denied(*_: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(Path, "open", denied)
     with pytest.raises(BadInput, match="secret may not be read: permission denied"):
-        list(open_lines(tmp_path / "secret"))
+        list(read_lines(tmp_path / "secret"))
 
 
 def test_an_error_of_the_disk_is_told(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_compressed_file_that_was_cut_short_is_refused(
     for cut in (10, len(data) // 2, len(data) - 1):
         path = write(tmp_path / name.format(ending), data[:cut])
         with pytest.raises(BadInput, match="is cut short"):
-            list(open_lines(path))
+            list(read_lines(path))
 
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
@@ -166,7 +166,7 @@ def test_a_flipped_bit_in_a_compressed_file_is_found(tmp_path: Path, ending: str
         damaged[place] ^= 4
         path = write(tmp_path / f"text{ending}", bytes(damaged))
         with pytest.raises(BadInput, match=r"is damaged|is cut short|is not UTF-8|holds a NUL"):
-            list(open_lines(path))
+            list(read_lines(path))
 
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
@@ -174,18 +174,18 @@ def test_a_name_that_promises_compression_must_keep_it(tmp_path: Path, ending: s
     for data in (b"", b"plain text\n"):
         path = write(tmp_path / f"text{ending}", data)
         with pytest.raises(BadInput, match=r"does not begin as .* it is damaged or misnamed"):
-            list(open_lines(path))
+            list(read_lines(path))
 
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
 def test_compressed_files_can_be_put_one_after_the_other(tmp_path: Path, ending: str) -> None:
     data = COMPRESS[ending](b"one\ntw") + COMPRESS[ending](b"o\n")
-    assert list(open_lines(write(tmp_path / "text", data))) == ["one", "two"]
+    assert list(read_lines(write(tmp_path / "text", data))) == ["one", "two"]
     padded = write(tmp_path / "padded", data + b"\0" * 8)
-    assert list(open_lines(padded)) == ["one", "two"]
+    assert list(read_lines(padded)) == ["one", "two"]
     path = write(tmp_path / "followed", data + b"rubbish")
     with pytest.raises(BadInput, match=r"followed is (damaged|cut short)"):
-        list(open_lines(path))
+        list(read_lines(path))
 
 
 def test_zst_without_its_library_says_what_to_install(
@@ -194,20 +194,20 @@ def test_zst_without_its_library_says_what_to_install(
     path = write(tmp_path / "text.zst", COMPRESS[".zst"](b"one\n"))
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(MissingExtra, match=r"reading \.zst files needs zstandard.*\[zst\]"):
-        list(open_lines(path))
+        list(read_lines(path))
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
 def test_standard_input_is_read_and_left_open(monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
     from_stdin(monkeypatch, COMPRESS[ending](b"one\ntwo"))
-    assert list(open_lines("-")) == ["one", "two"]
+    assert list(read_lines("-")) == ["one", "two"]
     assert not sys.stdin.closed
 
 
 def test_standard_input_is_named_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     from_stdin(monkeypatch, b"one\n\xff\n")
     with pytest.raises(BadInput, match="standard input, line 2 is not UTF-8"):
-        list(open_lines("-"))
+        list(read_lines("-"))
 
 
 def test_a_typed_line_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def test_a_typed_line_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> No
 
     stream = io.TextIOWrapper(Typing())
     monkeypatch.setattr(sys, "stdin", stream)
-    lines = open_lines("-")
+    lines = read_lines("-")
     assert next(lines) == "Hi"
     assert next(Typing.typed) == b"Bye\n"
 
@@ -256,7 +256,7 @@ def test_empty_texts_are_refused(tmp_path: Path) -> None:
     empty = write(tmp_path / "empty", b"")
     with pytest.raises(BadInput, match="empty is empty: expected one pair"):
         list(read_pairs(empty, None))
-    with pytest.raises(BadInput, match="are empty: expected one sentence a line"):
+    with pytest.raises(BadInput, match="are empty: expected one sentence per line"):
         list(read_pairs(empty, empty))
 
 
@@ -286,13 +286,13 @@ def test_both_sides_cannot_be_standard_input() -> None:
 def test_languages_are_as_given_or_as_the_files_end(
     source: str, target: str | None, given: str | None, expected: tuple[str, str]
 ) -> None:
-    assert languages(source, target, given) == expected
+    assert guess_languages(source, target, given) == expected
 
 
 @pytest.mark.parametrize("given", ["en", "en-de-fr", "-", "en-", "en de", ""])
 def test_languages_that_are_no_two_codes_are_refused(given: str) -> None:
     with pytest.raises(BadInput, match=r"expected two codes .* such as en-de"):
-        languages("a", "b", given)
+        guess_languages("a", "b", given)
 
 
 def test_reading_text_needs_no_heavy_library() -> None:

@@ -15,7 +15,7 @@ from transduce.config import SearchConfig
 from transduce.errors import BadSetting
 from transduce.model.ops import kernels
 from transduce.runs.folder import RunConfig, checkpoints
-from transduce.system.machine import choose_device
+from transduce.system.devices import choose_device
 from transduce.training import validation
 from transduce.training.distributed.processes import together
 from transduce.training.train import train

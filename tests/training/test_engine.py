@@ -22,7 +22,7 @@ from transduce.batching.static import PackedLayout
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.config import ModelConfig, TrainConfig
 from transduce.corpus.updates import DataPosition
-from transduce.errors import BadSetting, in_one_line
+from transduce.errors import BadSetting, summarize_error
 from transduce.model import loss as losses
 from transduce.model.ops import kernels
 from transduce.model.transformer import Transformer
@@ -538,8 +538,8 @@ def test_what_is_missing_leads_to_a_slower_way_and_one_line(
 
 
 def test_an_error_without_words_is_named() -> None:
-    assert in_one_line(KeyError()) == "KeyError"
-    assert in_one_line(ValueError("one\ntwo\n")) == "ValueError: two"
+    assert summarize_error(KeyError()) == "KeyError"
+    assert summarize_error(ValueError("one\ntwo\n")) == "ValueError: two"
 
 
 def test_kernels_are_tried_with_the_sizes_and_the_precision_of_the_model(

@@ -15,7 +15,7 @@ from transduce.errors import BadSetting
 from transduce.presets import PRESETS
 from transduce.runs.folder import RunConfig, checkpoints
 from transduce.runs.state import State
-from transduce.system.machine import thread_counts
+from transduce.system.processes import thread_counts
 from transduce.system.progress import Silent
 from transduce.training import pacing
 from transduce.training import train as training
@@ -149,10 +149,10 @@ def test_a_deterministic_run_does_not_measure_threads(
 
 def test_thread_counts_halve_down_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("transduce.system.machine.cores", lambda: 12)
+    monkeypatch.setattr("transduce.system.processes.cores", lambda: 12)
     assert thread_counts() == [12, 6, 3, 1]
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    monkeypatch.setattr("transduce.system.machine.cores", lambda: 3)
+    monkeypatch.setattr("transduce.system.processes.cores", lambda: 3)
     assert thread_counts() == [3]
 
 

@@ -34,7 +34,8 @@ from transduce.checkpoints.checkpoint import load_tensors
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadSetting
 from transduce.runs.folder import checkpoints
-from transduce.system.machine import cores, interruptions, terminated_as_interrupted, undisturbed
+from transduce.system.processes import cores
+from transduce.system.signals import ignore_signals, signals_as_interrupt, stop_signals
 from transduce.training.distributed.processes import Processes, _own_gpu, together
 from transduce.training.train import train
 
@@ -410,11 +411,11 @@ def handlers() -> Iterator[None]:
 @pytest.mark.usefixtures("handlers")
 def test_one_of_several_is_asked_however_often_and_ends_undisturbed() -> None:
     """A scheduler's signal may come once more from torchrun, and another when one has ended."""
-    with terminated_as_interrupted(), interruptions(several=True) as interrupted:
+    with signals_as_interrupt(), stop_signals(several=True) as interrupted:
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), number)
         assert interrupted()
-        undisturbed()
+        ignore_signals()
     for number in (signal.SIGTERM, signal.SIGINT):
         os.kill(os.getpid(), number)
 

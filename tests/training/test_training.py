@@ -19,8 +19,8 @@ from transduce.errors import BadRun, BadSetting, Diverged, Interrupted
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import RunConfig, checkpoints
 from transduce.runs.metrics import Translated
-from transduce.system.files import read_json, write_sealed
-from transduce.system.machine import Interruption
+from transduce.system.files import read_json, write_checksummed
+from transduce.system.signals import StopSignal
 from transduce.training import settings as plan
 from transduce.training.gradient import Objective
 from transduce.training.log import Log
@@ -330,7 +330,7 @@ def test_the_corpus_of_a_run_of_an_older_version_is_left_alone(
     for path in (tmp_path / "run" / "checkpoints").glob("*/state.json"):
         state = read_json(path)
         del state["sha256"]
-        write_sealed(path, state | {"run": "of other fields"})
+        write_checksummed(path, state | {"run": "of other fields"})
     run(files, tmp_path / "run")
     assert (tmp_path / "run" / "corpus" / "manifest.json").exists()
 
@@ -503,7 +503,7 @@ def test_a_run_that_is_removed_while_it_is_trained_is_told_and_begun_anew(
 ) -> None:
     validate = Trainer.validate
 
-    def removed(self: Trainer, interrupted: Interruption) -> bool:
+    def removed(self: Trainer, interrupted: StopSignal) -> bool:
         shutil.rmtree(self.run)
         return validate(self, interrupted)
 
@@ -529,7 +529,7 @@ def test_a_last_validation_that_is_made_again_is_logged_once(
     # As one that was killed before the checkpoint knew of the validation.
     (newest,) = [one for one in checkpoints(tmp_path / "run") if one.step == 8]
     state = newest.state()
-    write_sealed(newest.path / "state.json", state | {"validated": 5})
+    write_checksummed(newest.path / "state.json", state | {"validated": 5})
     for path in (run(files, tmp_path / "run", **few), run(files, tmp_path / "run", **few)):
         assert samples(path) == samples(expected)
         assert without_speed(path) == without_speed(expected)

@@ -40,7 +40,7 @@ def test_the_ends_of_sentences_and_white_space_are_linked_to_nothing() -> None:
 
 @given(st.text(st.sampled_from("ab.ä我😀 \t\u00a0\u3000")))
 def test_words_are_those_of_str_split(text: str) -> None:
-    pieces = SUBWORDS.raw(SUBWORDS.encode(text))
+    pieces = SUBWORDS.piece_bytes(SUBWORDS.encode(text))
     (words,) = words_of([pieces], [""])
     assert len(words) == len(pieces)
     found: dict[int, bytes] = {}

@@ -61,7 +61,7 @@ def run_of(folder: Path, like: Path, *, joint: bool = True, **changes: Any) -> P
 def both(run: Path) -> tuple[TorchEngine, CTranslate2Engine]:
     """Load the two engines of a run, in float32."""
     config, codec = RunConfig.load(run), Codec.load(run / "subwords.json")
-    ours = TorchEngine.load([run], [config], codec.target.forbidden(), "cpu")
+    ours = TorchEngine.load([run], [config], codec.target.forbidden_ids(), "cpu")
     return ours, CTranslate2Engine.load(run, config, codec, "none")
 
 
@@ -212,7 +212,7 @@ def test_an_output_begins_with_its_prefix_and_that_counts(
 def test_a_prefix_as_long_as_the_output_may_be_is_all_of_it(
     engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
 ) -> None:
-    longest = RunConfig.load(trained).model.longest_output
+    longest = RunConfig.load(trained).model.max_positions
     jobs = [Job(sentence(3, 1), [5] * (longest - 1))]
     expected, found = (searched(engine, jobs) for engine in engines)
     assert_same(found, expected)
@@ -250,7 +250,7 @@ def test_neighbours_and_the_number_of_workers_change_nothing(
 def test_a_forbidden_word_never_comes_out(alpha: float, tiny_run: Path, tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", tiny_run, tie="none")
     arrays = load_arrays(run / "model.safetensors")
-    forbidden = Codec.load(run / "subwords.json").target.forbidden()
+    forbidden = Codec.load(run / "subwords.json").target.forbidden_ids()
     arrays["output"][forbidden] *= 30  # the model wants nothing more
     tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
     save_model(run, RunConfig.load(run), tensors, "changed")
@@ -280,7 +280,7 @@ def _first_words(engine: TorchEngine, jobs: list[Job]) -> list[Any]:
 def test_an_empty_output_is_possible(tiny_run: Path, tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", tiny_run, tie="none")
     arrays = load_arrays(run / "model.safetensors")
-    last = f"decoder.{RunConfig.load(run).model.depth_of_decoder - 1}.after_feed.norm"
+    last = f"decoder.{RunConfig.load(run).model.decoder_layers - 1}.after_feed.norm"
     arrays[f"{last}.bias"][:] = 1
     arrays["output"][EOS] = 1  # whatever was read
     tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}

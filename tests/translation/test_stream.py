@@ -15,7 +15,7 @@ import pytest
 from conftest import COMMAND, environment
 
 from transduce.errors import BadInput
-from transduce.text.reading import Lines
+from transduce.text.reading import LineReader
 
 Write = Callable[[bytes], None]
 
@@ -41,7 +41,7 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
 
 
 def test_a_line_is_had_before_the_next_is_written(pipe: Write) -> None:
-    lines = Lines("-")
+    lines = LineReader("-")
     for line in ("one", "", "three"):
         pipe(f"{line}\n".encode())
         assert next(lines) == line
@@ -52,7 +52,7 @@ def test_a_line_is_had_before_the_next_is_written(pipe: Write) -> None:
 
 
 def test_lines_that_have_come_are_ready_and_half_a_line_is_not(pipe: Write) -> None:
-    lines = Lines("-")
+    lines = LineReader("-")
     pipe(b"one\ntwo\nthr")
     assert next(lines) == "one"
     assert lines.ready()
@@ -71,7 +71,7 @@ def test_lines_that_have_come_are_ready_and_half_a_line_is_not(pipe: Write) -> N
 def test_a_file_is_ready_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(b"line\n" * 50_000))
-    lines = Lines(path)
+    lines = LineReader(path)
     for _ in range(49_999):
         next(lines)
         assert lines.ready()
@@ -81,7 +81,7 @@ def test_a_file_is_ready_to_its_end(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_an_error_where_it_comes(pipe: Write) -> None:
-    lines = Lines("-")
+    lines = LineReader("-")
     pipe(b"one\n")
     assert next(lines) == "one"
     pipe(b"tw\xff\n")
@@ -100,7 +100,7 @@ def test_memory_does_not_grow_with_what_comes_through_a_pipe(pipe: Write) -> Non
         pipe(b"")
 
     writer = threading.Thread(target=feed)
-    lines = Lines("-")
+    lines = LineReader("-")
     tracemalloc.start()
     try:
         writer.start()

@@ -50,7 +50,7 @@ def translator() -> Translator:
     with torch.no_grad():
         model.output.mul_(3)
     config = RunConfig(model=model.config, train=TrainConfig())
-    engine = TorchEngine([model], subwords.forbidden())
+    engine = TorchEngine([model], subwords.forbidden_ids())
     return Translator(engine, Codec(subwords, subwords), config)
 
 

@@ -27,7 +27,7 @@ from transduce.checkpoints.checkpoint import average_checkpoints, save_model
 from transduce.config import ModelConfig
 from transduce.datasets import pocket
 from transduce.errors import BadInput, BadRun, BadSetting, Interrupted
-from transduce.presets import preset
+from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig
 from transduce.subwords import Codec
 from transduce.system.files import sha256
@@ -406,7 +406,7 @@ def test_several_processes_do_not_translate_but_may_train(
 
 
 def test_a_student_is_chosen_by_the_size_of_its_teacher() -> None:
-    assert choose_student(preset("small").model) == "small-4-1"
+    assert choose_student(find_preset("small").model) == "small-4-1"
     assert choose_student(ModelConfig()) == "base-12-1"
 
 

@@ -2,9 +2,9 @@
 
 import re
 
-from transduce.config import GROUPS, described
+from transduce.config import GROUPS, all_settings
 from transduce.settings.aliases import ELSEWHERE
-from transduce.settings.base import Described, written
+from transduce.settings.base import SettingInfo, format_value
 
 PAGE = "settings.md"
 INTRODUCTION = """\
@@ -32,16 +32,16 @@ def page() -> str:
     """Write the page."""
     parts = [INTRODUCTION]
     for group in GROUPS:
-        rows = [_row(one) for one in described().values() if one.group == group]
+        rows = [_row(one) for one in all_settings().values() if one.group == group]
         parts += [f"## {group.capitalize()}", WHERE[group], _table(rows)]
     parts += ["## Names that mean something else elsewhere", _elsewhere()]
     return "\n\n".join(parts) + "\n"
 
 
-def _row(one: Described) -> tuple[str, ...]:
+def _row(one: SettingInfo) -> tuple[str, ...]:
     values = re.sub(r"'([^']+)'", r"`\1`", one.values)
     aliases = ", ".join(f"`{alias}`" for alias in one.aliases)
-    name, default = f"`{one.name}`", f"`{written(one.default)}`"
+    name, default = f"`{one.name}`", f"`{format_value(one.default)}`"
     return name, default, values, one.paper, _names(one.meaning), aliases
 
 

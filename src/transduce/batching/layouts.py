@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from transduce.batching.packed import Batch, Ints, make_batch
-from transduce.corpus.token_files import Part
+from transduce.corpus.token_files import Split
 from transduce.corpus.updates import cut, group
 
 
@@ -26,7 +26,7 @@ class Layout(Protocol):
     def batch(self, sentences: Ints) -> Batch:
         """Lay out the sentences of a micro-batch."""
 
-    def evaluation_batches(self, part: Part) -> Iterator[Batch]:
+    def evaluation_batches(self, part: Split) -> Iterator[Batch]:
         """Pass once over a part, similar lengths together."""
 
 
@@ -34,7 +34,7 @@ class GroupedLayout:
     """Batches for kernels that take rows of equal length: no padding, a new shape each time."""
 
     def __init__(
-        self, part: Part, batch_tokens: int, count: int = 1, *, updates_of: Layout | None = None
+        self, part: Split, batch_tokens: int, count: int = 1, *, updates_of: Layout | None = None
     ) -> None:
         """Cut updates into `count` micro-batches; take the updates of another layout if given."""
         self.part, self.batch_tokens, self.count = part, batch_tokens, count
@@ -58,7 +58,7 @@ class GroupedLayout:
         """Lay out the sentences of a micro-batch."""
         return make_batch([self.part.pair(int(i)) for i in sentences])
 
-    def evaluation_batches(self, part: Part) -> Iterator[Batch]:
+    def evaluation_batches(self, part: Split) -> Iterator[Batch]:
         """Pass once over a part, similar lengths together."""
         source, target = part.source.lengths, part.target.lengths
         limit = self.batch_tokens // self.count  # fits into memory

@@ -17,8 +17,8 @@ def packed_batch(source: Tensor, target: Tensor, config: ModelConfig) -> tuple[B
 
     Returns the batch, and for each token of its target run its place in the flattened (B, T).
     """
-    sources = _sentences(source, "source", config.source_vocabulary, config.longest_output)
-    targets = _sentences(target, "target", config.target_vocabulary, config.longest_output)
+    sources = _sentences(source, "source", config.source_vocabulary, config.max_positions)
+    targets = _sentences(target, "target", config.target_vocabulary, config.max_positions)
     if len(sources) != len(targets):
         raise BadInput(f"source has {len(sources):,} sentences but target has {len(targets):,}")
     batch = make_batch(list(zip(sources, targets, strict=True)))

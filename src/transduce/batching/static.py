@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from transduce.batching.packed import Batch, Ints, positions, unflatten
-from transduce.corpus.token_files import Part, Side
+from transduce.corpus.token_files import Side, Split
 from transduce.corpus.updates import balance, cut
 from transduce.subwords import BOS, PAD
 
@@ -21,7 +21,7 @@ GRAIN = 128  # places come in so many, or fewer in small batches: products work 
 class PackedLayout:
     """Batches of one shape, a capacity for each side."""
 
-    def __init__(self, part: Part, batch_tokens: int, count: int = 1, *, longest: int) -> None:
+    def __init__(self, part: Split, batch_tokens: int, count: int = 1, *, longest: int) -> None:
         """Choose the capacities; `longest` is the longest sentence that may ever come."""
         self.part, self.batch_tokens = part, batch_tokens
         self.source, self.target = part.source.lengths, part.target.lengths
@@ -49,7 +49,7 @@ class PackedLayout:
         """Lay out the sentences of a micro-batch."""
         return pack(self.part, sentences, self.places)
 
-    def evaluation_batches(self, part: Part) -> Iterator[Batch]:
+    def evaluation_batches(self, part: Split) -> Iterator[Batch]:
         """Pass once over a part, similar lengths together."""
         source, target = part.source.lengths, part.target.lengths
         order = np.argsort(source + target, kind="stable")
@@ -57,7 +57,7 @@ class PackedLayout:
             yield pack(part, sentences, self.places)
 
 
-def pack(part: Part, sentences: Ints, places: tuple[int, int]) -> Batch:
+def pack(part: Split, sentences: Ints, places: tuple[int, int]) -> Batch:
     """Lay out sentences of a part in so many places of source and target."""
     sides = [
         _Side(side, sentences, count) for side, count in zip(_sides(part), places, strict=True)
@@ -83,7 +83,7 @@ def pack(part: Part, sentences: Ints, places: tuple[int, int]) -> Batch:
     return unflatten(flat, places, sentences, (source.end, target.end))
 
 
-def _sides(part: Part) -> tuple[Side, Side]:
+def _sides(part: Split) -> tuple[Side, Side]:
     return part.source, part.target
 
 

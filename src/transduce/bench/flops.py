@@ -28,8 +28,8 @@ def weights_met(model: ModelConfig) -> tuple[int, int]:
     W_O = model.h * model.d_v * model.d_model
     feed_forward = 2 * model.d_model * model.d_ff
     layer = W_Q + W_KV + W_O + feed_forward
-    of_source = model.N * layer + model.depth_of_decoder * W_KV  # those of cross-attention
-    of_target = model.depth_of_decoder * (layer + W_Q + W_O)
+    of_source = model.N * layer + model.decoder_layers * W_KV  # those of cross-attention
+    of_target = model.decoder_layers * (layer + W_Q + W_O)
     return of_source, of_target + model.d_model * model.target_vocabulary
 
 

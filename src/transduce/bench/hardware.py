@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce import __version__
-from transduce.system.machine import cores
+from transduce.system.processes import cores
 
 
 def describe(device: str, threads: int, libraries: Iterable[str]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def marian(config: ModelConfig) -> torch.nn.Module:
             max_position_embeddings=config.max_len,
             d_model=config.d_model,
             encoder_layers=config.N,
-            decoder_layers=config.depth_of_decoder,
+            decoder_layers=config.decoder_layers,
             encoder_attention_heads=config.h,
             decoder_attention_heads=config.h,
             encoder_ffn_dim=config.d_ff,

@@ -35,7 +35,7 @@ ENVIRONMENT = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 def require(name: str, model: ModelConfig, *, joint: bool) -> None:
     """Refuse a shape that the peers cannot have."""
     width = f"h * d_k = h * d_v = d_model, which is {model.d_model}"
-    unlike = model.unlike_the_paper
+    unlike = model.first_departure
     for found, fits, expected in (
         (unlike, not unlike, "the paper's Transformer"),
         (f"h = {model.h}, d_k = {model.d_k}", model.h * model.d_k == model.d_model, width),

@@ -62,7 +62,7 @@ def transformer(config: ModelConfig) -> nn.Transformer:
         config.d_model,
         config.h,
         config.N,
-        config.depth_of_decoder,
+        config.decoder_layers,
         config.d_ff,
         dropout=config.P_drop,
         batch_first=True,

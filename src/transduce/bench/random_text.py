@@ -19,7 +19,7 @@ from transduce.corpus.token_files import (
 )
 from transduce.errors import BadSetting, did_you_mean
 from transduce.subwords import EOS, SPECIAL, Codec, Subwords
-from transduce.system.files import sha256, write_sealed
+from transduce.system.files import sha256, write_checksummed
 
 KINDS = ("mixed", "equal")
 BATCHES = 60  # of text; more are further epochs of the same
@@ -77,7 +77,7 @@ def random_corpus(
         },
         versions={"numpy": np.__version__},
     )
-    write_sealed(folder / MANIFEST, manifest.to_json())
+    write_checksummed(folder / MANIFEST, manifest.to_json())
     return open_corpus(folder)
 
 

@@ -9,7 +9,7 @@ from transduce.bench.flops import flops
 from transduce.bench.sides import WARM_UP, Round, Saving, Started, total
 from transduce.config import ModelConfig
 from transduce.runs.folder import RunConfig
-from transduce.system.progress import counted
+from transduce.system.formatting import pluralize
 
 COLUMNS = (
     *("", "target tokens/s", "lowest to highest", "ms/step", "MFU"),
@@ -185,7 +185,7 @@ def _circumstances(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str
     one, machine = comparisons[0], comparisons[0].machine
     rounds, matrix = len(one.ours.rounds), machine["matrix"]
     size = f"{matrix['size']:,} x {matrix['size']:,}"
-    steps = counted(one.steps, "step")
+    steps = pluralize(one.steps, "step")
     yield "rounds", f"median of {rounds}, of {steps} each; {WARM_UP} steps before each to warm up"
     yield "text", one.text
     for each in comparisons:
@@ -194,7 +194,7 @@ def _circumstances(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str
         if each.saving is not None:
             every, step = each.config.train.save_every, 1000 * each.saving.step
             share, checkpoint = each.saving_share, 1000 * each.saving.checkpoint
-            often = f"every {counted(every, 'step')} of {step:,.1f}"
+            often = f"every {pluralize(every, 'step')} of {step:,.1f}"
             words = f"{checkpoint:,.0f} ms for each checkpoint, {often}"
             yield "saving", f"{share:.2%} of the time: {words} ms"
     if one.peers:

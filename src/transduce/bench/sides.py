@@ -29,7 +29,7 @@ from transduce.errors import (
     MissingExtra,
     TransduceError,
     did_you_mean,
-    out_of_memory,
+    is_out_of_memory,
 )
 from transduce.system.progress import Progress
 
@@ -266,7 +266,7 @@ def _portable(error: Exception) -> Exception:
     """Return an error that can go to another process, with a meaning there."""
     if isinstance(error, TransduceError | OSError):
         return error
-    if out_of_memory(error):
+    if is_out_of_memory(error):
         return MemoryError()
     return RuntimeError(f"in the process that measures:\n{traceback.format_exc()}")
 

@@ -35,10 +35,12 @@ from transduce.corpus.preparation import prepare
 from transduce.corpus.token_files import Corpus, open_corpus
 from transduce.errors import BadInput
 from transduce.model.architecture import build
-from transduce.presets import preset as find_preset
+from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig
-from transduce.system.machine import choose_device, terminated_as_interrupted
-from transduce.system.progress import Progress, Silent, counted
+from transduce.system.devices import choose_device
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress, Silent
+from transduce.system.signals import signals_as_interrupt
 from transduce.text import reading as text
 from transduce.training.distributed.processes import Processes
 from transduce.training.gradient import GradientStep
@@ -129,7 +131,7 @@ class Text:
             self.source,
             self.target,
             folder,
-            languages=text.languages(self.source, self.target),
+            languages=text.guess_languages(self.source, self.target),
             train=recipe,
             max_len=model.max_len,
             progress=progress,
@@ -158,7 +160,9 @@ class Plan:
     def chosen(self) -> list[tuple[ModelConfig, TrainConfig]]:
         """Return the presets with the settings."""
         presets = (find_preset(name) for name in self.presets)
-        return [configuration.apply(self.settings, one.model, one.train) for one in presets]
+        return [
+            configuration.apply_settings(self.settings, one.model, one.train) for one in presets
+        ]
 
 
 def compare(words: Text, plan: Plan, progress: Progress | None = None) -> list[Comparison]:
@@ -171,7 +175,7 @@ def compare(words: Text, plan: Plan, progress: Progress | None = None) -> list[C
     for name, (model, recipe) in itertools.product(names, chosen):
         peer.require(name, model, joint=recipe.joint)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(terminated_as_interrupted("stopped: nothing was measured"))
+        stack.enter_context(signals_as_interrupt("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
         folder = words.corpus or scratch / "corpus"
         prepared = words.prepared(folder, chosen, progress)
@@ -231,7 +235,7 @@ def _measured(
     sides = [OURS, *[REPEATABLE] * plan.deterministic, *peers]
     progress.say(
         f"measuring {' and '.join(sides)} with the preset {config.preset}: "
-        f"{counted(plan.rounds, 'round')} of {counted(plan.steps, 'step')} each, by turns"
+        f"{pluralize(plan.rounds, 'round')} of {pluralize(plan.steps, 'step')} each, by turns"
     )
     with contextlib.ExitStack() as stack:
         # One after the other: each has the machine for itself until it has made its first step.

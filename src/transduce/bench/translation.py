@@ -28,8 +28,11 @@ from transduce.errors import BadInput
 from transduce.evaluation import scores as scoring
 from transduce.runs.folder import SUBWORDS, RunConfig
 from transduce.subwords import Codec
-from transduce.system.machine import choose_device, cores, terminated_as_interrupted
-from transduce.system.progress import Progress, Silent, counted
+from transduce.system.devices import choose_device
+from transduce.system.formatting import pluralize
+from transduce.system.processes import cores
+from transduce.system.progress import Progress, Silent
+from transduce.system.signals import signals_as_interrupt
 from transduce.text import reading as text
 from transduce.translation.engines.selection import ENGINES
 
@@ -199,7 +202,7 @@ def compare(
     texts, references = read(source, reference, lines)
     codec = Codec.load(config.own(run, SUBWORDS))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(terminated_as_interrupted("stopped: nothing was measured"))
+        stack.enter_context(signals_as_interrupt("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
         plans: list[Plan] = [(name, Ours, (run, name, device, search, batch)) for name in chosen]
         for name in [*names]:
@@ -217,7 +220,7 @@ def compare(
         sides=tuple(side.judged(codec, references, config.languages[1]) for side in sides),
         peers=len(names),
         search=search,
-        text=f"{counted(len(texts), 'line')} of {source}",
+        text=f"{pluralize(len(texts), 'line')} of {source}",
         machine=hardware.describe(
             "cuda" if any("cuda" in side.path for side in sides) else "cpu",
             cores(),
@@ -255,16 +258,16 @@ def read(
     source: str, reference: str | None = None, lines: int | None = None
 ) -> tuple[list[str], list[str] | None]:
     """Read the first lines of a text that are not blank, and their translations by people."""
-    texts = list(text.open_lines(source))
+    texts = list(text.read_lines(source))
     kept = [i for i, line in enumerate(texts) if line.strip()][:lines]
     if not kept:
         raise BadInput(f"{source} is empty: there is nothing to translate")
     if reference is None:
         return [texts[i] for i in kept], None
-    others = list(text.open_lines(reference))
+    others = list(text.read_lines(reference))
     if len(others) != len(texts):
         raise BadInput(
-            f"{reference} has {counted(len(others), 'line')} for {len(texts):,} of {source}: "
+            f"{reference} has {pluralize(len(others), 'line')} for {len(texts):,} of {source}: "
             "expected one each"
         )
     return [texts[i] for i in kept], [others[i] for i in kept]

@@ -72,7 +72,8 @@ class HuggingFace:
         from transformers import AutoTokenizer, MarianMTModel
         from transformers.utils.logging import disable_progress_bar
 
-        from transduce.system.machine import choose_device, cores
+        from transduce.system.devices import choose_device
+        from transduce.system.processes import cores
 
         disable_progress_bar()  # of loading: ours is the only one
         on = choose_device(device, mps=False)
@@ -123,7 +124,7 @@ class CTranslate2:
         import ctranslate2
         from tokenizers import Tokenizer
 
-        from transduce.system.machine import cores
+        from transduce.system.processes import cores
 
         self.device = "cpu"
         self.source, self.target = (

@@ -40,7 +40,7 @@ from transduce.runs.folder import (
     shapes_of,
     weights_file,
 )
-from transduce.system.files import remove_folder, replacing, replacing_folder, write_sealed
+from transduce.system.files import atomic_folder, atomic_write, remove_folder, write_checksummed
 
 GENERATORS: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.mps}  # of random numbers, on devices
 
@@ -64,7 +64,7 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, str]) -> None:
     """Write a file of safetensors, with the permissions that the umask gives."""
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         beside.touch()
         mode = stat.S_IMODE(beside.stat().st_mode)
         try:
@@ -99,7 +99,7 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) ->
 def require_fit(config: ModelConfig, path: Path) -> None:
     """Refuse weights that are not those of a model, before anything is made as large as it says."""
     shapes = shapes_of(path)
-    layers = config.N + config.depth_of_decoder
+    layers = config.N + config.decoder_layers
     if layers > len(shapes):
         raise BadRun(
             f"{path} does not fit the model of config.json: it has {len(shapes):,} tensors for "
@@ -206,10 +206,10 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint, whole or not at all."""
     name = f"step-{step:07}" + ("" if scheduled else "-interrupted")
-    with replacing_folder(run / CHECKPOINTS / name, PARTS) as folder:
+    with atomic_folder(run / CHECKPOINTS / name, PARTS) as folder:
         given = {WEIGHTS: weights, OPTIMIZER: optimizer}
         owns = {name: save_tensors(folder / name, tensors) for name, tensors in given.items()}
-        write_sealed(folder / STATE, {"format": FORMAT, "owns": owns, **state})
+        write_checksummed(folder / STATE, {"format": FORMAT, "owns": owns, **state})
 
 
 def prune(run: Path, keep: int) -> None:

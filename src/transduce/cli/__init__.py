@@ -41,9 +41,9 @@ from transduce.cli import (
     watch,
 )
 from transduce.cli.options import check_values
-from transduce.errors import Interrupted, TransduceError, out_of_memory, printable
+from transduce.errors import Interrupted, TransduceError, is_out_of_memory, printable
 from transduce.system.files import WINDOWS
-from transduce.system.progress import Unsaid
+from transduce.system.progress import WithheldStderr
 
 app = typer.Typer(
     name="transduce",
@@ -142,10 +142,10 @@ def _follows_another_process() -> bool:
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     if "LOCAL_RANK" not in os.environ or command not in UNDER_TORCHRUN:
         return False
-    from transduce.system.machine import from_torchrun, world_size
+    from transduce.system.processes import torchrun_number, world_size
 
     try:
-        return world_size() > 1 and from_torchrun("LOCAL_RANK", 0) > 0
+        return world_size() > 1 and torchrun_number("LOCAL_RANK", 0) > 0
     except TransduceError:
         return False  # the command refuses it
 
@@ -157,7 +157,7 @@ def _run_silently() -> None:
     says why and torchrun ends the others. A process that is not ended has a reason of its own.
     """
     sys.stdout = open(os.devnull, "w", encoding="utf-8", newline="\n")  # noqa: PTH123, SIM115
-    sys.stderr = unsaid = Unsaid()
+    sys.stderr = unsaid = WithheldStderr()
     try:
         _run()
     except BaseException as end:
@@ -190,7 +190,7 @@ def _run() -> None:
         _forget_output()
         _end(f"error: {_in_words(error)}", 1, debug=debug)
     except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise  # a defect of ours: its traceback is wanted
         _end(
             "error: out of memory: try smaller batches (batch_tokens, --batch) or a smaller preset",

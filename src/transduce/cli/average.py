@@ -31,7 +31,8 @@ def average(
     from transduce.runs.folder import WRITTEN_IN, RunConfig, checkpoints
     from transduce.runs.locks import locked_run
     from transduce.system.files import remove_leftovers
-    from transduce.system.progress import counted, for_people
+    from transduce.system.formatting import pluralize
+    from transduce.system.progress import console_progress
 
     RunConfig.load(run)  # refuses what is no run before anything is written there
     with locked_run(run):
@@ -39,9 +40,9 @@ def average(
         there = sum(one.scheduled for one in checkpoints(run))
         if last is not None and there and last > there:
             raise BadRun(
-                f"{run} has {counted(there, 'checkpoint')} to average, not {last:,}: "
+                f"{run} has {pluralize(there, 'checkpoint')} to average, not {last:,}: "
                 f"--last {there} takes all of them (the setting keep says how many training keeps)"
             )
         tensors, words = average_checkpoints(run, last or DEFAULT)
         save_model(run, RunConfig.load(run), tensors, words)
-    for_people().say(f"{run / 'model.safetensors'} is now the {words}")
+    console_progress().say(f"{run / 'model.safetensors'} is now the {words}")

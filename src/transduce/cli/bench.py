@@ -137,7 +137,7 @@ def train(
     """
     from transduce.bench.results import report
     from transduce.bench.training import Plan, Text, compare
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     settings = {"vocabulary": str(vocabulary)} | parse_settings(set_ or [])
     if batch_tokens is not None:
@@ -154,7 +154,7 @@ def train(
         device=device,
     )
     text = Text(source=source, target=target, random=random, corpus=corpus)
-    found = compare(text, plan, for_people())
+    found = compare(text, plan, console_progress())
     if json:
         facts = [one.to_json() for one in found]
         typer.echo(json_module.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
@@ -204,7 +204,7 @@ def translate(
     of its own.
     """
     from transduce.bench.translation import compare
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     found = compare(
         run,
@@ -218,6 +218,6 @@ def translate(
         batch=batch,
         settings=those_given(beam=beam, alpha=alpha),
         device=device,
-        progress=for_people(),
+        progress=console_progress(),
     )
     write(found, json=json)

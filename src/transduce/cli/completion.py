@@ -36,13 +36,13 @@ def presets(incomplete: str) -> list[str]:
 
 def settings(incomplete: str) -> list[str]:
     """Complete a setting: its name, and its value in the base model to be changed."""
-    from transduce.presets import preset
-    from transduce.settings.base import written
+    from transduce.presets import find_preset
+    from transduce.settings.base import format_value
 
-    base = preset("base")
+    base = find_preset("base")
     values = base.model.to_json() | base.train.to_json()
     shown = (
-        f"{name}={written(value)}"
+        f"{name}={format_value(value)}"
         for name, value in values.items()
         if not name.endswith("_vocabulary")  # those follow from the subwords
     )
@@ -51,14 +51,14 @@ def settings(incomplete: str) -> list[str]:
 
 def setting_names(incomplete: str) -> list[str]:
     """Complete the name of a setting."""
-    from transduce.config import described
+    from transduce.config import all_settings
 
-    return _beginning(incomplete, described())
+    return _beginning(incomplete, all_settings())
 
 
 def devices(incomplete: str) -> list[str]:
     """Complete a device."""
-    from transduce.system.machine import DEVICES
+    from transduce.system.devices import DEVICES
 
     return _beginning(incomplete, DEVICES)
 

@@ -60,7 +60,7 @@ def convert(
     """
     from transduce.errors import BadInput
     from transduce.interop.converting import convert as conversion_of
-    from transduce.system.files import replacing
+    from transduce.system.files import atomic_write
 
     if out is not None and os.path.lexists(out):
         raise BadInput(f"{out} exists already: choose a new name for the recipe")
@@ -75,17 +75,17 @@ def convert(
     if out is None:
         sys.stdout.write(conversion.text)
     else:
-        with replacing(out) as beside:
+        with atomic_write(out) as beside:
             beside.write_text(conversion.text, encoding="utf-8", newline="\n")
     _report(conversion, out)
 
 
 def _report(conversion: "Conversion", out: Path | None) -> None:
     """Say how many keys became what, and what is left to do."""
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     counts = ", ".join(f"{conversion.count(fate)} {fate}" for fate in ("taken", "changed"))
-    progress = for_people()
+    progress = console_progress()
     progress.say(
         f"{conversion.toolkit}: of {len(conversion.entries)} keys {counts}, "
         f"{conversion.count('not taken')} not taken; the recipe says why"

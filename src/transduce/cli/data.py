@@ -108,9 +108,9 @@ def get(
     on where it stopped, mends what is damaged, and returns at once if all is whole.
     """
     from transduce import datasets as data_sets
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
-    progress = for_people()
+    progress = console_progress()
     got = data_sets.get(
         name,
         out,

@@ -57,11 +57,12 @@ def demo(
     from transduce.datasets import pocket, pocket_texts
     from transduce.runs.folder import RunConfig
     from transduce.runs.locks import require_run_folder
-    from transduce.system.progress import duration, for_people
+    from transduce.system.formatting import format_duration
+    from transduce.system.progress import console_progress
     from transduce.training import train as training
     from transduce.translation.translator import Translator
 
-    progress = for_people()
+    progress = console_progress()
     budget = parse_time(time)
     if not out.name:
         raise BadInput(f"--out {out}: expected the name of a folder for the run, such as runs/demo")
@@ -89,7 +90,7 @@ def demo(
         found = translator.stream(sources, split=False, advance=advance)
         outputs = [one.text for one in found]
     _show(sources, references, outputs)
-    progress.say(f"done in {duration(clock.monotonic() - began)}. Now try:")
+    progress.say(f"done in {format_duration(clock.monotonic() - began)}. Now try:")
     for line in _suggestions(out, data, sources[0]):
         progress.say(line)
 
@@ -109,7 +110,7 @@ def _suggestions(out: Path, data: Path, sentence: str) -> list[str]:
 def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:
     """Show the first of them, and how many are exactly right."""
     from transduce.evaluation.scores import score
-    from transduce.system.progress import counted
+    from transduce.system.formatting import pluralize
 
     for source, reference, output in list(zip(sources, references, outputs, strict=True))[:SHOWN]:
         typer.echo(f"  en   {source}")
@@ -118,7 +119,7 @@ def _show(sources: list[str], references: list[str], outputs: list[str]) -> None
     exact = sum(a == b for a, b in zip(outputs, references, strict=True))
     (bleu,) = score(outputs, references, metrics=("bleu",), language="de")
     typer.echo(
-        f"on {counted(len(sources), 'sentence')} that it never saw: "
+        f"on {pluralize(len(sources), 'sentence')} that it never saw: "
         f"{exact / len(sources):.1%} exactly right"
     )
     typer.echo(str(bleu))

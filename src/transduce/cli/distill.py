@@ -73,13 +73,13 @@ def distill(
     The teacher writes more simply and more regularly than people do, so a model with one decoder
     layer can learn it (Kim & Rush 2016). Stop it at any time: translating and training go on.
     """
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
     from transduce.workflows import distillation
 
     seconds = None if time is None else parse_time(time)
     settings = parse_settings(set_ or [])
     settings |= settings_of(steps=steps, epochs=epochs, seed=seed, seconds=seconds)
-    progress = for_people()
+    progress = console_progress()
     run = distillation.distill(
         teacher,
         text,

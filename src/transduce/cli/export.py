@@ -45,7 +45,7 @@ def export(
     [bold]huggingface[/bold]: MarianMTModel and AutoTokenizer load it by from_pretrained.
     """
     from transduce.errors import BadInput
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     how = ""
     match to:
@@ -60,4 +60,4 @@ def export(
             if quantize is not None:
                 raise BadInput("--quantize is for ctranslate2: Hugging Face's models are float32")
             huggingface.export(run, folder)
-    for_people().say(f"{folder} holds the model of {run} for {to.value}{how}")
+    console_progress().say(f"{folder} holds the model of {run} for {to.value}{how}")

@@ -32,10 +32,10 @@ def import_(
 ) -> None:
     """Make a run folder of a model of another library, for every command here to understand."""
     from transduce.interop.importing import import_model
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     config = import_model(folder, out, languages=languages)
     source, target = config.languages
-    for_people().say(
+    console_progress().say(
         f"{out} now translates from {source} to {target}: {command('translate', out, 'FILE')}"
     )

@@ -125,12 +125,12 @@ def gather(run: Path) -> dict[str, Any]:
 
 
 def _metrics(path: Path) -> list[dict[str, Any]]:
-    from transduce.system.files import LARGEST_LOG, read_regular
+    from transduce.system.files import MAX_LOG_BYTES, read_regular
 
     if not path.exists():
         return []
     found = []
-    for line in read_regular(path, LARGEST_LOG).decode("utf-8", "replace").split("\n"):
+    for line in read_regular(path, MAX_LOG_BYTES).decode("utf-8", "replace").split("\n"):
         with contextlib.suppress(ValueError, RecursionError):  # a line that a kill cut short
             entry = json_module.loads(line)
             if isinstance(entry, dict) and all(map(_is_number, entry.values())):

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from transduce.errors import BadInput
-from transduce.system.progress import Progress, Silent, counted
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress, Silent
 from transduce.text import reading as text
 from transduce.translation.alignment import pharaoh
 from transduce.translation.translation import Candidate, Translation
@@ -29,18 +30,18 @@ class Input:
 
     def __init__(self, argument: str, *, is_text: bool = False, as_text: bool = False) -> None:
         self.argument, self.is_text, self.as_text = argument, is_text, as_text
-        self.name = "the text" if is_text else text.name_of(argument)
+        self.name = "the text" if is_text else text.display_name(argument)
         self.count: int | None = None
         if is_text:
             self.count = len(_lines_of(argument))
         elif not _is_pipe(argument):
-            self.count = sum(1 for _ in text.open_lines(argument, as_text=as_text))
+            self.count = sum(1 for _ in text.read_lines(argument, as_text=as_text))
 
     def lines(self) -> tuple[Iterator[str], Callable[[], bool]]:
         """Return the lines, and what tells whether another can be had without waiting."""
         if self.is_text:
             return iter(_lines_of(self.argument)), lambda: True
-        lines = text.Lines(self.argument, as_text=self.as_text)
+        lines = text.LineReader(self.argument, as_text=self.as_text)
         return lines, lines.ready
 
 
@@ -62,13 +63,17 @@ class Texts:
         for argument in arguments:
             if not argument:
                 raise BadInput("an argument is empty: expected a file, text in quotes, or -")
-            if argument != text.STDIN and text.names_file(argument) and not text.exists(argument):
+            if (
+                argument != text.STDIN
+                and text.is_file_argument(argument)
+                and not text.path_exists(argument)
+            ):
                 raise BadInput(
                     f"{argument} does not exist: expected a text file, or text with a space or a "
                     'mark at its end, such as "Two dogs run."'
                 )
         sources = [
-            Input(argument, is_text=not text.names_file(argument), as_text=as_text)
+            Input(argument, is_text=not text.is_file_argument(argument), as_text=as_text)
             for argument in arguments
         ]
         for one in sources:
@@ -84,7 +89,7 @@ class Texts:
     def _require_as_many(source: Input, given: Input) -> None:
         """Refuse a mismatch before anything is written; that of a pipe shows only at its end."""
         if None not in (source.count, given.count) and source.count != given.count:
-            lines = counted(source.count or 0, "line")
+            lines = pluralize(source.count or 0, "line")
             raise BadInput(
                 f"{source.name} has {lines} but {given.name} has {given.count:,}: "
                 "line n of one must translate line n of the other"
@@ -227,16 +232,16 @@ class _Beginnings(Iterator[str]):
     def __init__(self, prefixes: Input, source: Input) -> None:
         if prefixes.argument == source.argument == text.STDIN:
             raise BadInput("text and prefixes cannot both be standard input: give a file of one")
-        self._lines = text.open_lines(prefixes.argument, as_text=prefixes.as_text)
+        self._lines = text.read_lines(prefixes.argument, as_text=prefixes.as_text)
         self._path, self._source = prefixes.name, source.name
         self._number = 0
         if None not in (prefixes.count, source.count) and prefixes.count != source.count:
-            raise self._error(counted(prefixes.count or 0, "line"), f"{source.count:,}")
+            raise self._error(pluralize(prefixes.count or 0, "line"), f"{source.count:,}")
 
     def __next__(self) -> str:
         line = next(self._lines, None)
         if line is None:
-            raise self._error(counted(self._number, "line"), "more")
+            raise self._error(pluralize(self._number, "line"), "more")
         self._number += 1
         return line
 
@@ -256,4 +261,4 @@ def _is_pipe(path: str) -> bool:
     """Tell whether a file can be read only once: standard input, a named pipe, a device."""
     if path == text.STDIN:
         return True
-    return text.exists(path) and not (Path(path).is_file() or Path(path).is_dir())
+    return text.path_exists(path) and not (Path(path).is_file() or Path(path).is_dir())

@@ -98,9 +98,9 @@ def look(
 
     Layers and heads count from 1, as in the paper's figures. The weights of a word sum to 1.
     """
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
-    progress = for_people()
+    progress = console_progress()
     drawn = view is not None or word is not None or words
     if (sentence is None) == (find is None):
         raise BadInput('expected a sentence, such as "Two dogs run.", or else --find FILE')
@@ -137,11 +137,11 @@ def look(
 
 def _require_sentence(argument: str | None) -> None:
     """Refuse the name of a file, existing or mistyped; a single word is a sentence here."""
-    from transduce.text.reading import exists, names_file
+    from transduce.text.reading import is_file_argument, path_exists
 
-    if argument is None or not names_file(argument):
+    if argument is None or not is_file_argument(argument):
         return
-    there = exists(argument) and Path(argument).is_file()
+    there = path_exists(argument) and Path(argument).is_file()
     if there or re.search(r"[\w/\\]\.[A-Za-z]\w*$", argument):
         raise BadInput(
             f"{argument} {'is a file' if there else 'is no sentence, and there is no such file'}: "
@@ -170,9 +170,9 @@ def _ending(out: Path, *, whole: bool) -> str:
 
 def _write_page(inspection: "Inspection", out: Path) -> None:
     from transduce.inspection.explorer_page import render_explorer
-    from transduce.system.files import replacing
+    from transduce.system.files import atomic_write
 
     page = render_explorer(inspection.to_json(), title=f"What {inspection.model} attends to")
-    with replacing(out) as beside:
+    with atomic_write(out) as beside:
         # The name of a run that is not UTF-8 is shown with question marks.
         beside.write_text(page, encoding="utf-8", errors="replace", newline="\n")

@@ -14,7 +14,8 @@ from transduce.errors import BadInput, printable
 from transduce.inspection.head_jobs import Found, find
 from transduce.inspection.inspector import Inspection, Inspector
 from transduce.inspection.matrices import AttentionMatrices
-from transduce.system.progress import Progress, counted
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress
 from transduce.text import reading as text
 
 TOGETHER = 16  # sentences that are translated at once
@@ -57,11 +58,11 @@ def _sure(inspection: Inspection) -> Iterator[str]:
 
 def heads(run: Path, file: str, most: int, progress: Progress) -> None:
     """Print the head that does each job best, over the first sentences of a text."""
-    lines = text.open_lines(file)
+    lines = text.read_lines(file)
     inspector = Inspector.load(run)
     sentences = [line for line in itertools.islice(lines, most) if inspector.fits(line)]
     if not sentences:
-        raise BadInput(f"{text.name_of(file)} has no sentence that can be looked at")
+        raise BadInput(f"{text.display_name(file)} has no sentence that can be looked at")
     with progress.track("looking", len(sentences), "sentences") as advance:
 
         def followed() -> Iterator[Inspection]:
@@ -87,7 +88,7 @@ def heads(run: Path, file: str, most: int, progress: Progress) -> None:
     ]
     names = ["looks at", "kind", "layer", "head", "share", "by chance"]
     console.print(_table(names, rows, right={*names[2:]}))
-    progress.say(f"over {counted(len(sentences), 'sentence')}; to see the first of these heads:")
+    progress.say(f"over {pluralize(len(sentences), 'sentence')}; to see the first of these heads:")
     progress.say(_command(run, found[0], sentences))
 
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 from typer.models import OptionInfo, ParameterInfo
 
-from transduce.config import alias_notes, canonical
+from transduce.config import alias_notes, canonical_settings
 from transduce.errors import BadSetting
-from transduce.settings.base import LARGEST
-from transduce.system.progress import counted, seconds_of
+from transduce.settings.base import MAX_INT
+from transduce.system.formatting import parse_duration, pluralize
 
 
 def panel(name: str) -> Any:
@@ -128,13 +128,13 @@ def check_value(context: typer.Context, param: typer.CallbackParam, value: Any) 
     values = value if isinstance(value, list | tuple) else (value,)
     flat = [part for one in values for part in (one if isinstance(one, tuple) else (one,))]
     for place, part in enumerate(flat):
-        if isinstance(part, int) and abs(part) > LARGEST:
-            raise typer.BadParameter(f"expected at most {LARGEST:,}")
+        if isinstance(part, int) and abs(part) > MAX_INT:
+            raise typer.BadParameter(f"expected at most {MAX_INT:,}")
         if isinstance(part, float) and not math.isfinite(part):
             raise typer.BadParameter(f"{part} is not a finite number")
         if isinstance(part, str | Path) and str(part) in known:
             before = flat[place - 1] if place else "it"
-            many = counted(param.nargs, "value")
+            many = pluralize(param.nargs, "value")
             raise typer.BadParameter(f"it takes {many}, but after {before} comes the option {part}")
     return value
 
@@ -154,9 +154,9 @@ def parse_settings(texts: list[str]) -> dict[str, str]:
         settings[name.strip()] = value.strip()
     for line in alias_notes(settings):
         typer.echo(f"--set {line}", err=True)
-    return canonical(settings)
+    return canonical_settings(settings)
 
 
 def parse_time(text: str) -> float:
     """Read a length of time such as 90s, 30m or 1h30m as seconds."""
-    return seconds_of(text, "--time")
+    return parse_duration(text, "--time")

@@ -10,9 +10,10 @@ from transduce.cli import lines
 from transduce.cli.lines import Form, Input
 from transduce.errors import BadInput
 from transduce.runs.folder import RunConfig
-from transduce.system.files import replacing
+from transduce.system.files import atomic_write
 from transduce.system.progress import Progress
-from transduce.text.reading import MAGIC, STDIN
+from transduce.text.compression import MAGIC
+from transduce.text.reading import STDIN
 from transduce.translation.translation import Translation
 
 
@@ -101,7 +102,7 @@ def _opened(place: Path | None) -> Iterator[IO[str]]:
             yield stream
         return
     with (
-        replacing(place.resolve()) as beside,  # a link stays a link
+        atomic_write(place.resolve()) as beside,  # a link stays a link
         beside.open("w", encoding="utf-8", newline="\n") as stream,
     ):
         yield stream

@@ -10,7 +10,7 @@ import typer
 
 from transduce.cli.options import Device
 from transduce.errors import BadInput
-from transduce.system.files import refuse_foreign_file, replacing
+from transduce.system.files import atomic_write, refuse_foreign_file
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -64,18 +64,18 @@ def parse(
 
     from transduce.parsing.drawing import draw as drawn
     from transduce.parsing.parser import Parser
-    from transduce.system.progress import Silent, for_people
-    from transduce.text.reading import Lines
+    from transduce.system.progress import Silent, console_progress
+    from transduce.text.reading import LineReader
 
     source = _file(sentences or ["-"])
     if draw is not None:
         _require(draw, one=source is None and len(sentences or ()) == 1)
-    progress = for_people()
+    progress = console_progress()
     parser = Parser.load(run, device=device)
     if not (run / "model.safetensors").exists():
         progress.say(f"parsing with {parser.weights}")
     settings: dict[str, Any] = {} if beam is None else {"beam": beam}
-    lines = None if source is None else Lines(source)
+    lines = None if source is None else LineReader(source)
     given: Iterable[str] = sentences or [] if lines is None else lines
     if lines is not None:
         settings["ready"] = lines.ready
@@ -88,7 +88,7 @@ def parse(
             if draw is not None:
                 if tree is None:
                     raise BadInput("--draw draws a tree: there are no words to parse")
-                with replacing(draw) as beside:
+                with atomic_write(draw) as beside:
                     beside.write_text(drawn(tree), encoding="utf-8", newline="\n")
                 progress.say(f"wrote {draw}")
 

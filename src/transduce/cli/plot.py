@@ -48,9 +48,10 @@ def plot(
     from transduce.inspection import curves as look
     from transduce.inspection.style import check_ending, save
     from transduce.runs.history import read_all
-    from transduce.system.progress import counted, for_people
+    from transduce.system.formatting import pluralize
+    from transduce.system.progress import console_progress
 
-    progress = for_people()
+    progress = console_progress()
     if out is not None:
         check_ending(out)
     histories = read_all(runs)
@@ -59,7 +60,7 @@ def plot(
     for one in histories:
         if one.damaged:
             progress.say(
-                f"{one.run / 'metrics.jsonl'}: left out {counted(one.damaged, 'damaged line')}"
+                f"{one.run / 'metrics.jsonl'}: left out {pluralize(one.damaged, 'damaged line')}"
             )
     wanted = [name.strip() for name in what.split(",")] if what is not None else []
     save(look.draw(histories, what=wanted, by=by), place)

@@ -9,7 +9,7 @@ import typer
 
 from transduce.cli import tables
 from transduce.errors import BadInput
-from transduce.system.progress import counted
+from transduce.system.formatting import pluralize
 
 if TYPE_CHECKING:
     from transduce.evaluation.significance import Compared, Comparison
@@ -140,7 +140,7 @@ def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], 
         return list(files), list(ref)
     if len(files) != 2:
         raise typer.BadParameter(
-            f"expected a system and its reference, found {counted(len(files), 'file')}; "
+            f"expected a system and its reference, found {pluralize(len(files), 'file')}; "
             "several systems need --ref REF"
         )
     return [files[0]], [files[1]]
@@ -148,31 +148,31 @@ def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], 
 
 def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
     """Read all files; refuse files of different lengths."""
-    from transduce.system.progress import counted
+    from transduce.system.formatting import pluralize
     from transduce.text import reading as text
 
     paths = [*systems, *references]
     if paths.count(text.STDIN) > 1:
         raise BadInput("- stands for two files: standard input can be only one of them")
-    read = [list(text.open_lines(path)) for path in paths]
-    last = text.name_of(paths[-1])
+    read = [list(text.read_lines(path)) for path in paths]
+    last = text.display_name(paths[-1])
     for path, lines in zip(paths, read, strict=True):
         if len(lines) != len(read[-1]):
-            many = counted(len(lines), "line")
+            many = pluralize(len(lines), "line")
             raise BadInput(
-                f"{text.name_of(path)} has {many} but {last} has {len(read[-1]):,}: "
+                f"{text.display_name(path)} has {many} but {last} has {len(read[-1]):,}: "
                 "line n of one must translate line n of the other"
             )
     if not read[-1]:
-        names = " and ".join(map(text.name_of, paths))
-        raise BadInput(f"{names} are empty: expected one sentence a line")
+        names = " and ".join(map(text.display_name, paths))
+        raise BadInput(f"{names} are empty: expected one sentence per line")
     return read
 
 
 def _language(references: Sequence[str], options: _Options) -> str:
     from transduce.text import reading as text
 
-    return options.language or text.languages(references[0], references[0])[1]
+    return options.language or text.guess_languages(references[0], references[0])[1]
 
 
 def _one(
@@ -186,10 +186,10 @@ def _one(
 ) -> None:
     """Score one system."""
     from transduce.evaluation import scores as scoring
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     lines, *several = _read([system], references)
-    language, progress = _language(references, options), for_people()
+    language, progress = _language(references, options), console_progress()
     if paper:
         own = scoring.paper_bleu(lines, several, language, confidence=confidence, progress=progress)
         results = [own]
@@ -222,7 +222,7 @@ def _compare(
     """Compare systems with the first one."""
     from transduce.evaluation import scores as scoring
     from transduce.evaluation import significance as comparing
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     if len(set(systems)) < len(systems):
         raise BadInput(f"a system is given twice: {' '.join(systems)}")
@@ -237,7 +237,7 @@ def _compare(
         tokenize=options.tokenize,
         test="ar" if randomised else "bs",
         samples=samples,
-        progress=for_people(),
+        progress=console_progress(),
     )
     if json:
         typer.echo(json_module.dumps([one.to_json() for one in found], indent=2))

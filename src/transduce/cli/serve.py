@@ -195,7 +195,7 @@ def open_doors(
 ) -> None:
     """Listen, load the models, and serve them and the curves of runs until somebody ends it."""
     from transduce.errors import MissingExtra
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     try:
         from transduce.serving.access import Access
@@ -206,7 +206,7 @@ def open_doors(
             raise
         raise MissingExtra(what, library, "web") from None
 
-    progress = for_people()
+    progress = console_progress()
 
     def ready(address: str) -> None:
         progress.say(f"{address}  (Ctrl-C ends it)")

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from transduce.cli import completion, tables
-from transduce.config import described, find
-from transduce.settings.base import Described, written
+from transduce.config import all_settings, find_setting
+from transduce.settings.base import SettingInfo, format_value
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -44,19 +44,19 @@ def settings(
     in the paper. `--set`, recipes and Python accept the names that other toolkits have for them.
     """
     if name is not None:
-        one = find(name)
+        one = find_setting(name)
         typer.echo(json_module.dumps(one.to_json(), indent=2) if json else _one(one))
     elif json:
-        typer.echo(json_module.dumps([one.to_json() for one in described().values()], indent=2))
+        typer.echo(json_module.dumps([one.to_json() for one in all_settings().values()], indent=2))
     else:
-        _all(list(described().values()))
+        _all(list(all_settings().values()))
 
 
-def _one(one: Described) -> str:
+def _one(one: SettingInfo) -> str:
     facts = {
         one.name: one.meaning,
         "group": one.group,
-        "default": written(one.default),
+        "default": format_value(one.default),
         "values": one.values,
         "paper": one.paper or "not in the paper",
         "aliases": ", ".join(one.aliases) or "none",
@@ -65,11 +65,11 @@ def _one(one: Described) -> str:
     return "\n".join(f"{name:{width}}  {value}" for name, value in facts.items())
 
 
-def _all(every: Sequence[Described]) -> None:
+def _all(every: Sequence[SettingInfo]) -> None:
     """Print a table for each group."""
     for group, title in GROUPS.items():
         rows = [
-            (one.name, written(one.default), one.paper, one.meaning)
+            (one.name, format_value(one.default), one.paper, one.meaning)
             for one in every
             if one.group == group
         ]

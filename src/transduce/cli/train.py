@@ -7,7 +7,7 @@ import typer
 from transduce.cli import training as options
 from transduce.cli.options import Device, Set, command, parse_settings, parse_time
 from transduce.errors import BadInput, printable
-from transduce.presets import preset as find_preset
+from transduce.presets import find_preset
 from transduce.recipes.recipe import Asked, find, settings_of
 from transduce.recipes.texts import check, require_texts
 
@@ -95,10 +95,10 @@ def from_texts(
     """Train on texts that are there."""
     require_texts(texts, asked.valid)  # what is mistyped is said before torch is there
     find_preset(asked.preset or "base")
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
     from transduce.training import train as training
 
-    progress = for_people()
+    progress = console_progress()
     run = training.train(
         *texts,
         out=out,
@@ -127,11 +127,12 @@ def by_recipe(
     """Follow a recipe, and write the scores to stdout."""
     recipe = find(name)  # so is this
     check(recipe.data, data, asked.valid)
-    from transduce.system.progress import counted, for_people
+    from transduce.system.formatting import pluralize
+    from transduce.system.progress import console_progress
     from transduce.workflows.evaluation import EVALUATION, TRANSLATIONS
     from transduce.workflows.following import follow
 
-    progress = for_people()
+    progress = console_progress()
     found = follow(
         recipe, out, asked, data=data, device=device, tensorboard=tensorboard, progress=progress
     )
@@ -139,7 +140,7 @@ def by_recipe(
         for line in found.lines():
             typer.echo(printable(line))
         progress.say(
-            f"on {counted(found.sentences, 'sentence')} of {' and '.join(found.test)}: "
+            f"on {pluralize(found.sentences, 'sentence')} of {' and '.join(found.test)}: "
             f"{out / EVALUATION}, translations in {out / TRANSLATIONS}"
         )
     progress.say(f"translate with: {command('translate', out, 'FILE')}")

@@ -181,11 +181,11 @@ def translate(
     CTranslate2's rule for ending differs a little.
     """
     from transduce.cli import lines, outputs
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     draws = those_given(temperature=temperature, top_k=top_k, top_p=top_p, draw=seed)
     search = those_given(beam=beam, alpha=alpha, nbest=nbest, sample=sample or None) | draws
-    arguments, progress = inputs or ["-"], for_people()
+    arguments, progress = inputs or ["-"], console_progress()
     if draws and not sample:
         raise BadInput("--temperature, --top-k, --top-p and --seed need --sample")
     _check_files(arguments, {*search, *(["split"] if split else [])}, prefix, prefixes, given)
@@ -210,7 +210,7 @@ def _check_files(
     given: str | None,
 ) -> None:
     """Refuse options that exclude each other."""
-    from transduce.text.reading import names_file
+    from transduce.text.reading import is_file_argument
 
     begins = prefix is not None or prefixes is not None
     if given is not None and (options - {"alpha"} or begins):
@@ -218,15 +218,15 @@ def _check_files(
     if prefix is not None and prefixes is not None:
         raise BadInput("--prefix and --prefixes both say how translations begin: give one of them")
     for name, file in (("--prefixes", prefixes), ("--given", given)):
-        if file is not None and (len(arguments) > 1 or not names_file(arguments[0])):
+        if file is not None and (len(arguments) > 1 or not is_file_argument(arguments[0])):
             raise BadInput(f"{name} has one line for each line of a file: give one file to read")
 
 
 def _splits(wanted: bool | None, progress: Progress, given: str | None) -> bool:
     """Tell whether lines are split; where the splitter is missing, say so or refuse --split."""
-    from transduce.text.splitting import MISSING, installed
+    from transduce.text.splitting import MISSING, is_installed
 
-    if wanted is False or given is not None or installed():
+    if wanted is False or given is not None or is_installed():
         return wanted is not False
     if wanted:
         raise MissingExtra("--split", "sentencex", "split")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from transduce.corpus.token_files import SIDES, Input
+from transduce.corpus.token_files import SIDES, InputRecord
 from transduce.system.files import sha256, working_folder
 from transduce.system.progress import Advance
-from transduce.text.reading import STDIN, name_of, read_pairs
+from transduce.text.reading import STDIN, display_name, read_pairs
 
 Pair = tuple[str, str]
 
@@ -23,7 +23,7 @@ class InputFile:
     path: Path
     name: str
 
-    def agrees(self, old: Input) -> bool:
+    def agrees(self, old: InputRecord) -> bool:
         """Tell whether this is the text of then: by its name, size and time, else by its hash."""
         size, mtime_ns = self.facts()
         if size != old.size:
@@ -43,10 +43,10 @@ class InputFile:
             return -1, -1  # reading it will say why
         return now.st_size, now.st_mtime_ns
 
-    def describe(self) -> Input:
+    def describe(self) -> InputRecord:
         """Return what is remembered of the text."""
         size, mtime_ns = self.facts()
-        return Input(path=self.name, size=size, mtime_ns=mtime_ns, sha256=sha256(self.path))
+        return InputRecord(path=self.name, size=size, mtime_ns=mtime_ns, sha256=sha256(self.path))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class InputText:
     ) -> Self:
         """Copy what comes through a pipe beside `folder`, for as long as `stack` is open."""
         given = [source] if target is None else [source, target]
-        name = " and ".join(map(name_of, given))
+        name = " and ".join(map(display_name, given))
         if all(map(_lasts, given)):
             files = [InputFile(Path(path), str(Path(path).resolve())) for path in given]
             return cls(source, target, files, name)

@@ -54,9 +54,10 @@ from transduce.corpus.token_files import (
     open_corpus,
 )
 from transduce.errors import BadInput, BadRun
-from transduce.subwords import Codec, Subwords, default_vocabulary, extended
-from transduce.system.files import replacing_folder, sha256, write_sealed
-from transduce.system.progress import Progress, Silent, counted
+from transduce.subwords import Codec, Subwords, default_vocabulary_size, extend_subwords
+from transduce.system.files import atomic_folder, sha256, write_checksummed
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress, Silent
 
 HELD_OUT_MOST = 2_000
 # Subwords are learned on a random sample of about this size. Europarl's 180 million characters in
@@ -109,7 +110,7 @@ def prepare(
             if one and other_side is not None:
                 refuse_equal_sides(one)
         before = [file.facts() for file in files]
-        with replacing_folder(folder, (MANIFEST, SUBWORDS, *TOKEN_FILES)) as beside:
+        with atomic_folder(folder, (MANIFEST, SUBWORDS, *TOKEN_FILES)) as beside:
             codec, counts, counts_valid = _build(
                 *(text, given, beside),
                 codec=codec,
@@ -121,7 +122,7 @@ def prepare(
             if [file.facts() for file in files] != before:
                 raise BadInput(f"{text.name} changed while it was being read: run this again")
             manifest = _manifest(beside, codec, counts, counts_valid, languages, settings, files)
-            write_sealed(beside / MANIFEST, manifest.to_json())
+            write_checksummed(beside / MANIFEST, manifest.to_json())
     progress.say(f"train: {counts}")
     progress.say(f"valid: {counts_valid}" + ("" if valid else ", held out of the same text"))
     return open_corpus(folder)
@@ -230,7 +231,7 @@ def _build(
     wanted = 0 if given else min(HELD_OUT_MOST, max(1, scan.usable // 100))
     if scan.usable <= wanted:
         raise BadInput(
-            f"{text.name} has {counted(scan.usable, 'pair')} with text on both sides: expected "
+            f"{text.name} has {pluralize(scan.usable, 'pair')} with text on both sides: expected "
             + ("at least 1" if given else "at least 2 (1 is held out), or validation text")
         )
     if codec is None or more:
@@ -238,7 +239,7 @@ def _build(
         sample = functools.partial(_sample, text, scan, drawn, progress)
         codec = _extend(codec, more, sample) if codec else _learn(scan, sample, train)
         sizes = f"{len(codec.source):,}" + ("" if codec.joint else f" and {len(codec.target):,}")
-        progress.say(f"{'extended to' if more else 'learned'} {sizes} subwords")
+        progress.say(f"{'extend_subwords to' if more else 'learned'} {sizes} subwords")
     codec.save(folder / SUBWORDS)
     write = functools.partial(write_part, codec=codec, rules=rules, folder=folder)
     if given:
@@ -311,7 +312,7 @@ def _learn(scan: _Scan, sample: Sample, train: TrainConfig) -> Codec:
 
     def learned(*sides: int) -> Subwords:
         characters = sum(scan.characters[side] for side in sides)
-        size = train.vocabulary or default_vocabulary(characters)
+        size = train.vocabulary or default_vocabulary_size(characters)
         assert train.subwords != "sentencepiece"  # which comes with imported models only
         return Subwords.learn(sample(sides), size, train.subwords)
 
@@ -326,7 +327,7 @@ def _extend(codec: Codec, more: int, sample: Sample) -> Codec:
     def longer(side: int, *sides: int) -> Subwords:
         own = old[side]
         assert isinstance(own, Subwords)  # `require_extensible` has seen to it
-        return extended(own, sample(sides), more)
+        return extend_subwords(own, sample(sides), more)
 
     source = longer(0, 0, 1) if codec.joint else longer(0, 0)
     return Codec(source, source if codec.joint else longer(1, 1))

@@ -10,7 +10,7 @@ from zlib import crc32
 from transduce.corpus.inputs import InputText
 from transduce.errors import BadInput
 from transduce.system.files import sha256
-from transduce.system.progress import counted
+from transduce.system.formatting import pluralize
 
 # Shares of the pairs from which a warning is given; docs/training.md explains them.
 COPIES, REPEATS, LEAKED = 0.05, 0.20, 0.01
@@ -84,7 +84,7 @@ class PairCounts:
 
     def share(self, number: int, noun: str = "pair") -> str:
         """Write how many of the pairs that is."""
-        of = counted(self.pairs, noun)
+        of = pluralize(self.pairs, noun)
         return (
             f"all {of}"
             if number == self.pairs

@@ -22,18 +22,18 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.errors import BadRun
-from transduce.settings.fields import made
+from transduce.settings.types import dataclass_from_json
 from transduce.subwords import EOS, Codec
-from transduce.system.files import read_sealed, sha256
-from transduce.system.progress import counted
+from transduce.system.files import read_checksummed, sha256
+from transduce.system.formatting import pluralize
 
 FORMAT = 1
 MANIFEST, SUBWORDS = "manifest.json", "subwords.json"
-PARTS, SIDES = ("train", "valid"), ("source", "target")
+SPLITS, SIDES = ("train", "valid"), ("source", "target")
 TOKEN_TYPES = ("<u2", "<u4")  # as numpy writes them
 TOKEN_FILES = [
     f"{part}.{side}.{what}"
-    for part, side, what in itertools.product(PARTS, SIDES, ("tokens", "offsets"))
+    for part, side, what in itertools.product(SPLITS, SIDES, ("tokens", "offsets"))
 ]
 
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
@@ -72,7 +72,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Split:
     """The pairs to train on, or those to validate on."""
 
     source: Side
@@ -102,14 +102,14 @@ class Counts:
         lost = sum(self.dropped.values())
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.dropped.items() if n)
         return (
-            f"{counted(self.pairs, 'pair')}, {self.source_tokens:,} and "
+            f"{pluralize(self.pairs, 'pair')}, {self.source_tokens:,} and "
             f"{self.target_tokens:,} tokens; "
-            + (f"dropped {counted(lost, 'pair')}: {reasons}" if lost else "none dropped")
+            + (f"dropped {pluralize(lost, 'pair')}: {reasons}" if lost else "none dropped")
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Input:
+class InputRecord:
     """A text that the corpus was made of, as it was then."""
 
     path: str
@@ -128,7 +128,7 @@ class Manifest:
     train: Counts
     valid: Counts
     settings: dict[str, Any]  # those that change what is stored
-    inputs: list[Input]
+    inputs: list[InputRecord]
     files: dict[str, dict[str, Any]]  # name: its size and sha256
     versions: dict[str, str]
 
@@ -143,12 +143,12 @@ class Manifest:
         for name, kind in (("languages", str), ("vocabulary", int)):
             source, target = fields[name]
             fields[name] = _checked(source, kind), _checked(target, kind)
-        for name in PARTS:
+        for name in SPLITS:
             counts = dict(fields[name])
             for count in (*counts.pop("dropped").values(), *counts.values()):
                 _checked(count, int)
             fields[name] = Counts(**fields[name])
-        fields["inputs"] = [made(Input, one) for one in fields["inputs"]]
+        fields["inputs"] = [dataclass_from_json(InputRecord, one) for one in fields["inputs"]]
         for name in (SUBWORDS, *TOKEN_FILES):
             _checked(fields["files"][name]["size"], int)
             _checked(fields["files"][name]["sha256"], str)
@@ -163,8 +163,8 @@ class Manifest:
 class Corpus:
     """A prepared corpus, open for reading."""
 
-    train: Part
-    valid: Part
+    train: Split
+    valid: Split
     codec: Codec
     manifest: Manifest
 
@@ -185,7 +185,7 @@ def open_corpus(folder: Path) -> Corpus:
 
 
 def _opened(folder: Path) -> Corpus:
-    content = read_sealed(folder / MANIFEST, FORMAT, "corpora")
+    content = read_checksummed(folder / MANIFEST, FORMAT, "corpora")
     try:
         manifest = Manifest.from_json(content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -216,14 +216,14 @@ def _checked(value: Any, kind: type[Any]) -> Any:
     return value
 
 
-def _part(stem: Path, manifest: Manifest, pairs: int) -> Part:
+def _part(stem: Path, manifest: Manifest, pairs: int) -> Split:
     source, target = (
         _side(stem.with_name(f"{stem.name}.{side}"), manifest.token_type, vocabulary)
         for side, vocabulary in zip(SIDES, manifest.vocabulary, strict=True)
     )
     if not len(source) == len(target) == pairs:
         raise BadRun(f"{stem}.*.offsets are damaged: they do not all have {pairs:,} sentences")
-    return Part(source, target)
+    return Split(source, target)
 
 
 def _side(stem: Path, token_type: str, vocabulary: int) -> Side:

@@ -23,8 +23,9 @@ from urllib.parse import quote, urlsplit
 from transduce import __version__
 from transduce.datasets.catalogue import Archive
 from transduce.errors import BadData
-from transduce.system.files import folder_made, read_json, sync, write_json
-from transduce.system.progress import Progress, duration
+from transduce.system.files import created_folder, read_json, sync, write_json
+from transduce.system.formatting import format_duration
+from transduce.system.progress import Progress
 
 BLOCK = 1 << 18
 LARGEST = 1 << 36  # bytes; for a server that says no length, of a file whose size nobody knows
@@ -100,7 +101,7 @@ def fetch(
     patience = patience or Patience()
     own = [f"{mirror.rstrip('/')}/{quote(archive.file)}" for mirror in mirrors]
     reasons = []
-    with folder_made(folder):
+    with created_folder(folder):
         for url in [*own, *archive.urls]:
             try:
                 return _from(url, archive, folder, progress, patience)
@@ -134,7 +135,7 @@ def _from(url: str, archive: Archive, folder: Path, progress: Progress, patience
             wait = min(wait, patience.longest)
             kept = part.length()
             progress.say(
-                f"{archive.file}: {failed}; trying again in {duration(wait)}"
+                f"{archive.file}: {failed}; trying again in {format_duration(wait)}"
                 + (f", from byte {kept:,} on" if kept else "")
             )
             time.sleep(wait)
@@ -255,7 +256,7 @@ def _answer(request: urllib.request.Request, patience: Patience) -> Iterator[Any
                 why = "redirects without an end, or to what is no http or https address"
             raise Failed(f"the server {why}", again=again, after=after) from None
     except TimeoutError:
-        raise Failed(f"nothing came for {duration(patience.stall)}") from None
+        raise Failed(f"nothing came for {format_duration(patience.stall)}") from None
     except urllib.error.URLError as error:
         raise Failed(f"it cannot be reached ({error.reason})", reached=False) from None
     except ValueError as error:  # a redirection to an address such as "http://["
@@ -337,11 +338,11 @@ def _receive(
             tell(at)
             if (now := time.monotonic()) - window > patience.stall:
                 if come < patience.least:
-                    raise Failed(f"only {come:,} bytes came in {duration(patience.stall)}")
+                    raise Failed(f"only {come:,} bytes came in {format_duration(patience.stall)}")
                 window, come = now, 0
         if total is not None and at < total:
             raise Failed(f"it was cut short after {at:,} of {total:,} bytes")
-        show(1.0, f"{archive.file} {volume(at)} in {duration(time.monotonic() - began)}")
+        show(1.0, f"{archive.file} {volume(at)} in {format_duration(time.monotonic() - began)}")
 
 
 def _telling(
@@ -352,7 +353,7 @@ def _telling(
 
     def tell(at: int) -> None:
         rate = (at - begin) / max(time.monotonic() - began, 1e-3)
-        left = f" {duration((total - at) / rate)} left" if total and rate else ""
+        left = f" {format_duration((total - at) / rate)} left" if total and rate else ""
         whole = f"/{volume(total)}" if total else ""
         show(at / total if total else 0.0, f"{file} {volume(at)}{whole} {volume(rate)}/s{left}")
 

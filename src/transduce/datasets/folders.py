@@ -8,8 +8,14 @@ from typing import Any, Literal
 
 from transduce.datasets.catalogue import PARTS
 from transduce.errors import BadInput, BadRun
-from transduce.settings.fields import require
-from transduce.system.files import folder_made, is_plain_name, open_regular, read_sealed, replacing
+from transduce.settings.types import check_fields
+from transduce.system.files import (
+    atomic_write,
+    created_folder,
+    is_plain_name,
+    open_regular,
+    read_checksummed,
+)
 from transduce.system.locks import LOCK, is_own_lock, locked
 
 FORMAT = 1
@@ -62,10 +68,10 @@ def _was_ours(name: str, out: Path) -> bool:
 def record_of(out: Path) -> dict[str, Any]:
     """Return what data.json says, or nothing where it is missing or damaged."""
     try:
-        record = read_sealed(out / RECORD, FORMAT, "a data set", FIELDS)
+        record = read_checksummed(out / RECORD, FORMAT, "a data set", FIELDS)
         for kind, expected in (("files", OF_FILE), ("archives", OF_ARCHIVE)):
             for name, facts in record[kind].items():
-                require(facts, expected)
+                check_fields(facts, expected)
                 _require_plain(name)
         for language in record["languages"]:
             _require_plain(language)
@@ -83,10 +89,10 @@ def _require_plain(name: str) -> None:
 def working(name: str, out: Path) -> Iterator[None]:
     """Hold the folder of a data set; a failure before the first file leaves nothing behind."""
     before = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    with folder_made(out):
+    with created_folder(out):
         try:
             with locked(out / WORK):
-                with replacing(out / WORK / NAME) as beside:
+                with atomic_write(out / WORK / NAME) as beside:
                     beside.write_text(f"{name}\n", encoding="utf-8", newline="\n")
                 yield
         except BaseException:

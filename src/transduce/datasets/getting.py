@@ -33,9 +33,10 @@ from transduce.datasets.folders import (
 from transduce.datasets.pocket import Part
 from transduce.datasets.writing import moses, write
 from transduce.errors import BadData, BadInput, did_you_mean
-from transduce.system.files import remove_leftovers, sha256, write_sealed
-from transduce.system.machine import terminated_as_interrupted
-from transduce.system.progress import Progress, counted
+from transduce.system.files import remove_leftovers, sha256, write_checksummed
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress
+from transduce.system.signals import signals_as_interrupt
 
 MIRROR = "TRANSDUCE_MIRROR"
 UNPACKED = 4  # times an archive's size: about what its texts take, where nobody knows
@@ -104,7 +105,7 @@ def get(
             raise BadInput(
                 f"the mirror {one!r} is not a web address: expected http://HOST/… or https://HOST/…"
             )
-    with terminated_as_interrupted(STOPPED), working(name, out):
+    with signals_as_interrupt(STOPPED), working(name, out):
         # Another process may have been at it while this one looked.
         got = _whole_already(name, out, progress)
         if got is None:
@@ -221,7 +222,7 @@ def _announce(
         known = f"{volume(size)} in all" if size else "of unknown size"
         also = f", but for {unknown} of unknown size" if size and unknown else ""
         begun = f", of which {volume(here)} are here already" if here else ""
-        many = counted(len(archives), "file")
+        many = pluralize(len(archives), "file")
         progress.say(f"  to download: {many}, {known}{also}{begun}")
     else:
         size = here = 0
@@ -361,7 +362,7 @@ def _make(
         "parts": {**record.get("parts", {}), **counts},
         "files": {**record.get("files", {}), **{file: _facts(out / file) for file in written}},
     }
-    write_sealed(out / RECORD, record)
+    write_checksummed(out / RECORD, record)
     return record
 
 
@@ -378,4 +379,4 @@ def _told(data: DataSet, part: str, counts: Mapping[str, int]) -> str:
     known = data.known.get(part)
     compared = "" if known in (None, counts["pairs"]) else f"; others count {known:,}"
     left_out = f"; left out: {reasons}" if dropped else ""
-    return f"{counted(counts['pairs'], 'pair')}{left_out}{compared}"
+    return f"{pluralize(counts['pairs'], 'pair')}{left_out}{compared}"

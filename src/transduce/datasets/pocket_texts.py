@@ -7,7 +7,7 @@ from pathlib import Path
 from transduce.datasets import pocket
 from transduce.datasets.folders import RECORD
 from transduce.errors import BadInput, BadRun
-from transduce.system.files import read_sealed, replacing, sha256, write_sealed
+from transduce.system.files import atomic_write, read_checksummed, sha256, write_checksummed
 
 FORMAT = 1
 NAME = "pocket texts"
@@ -44,20 +44,20 @@ def write(folder: Path, train: int, held: int, seed: int = 1, *, overwrite: bool
         # Until all are written, both the old and the new text of each file are ours.
         _save(folder, {name: sorted({new[name], there.get(name, new[name])}) for name in new})
         for name in changed:
-            with replacing(folder / name) as beside:
+            with atomic_write(folder / name) as beside:
                 beside.write_bytes(texts[name])
         _save(folder, {name: [one] for name, one in new.items()})
     return paths
 
 
 def _save(folder: Path, files: dict[str, list[str]]) -> None:
-    write_sealed(folder / RECORD, {"format": FORMAT, "name": NAME, "files": files})
+    write_checksummed(folder / RECORD, {"format": FORMAT, "name": NAME, "files": files})
 
 
 def _known(folder: Path) -> dict[str, list[str]] | None:
     """Return the hashes of the files that this program wrote, if it wrote any."""
     with contextlib.suppress(BadRun):
-        record = read_sealed(folder / RECORD, FORMAT, "texts", FIELDS)
+        record = read_checksummed(folder / RECORD, FORMAT, "texts", FIELDS)
         if record["name"] == NAME:
             files: dict[str, list[str]] = record["files"]
             return files

@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from transduce.errors import BadData, BadInput
-from transduce.text.reading import LONGEST_LINE, decompressed
+from transduce.text.compression import decompress
+from transduce.text.reading import MAX_LINE_BYTES
 
 RATIO = (
     60  # text shrinks to a fourth or so, tables of the same to a twentieth; bombs to a thousandth
@@ -64,7 +65,7 @@ def lines(path: Path, member: str) -> Iterator[bytes]:
     try:
         with _opened(path, member, most) as stream:
             yield from _cut(stream, name)
-    except BadInput as error:  # so says `decompressed`
+    except BadInput as error:  # so says `decompress`
         raise BadData(str(error)) from None
     except (*DAMAGED, OSError) as error:
         if getattr(error, "errno", None) is not None:  # the disk's; bz2 inside a zip has none
@@ -75,9 +76,11 @@ def lines(path: Path, member: str) -> Iterator[bytes]:
 def _cut(stream: IO[bytes], name: str) -> Iterator[bytes]:
     """Cut a stream into lines that end with a line feed, as `text` does."""
     first = True
-    while line := stream.readline(LONGEST_LINE + 1):
-        if len(line) > LONGEST_LINE:
-            raise BadData(f"{name} has a line of more than {LONGEST_LINE >> 20} MiB: it is no text")
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise BadData(
+                f"{name} has a line of more than {MAX_LINE_BYTES >> 20} MiB: it is no text"
+            )
         if first:
             line, first = line.removeprefix(b"\xef\xbb\xbf"), False
         yield line.removesuffix(b"\n")
@@ -104,7 +107,7 @@ def _unpacked(stream: IO[bytes], name: str, what: str) -> Iterator[bytes]:
     """Yield the bytes of a stream, unpacked where its name says that it is packed."""
     blocks = iter(partial(stream.read, BLOCK), b"")
     kind = PACKED.get(PurePosixPath(name).suffix)
-    return blocks if kind is None else decompressed(blocks, kind, what)
+    return blocks if kind is None else decompress(blocks, kind, what)
 
 
 @contextlib.contextmanager

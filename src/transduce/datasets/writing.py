@@ -15,8 +15,9 @@ from typing import IO
 from transduce.datasets.catalogue import Cleaning, DataSet, Source
 from transduce.datasets.formats import sentences
 from transduce.errors import BadData, MissingExtra
-from transduce.system.files import replacing
-from transduce.system.progress import Progress, counted
+from transduce.system.files import atomic_write
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress
 
 Pair = tuple[str, str]
 Words = Callable[[str], int]
@@ -49,7 +50,7 @@ def pairs(
                 names = [f"{place.archive} {place.member}".strip() for place in source.places]
                 more, fewer = names if right is None else reversed(names)
                 raise BadData(
-                    f"{more} goes on after {counted(read, 'sentence')}, but {fewer} ends there: "
+                    f"{more} goes on after {pluralize(read, 'sentence')}, but {fewer} ends there: "
                     "line n of one must translate line n of the other"
                 )
             if why := useless(left, right):
@@ -140,7 +141,7 @@ def _files(part: str, data: DataSet, out: Path) -> Iterator[tuple[IO[str], IO[st
     """Open the two files of a part; they take their places only if all goes well."""
     with contextlib.ExitStack() as stack:
         paths = [
-            stack.enter_context(replacing(out / f"{part}.{language}"))
+            stack.enter_context(atomic_write(out / f"{part}.{language}"))
             for language in data.languages
         ]
         # Within those, so that they are closed before they are moved.

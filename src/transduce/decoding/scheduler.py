@@ -23,7 +23,7 @@ from transduce.decoding.search import NONE, Beams, Constrain, limit
 from transduce.decoding.workspaces import Workspace, Workspaces
 from transduce.model.base import Transducer
 from transduce.model.ops import graphs, kernels
-from transduce.system.machine import widest
+from transduce.system.devices import widest_float
 from transduce.translation.types import Hypothesis, Ints, Job
 
 SHARE = 8  # waiting sentences enter when 1 slot in 8 is free: encoding several is faster
@@ -82,7 +82,7 @@ class Decoder:
         if not jobs:
             return
         graphs.use(self.device)
-        longest = min(model.config.longest_output for model in self.models)
+        longest = min(model.config.max_positions for model in self.models)
         limits = np.array([limit(job.source, job.prefix, config, longest) for job in jobs])
         lengths = np.array([len(job.source) for job in jobs])
         room = int(lengths.max()), int(limits.max()) + 1
@@ -295,7 +295,9 @@ class _Slots:
         tensor = torch.from_numpy(np.ascontiguousarray(array))
         if self.static_shapes:
             return tensor.pin_memory().to(self.device, non_blocking=True)
-        return tensor.to(self.device, widest(self.device) if tensor.is_floating_point() else None)
+        return tensor.to(
+            self.device, widest_float(self.device) if tensor.is_floating_point() else None
+        )
 
     def _fetch(self, jobs: Ints, tensors: list[Tensor]) -> _Parcel:
         if not self.static_shapes:

@@ -25,7 +25,7 @@ from transduce.batching.packed import Tokens, make_batch
 from transduce.config import SearchConfig
 from transduce.model.base import Transducer
 from transduce.subwords import BOS, EOS
-from transduce.system.machine import widest
+from transduce.system.devices import widest_float
 from transduce.translation.types import Hypothesis, Ints, length_penalty
 
 BLOCK = 64  # words among which the best is found at once
@@ -99,7 +99,7 @@ class Beams:
         self.live = torch.zeros(slots, dtype=torch.bool, device=device)
         self.forced = torch.full((slots, steps), NONE, **ints)  # words of prefixes
         self.draws = torch.zeros(slots, steps if config.sample else 0, device=device).to(
-            widest(device)
+            widest_float(device)
         )
         # Of each step the words, and the hypotheses that they carry on.
         self.history = torch.zeros(slots, steps, k, 2, dtype=torch.int32, device=device)

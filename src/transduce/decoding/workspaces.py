@@ -15,7 +15,7 @@ import torch
 
 from transduce.config import SearchConfig
 from transduce.decoding.search import Beams, Constrain
-from transduce.errors import in_one_line, out_of_memory
+from transduce.errors import is_out_of_memory, summarize_error
 from transduce.model.base import Transducer
 from transduce.model.cache import GRAIN, Cache
 from transduce.model.ops import graphs, kernels
@@ -117,7 +117,7 @@ class Workspaces:
         try:
             return self._new(config, slots, room)
         except RuntimeError as error:
-            if not out_of_memory(error) or not self.pool.drop():
+            if not is_out_of_memory(error) or not self.pool.drop():
                 raise
         while self.pool.drop():
             pass
@@ -138,14 +138,14 @@ class Workspaces:
         try:
             graph = graphs.capture(lambda: beams.step(*beams.room))
         except RuntimeError as error:
-            if out_of_memory(error):
+            if is_out_of_memory(error):
                 raise
             wait = RETRY * 2**self.failures
             self.failures, self.retry_at = self.failures + 1, time.monotonic() + wait
             logger.warning(
                 "CUDA graph capture failed; decoding is slower until it is tried again in %.0f s: "
                 "%s",
-                *(wait, in_one_line(error)),
+                *(wait, summarize_error(error)),
             )
             return Workspace(beams, slots, size)
         self.failures = 0
@@ -165,12 +165,12 @@ class Workspaces:
                 with graphs.LOCK:  # one thread at a time compiles
                     beams.step(*beams.room)
             except Exception as error:  # whatever compilers and drivers raise
-                if out_of_memory(error) or not kernels.usable(self.models[0].output):
+                if is_out_of_memory(error) or not kernels.usable(self.models[0].output):
                     raise
                 part = f"attention with beam {k}" if attends else "decoding"
                 logger.warning(
                     "our kernels do not work for %s, torch's are used, which is slower: %s",
-                    *(part, in_one_line(error)),
+                    *(part, summarize_error(error)),
                 )
                 if attends:
                     self.without_kernels.add(k)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from transduce.errors import BadInput, BadSetting, MissingExtra, did_you_mean
-from transduce.system.progress import Advance, Progress, Silent, later
+from transduce.system.progress import Advance, Progress, Silent, track_if_slow
 from transduce.text.reading import language_code
 
 if TYPE_CHECKING:
@@ -195,12 +195,12 @@ def _measure(
 ) -> Score:
     """Apply one of sacrebleu's metrics."""
     what = type(metric).__name__
-    with later(progress, what, len(hypotheses), "lines") as advance:
+    with track_if_slow(progress, what, len(hypotheses), "lines") as advance:
         counted = Counted.of(metric, hypotheses, references, advance)
     result = counted.total()
     low = high = None
     if confidence:
-        with later(progress, f"95% interval of {what}", confidence, "samples") as advance:
+        with track_if_slow(progress, f"95% interval of {what}", confidence, "samples") as advance:
             low, high = _interval(counted, confidence, advance)
         metric.n_bootstrap, metric.seed = confidence, SEED
     number = result.format(score_only=True)

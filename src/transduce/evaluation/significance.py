@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.errors import BadInput, BadSetting
 from transduce.evaluation.scores import FEWEST_SAMPLES, METRICS, References, as_lines, metrics_of
-from transduce.system.progress import Advance, Progress, Silent, later
+from transduce.system.progress import Advance, Progress, Silent, track_if_slow
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -117,7 +117,7 @@ def _compared(
 
     total = len(systems) * len(references[0])
     with (
-        later(progress, f"comparing by {type(metric).__name__}", total, "lines") as advance,
+        track_if_slow(progress, f"comparing by {type(metric).__name__}", total, "lines") as advance,
         warnings.catch_warnings(),
     ):
         # A sample of few lines may have no n-grams; sacrebleu then divides 0 by 0.

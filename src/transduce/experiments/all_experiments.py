@@ -22,11 +22,13 @@ from transduce.experiments.comparison import CORPUS
 from transduce.experiments.experiment_folder import OTHERWISE, require_new
 from transduce.experiments.findings import Finding
 from transduce.experiments.rows import Data
-from transduce.presets import preset as find_preset
-from transduce.system.files import read_sealed, write_sealed
-from transduce.system.machine import choose_device, terminated_as_interrupted
-from transduce.system.progress import Progress, Silent, duration
-from transduce.text.reading import require_there
+from transduce.presets import find_preset
+from transduce.system.devices import choose_device
+from transduce.system.files import read_checksummed, write_checksummed
+from transduce.system.formatting import format_duration
+from transduce.system.progress import Progress, Silent
+from transduce.system.signals import signals_as_interrupt
+from transduce.text.reading import check_readable
 from transduce.training.settings import begun, settled
 
 FORMAT = 1
@@ -81,12 +83,12 @@ class AllExperiments:
         """Do one after the other, save what each found; return what was left out, and why."""
         self.data.require()
         for path in self.trees or ():
-            require_there(path)
+            check_readable(path)
         for name in (*self._systems(), self._preset()):  # what is mistyped is refused at once
             settled(find_preset(name), self.settings, None)
         choose_device(self.device)
         self._begin()
-        with terminated_as_interrupted():
+        with signals_as_interrupt():
             return self._run(save, progress)
 
     def _run(self, save: Saved, progress: Progress) -> list[str]:
@@ -99,11 +101,11 @@ class AllExperiments:
             left = end - time.monotonic()
             if left < LEAST * share:
                 left_out.append(
-                    f"{name}: of the {duration(self.seconds)} too little was left; "
+                    f"{name}: of the {format_duration(self.seconds)} too little was left; "
                     "the same command goes on with it."
                 )
                 continue
-            progress.say(f"{name}: about {duration(min(share, left))}")
+            progress.say(f"{name}: about {format_duration(min(share, left))}")
             try:
                 finding = self._one(name, share, time.monotonic() + min(share, left), progress)
             except Interrupted:
@@ -127,12 +129,12 @@ class AllExperiments:
         path = self.out / PLAN
         if not path.exists():
             require_new(self.out)
-            write_sealed(path, {"format": FORMAT, "seconds": self.seconds})
-        before = read_sealed(path, FORMAT, "a plan", FIELDS)["seconds"]
+            write_checksummed(path, {"format": FORMAT, "seconds": self.seconds})
+        before = read_checksummed(path, FORMAT, "a plan", FIELDS)["seconds"]
         if before != self.seconds:
             raise BadRun(
-                f"{self.out} was begun with a time of {duration(before)}, not "
-                f"{duration(self.seconds)}: {OTHERWISE}"
+                f"{self.out} was begun with a time of {format_duration(before)}, not "
+                f"{format_duration(self.seconds)}: {OTHERWISE}"
             )
 
     def _one(self, name: str, share: float, until: float, progress: Progress) -> Finding:
@@ -247,13 +249,13 @@ class AllExperiments:
     def _steps(self, name: str, share: float) -> int:
         """Return how many steps each training of a claim makes; the same when the work goes on."""
         path = self.out / PLAN
-        plan = read_sealed(path, FORMAT, "a plan", FIELDS)
+        plan = read_checksummed(path, FORMAT, "a plan", FIELDS)
         steps = plan["steps"] = plan.get("steps") or {}
         if name not in steps:
             trainings, most = CLAIMS[name]
             promised = self._pace() * share * OF_STEPS / trainings
             steps[name] = max(FEWEST, min(most, int(promised)))
-            write_sealed(path, plan)
+            write_checksummed(path, plan)
         return int(steps[name])
 
     def _pace(self) -> float:

@@ -14,7 +14,8 @@ import torch
 from transduce.config import TrainConfig
 from transduce.corpus.token_files import Corpus
 from transduce.runs.folder import RunConfig
-from transduce.system.progress import Silent, counted, duration
+from transduce.system.formatting import format_duration, pluralize
+from transduce.system.progress import Silent
 from transduce.training.trainer import Trainer
 
 PAPERS_STEPS = 100_000
@@ -42,8 +43,8 @@ class Budget:
 
     def __str__(self) -> str:
         if self.seconds is not None and self.is_time:
-            return duration(self.seconds)
-        return counted(self.steps or PAPERS_STEPS, "step")
+            return format_duration(self.seconds)
+        return pluralize(self.steps or PAPERS_STEPS, "step")
 
 
 def schedule(steps: int, recipe: TrainConfig, validations: int, saves: int) -> dict[str, str]:

@@ -11,9 +11,10 @@ from transduce.errors import BadRun
 from transduce.experiments.budget import Budget, schedule
 from transduce.experiments.comparison import CORPUS, EXPERIMENT, Experiment
 from transduce.experiments.rows import Data, Result, Row
-from transduce.presets import preset as find_preset
-from transduce.system.machine import choose_device
-from transduce.system.progress import Progress, counted
+from transduce.presets import find_preset
+from transduce.system.devices import choose_device
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress
 from transduce.training.settings import settled
 
 TEXTS, RUNS = "texts", "runs"  # folders of an experiment
@@ -55,7 +56,7 @@ class Trial:
         model, recipe = find_preset(self.preset).model, find_preset(self.preset).train
         batch = int(self.settings.get("batch_tokens", recipe.batch_tokens))
         return (
-            f"Size: {counted(self.steps, 'step')} of {batch:,} tokens a side (the paper: 100,000 "
+            f"Size: {pluralize(self.steps, 'step')} of {batch:,} tokens a side (the paper: 100,000 "
             f"of 25,000); preset {self.preset}, N = {self.settings.get('N', model.N)} and "
             f"d_model = {self.settings.get('d_model', model.d_model)} (the paper: base, 6 and 512)"
         )

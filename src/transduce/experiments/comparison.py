@@ -39,13 +39,22 @@ from transduce.experiments.experiment_folder import (
 )
 from transduce.experiments.rows import FORMAT, RESULT, Data, Result, Row
 from transduce.model.architecture import count_parameters
-from transduce.presets import preset as find_preset
+from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, last_checkpoint
 from transduce.runs.history import read
-from transduce.system.files import delete, read_sealed, replacing, require_regular, write_sealed
-from transduce.system.machine import choose_device, cores, terminated_as_interrupted, world_size
-from transduce.system.progress import Progress, Silent, counted, duration
-from transduce.text.reading import open_lines, read_pairs
+from transduce.system.devices import choose_device
+from transduce.system.files import (
+    atomic_write,
+    delete,
+    read_checksummed,
+    require_regular,
+    write_checksummed,
+)
+from transduce.system.formatting import format_duration, pluralize
+from transduce.system.processes import cores, world_size
+from transduce.system.progress import Progress, Silent
+from transduce.system.signals import signals_as_interrupt
+from transduce.text.reading import read_lines, read_pairs
 from transduce.training.settings import begun, settled
 from transduce.training.train import train
 from transduce.translation.translator import Translator
@@ -79,14 +88,14 @@ class Experiment:
         self.data.require()
         path = self.folder / EXPERIMENT
         if path.exists():
-            self._require_same(read_sealed(path, FORMAT, "an experiment", BEGUN))
+            self._require_same(read_checksummed(path, FORMAT, "an experiment", BEGUN))
             return
         require_new(self.folder)
         for row in rows:  # refused before anything is written
             settled(find_preset(row.preset), row.settings, None)
         choose_device(self.device)
         inputs = [dataclasses.asdict(file.describe()) for file in self.data.files]
-        write_sealed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
+        write_checksummed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
 
     def _shared(self) -> dict[str, Any]:
         return {
@@ -127,11 +136,11 @@ class Experiment:
 
     def translations(self, row: Row) -> list[str]:
         """Return what a finished row made of the test set."""
-        return list(open_lines(require_regular(self.folder / row.name / TRANSLATIONS)))
+        return list(read_lines(require_regular(self.folder / row.name / TRANSLATIONS)))
 
     def references(self) -> list[str]:
         """Return what the test set should have been translated to."""
-        return list(open_lines(require_regular(self.folder / REFERENCES)))
+        return list(read_lines(require_regular(self.folder / REFERENCES)))
 
     def run(self, rows: Sequence[Row], progress: Progress, until: float | None = None) -> None:
         """Train, translate and score the rows that are not finished.
@@ -149,7 +158,7 @@ class Experiment:
             raise BadSetting("rows are trained and translated in one process: leave torchrun away")
         choose_device(self.device)  # what is not there is told before the corpus is prepared
         require_tokeniser(self.data.pair()[1])
-        with terminated_as_interrupted():
+        with signals_as_interrupt():
             corpus = self._corpus(left[0], progress)
             test = self.test(corpus)
             _write(self.folder / REFERENCES, [right for _, right in test])
@@ -211,8 +220,8 @@ class Experiment:
             delete(run / name)
         progress.say(
             f"{row.name}: BLEU {result.bleu:.2f} ({result.low:.2f} to {result.high:.2f}), "
-            f"perplexity {result.perplexity:.2f}, {counted(result.steps, 'step')} in "
-            f"{duration(result.seconds)}"
+            f"perplexity {result.perplexity:.2f}, {pluralize(result.steps, 'step')} in "
+            f"{format_duration(result.seconds)}"
         )
 
     def _settings(self, row: Row, corpus: Corpus, progress: Progress) -> dict[str, str]:
@@ -228,7 +237,7 @@ class Experiment:
         measured = pace(config, corpus, device, self.budget.seconds / 20)
         steps = round(self.budget.seconds * measured)
         free_memory()
-        progress.say(f"{row.name} makes about {counted(steps, 'step')} in {self.budget}")
+        progress.say(f"{row.name} makes about {pluralize(steps, 'step')} in {self.budget}")
         fit = schedule(steps, config.train, self.validations, self.saves)
         return fit | dict(row.settings)
 
@@ -307,5 +316,5 @@ def free_memory() -> None:
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         beside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")

@@ -8,7 +8,7 @@ from transduce.errors import BadSetting
 from transduce.experiments.fits import Power, upper
 from transduce.experiments.measuring import Passed
 from transduce.experiments.table1_layers import Kind
-from transduce.settings.base import MOST
+from transduce.settings.base import MAXIMUM
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,11 +27,11 @@ class Plan:
         for n in self.n:
             _require(2 <= n <= 1 << 20, f"--n {n}", f"2 to {1 << 20:,} tokens")
         for d in self.d:
-            even = 2 <= d <= MOST["d_model"] and d % 2 == 0
-            _require(even, f"--d {d}", f"an even number, at most {MOST['d_model']:,}")
-        most = MOST["kernel"]
+            even = 2 <= d <= MAXIMUM["d_model"] and d % 2 == 0
+            _require(even, f"--d {d}", f"an even number, at most {MAXIMUM['d_model']:,}")
+        most = MAXIMUM["kernel"]
         _require(2 <= self.k <= most, f"--k {self.k}", f"a width of 2 to {most:,}")
-        most = MOST["max_len"]
+        most = MAXIMUM["max_len"]
         _require(3 <= self.r <= most, f"--r {self.r}", f"3 to {most:,} tokens, to reach both ways")
         _require(0 < self.seconds < math.inf, f"--seconds {self.seconds:g}", "more than 0")
         if self.batch is not None:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from transduce.corpus.inputs import InputFile
-from transduce.corpus.token_files import Input
+from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun
-from transduce.settings import fields
+from transduce.settings import types
 
 OTHERWISE = "go on with the same, or choose another folder"
 # The types of the fields that every experiment.json has.
@@ -33,7 +33,7 @@ def require_experiment(folder: Path, before: str, now: str) -> None:
 def require_fields(path: Path, content: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Refuse a file with a field of another type than expected."""
     try:
-        fields.require(content, expected)
+        types.check_fields(content, expected)
     except TypeError as error:
         raise BadRun(f"{path} is damaged: {error}") from None
 
@@ -60,7 +60,7 @@ def require_files(
     """Refuse to go on with other files; those that only one of the two has are not looked at."""
     for file, one in zip(now, before, strict=False):
         try:
-            old = fields.made(Input, one)
+            old = types.dataclass_from_json(InputRecord, one)
         except TypeError as error:
             raise BadRun(f"experiment.json of {folder} is damaged: {error}") from None
         if not file.agrees(old):

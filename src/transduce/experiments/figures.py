@@ -29,7 +29,8 @@ from transduce.inspection.head_jobs import jobs_of
 from transduce.inspection.inspector import Inspector
 from transduce.inspection.matrices import AttentionMatrices
 from transduce.inspection.style import drawable
-from transduce.system.progress import Progress, counted
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress
 from transduce.text.reading import language_code
 
 # The sentences of the paper's own figures, from the news of its test sets.
@@ -261,7 +262,7 @@ def _heads(heads: Sequence[int]) -> str:
 
 
 def _count(heads: Sequence[int]) -> str:
-    return counted(len(heads), "head")
+    return pluralize(len(heads), "head")
 
 
 def _part(share: float) -> str:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from transduce.errors import BadInput, BadRun
-from transduce.settings.fields import made
+from transduce.settings.types import dataclass_from_json
 from transduce.system.files import (
-    LARGEST_PICTURE,
+    MAX_PICTURE_BYTES,
+    atomic_write,
     checksum,
     read_regular,
     refuse_foreign_file,
-    replacing,
 )
 
 FORMAT = 1
@@ -68,7 +68,7 @@ class Finding:
             written.append(folder / f"{self.name}{more}.svg")
             texts.append(picture.svg)
         for path, text in zip(written, texts, strict=True):
-            with replacing(path) as beside:
+            with atomic_write(path) as beside:
                 # A file name that is not UTF-8 has surrogates; JSON reads back their escapes.
                 beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         return written
@@ -77,18 +77,18 @@ class Finding:
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote, or say why it is not that."""
         try:
-            content = json.loads(read_regular(path, LARGEST_PICTURE).decode("utf-8"))
+            content = json.loads(read_regular(path, MAX_PICTURE_BYTES).decode("utf-8"))
             seal = content.pop("sha256", None)  # older ones have none
             if seal is not None and seal != checksum(content):
                 raise ValueError("its content does not agree with its checksum")
             if content.pop("format") != FORMAT:
                 raise KeyError("format")
-            finding = made(cls, content)
+            finding = dataclass_from_json(cls, content)
             tables = [
                 Table(one.title, tuple(one.columns), tuple(map(tuple, one.rows)))
-                for one in (made(Table, one) for one in content["tables"])
+                for one in (dataclass_from_json(Table, one) for one in content["tables"])
             ]
-            pictures = tuple(made(Picture, one) for one in content["pictures"])
+            pictures = tuple(dataclass_from_json(Picture, one) for one in content["pictures"])
             notes = tuple(content["notes"])
             return dataclasses.replace(
                 finding, tables=tuple(tables), pictures=pictures, notes=notes
@@ -111,6 +111,6 @@ def refuse_foreign(folder: Path, name: str) -> None:
 
 def _text(path: Path) -> str:
     try:
-        return read_regular(path, LARGEST_PICTURE).decode("utf-8", "replace")
+        return read_regular(path, MAX_PICTURE_BYTES).decode("utf-8", "replace")
     except (OSError, BadRun):
         return ""

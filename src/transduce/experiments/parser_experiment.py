@@ -34,12 +34,14 @@ from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import with_tags
 from transduce.parsing.training import PRESET, train_parser
 from transduce.parsing.trees import TOP, Tree, parsed, plain, read_trees
-from transduce.presets import preset as find_preset
+from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, last_checkpoint
-from transduce.settings.fields import made
-from transduce.system.files import read_sealed, replacing, write_sealed
-from transduce.system.machine import choose_device, cores, terminated_as_interrupted
+from transduce.settings.types import dataclass_from_json
+from transduce.system.devices import choose_device
+from transduce.system.files import atomic_write, read_checksummed, write_checksummed
+from transduce.system.processes import cores
 from transduce.system.progress import Progress
+from transduce.system.signals import signals_as_interrupt
 from transduce.training.settings import settled
 
 FORMAT = 1
@@ -65,8 +67,10 @@ class Scores:
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> Self:
         """Read what `asdict` made."""
-        scores = made(cls, value)
-        parts: dict[str, Any] = {name: made(Parseval, value[name]) for name in ("all", "short")}
+        scores = dataclass_from_json(cls, value)
+        parts: dict[str, Any] = {
+            name: dataclass_from_json(Parseval, value[name]) for name in ("all", "short")
+        }
         return dataclasses.replace(scores, **parts)
 
 
@@ -88,15 +92,15 @@ class Result:
 
     def save(self, folder: Path) -> None:
         """Write result.json."""
-        write_sealed(folder / RESULT, {"format": FORMAT, **dataclasses.asdict(self)})
+        write_checksummed(folder / RESULT, {"format": FORMAT, **dataclasses.asdict(self)})
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote."""
-        value = read_sealed(folder / RESULT, FORMAT, "results")
+        value = read_checksummed(folder / RESULT, FORMAT, "results")
         value.pop("format")
         try:
-            result = made(cls, value)
+            result = dataclass_from_json(cls, value)
             parts: dict[str, Any] = {
                 name: Scores.of_json(value[name]) for name in ("valid", "test")
             }
@@ -132,7 +136,7 @@ class Experiment:
                 raise BadInput(f"{file.path} {found}: expected a file of trees")
         path = self.folder / EXPERIMENT
         if path.exists():
-            self._require_same(read_sealed(path, FORMAT, "an experiment", BEGUN))
+            self._require_same(read_checksummed(path, FORMAT, "an experiment", BEGUN))
             return
         settled(find_preset(self.preset), self.settings, None)
         require_new(self.folder)
@@ -142,7 +146,7 @@ class Experiment:
                 for _ in read_trees(file.path):
                     advance(1)
         inputs = [dataclasses.asdict(file.describe()) for file in self.files]
-        write_sealed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
+        write_checksummed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
 
     def _shared(self) -> dict[str, Any]:
         return {
@@ -188,7 +192,7 @@ class Experiment:
             device=self.device,
             progress=progress,
         )
-        with terminated_as_interrupted():
+        with signals_as_interrupt():
             candidates, chosen, valid = self._choose(run, progress)
             gold = trees_of(self.test)
             guesses, test = scored(Parser.load(run, device=self.device), gold, "test", progress)
@@ -235,7 +239,7 @@ def trees_of(path: Path) -> list[Tree]:
 
 def write_trees(path: Path, trees: Sequence[Tree]) -> None:
     """Write one tree a line."""
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         beside.write_text("".join(f"{tree}\n" for tree in trees), encoding="utf-8", newline="\n")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from transduce import __version__
 from transduce.errors import BadInput
 from transduce.experiments.findings import Finding, Picture, Table
-from transduce.system.files import refuse_foreign_file, replacing
+from transduce.system.files import atomic_write, refuse_foreign_file
 
 ORDER = (
     *("table1", "table2", "table3", "table4", "figures"),
@@ -45,7 +45,7 @@ def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) 
         )
     path = out / NAME if out.suffix != ".html" else out
     refuse_foreign_file(path)
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         text = page(findings, left_out)
         beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     return path

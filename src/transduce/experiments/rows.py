@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from transduce.corpus.inputs import InputFile
 from transduce.errors import BadInput, BadRun
-from transduce.settings.fields import made
-from transduce.system.files import checksum, read_sealed, write_sealed
+from transduce.settings.types import dataclass_from_json
+from transduce.system.files import checksum, read_checksummed, write_checksummed
 from transduce.text import reading as text
 from transduce.text.reading import STDIN
 
@@ -47,7 +47,7 @@ class Data:
 
     def pair(self) -> tuple[str, str]:
         """Return the two languages."""
-        return text.languages(*self.train, self.languages)
+        return text.guess_languages(*self.train, self.languages)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,10 +90,10 @@ class Result:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote."""
-        value = read_sealed(folder / RESULT, FORMAT, "results")
+        value = read_checksummed(folder / RESULT, FORMAT, "results")
         value.pop("format")
         try:
-            return made(cls, value)
+            return dataclass_from_json(cls, value)
         except TypeError as error:
             raise BadRun(f"{folder / RESULT} is of another version: {error}") from None
 
@@ -105,4 +105,4 @@ class Result:
 
     def save(self, folder: Path) -> None:
         """Write result.json."""
-        write_sealed(folder / RESULT, {"format": FORMAT, **dataclasses.asdict(self)})
+        write_checksummed(folder / RESULT, {"format": FORMAT, **dataclasses.asdict(self)})

@@ -17,7 +17,7 @@ from transduce.experiments.findings import Finding, Table
 from transduce.experiments.rows import Data, Result
 from transduce.experiments.statistics import Resampled
 from transduce.experiments.teacher_forcing import Estimate
-from transduce.settings.base import MOST
+from transduce.settings.base import MAXIMUM
 from transduce.system.progress import Progress
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def measure(widths: Sequence[int], keys: int = KEYS, seed: int = 1) -> list[Widt
     """Draw queries and keys of each width, and measure their dot products and the softmax."""
     found = []
     for d_k in widths:
-        if not 1 <= d_k <= MOST["d_k"]:
-            raise BadSetting(f"--widths {f'{d_k}':.60}: expected d_k from 1 to {MOST['d_k']:,}")
+        if not 1 <= d_k <= MAXIMUM["d_k"]:
+            raise BadSetting(f"--widths {f'{d_k}':.60}: expected d_k from 1 to {MAXIMUM['d_k']:,}")
         draw = torch.Generator().manual_seed(seed)
         # In groups that share their keys, for each query with its own would not fit.
         q = torch.randn(GROUPS, QUERIES // GROUPS, d_k, generator=draw)

@@ -9,7 +9,7 @@ import torch
 
 from transduce.bench import hardware
 from transduce.config import ModelConfig
-from transduce.errors import BadSetting, out_of_memory
+from transduce.errors import BadSetting, is_out_of_memory
 from transduce.experiments.costs import Counted, Measured, Paths, Plan, Row
 from transduce.experiments.drawing import pictures
 from transduce.experiments.findings import Finding
@@ -27,7 +27,7 @@ from transduce.experiments.table1_layers import (
     operations,
 )
 from transduce.experiments.table1_report import draw, notes, tables
-from transduce.system.machine import choose_device
+from transduce.system.devices import choose_device
 from transduce.system.progress import Advance, Progress
 from transduce.training import gradient as engine
 
@@ -118,7 +118,7 @@ def _measure(
             sizes = _sizes(found, row.d, n)
             measured = passed(made(layer, sizes, dtype, projected=row.projected))
         except RuntimeError as error:
-            if not out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             row.ended = "memory"
             return

@@ -10,7 +10,7 @@ from transduce.experiments.fits import POINTS, Power, power, upper
 from transduce.experiments.measuring import Passed
 from transduce.experiments.table1_layers import D_K, TABLE_1
 from transduce.inspection.style import COLOURS, MARKERS
-from transduce.system.progress import counted
+from transduce.system.formatting import pluralize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +107,7 @@ def notes(found: Measured) -> list[str]:
     """Return what it comes to, and how it was measured."""
     plan = found.plan
     how = (
-        f"{counted(found.batch, 'sentence')} of n tokens, {found.precision}, "
+        f"{pluralize(found.batch, 'sentence')} of n tokens, {found.precision}, "
         f"{found.device}, k = {plan.k}, r = {plan.r}, heads of about {D_K}; median of warm passes, "
         f"weights' gradients included. Attention goes by {found.attention}, which keep no n x n "
         "matrix: so its memory grows with n."

@@ -16,9 +16,10 @@ from transduce.experiments.paper_numbers import TABLE_2, System
 from transduce.experiments.rows import Data, Result, Row
 from transduce.experiments.statistics import Resampled
 from transduce.inspection.style import COLOURS, MARKERS, drawable
-from transduce.presets import preset as find_preset
-from transduce.system.machine import choose_device
-from transduce.system.progress import Progress, duration
+from transduce.presets import find_preset
+from transduce.system.devices import choose_device
+from transduce.system.formatting import format_duration
+from transduce.system.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -186,7 +187,7 @@ def _quality(
 def _cost(result: Result) -> tuple[str, ...]:
     return (
         *(result.name, f"{result.parameters / 1e6:.1f}", f"{result.steps:,}"),
-        *(duration(result.seconds), f"{result.tokens_per_second:,.0f}"),
+        *(format_duration(result.seconds), f"{result.tokens_per_second:,.0f}"),
         *(_flops(result.flops), _flops(estimate(result)), _flops(theirs(result).flops_en_de)),
     )
 

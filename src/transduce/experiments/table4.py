@@ -8,7 +8,8 @@ from transduce.experiments.paper_numbers import TABLE_4
 from transduce.experiments.parser_experiment import GOLD, PARSED, PARSER, Experiment, Result, Scores
 from transduce.parsing.drawing import draw
 from transduce.parsing.trees import Tree, read_trees, unescaped
-from transduce.system.progress import Progress, counted, duration
+from transduce.system.formatting import format_duration, pluralize
+from transduce.system.progress import Progress
 
 SHOWN = range(8, 15)  # words of the sentence whose tree is drawn
 SAID = (
@@ -38,8 +39,8 @@ def _beside(experiment: Experiment, result: Result) -> Table:
     theirs = tuple((one.name, one.training, "WSJ section 23", f"{one.F1}") for one in TABLE_4)
     layers = result.model["N"]
     ours = (
-        f"Transformer, {counted(layers, 'layer')}, d_model {result.model['d_model']}: here",
-        f"{experiment.train.name}, {counted(result.trees, 'tree')}",
+        f"Transformer, {pluralize(layers, 'layer')}, d_model {result.model['d_model']}: here",
+        f"{experiment.train.name}, {pluralize(result.trees, 'tree')}",
         experiment.test.name,
         f"{result.test.all.f1:.2f}",
     )
@@ -81,8 +82,9 @@ def _notes(experiment: Experiment, result: Result) -> tuple[str, ...]:
             "paper's, so the numbers stand beside each other and do not compete."
         ),
         (
-            f"{counted(result.steps, 'step')} of {recipe['batch_tokens']:,} tokens a side in "
-            f"{duration(result.seconds)}; the paper does not tell how long it trained its parser. "
+            f"{pluralize(result.steps, 'step')} of {recipe['batch_tokens']:,} tokens a side in "
+            f"{format_duration(result.seconds)}; the paper does not say how long it trained its "
+            "parser. "
             f"{result.parameters / 1e6:.1f}M parameters, d_model {result.model['d_model']} (the "
             "paper: 1024)."
         ),

@@ -17,7 +17,7 @@ from transduce.checkpoints.checkpoint import load_model
 from transduce.evaluation.scores import middle, resampled
 from transduce.runs.folder import SUBWORDS, RunConfig
 from transduce.subwords import EOS, Codec
-from transduce.system.machine import choose_device
+from transduce.system.devices import choose_device
 from transduce.system.progress import Progress
 
 SAMPLES = 1000  # for intervals

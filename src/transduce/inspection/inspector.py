@@ -99,7 +99,7 @@ class Inspector:
 
     def __init__(self, engine: TorchEngine, codec: Codec, config: RunConfig, name: str) -> None:
         self.engine, self.codec, self.config, self.name = engine, codec, config, name
-        self.forbidden = codec.target.forbidden()
+        self.forbidden = codec.target.forbidden_ids()
 
     @classmethod
     def load(cls, run: str | Path, *, device: str = "cpu") -> Self:
@@ -109,7 +109,7 @@ class Inspector:
         config.require("translation", run)
         codec = Codec.load(config.own(run, SUBWORDS))
         config.require_subwords(len(codec.source), len(codec.target), run)
-        engine = TorchEngine.load([run], [config], codec.target.forbidden(), device)
+        engine = TorchEngine.load([run], [config], codec.target.forbidden_ids(), device)
         return cls(engine, codec, config, run.resolve().name)
 
     @property
@@ -211,7 +211,7 @@ def _words(tokens: Sequence[int], subwords: Coder) -> tuple[int, ...]:
     """
     pieces = [
         "\N{REPLACEMENT CHARACTER}".encode() if token == UNK else raw
-        for token, raw in zip(tokens, subwords.raw(tokens), strict=True)
+        for token, raw in zip(tokens, subwords.piece_bytes(tokens), strict=True)
     ]
     own = of_pieces(pieces[:-1], _marks_apart)
     last = max(own, default=0)

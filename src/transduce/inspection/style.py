@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import BadInput, MissingExtra
-from transduce.system.files import MARK, refuse_foreign_file, replacing
+from transduce.system.files import FILE_MARK, atomic_write, refuse_foreign_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 ENDINGS = (".png", ".svg", ".pdf")
 # No dates, so that equal pictures are equal files; the mark says that we may replace them.
 METADATA: dict[str, dict[str, str | None]] = {
-    ".png": {"Software": MARK},
-    ".svg": {"Creator": MARK, "Date": None},
-    ".pdf": {"Creator": MARK, "CreationDate": None},
+    ".png": {"Software": FILE_MARK},
+    ".svg": {"Creator": FILE_MARK, "Date": None},
+    ".pdf": {"Creator": FILE_MARK, "CreationDate": None},
 }
 
 # Okabe and Ito's colours, which the colour-blind tell apart too; grey in the place of their yellow,
@@ -85,7 +85,7 @@ def save(figure: "Figure", path: str | Path) -> None:
     """Write a picture in the format that its name ends in; equal pictures are equal files."""
     path = Path(path)
     ending = check_ending(path)
-    with drawing_style(), replacing(path) as beside:
+    with drawing_style(), atomic_write(path) as beside:
         figure.savefig(beside, format=ending[1:], metadata=METADATA[ending])
 
 

@@ -95,7 +95,7 @@ def entries(config: ModelConfig) -> Iterator[Entry]:
         ours, theirs = f"encoder.{n}", f"model.encoder.layers.{n}"
         yield from _self_attention(ours, theirs, config)
         yield from _feed_forward(ours, theirs)
-    for n in range(config.depth_of_decoder):
+    for n in range(config.decoder_layers):
         ours, theirs = f"decoder.{n}", f"model.decoder.layers.{n}"
         yield from _self_attention(ours, theirs, config)
         cross, other = f"{ours}.cross_attention", f"{theirs}.encoder_attn"

@@ -36,7 +36,7 @@ class Cache:
     ) -> None:
         """Make an empty cache, with room for so many tokens of a source and steps of an output."""
         self.config, self.k = config, hypotheses
-        N, device = config.depth_of_decoder, like.device
+        N, device = config.decoder_layers, like.device
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         r = config.neighbourhood
         self.near = None if r is None else reach(r, causal=True)[0]  # steps of the past that count

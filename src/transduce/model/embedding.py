@@ -31,11 +31,11 @@ class Embedding(nn.Module):
         self.dtype = torch.float32  # of what comes out, and so of all arithmetic after it
         self.positions: Tensor | None = None
         if config.positions == "learned":
-            learned = torch.empty(config.longest_output, config.d_model)
+            learned = torch.empty(config.max_positions, config.d_model)
             self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
         elif config.positions == "sinusoidal":
             del self.positions
-            table = sinusoids(config.longest_output, config.d_model)
+            table = sinusoids(config.max_positions, config.d_model)
             self.register_buffer("positions", table, persistent=False)
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:

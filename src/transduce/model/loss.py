@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from transduce.model.ops import kernels
 from transduce.model.ops.linear import add_product, product
 from transduce.subwords import PAD
-from transduce.system.machine import widest
+from transduce.system.devices import widest_float
 
 # Logits at a time: on a CPU enough for fast products, few enough to stay near the cores; on a GPU
 # few enough to be a small part of the memory, enough to make adding to the matrix's gradient cheap.
@@ -127,7 +127,7 @@ class _OnGPU(torch.autograd.Function):
         words = -(-V // GRAIN) * GRAIN
         narrow = F.pad(matrix.to(x.dtype), (0, 0, 0, words - V))
         added = None if bias is None else F.pad(bias.to(x.dtype), (0, words - V))
-        sums = x.new_zeros(2, dtype=widest(x.device))
+        sums = x.new_zeros(2, dtype=widest_float(x.device))
         if wants_gradient:
             d_x, d_matrix = torch.empty_like(x), matrix.new_zeros(words, D)
             d_bias = None if bias is None else bias.new_zeros(words)

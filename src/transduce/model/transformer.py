@@ -41,7 +41,7 @@ class Transformer(Transducer):
         self.supports_packed = config.attention == "dot-product"  # as our kernels do
         self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
         self.decoder: Stack[DecoderLayer] = Stack(
-            DecoderLayer(config) for _ in range(config.depth_of_decoder)
+            DecoderLayer(config) for _ in range(config.decoder_layers)
         )
         scale_residual_init([layer.residual_outputs() for layer in self.encoder])
         scale_residual_init([layer.residual_outputs() for layer in self.decoder])
@@ -83,7 +83,7 @@ class Transformer(Transducer):
     def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
         """Return how many numbers the cache holds of a sentence."""
         config = self.config
-        each = config.depth_of_decoder * config.h * (config.d_k + config.d_v)
+        each = config.decoder_layers * config.h * (config.d_k + config.d_v)
         return each * (room[0] + room[1] * hypotheses)
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:

@@ -3,7 +3,7 @@
 from html import escape
 
 from transduce.parsing.trees import Tree, unescaped
-from transduce.system.files import MARK
+from transduce.system.files import FILE_MARK
 
 SIZE = 15  # of letters, in pixels
 GAP = 16  # between words
@@ -41,7 +41,7 @@ def draw(tree: Tree) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" '
         f'width="{width:.0f}" height="{height}" role="img">\n'
-        f"<!-- {MARK} -->\n<title>{escape(str(tree))}</title>\n"
+        f"<!-- {FILE_MARK} -->\n<title>{escape(str(tree))}</title>\n"
         f"<style>text {{ font: {SIZE}px system-ui, 'DejaVu Sans', sans-serif; "
         "text-anchor: middle; white-space: pre } .label { font-weight: 600 } "
         f".tag {{ font-size: {SIZE - 3}px }}</style>\n"

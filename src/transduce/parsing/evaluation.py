@@ -17,8 +17,8 @@ from pathlib import Path
 
 from transduce.errors import BadInput
 from transduce.parsing.trees import TRACE, Tree, parsed, read_trees
-from transduce.system.progress import counted
-from transduce.text.reading import name_of, open_lines
+from transduce.system.formatting import pluralize
+from transduce.text.reading import display_name, read_lines
 
 DELETED = frozenset({"TOP", TRACE, ",", ":", "``", "''", "."})
 EQUAL = {"PRT": "ADVP"}
@@ -102,14 +102,14 @@ def score_files(guesses: str | Path, gold: str | Path) -> list[Marks]:
     Where the guesses are one a line, an empty line or (()) is a sentence without a tree.
     """
     expected = list(read_trees(gold))
-    name = name_of(guesses)
-    lines = ["" if NO_TREE.fullmatch(line) else line for line in open_lines(guesses)]
+    name = display_name(guesses)
+    lines = ["" if NO_TREE.fullmatch(line) else line for line in read_lines(guesses)]
     found: list[Tree | None] = list(parsed(lines, name))
     if len(found) < len(expected) == len(lines):
         found = [next(parsed([line], name)) if line.strip() else None for line in lines]
     if len(found) != len(expected):
         raise BadInput(
-            f"{name} has {counted(len(found), 'tree')} but {name_of(gold)} has "
+            f"{name} has {pluralize(len(found), 'tree')} but {display_name(gold)} has "
             f"{len(expected):,}: tree n of one must be of the same sentence as tree n of the other"
         )
     return [mark(one, other) for one, other in zip(expected, found, strict=True)]

@@ -13,7 +13,7 @@ from typing import Self
 
 from transduce.errors import BadRun
 from transduce.parsing.sequences import CLOSE, MASK
-from transduce.system.files import read_sealed, write_sealed
+from transduce.system.files import read_checksummed, write_checksummed
 
 FORMAT = 1
 OFTEN = 20  # times that a word is seen before its tags are taken to be all it has
@@ -53,12 +53,12 @@ class Lexicon:
     def save(self, path: Path) -> None:
         """Write it."""
         content = {"classes": [list(tags) for tags in self.classes], "words": dict(self.words)}
-        write_sealed(path, {"format": FORMAT, **content})
+        write_checksummed(path, {"format": FORMAT, **content})
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote, or say what is wrong with the file."""
-        content = read_sealed(path, FORMAT, "the tags of words")
+        content = read_checksummed(path, FORMAT, "the tags of words")
         try:
             classes = tuple(tuple(map(str, tags)) for tags in content["classes"])
             words = {str(word): int(number) for word, number in content["words"].items()}

@@ -56,7 +56,7 @@ class Parser:
         engine = TorchEngine.load(
             [run],
             [config],
-            codec.target.forbidden(),
+            codec.target.forbidden_ids(),
             device,
             constrain=well_formed(codec.target, lexicon),
         )

@@ -14,27 +14,29 @@ from typing import Any
 
 from transduce.config import SearchConfig, TrainConfig
 from transduce.corpus.inputs import InputFile
-from transduce.corpus.token_files import Input
+from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import symbols_of
 from transduce.parsing.trees import plain, read_trees
-from transduce.presets import preset as find_preset
+from transduce.presets import find_preset
 from transduce.runs.folder import WRITTEN_IN, RunConfig
 from transduce.runs.locks import locked_run
 from transduce.settings.base import Value
-from transduce.settings.fields import made
-from transduce.subwords import UNK, Codec, Subwords, Symbols, default_vocabulary
+from transduce.settings.types import dataclass_from_json
+from transduce.subwords import UNK, Codec, Subwords, Symbols, default_vocabulary_size
 from transduce.system.files import (
-    read_sealed,
+    atomic_write,
+    read_checksummed,
     remove_leftovers,
-    replacing,
     require_regular,
-    write_sealed,
+    write_checksummed,
 )
-from transduce.system.machine import terminated_as_interrupted, world_size
-from transduce.system.progress import Progress, Silent, counted
-from transduce.text.reading import STDIN, open_lines
+from transduce.system.formatting import pluralize
+from transduce.system.processes import world_size
+from transduce.system.progress import Progress, Silent
+from transduce.system.signals import signals_as_interrupt
+from transduce.text.reading import STDIN, read_lines
 from transduce.training.settings import settled
 from transduce.training.train import together_with, train
 
@@ -73,7 +75,7 @@ def train_parser(
                 "trees are read in one process: run this without torchrun until the parser is "
                 "being trained, then stop it and go on with torchrun"
             )
-        with terminated_as_interrupted(), locked_run(run):
+        with signals_as_interrupt(), locked_run(run):
             remove_leftovers(run, *WRITTEN_IN)
             work.write(told)
     return train(
@@ -133,9 +135,12 @@ class _Work:
         if not path.exists():
             return False
         expected = {"masked": bool, "inputs": dict[str, dict[str, Any]]}
-        before = read_sealed(path, FORMAT, "what trees these are", expected)
+        before = read_checksummed(path, FORMAT, "what trees these are", expected)
         try:
-            old = {part: made(Input, one) for part, one in before["inputs"].items()}
+            old = {
+                part: dataclass_from_json(InputRecord, one)
+                for part, one in before["inputs"].items()
+            }
         except TypeError as error:
             raise BadRun(f"{path} is damaged: {error}") from None
         for name in itertools.chain(self.pair("train"), self.pair("valid")):
@@ -163,8 +168,8 @@ class _Work:
             kept = empty = 0
             with (
                 progress.track(f"reading {file.path}", None, "trees") as advance,
-                replacing(words) as left,
-                replacing(symbols) as right,
+                atomic_write(words) as left,
+                atomic_write(symbols) as right,
                 left.open("w", encoding="utf-8", newline="\n") as sources,
                 right.open("w", encoding="utf-8", newline="\n") as targets,
             ):
@@ -177,9 +182,9 @@ class _Work:
                     targets.write(" ".join(symbols_of(tree, masked=self.masked)) + "\n")
                     kept += 1
             without = f"; {empty:,} without words are left out" if empty else ""
-            progress.say(f"{file.path}: {counted(kept, 'tree')}{without}")
+            progress.say(f"{file.path}: {pluralize(kept, 'tree')}{without}")
         inputs = {part: dataclasses.asdict(one.describe()) for part, one in self.files.items()}
-        write_sealed(
+        write_checksummed(
             self.folder / MANIFEST, {"format": FORMAT, "masked": self.masked, "inputs": inputs}
         )
 
@@ -188,19 +193,19 @@ class _Work:
         if (self.run / "subwords.json").exists():
             return Codec.load(self.run / "subwords.json")
         words, symbols = self.pair("train")
-        size = recipe.vocabulary or default_vocabulary(sum(map(len, open_lines(words))))
+        size = recipe.vocabulary or default_vocabulary_size(sum(map(len, read_lines(words))))
         assert recipe.subwords != "sentencepiece"  # which no setting can ask for
         codec = Codec(
-            Subwords.learn(open_lines(words), size, recipe.subwords),
-            Symbols.learn(open_lines(symbols)),
+            Subwords.learn(read_lines(words), size, recipe.subwords),
+            Symbols.learn(read_lines(symbols)),
         )
-        Lexicon.learn(open_lines(words), open_lines(symbols)).save(self.run / "lexicon.json")
+        Lexicon.learn(read_lines(words), read_lines(symbols)).save(self.run / "lexicon.json")
         progress.say(
             f"learned {len(codec.source):,} subwords; trees are written in "
             f"{len(codec.target):,} symbols"
         )
         if self.valid:
-            ids = (codec.target.encode(line) for line in open_lines(self.pair("valid")[1]))
+            ids = (codec.target.encode(line) for line in read_lines(self.pair("valid")[1]))
             if unknown := sum(one.count(UNK) for one in ids):
                 progress.say(
                     f"{unknown:,} symbols of the validation trees are in none of the training trees"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transduce.errors import BadInput
-from transduce.text.reading import name_of, open_lines
+from transduce.text.reading import display_name, read_lines
 
 TOP = "TOP"  # the label of the bracket around a whole tree
 TOPS = frozenset({"", TOP, "ROOT", "S1", "VROOT"})  # as others write it
@@ -128,7 +128,7 @@ class _Open:
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
     """Yield the trees of a file, plain or compressed; `-` is standard input."""
-    return parsed(open_lines(path), name_of(path))
+    return parsed(read_lines(path), display_name(path))
 
 
 def parsed(lines: Iterable[str], name: str) -> Iterator[Tree]:

@@ -20,9 +20,9 @@ from typing import Any
 from transduce import config as configuration
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, did_you_mean
-from transduce.presets import preset as find_preset
+from transduce.presets import find_preset
 from transduce.settings.aliases import ALIASES
-from transduce.system.progress import seconds_of
+from transduce.system.formatting import parse_duration
 
 Files = tuple[Path, Path | None]  # two texts, or a TSV
 Pair = tuple[str | Path, str | Path | None]  # the same, as the command line names them
@@ -68,7 +68,7 @@ class Recipe:
         """The tables of the file, with the settings' own names instead of aliases."""
         found = tomllib.loads(self.text)
         if "settings" in found:
-            found["settings"] = configuration.canonical(found["settings"])
+            found["settings"] = configuration.canonical_settings(found["settings"])
         return found
 
     @property
@@ -159,12 +159,12 @@ def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe
         )
     about = _text(whole.get("about", ""), "about")
     preset, trained = _train(whole.get("train", {}))
-    settings = configuration.canonical(_settings(whole.get("settings", {})))
+    settings = configuration.canonical_settings(_settings(whole.get("settings", {})))
     for twice in sorted(trained.keys() & settings.keys()):
         raise BadSetting(f"{twice} stands in [train] and in [settings]: say it once")
     settings = trained | settings
     chosen = find_preset(preset or "base")
-    configuration.apply(settings, chosen.model, chosen.train)
+    configuration.apply_settings(settings, chosen.model, chosen.train)
     return Recipe(
         name=name,
         text=text,
@@ -230,7 +230,7 @@ def _train(table: dict[str, Any]) -> tuple[str | None, dict[str, str]]:
         _number(batch, "train.batch", ' or "auto"')
     return preset, settings_of(
         **numbers,
-        seconds=None if time is None else seconds_of(time, "train.time ="),
+        seconds=None if time is None else parse_duration(time, "train.time ="),
         batch=batch,
     )
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from transduce.errors import BadInput
 from transduce.recipes.recipe import Data, Pair
-from transduce.system.machine import from_torchrun, world_size
+from transduce.system.processes import torchrun_number, world_size
 from transduce.system.progress import Progress
-from transduce.text.reading import require_there
+from transduce.text.reading import check_readable
 
 
 def is_first() -> bool:
     """Tell whether this is the process that fetches, speaks and evaluates."""
-    return world_size() == 1 or from_torchrun("RANK", 0) == 0
+    return world_size() == 1 or torchrun_number("RANK", 0) == 0
 
 
 def require_texts(*pairs: tuple[str | Path, str | Path | None] | None) -> None:
@@ -23,7 +23,7 @@ def require_texts(*pairs: tuple[str | Path, str | Path | None] | None) -> None:
     for pair in pairs if is_first() else ():
         for path in pair or ():
             if path is not None:
-                require_there(path)
+                check_readable(path)
 
 
 def check(data: Data, folder: Path | None, valid: Pair | None = None) -> None:

@@ -35,8 +35,8 @@ from safetensors import SafetensorError, safe_open
 
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.errors import BadRun, BadSetting
-from transduce.settings import fields
-from transduce.system.files import open_regular, read_sealed, sha256, write_sealed
+from transduce.settings import types
+from transduce.system.files import open_regular, read_checksummed, sha256, write_checksummed
 
 FORMAT = 1
 MODEL, BEST, START = "model.safetensors", "best.safetensors", "start.safetensors"
@@ -88,7 +88,7 @@ class RunConfig:
 
     def save(self, run: Path) -> None:
         """Write config.json."""
-        write_sealed(
+        write_checksummed(
             run / "config.json",
             {
                 "format": FORMAT,
@@ -118,7 +118,7 @@ class RunConfig:
             within = sorted(run.glob("*/config.json"))
             hint = f"; one of those in it is {within[0].parent}" if within else ""
             raise BadRun(f"{run} is not a run folder: it has no config.json{hint}")
-        value = read_sealed(path, FORMAT, "settings", FIELDS)
+        value = read_checksummed(path, FORMAT, "settings", FIELDS)
         try:
             return cls(
                 model=ModelConfig.from_json(value["model"]),
@@ -189,7 +189,7 @@ FIELDS = {
 def _origin(value: dict[str, Any] | None) -> Origin | None:
     if not value:
         return None
-    origin = fields.made(Origin, value)
+    origin = types.dataclass_from_json(Origin, value)
     if origin.more < 0:
         raise TypeError(f"more is {origin.more}: expected a number of subwords")
     return origin
@@ -216,7 +216,7 @@ class Checkpoint:
     def state(self) -> dict[str, Any]:
         """Read what is neither weight nor optimizer."""
         expected = {"owns": dict[str, str] | None}
-        return read_sealed(self.path / STATE, FORMAT, "training state", expected)
+        return read_checksummed(self.path / STATE, FORMAT, "training state", expected)
 
     def own(self, name: str) -> Path:
         """Return the path of a file of tensors; refuse one that is of another checkpoint."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from transduce.errors import BadRun
-from transduce.system.files import LARGEST_LOG, open_regular, read_json, read_regular
-from transduce.system.progress import counted
+from transduce.system.files import MAX_LOG_BYTES, open_regular, read_json, read_regular
+from transduce.system.formatting import pluralize
 
 TRAINING = ("loss", "perplexity", "learning_rate", "target_tokens_per_second")
 VALIDATION = ("valid_loss", "valid_perplexity", "valid_bleu")
@@ -96,11 +96,11 @@ def read(run: Path, name: str) -> History:
     path = run / "metrics.jsonl"
     if not path.is_file() and not (run / "config.json").is_file():
         raise BadRun(f"{run} is not a run folder, and contains none: there is no metrics.jsonl")
-    text = read_regular(path, LARGEST_LOG).decode("utf-8", "replace") if path.exists() else ""
+    text = read_regular(path, MAX_LOG_BYTES).decode("utf-8", "replace") if path.exists() else ""
     lines = [line for line in text.split("\n") if line.strip()]
     rows = [row for row in map(as_row, map(parsed, lines)) if row]
     if lines and not rows:
-        raise BadRun(f"{path} is damaged: none of its {counted(len(lines), 'line')} can be read")
+        raise BadRun(f"{path} is damaged: none of its {pluralize(len(lines), 'line')} can be read")
     if not rows:
         raise BadRun(
             f"{run} has logged nothing yet: `transduce train` writes what it logs to metrics.jsonl"

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from transduce.errors import MissingExtra
-from transduce.system.files import LARGEST_LOG, naming, open_own, read_regular, replacing
+from transduce.system.files import (
+    MAX_LOG_BYTES,
+    atomic_write,
+    name_errors_after,
+    open_for_append,
+    read_regular,
+)
 
 
 class Metrics:
@@ -21,7 +27,7 @@ class Metrics:
     ) -> None:
         path = run / "metrics.jsonl"
         forget_after(path, step, validated)
-        self.file = open_own(path, "a")
+        self.file = open_for_append(path, "a")
         self.board = _board(run, step) if tensorboard else None
 
     def add(self, step: int, **values: float) -> None:
@@ -65,7 +71,7 @@ class Samples:
     def add(self, step: int, translated: Translated) -> None:
         """Record the translations of a validation."""
         if self.file is None:
-            self.file = open_own(self.path, "a")
+            self.file = open_for_append(self.path, "a")
         if not self.begun:
             sentences = {"source": [*translated.source], "reference": [*translated.reference]}
             _append(self.file, sentences)
@@ -94,7 +100,7 @@ def forget_after(path: Path, step: int, validated: int | None = None) -> list[di
     validated = step if validated is None else validated
     if not path.exists():
         return []
-    text = read_regular(path, LARGEST_LOG).decode("utf-8", "replace")
+    text = read_regular(path, MAX_LOG_BYTES).decode("utf-8", "replace")
     lines, objects = [], []
     for line in text.split("\n"):
         with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
@@ -103,25 +109,25 @@ def forget_after(path: Path, step: int, validated: int | None = None) -> list[di
                 lines.append(line + "\n")
                 objects.append(one)
     if "".join(lines) != text:
-        with replacing(path) as beside:
+        with atomic_write(path) as beside:
             beside.write_text("".join(lines), encoding="utf-8", newline="\n")
     return objects
 
 
 def _append(file: IO[str], value: dict[str, Any]) -> None:
-    with naming(Path(file.name)):
+    with name_errors_after(Path(file.name)):
         file.write(json.dumps(value, ensure_ascii=False) + "\n")
         file.flush()
 
 
 def _flush(file: IO[str]) -> None:
-    with naming(Path(file.name)):
+    with name_errors_after(Path(file.name)):
         file.flush()
         os.fsync(file.fileno())
 
 
 def _close(file: IO[str]) -> None:
-    with naming(Path(file.name)):
+    with name_errors_after(Path(file.name)):
         file.close()
 
 

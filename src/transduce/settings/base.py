@@ -18,7 +18,7 @@ Value = str | int | float | bool | None  # a setting's value, or the text of it
 T = TypeVar("T")
 
 # Far beyond what can be trained or searched. A larger value is a mistake or an attack on memory.
-MOST = {
+MAXIMUM = {
     **dict.fromkeys(("N", "N_decoder", "h", "kernel", "beam"), 1_000),
     "nbest": 10_000,
     "threads": 1_024,
@@ -29,7 +29,7 @@ MOST = {
     "alpha": 10,  # the penalty of the longest output must fit into float32
     "temperature": 1_000_000,
 }
-LARGEST = (1 << 63) - 1  # of every other whole number: torch and numpy hold no more
+MAX_INT = (1 << 63) - 1  # of every other whole number: torch and numpy hold no more
 
 
 def setting(default: T, meaning: str, paper: str = "") -> T:
@@ -41,7 +41,7 @@ def setting(default: T, meaning: str, paper: str = "") -> T:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Described:
+class SettingInfo:
     """One setting, as `transduce settings` shows it."""
 
     name: str
@@ -64,13 +64,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse values of the wrong type, then values that make no sense."""
-        for name, hint in hints(type(self)).items():
+        for name, hint in field_types(type(self)).items():
             value = getattr(self, name)
             if not fits(value, hint):
                 raise BadSetting(f"{name} = {value!r}: expected {words(hint)}")
             if hint is float:
                 object.__setattr__(self, name, float(value))
-            most = MOST.get(name, LARGEST if isinstance(value, int) else value)
+            most = MAXIMUM.get(name, MAX_INT if isinstance(value, int) else value)
             if value is not None and value > most:
                 raise BadSetting(f"{name} = {value!r:.60}: expected at most {most:,}")
         self.check()
@@ -80,8 +80,8 @@ class Settings:
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some settings changed, all of them checked. Aliases are accepted."""
-        known = described_fields(type(self), "")
-        return dataclasses.replace(self, **canonical(changes, known))  # type: ignore[type-var]
+        known = describe_fields(type(self), "")
+        return dataclasses.replace(self, **canonical_names(changes, known))  # type: ignore[type-var]
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as a JSON object."""
@@ -92,10 +92,10 @@ class Settings:
         """Make the settings from a JSON object."""
         if not isinstance(value, dict):
             raise BadSetting(f"expected an object of settings, found {type(value).__name__}")
-        known = described_fields(cls, "")
+        known = describe_fields(cls, "")
         for name in value:
             if name not in known:
-                raise BadSetting(f"there is no setting {name}.{nearest(name, known)}")
+                raise BadSetting(f"there is no setting {name}.{suggest_name(name, known)}")
         return cls(**value)
 
     def _require(self, condition: bool, name: str, expected: str) -> None:
@@ -103,17 +103,17 @@ class Settings:
             raise BadSetting(f"{name} = {getattr(self, name)!r}: expected {expected}")
 
 
-def described_fields(kind: type, group: str) -> Mapping[str, Described]:
+def describe_fields(kind: type, group: str) -> Mapping[str, SettingInfo]:
     """Return the description of every field of a configuration class, by name."""
     return _described_fields(kind, group)
 
 
 # Cached, because every change of a setting needs them.
 @functools.cache
-def _described_fields(kind: Any, group: str) -> Mapping[str, Described]:
-    types_of, defaults = hints(kind), kind().to_json()
+def _described_fields(kind: Any, group: str) -> Mapping[str, SettingInfo]:
+    types_of, defaults = field_types(kind), kind().to_json()
     return {
-        field.name: Described(
+        field.name: SettingInfo(
             name=field.name,
             group=group,
             default=defaults[field.name],
@@ -126,7 +126,7 @@ def _described_fields(kind: Any, group: str) -> Mapping[str, Described]:
     }
 
 
-def canonical(settings: Mapping[str, T], known: Mapping[str, Described]) -> dict[str, T]:
+def canonical_names(settings: Mapping[str, T], known: Mapping[str, SettingInfo]) -> dict[str, T]:
     """Replace aliases by the settings' own names; refuse unknown names and repeated settings."""
     found: dict[str, T] = {}
     own = {alias: one.name for one in known.values() for alias in one.aliases}
@@ -134,7 +134,7 @@ def canonical(settings: Mapping[str, T], known: Mapping[str, Described]) -> dict
         name = given if given in known else own.get(_alias(given), given)
         if name not in known:
             raise BadSetting(
-                f"there is no setting {given}.{nearest(given, known)} "
+                f"there is no setting {given}.{suggest_name(given, known)} "
                 "`transduce settings` lists all of them"
             )
         if name in found:
@@ -143,7 +143,7 @@ def canonical(settings: Mapping[str, T], known: Mapping[str, Described]) -> dict
     return found
 
 
-def nearest(name: str, known: Mapping[str, Described]) -> str:
+def suggest_name(name: str, known: Mapping[str, SettingInfo]) -> str:
     """Return a hint such as " Did you mean dropout, which is P_drop?", or nothing."""
     own = {alias: one.name for one in known.values() for alias in one.aliases}
     near = difflib.get_close_matches(str(name), [*known, *own], n=1, cutoff=0.5)
@@ -153,7 +153,7 @@ def nearest(name: str, known: Mapping[str, Described]) -> str:
     return f" Did you mean {meant}?"
 
 
-def renamed(settings: Iterable[str], known: Mapping[str, Described]) -> list[str]:
+def alias_notes(settings: Iterable[str], known: Mapping[str, SettingInfo]) -> list[str]:
     """Return one line for each alias among some names, saying which setting it is."""
     own = {alias: one for one in known.values() for alias in one.aliases}
     used = {given: own[_alias(given)] for given in settings if _alias(given) in own}
@@ -168,15 +168,15 @@ def _alias(name: str) -> str:
     return str(name).replace("-", "_").lower()
 
 
-def written(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Write a value as --set reads it."""
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def read(value: Any, hint: Any, name: str) -> Any:
+def read_value(value: Any, hint: Any, name: str) -> Any:
     """Check a value given in Python, or read it from the text typed on the command line."""
     if isinstance(value, str):
-        return parse(value, hint, name)
+        return parse_value(value, hint, name)
     if not isinstance(value, bool) and isinstance(value, numbers.Real):  # NumPy's numbers too
         value = int(value) if isinstance(value, numbers.Integral) else float(value)
     if not fits(value, hint):
@@ -184,7 +184,7 @@ def read(value: Any, hint: Any, name: str) -> Any:
     return value
 
 
-def parse(text: str, hint: Any, name: str) -> Any:
+def parse_value(text: str, hint: Any, name: str) -> Any:
     """Read a setting's value as typed on the command line."""
     wanted = alternatives(hint)
     if types.NoneType in wanted and text.lower() == "none":
@@ -202,7 +202,7 @@ def parse(text: str, hint: Any, name: str) -> Any:
     raise BadSetting(f"{name} = {text!r}: expected {words(hint)}")
 
 
-def hints(kind: type) -> Mapping[str, Any]:
+def field_types(kind: type) -> Mapping[str, Any]:
     """Return the types of the fields of a configuration class, by name."""
     return _hints(kind)
 

@@ -2,8 +2,8 @@
 
 from transduce.subwords.base import BOS, EOS, PAD, SPECIAL, UNK, AnyKind, Coder
 from transduce.subwords.codec import FORMAT, Codec
-from transduce.subwords.extending import extended, made_of, require_extensible
-from transduce.subwords.learned import Kind, Subwords, default_vocabulary
+from transduce.subwords.extending import check_extensible, decompose_new_pieces, extend_subwords
+from transduce.subwords.learned import Kind, Subwords, default_vocabulary_size
 from transduce.subwords.sentencepiece import SentencePiece
 from transduce.subwords.symbols import Symbols
 
@@ -21,8 +21,8 @@ __all__ = [
     "SentencePiece",
     "Subwords",
     "Symbols",
-    "default_vocabulary",
-    "extended",
-    "made_of",
-    "require_extensible",
+    "check_extensible",
+    "decompose_new_pieces",
+    "default_vocabulary_size",
+    "extend_subwords",
 ]

@@ -38,20 +38,20 @@ class Coder(Protocol):
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return each piece for people to read: its text, with its space if it begins a word."""
 
-    def raw(self, ids: Iterable[int]) -> list[bytes]:
+    def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each piece; those of special tokens are none."""
 
     def starts_word(self, piece: int) -> bool:
         """Tell whether a piece begins a word."""
 
-    def forbidden(self) -> list[int]:
+    def forbidden_ids(self) -> list[int]:
         """Return the ids that may never come out of a search.
 
         These are pad, begin, unknown, and every piece that would end a line or that no text file
         may hold: one line in is one line out.
         """
 
-    def same_ids(self, other: "Coder") -> bool:
+    def same_vocabulary(self, other: "Coder") -> bool:
         """Tell whether an id of the other means the same here: whether one vocabulary is shared."""
 
     def to_json(self) -> dict[str, Any]:

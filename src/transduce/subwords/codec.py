@@ -10,7 +10,7 @@ from transduce.subwords.base import AnyKind, Coder
 from transduce.subwords.learned import Subwords
 from transduce.subwords.sentencepiece import SentencePiece
 from transduce.subwords.symbols import Symbols
-from transduce.system.files import checksum, read_sealed, write_sealed
+from transduce.system.files import checksum, read_checksummed, write_checksummed
 
 FORMAT = 1
 # The types of the fields of subwords.json.
@@ -32,7 +32,7 @@ class Codec:
     @property
     def joint(self) -> bool:
         """Whether both sides share one vocabulary (paper 5.1)."""
-        return self.source.same_ids(self.target)
+        return self.source.same_vocabulary(self.target)
 
     @property
     def kind(self) -> AnyKind:
@@ -48,12 +48,12 @@ class Codec:
 
     def save(self, path: Path) -> None:
         """Write one file that holds it all."""
-        write_sealed(path, self._content())
+        write_checksummed(path, self._content())
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote, or say what is wrong with the file."""
-        content = read_sealed(path, FORMAT, "subwords", FIELDS)
+        content = read_checksummed(path, FORMAT, "subwords", FIELDS)
         kind = content["kind"]
         try:
             source = _read(kind, content["source"])

@@ -25,7 +25,7 @@ LINES = 4_096  # encoded at once
 SPARE = 1.25
 
 
-def require_extensible(codec: Codec, of: str) -> None:
+def check_extensible(codec: Codec, of: str) -> None:
     """Refuse subwords to which none can be added so that the old ones stay; `of` names the run."""
     for side in (codec.source, codec.target):
         if not isinstance(side, Subwords) or side.kind != "bpe":
@@ -36,7 +36,7 @@ def require_extensible(codec: Codec, of: str) -> None:
             )
 
 
-def extended(old: Subwords, lines: Iterable[str], more: int) -> Subwords:
+def extend_subwords(old: Subwords, lines: Iterable[str], more: int) -> Subwords:
     """Return `old` with at most `more` new subwords, learned of the lines; the same for the same.
 
     There are fewer where the text has no more that occur twice.
@@ -53,7 +53,7 @@ def extended(old: Subwords, lines: Iterable[str], more: int) -> Subwords:
     return Subwords.from_json(stored)
 
 
-def made_of(new: Subwords, old: int) -> list[list[int]]:
+def decompose_new_pieces(new: Subwords, old: int) -> list[list[int]]:
     """Return of which of the first `old` pieces each of the others is made, in the order of ids."""
     merges = new.to_json()["model"]["merges"]
     ids = {name: number for number, name in enumerate(new.names)}

@@ -38,7 +38,7 @@ LEARNED_LINE = 1_000  # characters; the trainers take time with the square of a 
 CACHE, CACHE_OF_LOADED = 100_000, 10_000
 
 
-def default_vocabulary(characters: int) -> int:
+def default_vocabulary_size(characters: int) -> int:
     """Choose the size of a vocabulary for a text of so many characters.
 
     The paper's 37,000 served 4.5 million pairs, some 1.2 billion characters of both languages. On
@@ -136,7 +136,7 @@ class Subwords:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; padding, begin and end are nothing."""
-        whole = b"".join(self.raw(ids))
+        whole = b"".join(self.piece_bytes(ids))
         return whole.decode("utf-8", errors="replace").removeprefix(" ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -149,7 +149,7 @@ class Subwords:
             for piece in ids
         ]
 
-    def raw(self, ids: Iterable[int]) -> list[bytes]:
+    def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each piece; those of special tokens are none."""
         return [self._bytes[piece] for piece in ids]
 
@@ -157,7 +157,7 @@ class Subwords:
         """Tell whether a piece begins a word, that is, begins with a space."""
         return self._bytes[piece].startswith(b" ")
 
-    def forbidden(self) -> list[int]:
+    def forbidden_ids(self) -> list[int]:
         """Return the ids that may never come out of a search.
 
         These are pad, begin, unknown, and every piece that would end a line or that no text file
@@ -170,7 +170,7 @@ class Subwords:
         ]
         return [PAD, BOS, UNK, *breaks]
 
-    def same_ids(self, other: Coder) -> bool:
+    def same_vocabulary(self, other: Coder) -> bool:
         """Tell whether one vocabulary is shared: both sides are then one object."""
         return other is self
 

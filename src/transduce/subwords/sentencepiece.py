@@ -23,7 +23,7 @@ from tokenizers import Tokenizer, models
 
 from transduce.errors import BadInput, BadRun, MissingExtra
 from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, AnyKind, Coder, encodings, readable
-from transduce.system.files import LARGEST_JSON, read_regular
+from transduce.system.files import MAX_JSON_BYTES, read_regular
 
 SPACE = "▁"  # how SentencePiece writes a space
 UNKNOWN = " "  # the cutter's name for what is no piece: after normalising no text has a space
@@ -75,7 +75,7 @@ class SentencePiece:
         """Read a SentencePiece file, for a vocabulary of these names; refuse what is not ours."""
         proto = _proto()
         try:
-            proto.ParseFromString(read_regular(path, LARGEST_JSON))
+            proto.ParseFromString(read_regular(path, MAX_JSON_BYTES))
         except FileNotFoundError:
             raise BadInput(f"{path} is missing") from None
         except BadRun as error:
@@ -169,7 +169,7 @@ class SentencePiece:
             for piece in ids
         ]
 
-    def raw(self, ids: Iterable[int]) -> list[bytes]:
+    def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each piece; those of special tokens are none."""
         return [self._texts[piece].encode() for piece in ids]
 
@@ -177,14 +177,14 @@ class SentencePiece:
         """Tell whether a piece begins a word, that is, begins with a space."""
         return self.names[piece].startswith(SPACE)
 
-    def forbidden(self) -> list[int]:
+    def forbidden_ids(self) -> list[int]:
         """Return the ids that may never come out of a search: see `Coder`."""
         breaks = [
             piece for piece, text in enumerate(self._texts) if {"\n", "\r", "\0"}.intersection(text)
         ]
         return [PAD, BOS, UNK, *breaks]
 
-    def same_ids(self, other: Coder) -> bool:
+    def same_vocabulary(self, other: Coder) -> bool:
         """Tell whether one vocabulary is shared, though each side has pieces of its own."""
         return isinstance(other, SentencePiece) and other.names == self.names
 

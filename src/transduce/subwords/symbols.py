@@ -45,7 +45,7 @@ class Symbols:
         """Return each symbol, with a space before it."""
         return [self.names[one] if one < len(SPECIAL) else f" {self.names[one]}" for one in ids]
 
-    def raw(self, ids: Iterable[int]) -> list[bytes]:
+    def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each symbol; those of special tokens are none."""
         return [b"" if one < len(SPECIAL) else f" {self.names[one]}".encode() for one in ids]
 
@@ -53,11 +53,11 @@ class Symbols:
         """Tell that every symbol is a word of its own."""
         return piece >= len(SPECIAL)
 
-    def forbidden(self) -> list[int]:
+    def forbidden_ids(self) -> list[int]:
         """Return the ids that may never come out of a search."""
         return [PAD, BOS, UNK]
 
-    def same_ids(self, other: Coder) -> bool:
+    def same_vocabulary(self, other: Coder) -> bool:
         """Tell whether an id of the other means the same here."""
         return other is self
 

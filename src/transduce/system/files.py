@@ -26,19 +26,19 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from transduce.errors import BadInput, BadRun
-from transduce.settings import fields
+from transduce.settings import types
 
 Stream = TypeVar("Stream", IO[str], io.BufferedReader)
 
-LARGEST_JSON = 1 << 25  # bytes; a parsed file takes many times its size in memory
-LARGEST_PICTURE = 1 << 28  # bytes
-LARGEST_LOG = 1 << 28  # bytes of metrics.jsonl or samples.jsonl: a million lines and more
+MAX_JSON_BYTES = 1 << 25  # bytes; a parsed file takes many times its size in memory
+MAX_PICTURE_BYTES = 1 << 28  # bytes
+MAX_LOG_BYTES = 1 << 28  # bytes of metrics.jsonl or samples.jsonl: a million lines and more
 WINDOWS = os.name == "nt"
 OWN_NAME = re.compile(r"\.transduce-([0-9a-f]{16})")
 RECORD, NEW, OLD = "record.json", "new", "old"
 # In every picture and page that we write, so that a later command may replace it.
-MARK = "made-by-transduce"
-MARK_OF_PAGES = '<meta name="generator" content="transduce">'
+FILE_MARK = "made-by-transduce"
+PAGE_MARK = '<meta name="generator" content="transduce">'
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither of these
 NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
@@ -57,7 +57,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def open_own(path: Path, mode: str, errors: str = "strict") -> IO[str]:
+def open_for_append(path: Path, mode: str, errors: str = "strict") -> IO[str]:
     """Open a text file of a run folder for appending; refuse links, pipes and devices."""
 
     def opener(name: str, flags: int) -> int:
@@ -117,7 +117,7 @@ def _irregular(path: Path) -> BadRun:
 
 
 @contextlib.contextmanager
-def naming(path: Path, aside: Path | None = None) -> Iterator[None]:
+def name_errors_after(path: Path, aside: Path | None = None) -> Iterator[None]:
     """Make system errors name `path` where they name no file, or one in the folder `aside`."""
     try:
         yield
@@ -130,7 +130,7 @@ def naming(path: Path, aside: Path | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def folder_made(folder: Path) -> Iterator[None]:
+def created_folder(folder: Path) -> Iterator[None]:
     """Make a folder and its parents; if the work fails, remove those made that are empty."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
@@ -151,7 +151,7 @@ def working_folder(path: Path, *, restore: bool = False) -> Iterator[Path]:
     """
     token = secrets.token_hex(8)
     folder = path.with_name(f".transduce-{token}")
-    with folder_made(path.parent), naming(path, folder):
+    with created_folder(path.parent), name_errors_after(path, folder):
         # mkdir fails on whatever is there, links included. On Windows the mode would be inherited.
         folder.mkdir(mode=0o777 if WINDOWS else 0o700)
         record = {"made_by": "transduce", "token": token, "for": path.name, "restore": restore}
@@ -164,7 +164,7 @@ def working_folder(path: Path, *, restore: bool = False) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a path to write to; it replaces `path` only if the block succeeds."""
     with working_folder(path) as folder:
         beside = folder / NEW
@@ -175,7 +175,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def replacing_folder(path: Path, holding: Iterable[str] = ()) -> Iterator[Path]:
+def atomic_folder(path: Path, holding: Iterable[str] = ()) -> Iterator[Path]:
     """Yield a folder to fill; it replaces `path` only if the block succeeds.
 
     It must then hold the files `holding`: somebody may have deleted them meanwhile.
@@ -247,7 +247,7 @@ def _record_of(folder: Path) -> dict[str, Any] | None:
         if name is None or own.is_symlink():
             return None
         record = read_json(own)
-        fields.require(record, {"for": str, "restore": bool})
+        types.check_fields(record, {"for": str, "restore": bool})
     except (BadRun, TypeError):
         return None
     made_here = (record.get("made_by"), record.get("token")) == ("transduce", name[1])
@@ -272,8 +272,8 @@ def refuse_foreign_file(path: Path, option: str = "--out") -> None:
     if not os.path.lexists(path):
         return
     try:
-        content = b"" if path.is_symlink() else read_regular(path, LARGEST_PICTURE)
-        own = MARK.encode() in content or MARK_OF_PAGES.encode() in content
+        content = b"" if path.is_symlink() else read_regular(path, MAX_PICTURE_BYTES)
+        own = FILE_MARK.encode() in content or PAGE_MARK.encode() in content
     except (OSError, BadRun):
         own = False
     if not own:
@@ -285,7 +285,7 @@ def refuse_foreign_file(path: Path, option: str = "--out") -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as JSON for people and machines."""
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         text = json.dumps(value, indent=2, ensure_ascii=False)
         # A file name that is not UTF-8 has lone surrogates, which JSON can only escape.
         text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
@@ -298,15 +298,15 @@ def checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def write_sealed(path: Path, content: dict[str, Any]) -> None:
+def write_checksummed(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON object together with its checksum."""
     write_json(path, {"sha256": checksum(content), **content})
 
 
-def read_sealed(
+def read_checksummed(
     path: Path, version: int, what: str, expected: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Read a JSON object that `write_sealed` wrote; its fields must have the types `expected`."""
+    """Read a JSON object that `write_checksummed` wrote, and check the types of its fields."""
     content = read_json(path)
     seal = content.pop("sha256", None)
     if seal is None or "format" not in content:
@@ -319,7 +319,7 @@ def read_sealed(
     if seal != checksum(content):
         raise BadRun(f"{path} is damaged: its content does not agree with its checksum")
     try:
-        fields.require(content, expected or {})
+        types.check_fields(content, expected or {})
     except TypeError as error:
         raise BadRun(f"{path} is damaged: {error}") from None
     return content
@@ -328,7 +328,7 @@ def read_sealed(
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object that we wrote, or say what is wrong with the file."""
     try:
-        value = json.loads(read_regular(path, LARGEST_JSON).decode("utf-8"))
+        value = json.loads(read_regular(path, MAX_JSON_BYTES).decode("utf-8"))
     except FileNotFoundError:
         raise BadRun(f"{path} is missing") from None
     except OSError as error:

@@ -12,9 +12,9 @@ from typing import IO, Any
 from transduce.errors import BadRun
 from transduce.system.files import (
     WINDOWS,
-    folder_made,
-    naming,
-    open_own,
+    created_folder,
+    name_errors_after,
+    open_for_append,
     open_regular,
     read_regular,
 )
@@ -32,11 +32,11 @@ def locked(folder: Path) -> Iterator[None]:
     The folder is created if it is missing. If the work fails before it has written anything, the
     lock file and the new folder are removed.
     """
-    with folder_made(folder):
+    with created_folder(folder):
         before = {path.name for path in folder.iterdir()}
         file = _lock_file(folder)
         try:
-            with naming(folder / LOCK):
+            with name_errors_after(folder / LOCK):
                 file.truncate(0)
                 file.write(f"{os.getpid()}\n")
                 file.flush()
@@ -59,9 +59,9 @@ def _lock_file(folder: Path) -> IO[str]:
     path = folder / LOCK
     for _ in range(LOCK_TRIES):
         folder.mkdir(parents=True, exist_ok=True)
-        file = open_own(path, "a+", errors="replace")
+        file = open_for_append(path, "a+", errors="replace")
         try:
-            with naming(path):
+            with name_errors_after(path):
                 if not _lock(file):
                     time.sleep(RETRY_AFTER)  # `in_use` may have held it for a moment
                     if not _lock(file):

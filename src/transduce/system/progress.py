@@ -5,30 +5,19 @@ Everything goes to stderr: stdout is for results.
 
 import contextlib
 import io
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import IO, Protocol
 
-from transduce.errors import BadInput, printable
+from transduce.errors import printable
+from transduce.system.formatting import format_duration, pluralize
 
 PLAIN_EVERY = 10.0  # seconds between two plain lines
-LATER = 2  # seconds before short work is shown
-
-UNITS = {
-    r"d(?:ays?)?": 86_400,
-    r"h(?:(?:ou)?rs?)?": 3_600,
-    r"m(?:in(?:ute)?s?)?": 60,
-    r"s(?:ec(?:ond)?s?)?": 1,
-}
-TIME = re.compile(
-    r"\s*" + "".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?)\s*{unit}\s*)?" for unit in UNITS),
-    re.IGNORECASE | re.ASCII,
-)
+SLOW_AFTER = 2  # seconds before short work is shown
 
 Advance = Callable[[int], None]
-Show = Callable[[float, str], None]
+ShowPart = Callable[[float, str], None]
 
 
 class Progress(Protocol):
@@ -42,7 +31,7 @@ class Progress(Protocol):
     ) -> contextlib.AbstractContextManager[Advance]:
         """Follow work of `total` units; call what is yielded with the units just done."""
 
-    def watch(self, what: str) -> contextlib.AbstractContextManager["Show"]:
+    def watch(self, what: str) -> contextlib.AbstractContextManager[ShowPart]:
         """Follow work with words of its own; call what is yielded with the part done and a note."""
 
 
@@ -58,7 +47,7 @@ class Silent:
         yield lambda done: None
 
     @contextlib.contextmanager
-    def watch(self, what: str) -> Iterator[Show]:
+    def watch(self, what: str) -> Iterator[ShowPart]:
         """Follow nothing."""
         yield lambda part, note: None
 
@@ -82,8 +71,8 @@ class Plain:
         def line(now: float) -> str:
             rate = done / max(now - begin, 1e-9)
             share = f" of {total:,} ({done / total:.0%})" if total else ""
-            left = f", {duration((total - done) / rate)} left" if total and rate else ""
-            many = f"{done:,}{share} {unit}" if total else counted(done, unit.removesuffix("s"))
+            left = f", {format_duration((total - done) / rate)} left" if total and rate else ""
+            many = f"{done:,}{share} {unit}" if total else pluralize(done, unit.removesuffix("s"))
             return f"{what}: {many}, {rate:,.0f} {unit}/s{left}"
 
         def advance(units: int) -> None:
@@ -96,11 +85,11 @@ class Plain:
 
         yield advance
         if last > begin:
-            many = counted(done, unit.removesuffix("s"))
-            self.say(f"{what}: {many} in {duration(time.monotonic() - begin)}")
+            many = pluralize(done, unit.removesuffix("s"))
+            self.say(f"{what}: {many} in {format_duration(time.monotonic() - begin)}")
 
     @contextlib.contextmanager
-    def watch(self, what: str) -> Iterator[Show]:
+    def watch(self, what: str) -> Iterator[ShowPart]:
         """Print a note every few seconds, and the last one."""
         last = time.monotonic() - PLAIN_EVERY
         unsaid = ""
@@ -154,7 +143,7 @@ class Terminal:
             yield lambda units: bar.advance(task, units)
 
     @contextlib.contextmanager
-    def watch(self, what: str) -> Iterator[Show]:
+    def watch(self, what: str) -> Iterator[ShowPart]:
         """Draw a bar and the note beside it; leave the last note on the screen."""
         from rich import progress as bars
 
@@ -168,17 +157,17 @@ class Terminal:
             yield lambda part, note: bar.update(task, completed=part, note=printable(note))
 
 
-class Unsaid(io.StringIO):
+class WithheldStderr(io.StringIO):
     """Stands for stderr in a process that leaves it to another to speak."""
 
 
-def for_people() -> Progress:
+def console_progress() -> Progress:
     """Return the terminal's progress where stderr is one, else plain lines."""
     return Terminal() if sys.stderr.isatty() else Plain()
 
 
 @contextlib.contextmanager
-def later(progress: Progress, what: str, total: int, unit: str) -> Iterator[Advance]:
+def track_if_slow(progress: Progress, what: str, total: int, unit: str) -> Iterator[Advance]:
     """Follow work as `progress.track` does, but show nothing in the first two seconds."""
     begin, done = time.monotonic(), 0
     show: Advance | None = None
@@ -189,46 +178,8 @@ def later(progress: Progress, what: str, total: int, unit: str) -> Iterator[Adva
             done += units
             if show is not None:
                 show(units)
-            elif time.monotonic() - begin >= LATER:
+            elif time.monotonic() - begin >= SLOW_AFTER:
                 show = stack.enter_context(progress.track(what, total, unit))
                 show(done)
 
         yield advance
-
-
-def duration(seconds: float) -> str:
-    """Write a length of time as people do: 8s, 3m20s, 2h05m."""
-    seconds = max(0, round(seconds))
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}m{seconds % 60:02}s"
-    return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
-
-
-def seconds_of(text: str, name: str) -> float:
-    """Read a length of time such as 90s, 3 min, 1h30m or 1.5 hours as seconds.
-
-    A number without a unit is refused: some would mean seconds by it, others minutes.
-    """
-    if re.fullmatch(r"\s*\d{1,9}\s*", text):
-        n = text.strip()
-        raise BadInput(f"{name} {n}: {n} what? Write {n}s, {n}m or {n}h: seconds, minutes or hours")
-    match = TIME.fullmatch(text)
-    seconds = (
-        sum(
-            float(part) * unit for part, unit in zip(match.groups("0"), UNITS.values(), strict=True)
-        )
-        if match
-        else 0.0
-    )
-    if not seconds:
-        raise BadInput(
-            f"{name} {text:.60}: expected a length of time such as 90s, 30m, 1h30m or 1.5 hours"
-        )
-    return seconds
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Write a number and its noun: 1 step, 2,000 steps, 0 processes."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

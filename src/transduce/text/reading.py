@@ -8,31 +8,27 @@ a document in another format, unless it is read as text on request (`as_text`).
 import contextlib
 import io
 import itertools
-import lzma
 import re
 import select
 import sys
 import unicodedata
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
-from transduce.errors import BadInput, MissingExtra, UnsupportedFormat
-from transduce.system.progress import counted
-from transduce.text import formats
+from transduce.errors import BadInput, UnsupportedFormat
+from transduce.system.formatting import pluralize
+from transduce.text import unsupported
+from transduce.text.compression import MAGIC, decompress
 
 STDIN = "-"
 BLOCK = 1 << 16  # bytes read at once, and handed on at once
 MORSEL = 1 << 10  # compressed bytes unfolded at once: a few of zst can be made to unfold to 128 KiB
 LARGEST_WINDOW = 1 << 28  # bytes that decompressing may take; `xz -9` takes 65 MB
-LONGEST_LINE = 1 << 24  # bytes; what is longer is no sentence, and memory must stay bounded
+MAX_LINE_BYTES = 1 << 24  # bytes; what is longer is no sentence, and memory must stay bounded
 MOMENT = 0.005  # seconds to wait for a line that may be on its way
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-# How each compressed format begins. None of these is valid UTF-8, so no text is mistaken for one.
-MAGIC = {"gz": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
 
 # Endings that say how a text is stored, not which language it is in.
 STORAGE_ENDINGS = frozenset(
@@ -41,34 +37,19 @@ STORAGE_ENDINGS = frozenset(
 CODE = re.compile(r"[a-z]{2,3}(_[a-z]{2,4})?", re.IGNORECASE)
 
 
-class Decompressor(Protocol):
-    """What zlib, lzma and zstandard have in common."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the compressed stream has come to its end."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """What was found after that end."""
-
-    def decompress(self, data: bytes, /) -> bytes:
-        """Return what can be unfolded so far."""
-
-
-def open_lines(path: str | Path, *, as_text: bool = False) -> Iterator[str]:
+def read_lines(path: str | Path, *, as_text: bool = False) -> Iterator[str]:
     r"""Yield the lines of a text file, or of standard input if `path` is "-".
 
     Compressed text is known by its first bytes, so it may come through a pipe as well. Lines end
     with \n; a \r before it, a byte-order mark at the start and a missing last \n do not matter.
     """
     with _opened(path) as stream:
-        for lines in _lines(_text(path, stream, as_text=as_text), name_of(path)):
+        for lines in _lines(_text(path, stream, as_text=as_text), display_name(path)):
             yield from lines
 
 
-class Lines(Iterator[str]):
-    """The lines of `open_lines`, and whether there are more of them at once.
+class LineReader(Iterator[str]):
+    """The lines of `read_lines`, and whether there are more of them at once.
 
     So a program that writes a line and waits for the answer gets it, and one that writes many has
     them answered together.
@@ -97,7 +78,7 @@ class Lines(Iterator[str]):
 
     def _read(self, path: str | Path, *, as_text: bool) -> Iterator[list[str]]:
         with _opened(path) as self._stream:
-            yield from _lines(_text(path, self._stream, as_text=as_text), name_of(path))
+            yield from _lines(_text(path, self._stream, as_text=as_text), display_name(path))
 
 
 def read_pairs(
@@ -114,7 +95,7 @@ def read_pairs(
     return _pairs_of_two(source, target, as_text=as_text)
 
 
-def languages(
+def guess_languages(
     source: str | Path, target: str | Path | None, given: str | None = None
 ) -> tuple[str, str]:
     """Tell the languages: as given ("en-de"), else from the files' endings, else src and tgt.
@@ -140,23 +121,23 @@ def language_code(language: str | None) -> str:
     return (language or "").replace("_", "-").split("-")[0].lower()
 
 
-def names_file(argument: str) -> bool:
+def is_file_argument(argument: str) -> bool:
     """Tell whether an argument of a command names a file; otherwise it is text itself.
 
     Text has white space or ends with a punctuation mark. Everything else is a file's name, existing
     or not, so that a mistyped name is never taken for text.
     """
-    if argument == STDIN or exists(argument):
+    if argument == STDIN or path_exists(argument):
         return True
     place = Path(argument)
-    if len(place.parts) > 1 and exists(str(place.parent)):  # a mistyped name may have a space
+    if len(place.parts) > 1 and path_exists(str(place.parent)):  # a mistyped name may have a space
         return True
     end = argument[-1:]
     closes = end and unicodedata.category(end) in ("Po", "Pe", "Pf") and end not in ")]}/\\*&#%@"
     return not (closes or any(map(str.isspace, argument)))
 
 
-def exists(path: str) -> bool:
+def path_exists(path: str) -> bool:
     """Tell whether there is such a file or folder, whatever the name."""
     try:
         return Path(path).exists()
@@ -164,7 +145,7 @@ def exists(path: str) -> bool:
         return False
 
 
-def name_of(path: str | Path) -> str:
+def display_name(path: str | Path) -> str:
     """Name a file in a message for people."""
     return "standard input" if str(path) == STDIN else str(path)
 
@@ -179,23 +160,23 @@ def _ending(path: str | Path) -> str:
 
 def _pairs_of_tsv(path: str | Path, *, as_text: bool) -> Iterator[tuple[str, str]]:
     number = 0
-    for number, line in enumerate(open_lines(path, as_text=as_text), start=1):
+    for number, line in enumerate(read_lines(path, as_text=as_text), start=1):
         source, tab, target = line.partition("\t")
         if not tab or "\t" in target:
             found = f"{line.count(chr(9)) + 1} columns" if tab else "no tab"
             raise BadInput(
-                f"{name_of(path)}, line {number:,} has {found}: expected two columns, a sentence "
-                "and its translation, with one tab between them"
+                f"{display_name(path)}, line {number:,} has {found}: expected two columns, a "
+                "sentence and its translation, with one tab between them"
             )
         yield source, target
     if not number:
-        raise BadInput(f"{name_of(path)} is empty: expected one pair of sentences a line")
+        raise BadInput(f"{display_name(path)} is empty: expected one pair of sentences a line")
 
 
 def _pairs_of_two(
     source: str | Path, target: str | Path, *, as_text: bool
 ) -> Iterator[tuple[str, str]]:
-    left, right = (open_lines(path, as_text=as_text) for path in (source, target))
+    left, right = (read_lines(path, as_text=as_text) for path in (source, target))
     number = 0
     for number, (sentence, translation) in enumerate(itertools.zip_longest(left, right), start=1):
         if sentence is None or translation is None:
@@ -203,17 +184,19 @@ def _pairs_of_two(
             lines_left = lines + (sentence is not None) + sum(1 for _ in left)
             lines_right = lines + (translation is not None) + sum(1 for _ in right)
             raise BadInput(
-                f"{name_of(source)} has {counted(lines_left, 'line')} but {name_of(target)} has "
-                f"{lines_right:,}: line n of one must translate line n of the other"
+                f"{display_name(source)} has {pluralize(lines_left, 'line')} but "
+                f"{display_name(target)} has {lines_right:,}: "
+                "line n of one must translate line n of the other"
             )
         yield sentence, translation
     if not number:
         raise BadInput(
-            f"{name_of(source)} and {name_of(target)} are empty: expected one sentence a line"
+            f"{display_name(source)} and {display_name(target)} are empty: "
+            "expected one sentence per line"
         )
 
 
-def require_there(path: str | Path) -> None:
+def check_readable(path: str | Path) -> None:
     """Refuse a text that is missing or may not be read; a pipe is left for whom it is meant."""
     place = Path(path)
     if place.is_file() or place.is_dir() or not place.exists():
@@ -258,7 +241,7 @@ def _blocks(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
         try:
             block = read(BLOCK)
         except OSError as error:
-            raise BadInput(f"{name_of(path)} cannot be read: {error}") from None
+            raise BadInput(f"{display_name(path)} cannot be read: {error}") from None
         if not block:
             return
         yield block
@@ -270,10 +253,11 @@ def _text(path: str | Path, stream: BinaryIO, *, as_text: bool) -> Iterator[byte
     if as_text:
         return blocks
     head = next(blocks, b"")
-    found = formats.of_content(head) or formats.of_name(path)
+    found = unsupported.format_of_content(head) or unsupported.format_of_name(path)
     if found is not None:
         raise UnsupportedFormat(
-            f"{name_of(path)} is {found.name}, which transduce does not read yet: {found.advice}",
+            f"{display_name(path)} is {found.name}, which transduce does not read yet: "
+            f"{found.advice}",
             binary=found.binary,
         )
     return itertools.chain([head], blocks) if head else iter(())
@@ -290,59 +274,15 @@ def _unfolded(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
     blocks = itertools.chain([head] if head else [], blocks)
     for kind, magic in MAGIC.items():
         if head.startswith(magic):
-            return decompressed(blocks, kind, name_of(path))
+            return decompress(blocks, kind, display_name(path))
     claimed = PurePath(path).suffix.removeprefix(".")
     if claimed in MAGIC:
         raise BadInput(f"{path} does not begin as {claimed} files do: it is damaged or misnamed")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise BadInput(
-            f"{name_of(path)} is UTF-16: expected UTF-8 (iconv -f UTF-16 -t UTF-8 converts it)"
+            f"{display_name(path)} is UTF-16: expected UTF-8 (iconv -f UTF-16 -t UTF-8 converts it)"
         )
     return blocks
-
-
-def decompressed(blocks: Iterable[bytes], kind: str, name: str) -> Iterator[bytes]:
-    """Unfold one or more compressed streams, one after the other as `cat` leaves them."""
-    begin = _decompressor(kind)
-    current: Decompressor | None = begin()
-    for block in blocks:
-        parts, length = [], 0  # what has been unfolded and not handed on
-        for at in range(0, len(block), MORSEL):
-            rest = block[at : at + MORSEL]
-            while rest := rest if current else rest.lstrip(b"\0"):  # zeros may pad what follows
-                current = current or begin()
-                try:
-                    parts.append(current.decompress(rest))
-                except MemoryError:
-                    raise
-                except Exception as error:  # zlib's, lzma's, zstandard's share no other ancestor
-                    raise BadInput(
-                        f"{name} is damaged: its {kind} data cannot be read ({error})"
-                    ) from None
-                length += len(parts[-1])
-                rest = b""
-                if current.eof:
-                    rest, current = current.unused_data, None
-            if length >= BLOCK:
-                yield b"".join(parts)
-                parts, length = [], 0
-        if length:
-            yield b"".join(parts)
-    if current is not None:
-        raise BadInput(f"{name} is cut short: its {kind} data ends in the middle; fetch it anew")
-
-
-def _decompressor(kind: str) -> Callable[[], Decompressor]:
-    if kind == "gz":
-        return lambda: zlib.decompressobj(wbits=31)  # 31: with the header and checksum of gzip
-    if kind == "xz":
-        return lambda: lzma.LZMADecompressor(memlimit=LARGEST_WINDOW)
-    try:
-        import zstandard
-    except ImportError:
-        raise MissingExtra("reading .zst files", "zstandard", "zst") from None
-    whole = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
-    return lambda: cast("Decompressor", whole.decompressobj())
 
 
 def _lines(blocks: Iterable[bytes], name: str) -> Iterator[list[str]]:
@@ -361,10 +301,10 @@ def _lines(blocks: Iterable[bytes], name: str) -> Iterator[list[str]]:
         yield lines
         begun.append(block[cut:])
         length += len(block) - cut
-        if length > LONGEST_LINE:
+        if length > MAX_LINE_BYTES:
             raise BadInput(
-                f"{name}, line {number + 1:,} is longer than {LONGEST_LINE >> 20} MiB: "
-                "expected text with one sentence a line"
+                f"{name}, line {number + 1:,} is longer than {MAX_LINE_BYTES >> 20} MiB: "
+                "expected text with one sentence per line"
             )
     rest = b"".join(begun)
     rest = rest if number else rest.removeprefix(BYTE_ORDER_MARK)

@@ -23,14 +23,14 @@ WIDE_SPACE = re.compile(r"[^\S\0-\x7f](?=\.)")
 WINDOW = 2_000
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Tell whether the splitter is installed."""
     return importlib.util.find_spec("sentencex") is not None
 
 
-def ready() -> bool:
+def check_installed() -> bool:
     """Tell whether the splitter is installed, and warn where it is not."""
-    if installed():
+    if is_installed():
         return True
     warnings.warn(MISSING, stacklevel=2)
     return False
@@ -44,11 +44,11 @@ def split_line(line: str, language: str) -> list[tuple[str, str]]:
     """
     if not line.strip():
         return []
-    found = sentences(line, language) if MAY_END.search(line) else []
+    found = split_text(line, language) if MAY_END.search(line) else []
     return found if len(found) > 1 else [("", line)]
 
 
-def sentences(text: str, language: str) -> list[tuple[str, str]]:
+def split_text(text: str, language: str) -> list[tuple[str, str]]:
     """Return the sentences of a text, each after the white space that stands before it.
 
     The rules of English serve where the language is unknown.

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from transduce.errors import BadSetting
 from transduce.runs.folder import RunConfig
-from transduce.subwords import Codec, Coder, Subwords, made_of
-from transduce.system.progress import Progress, counted
+from transduce.subwords import Codec, Coder, Subwords, decompose_new_pieces
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress
 from transduce.training.settings import Start
 
 # The weights that have a row for each subword, and of which side; of matrices that are tied only
@@ -32,7 +33,7 @@ def grown(
     }
     counts = {len(parts[name]) for name in (OF_SOURCE[0], OF_TARGET[0])}
     *fewer, most = sorted(counts)
-    numbers = " and ".join([*(f"{count:,}" for count in fewer), counted(most, "new subword")])
+    numbers = " and ".join([*(f"{count:,}" for count in fewer), pluralize(most, "new subword")])
     progress.say(
         f"{numbers}: the vector of each begins as the mean of those of its parts; "
         "all other weights are as they were"
@@ -44,7 +45,7 @@ def added(config: RunConfig, run: Path, start: Start | None) -> int:
     """Return how many subwords a run that goes on was to add; refuse another number."""
     more = config.origin.more if config.origin else 0
     if start and start.more != more:
-        began = counted(more, "more subword") if more else "the subwords as they were"
+        began = pluralize(more, "more subword") if more else "the subwords as they were"
         raise BadSetting(
             f"{run} was begun with {began}, not with {start.more:,} more: go on with "
             f"{f'--extend-vocabulary {more}' if more else 'the same'}, or choose another folder"
@@ -54,7 +55,7 @@ def added(config: RunConfig, run: Path, start: Start | None) -> int:
 
 def _parts(old: Coder, new: Coder) -> list[list[int]]:
     assert isinstance(new, Subwords)
-    return made_of(new, len(old))
+    return decompose_new_pieces(new, len(old))
 
 
 def _longer(tensor: Tensor, parts: list[list[int]]) -> Tensor:

@@ -20,14 +20,14 @@ from transduce.batching.packed import Batch, Ints, unflatten
 from transduce.batching.prefetch import Update
 from transduce.batching.static import PackedLayout
 from transduce.config import ModelConfig, TrainConfig
-from transduce.corpus.token_files import Part
+from transduce.corpus.token_files import Split
 from transduce.corpus.updates import DataPosition
-from transduce.errors import BadSetting, in_one_line, out_of_memory
+from transduce.errors import BadSetting, is_out_of_memory, summarize_error
 from transduce.model import loss as losses
 from transduce.model.base import Transducer
 from transduce.model.ops import graphs, kernels
-from transduce.system.machine import repeatable, widest
-from transduce.system.progress import counted
+from transduce.system.devices import deterministic_kernels, widest_float
+from transduce.system.formatting import pluralize
 from transduce.training.distributed.processes import Processes
 
 LARGEST = 1e18  # norm of a gradient whose square, which Adam keeps, is surely a number
@@ -55,7 +55,7 @@ class GradientStep:
         self,
         model: Transducer,
         recipe: TrainConfig,
-        part: Part,
+        part: Split,
         processes: Processes,
         say: Say,
     ) -> None:
@@ -66,7 +66,7 @@ class GradientStep:
         self.packed, self.precision = agreed(processes, choose(model, recipe, say), say)
         model.compute_in(torch.bfloat16 if self.precision == "bf16" else torch.float32)
         model.recompute = recipe.recompute
-        wide = widest(self.device)
+        wide = widest_float(self.device)
         self.counts = torch.zeros(5, dtype=wide, device=self.device)  # log.Counts
         self.before = self.counts.clone()  # the update at hand
         self.sums = self.counts[:2]
@@ -122,10 +122,10 @@ class GradientStep:
                 update = self.prepare(update.sentences, update.next_position, update.epochs)
             self.before.copy_(self.counts)
             try:
-                with repeatable(on=self.repeats):
+                with deterministic_kernels(on=self.repeats):
                     return self._gradient(update)
             except RuntimeError as error:
-                if not out_of_memory(error) or self.processes.world > 1 or self._is_least():
+                if not is_out_of_memory(error) or self.processes.world > 1 or self._is_least():
                     raise
             self._halve()  # out here, for the error holds on to what filled the memory
             self.counts.copy_(self.before)
@@ -175,10 +175,10 @@ class GradientStep:
         try:
             self.graphs = Graphs(batch.to(self.device), self._pass, self.model, self.sums)
         except RuntimeError as error:
-            if out_of_memory(error):
+            if is_out_of_memory(error):
                 raise
             self.graphed = False
-            self.say(f"CUDA graphs do not work here, which is slower: {in_one_line(error)}")
+            self.say(f"CUDA graphs do not work here, which is slower: {summarize_error(error)}")
 
     def _is_least(self) -> bool:
         """Tell whether pieces are as small as they can be."""
@@ -214,7 +214,7 @@ class GradientStep:
         self.sums.copy_(before)
         torch.cuda.set_rng_state(random)
         self.say(
-            f"{self.recipe.batch_tokens:,} tokens a side in {counted(self.pieces, 'piece')}: "
+            f"{self.recipe.batch_tokens:,} tokens a side in {pluralize(self.pieces, 'piece')}: "
             "the largest that fit into memory"
         )
 
@@ -322,7 +322,8 @@ def work(config: ModelConfig, precision: str, device: torch.device, say: Say) ->
     except Exception as error:  # whatever compilers and drivers raise
         kernels.switch(on=False)
         say(
-            f"our kernels do not work here, torch's are used, which is slower: {in_one_line(error)}"
+            "our kernels do not work here, torch's are used, which is slower: "
+            f"{summarize_error(error)}"
         )
         return False
     return True

@@ -15,7 +15,8 @@ from transduce.runs.folder import checkpoints
 from transduce.runs.metrics import Metrics, Samples, Translated
 from transduce.runs.state import State, Window
 from transduce.system.files import remove_folder
-from transduce.system.progress import Show, counted, duration
+from transduce.system.formatting import format_duration, pluralize
+from transduce.system.progress import ShowPart
 from transduce.training.distributed.processes import Processes
 
 IN_A_ROW = 10  # updates that are refused, one after the other, before a run is given up
@@ -88,7 +89,7 @@ class Log:
                 if file is not None:
                     stack.push(file)
 
-    def add(self, state: State, rate: float, part: float, show: Show) -> None:
+    def add(self, state: State, rate: float, part: float, show: ShowPart) -> None:
         """Close the window at this step."""
         self.wait(show)
         counts, arrived = self._fetch()
@@ -110,7 +111,7 @@ class Log:
             return counts, arrived
         return self.processes.total(self.counts.clone()), None
 
-    def poll(self, show: Show) -> None:
+    def poll(self, show: ShowPart) -> None:
         """Write what has arrived."""
         if self.waiting is not None and (
             self.waiting.arrived is None or self.waiting.arrived.query()
@@ -118,7 +119,7 @@ class Log:
             entry, self.waiting = self.waiting, None
             self._write(entry, show)
 
-    def wait(self, show: Show) -> None:
+    def wait(self, show: ShowPart) -> None:
         """Write what is on its way, as soon as it has arrived."""
         if self.waiting is not None and self.waiting.arrived is not None:
             self.waiting.arrived.synchronize()
@@ -147,13 +148,13 @@ class Log:
         if self.samples is not None and translated is not None:
             self.samples.add(step, translated)
 
-    def _write(self, entry: Entry, show: Show) -> None:
+    def _write(self, entry: Entry, show: ShowPart) -> None:
         counts = Counts(*entry.counts.tolist())
         self.require_finite(counts.smoothed, "the loss", entry.step)
         skipped = int(counts.skipped)
         if skipped:
             self.say(
-                f"step {entry.step:,}: {counted(skipped, 'update')} since the last "
+                f"step {entry.step:,}: {pluralize(skipped, 'update')} since the last "
                 "record skipped: non-finite gradient"
             )
         # Where all were skipped there is no loss to tell.
@@ -174,7 +175,7 @@ class Log:
             )
         self.require_accepted(counts, entry.step)
         told = f"loss {smoothed:.2f}, ppl {perplexity:.4g}"
-        left = duration(entry.seconds * (1 - entry.part) / entry.part) if entry.part else "?"
+        left = format_duration(entry.seconds * (1 - entry.part) / entry.part) if entry.part else "?"
         show(
             entry.part,
             f"step {entry.step:,}, {told if math.isfinite(tokens) else 'no loss'}, "

@@ -19,8 +19,9 @@ from transduce.checkpoints.checkpoint import random_states, restore_random_state
 from transduce.config import TrainConfig
 from transduce.corpus.updates import DataPosition, Updates
 from transduce.runs.folder import RunConfig
-from transduce.system.machine import cores, thread_counts
-from transduce.system.progress import Progress, counted
+from transduce.system.formatting import pluralize
+from transduce.system.processes import cores, thread_counts
+from transduce.system.progress import Progress
 from transduce.training.gradient import GradientStep
 from transduce.training.optimizer import fit_ramp
 
@@ -71,7 +72,7 @@ class Pace:
     tokens_per_second: float
 
     def __str__(self) -> str:
-        return f"{self.tokens_per_second:,.0f} tokens/s with {counted(self.threads, 'thread')}"
+        return f"{self.tokens_per_second:,.0f} tokens/s with {pluralize(self.threads, 'thread')}"
 
 
 @contextlib.contextmanager
@@ -173,13 +174,13 @@ def fit_to_steps(
     fitted = fit_ramp(config, steps)
     if fitted != config:
         progress.say(
-            f"warm-up {counted(fitted.ramp or 0, 'step')} instead of {config.warmup:,}, because "
+            f"warm-up {pluralize(fitted.ramp or 0, 'step')} instead of {config.warmup:,}, because "
             f"the run has about {steps:,}; the peak rate stays the same (--set warmup=N keeps N)"
         )
     rise = fitted.ramp or fitted.warmup
     if steps <= rise:
         progress.say(
-            f"warning: the run ends after about {counted(steps, 'step')}, within its warm-up of "
+            f"warning: the run ends after about {pluralize(steps, 'step')}, within its warm-up of "
             f"{rise:,}, and learns next to nothing: train longer, or set a lower warmup"
         )
     elif steps < FEWEST_STEPS and from_nothing:

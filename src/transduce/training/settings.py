@@ -15,14 +15,14 @@ from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.corpus.token_files import Corpus
 from transduce.errors import BadSetting
 from transduce.model.architecture import count_parameters
-from transduce.presets import Preset
-from transduce.presets import preset as find_preset
+from transduce.presets import Preset, find_preset
 from transduce.runs.folder import SUBWORDS, Origin, RunConfig, Task, weights_file
-from transduce.settings.base import MOST, Value
-from transduce.subwords import Codec, require_extensible
+from transduce.settings.base import MAXIMUM, Value
+from transduce.subwords import Codec, check_extensible
 from transduce.system.files import checksum, sha256
-from transduce.system.machine import cores
-from transduce.system.progress import Progress, counted, duration
+from transduce.system.formatting import format_duration, pluralize
+from transduce.system.processes import cores
+from transduce.system.progress import Progress
 from transduce.text import reading as text
 
 GENTLY = 0.3  # of the learning rate, where a run begins with a trained model
@@ -87,7 +87,7 @@ class Start:
         """Refuse a run without weights or subwords, or with some to which none can be added."""
         self.origin  # noqa: B018  (reading it is the check)
         if self.more:
-            require_extensible(self.codec, str(self.run))
+            check_extensible(self.codec, str(self.run))
 
     def require(self, run: Path, origin: Origin | None) -> None:
         """Refuse to go on with a run that was begun with something else."""
@@ -112,11 +112,11 @@ def settled(
 ) -> tuple[ModelConfig, TrainConfig]:
     """Apply settings to a preset, or to the model of `start` and a preset's training."""
     if start is None:
-        return configuration.apply(settings, chosen.model, chosen.train)
+        return configuration.apply_settings(settings, chosen.model, chosen.train)
     own = start.config
     kept = {name: getattr(own.train, name) for name in OF_SUBWORDS}
     before = own.model if start.weights else chosen.model
-    model, recipe = configuration.apply(settings, before, chosen.train.replace(**kept))
+    model, recipe = configuration.apply_settings(settings, before, chosen.train.replace(**kept))
     values = {name: getattr(recipe, name) for name in OF_SUBWORDS}
     if start.weights:
         kept, values = kept | before.to_json(), values | model.to_json()
@@ -170,10 +170,10 @@ def begun(
     )
     progress.say(
         f"batches of {recipe.batch_tokens:,} tokens a side, {_length(recipe)}, "
-        f"warm-up {counted(recipe.warmup, 'step')}"
+        f"warm-up {pluralize(recipe.warmup, 'step')}"
         + (f", cool-down over the last {recipe.cooldown:.0%}" if recipe.cooldown else "")
         + f", seed {recipe.seed}"
-        + (f", {counted(recipe.threads, 'thread')}" if recipe.threads else "")
+        + (f", {pluralize(recipe.threads, 'thread')}" if recipe.threads else "")
     )
     return RunConfig(
         model=model,
@@ -231,7 +231,7 @@ def continued(
             f"{run} was begun with the preset {config.preset}, not {preset}: "
             "go on with the same settings, or choose another folder"
         )
-    model, recipe = configuration.apply(settings, config.model, config.train)
+    model, recipe = configuration.apply_settings(settings, config.model, config.train)
     before = config.model.to_json() | config.train.to_json()
     for name, value in (model.to_json() | recipe.to_json()).items():
         if value != before[name] and name not in MAY_CHANGE:
@@ -247,7 +247,7 @@ def continued(
         )
     if config.train.threads and recipe.threads != config.train.threads:
         progress.say(
-            f"{counted(recipe.threads or 1, 'thread')} instead of {config.train.threads}: "
+            f"{pluralize(recipe.threads or 1, 'thread')} instead of {config.train.threads}: "
             "the run goes on, but not bit for bit as it would have"
         )
     return dataclasses.replace(config, train=recipe)
@@ -261,7 +261,7 @@ def languages_of(
     progress: Progress,
 ) -> tuple[str, str]:
     """Tell the languages; those `known` of the model that a run begins with, unless given."""
-    told = text.languages(source, target, given)
+    told = text.guess_languages(source, target, given)
     if known is None or given is not None:
         return told
     if told not in (known, ("src", "tgt")):
@@ -276,7 +276,7 @@ def basis_of(
     start: str | Path | None, subwords_of: str | Path | None, more: int = 0
 ) -> Start | None:
     """Return the trained run that another begins with, if there is one."""
-    if not 0 <= more <= (most := MOST["vocabulary"]):
+    if not 0 <= more <= (most := MAXIMUM["vocabulary"]):
         raise BadSetting(f"extend_vocabulary = {f'{more:,}':.60}: expected 0 to {most:,}")
     if more and start is None:
         raise BadSetting(
@@ -305,8 +305,8 @@ def _ended_as_set(recipe: TrainConfig, settings: Mapping[str, Value]) -> TrainCo
 
 def _length(recipe: TrainConfig) -> str:
     ends = [
-        counted(recipe.steps, "step") if recipe.steps else "",
-        counted(recipe.epochs, "epoch") if recipe.epochs else "",
-        duration(recipe.seconds) if recipe.seconds else "",
+        pluralize(recipe.steps, "step") if recipe.steps else "",
+        pluralize(recipe.epochs, "epoch") if recipe.epochs else "",
+        format_duration(recipe.seconds) if recipe.seconds else "",
     ]
     return " or ".join(end for end in ends if end) or "no end set"

@@ -13,11 +13,11 @@ from transduce.checkpoints.checkpoint import (
     prune,
     save_tensors,
 )
-from transduce.config import SearchConfig, alias_notes, canonical
+from transduce.config import SearchConfig, alias_notes, canonical_settings
 from transduce.corpus.preparation import prepare
 from transduce.corpus.token_files import Corpus, open_corpus
 from transduce.errors import BadRun, BadSetting
-from transduce.presets import preset as find_preset
+from transduce.presets import find_preset
 from transduce.runs.folder import (
     LEXICON,
     RECIPE,
@@ -31,9 +31,11 @@ from transduce.runs.locks import locked_run
 from transduce.runs.metrics import require_tensorboard
 from transduce.settings.base import Value
 from transduce.subwords import Codec
-from transduce.system.files import remove_folder, remove_leftovers, replacing
-from transduce.system.machine import choose_device, cores, terminated_as_interrupted
+from transduce.system.devices import choose_device
+from transduce.system.files import atomic_write, remove_folder, remove_leftovers
+from transduce.system.processes import cores
 from transduce.system.progress import Progress, Silent
+from transduce.system.signals import signals_as_interrupt
 from transduce.training.distributed.processes import together
 from transduce.training.extension import added, grown
 from transduce.training.settings import (
@@ -74,7 +76,7 @@ class Wanted:
 
     def __post_init__(self) -> None:
         """Replace aliases by the settings' own names."""
-        object.__setattr__(self, "settings", canonical(self.settings))
+        object.__setattr__(self, "settings", canonical_settings(self.settings))
 
     @property
     def kept(self) -> Path:
@@ -158,7 +160,7 @@ def together_with(
 ) -> dict[str, Value]:
     """Return settings with those that have arguments of their own; refuse what is given twice."""
     try:
-        found: dict[str, Value] = canonical(dict(settings or {}))
+        found: dict[str, Value] = canonical_settings(dict(settings or {}))
     except (TypeError, ValueError):
         raise BadSetting(
             f"settings = {settings!r:.60}: expected names and values, such as {{'N': 2}}"
@@ -187,7 +189,7 @@ def train_on(
     wanted.check()
     with contextlib.ExitStack() as stack:
         processes, on = stack.enter_context(together(on))
-        stack.enter_context(terminated_as_interrupted())
+        stack.enter_context(signals_as_interrupt())
         if processes.first:
             stack.enter_context(locked_run(run))
         config = processes.from_first(lambda: begin_or_go_on(texts, wanted, on, told))
@@ -238,7 +240,7 @@ def begin_or_go_on(
     elif fresh:
         _require_same(config, tokens, wanted)
     if wanted.recipe is not None:
-        with replacing(run / RECIPE) as beside:
+        with atomic_write(run / RECIPE) as beside:
             beside.write_text(wanted.recipe, encoding="utf-8", newline="\n")
     config.own(run, SUBWORDS).stat()  # the folder may have been removed meanwhile
     config.save(run)  # last, for it makes the folder a run

@@ -41,14 +41,10 @@ from transduce.runs.folder import (
     last_checkpoint,
 )
 from transduce.runs.state import State, Window
-from transduce.system.machine import (
-    Interruption,
-    cores,
-    interruptions,
-    keep_memory,
-    undisturbed,
-)
-from transduce.system.progress import Progress, Show, counted, duration
+from transduce.system.formatting import format_duration, pluralize
+from transduce.system.processes import cores, keep_freed_memory
+from transduce.system.progress import Progress, ShowPart
+from transduce.system.signals import StopSignal, ignore_signals, stop_signals
 from transduce.training import pacing
 from transduce.training.background import Saver
 from transduce.training.distributed.processes import Processes, lost
@@ -77,7 +73,7 @@ class Trainer:
         self.corpus, self.device, self.progress = corpus, device, progress
         self.processes = processes
         torch.set_num_threads(processes.share(self.recipe.threads or cores()))
-        keep_memory()
+        keep_freed_memory()
         torch.manual_seed(self.recipe.seed)
         self.model = build(config.model).to(device)
         self.optimizer = adam(self.model, self.recipe)
@@ -117,7 +113,7 @@ class Trainer:
                 self.fit_to_machine()
             many = f", {self.processes.world} processes" if self.processes.world > 1 else ""
             self.progress.say(f"computing on {self.device.type}{many}: {self.gradient_step.path}")
-            with interruptions(several=self.processes.world > 1) as interrupted:
+            with stop_signals(several=self.processes.world > 1) as interrupted:
                 try:
                     self.steps(interrupted)
                 except RuntimeError as error:
@@ -136,7 +132,7 @@ class Trainer:
         if self.processes.first:
             self.config.save(self.run)
 
-    def steps(self, interrupted: Interruption) -> None:
+    def steps(self, interrupted: StopSignal) -> None:
         """Make all steps that are left, with what is due after each of them."""
         state, recipe = self.state, self.recipe
         began = time.monotonic() - state.seconds
@@ -163,7 +159,7 @@ class Trainer:
                 before = time.monotonic() - began
             self.conclude(show, interrupted)
 
-    def do_what_is_due(self, interrupted: Interruption, *, asked: bool) -> None:
+    def do_what_is_due(self, interrupted: StopSignal, *, asked: bool) -> None:
         """Validate and save, as is due after this step; save and stop if asked to."""
         if self.to_validate() and not asked:
             asked = not self.validate(interrupted)
@@ -175,7 +171,7 @@ class Trainer:
     def stop(self) -> NoReturn:
         """Save where we are, and say how to go on."""
         if self.processes.world > 1:
-            undisturbed()
+            ignore_signals()
         self.save(scheduled=self.is_scheduled())
         self.saver.wait()
         raise Interrupted(
@@ -183,7 +179,7 @@ class Trainer:
             "the same command goes on from here"
         )
 
-    def conclude(self, show: Show, interrupted: Interruption) -> None:
+    def conclude(self, show: ShowPart, interrupted: StopSignal) -> None:
         """Do what is due after the last step."""
         state, unlogged = self.state, self.state.window.tokens > 0
         if unlogged:
@@ -218,7 +214,7 @@ class Trainer:
         """Save where we are if another process has died; a GPU may then wait for it for ever."""
         if not lost(error):
             return
-        undisturbed()
+        ignore_signals()
         there = {0, *(one.step for one in checkpoints(self.run))}
         if self.processes.first and self.device.type == "cpu" and self.state.step not in there:
             self.state.window = Window()  # what the dead one has counted died with it
@@ -269,7 +265,7 @@ class Trainer:
         """Tell whether the validation loss has stopped falling."""
         return 0 < self.recipe.patience <= self.state.worse
 
-    def validate(self, interrupted: Interruption) -> bool:
+    def validate(self, interrupted: StopSignal) -> bool:
         """Measure loss, perplexity and BLEU (greedy) on the validation set.
 
         Tell whether that was done: it is given up at once when somebody asks to stop.
@@ -282,10 +278,10 @@ class Trainer:
         state.validated = state.step
         return True
 
-    def _validate(self, interrupted: Interruption) -> tuple[float, int, int] | None:
+    def _validate(self, interrupted: StopSignal) -> tuple[float, int, int] | None:
         """Return the best loss so far, its step, and how many validations ago that was."""
         state = self.state
-        found = interrupted.unless(
+        found = interrupted.run_unless_stopped(
             lambda: validate(self.gradient_step, self.corpus, self.recipe.validate_bleu)
         )
         if found is None:
@@ -401,6 +397,7 @@ class Trainer:
         config = dataclasses.replace(self.config, chosen=rule(recipe, self.state.step))
         save_model(self.run, config, tensors, words)
         self.progress.say(
-            f"trained {counted(self.state.step, 'step')} in {duration(self.state.seconds)}; "
+            f"trained {pluralize(self.state.step, 'step')} in "
+            f"{format_duration(self.state.seconds)}; "
             f"{self.run / 'model.safetensors'} is the {words}"
         )

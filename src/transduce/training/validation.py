@@ -86,7 +86,7 @@ def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:
     pairs = [part.pair(i) for i in range(count)]
     outputs = [""] * count
     by_length = sorted(range(count), key=lambda i: -len(pairs[i][0]))
-    decoder = Decoder([model], codec.target.forbidden(), record=False)
+    decoder = Decoder([model], codec.target.forbidden_ids(), record=False)
     jobs = [Job(pairs[i][0].astype(np.int64)) for i in by_length]
     for place, found in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):
         if found:  # else a value overflowed

@@ -51,6 +51,6 @@ def source_words(parts: Sequence[Part], subwords: Coder) -> list[list[int]]:
             sentences.append([])
         sentences[-1] += part.ids
     before = [part.gap for part in parts if part.begins]
-    found = words_of([subwords.raw(ids) for ids in sentences], before)
+    found = words_of([subwords.piece_bytes(ids) for ids in sentences], before)
     words = iter([word for sentence in found for word in sentence])
     return [[next(words) for _ in part.ids] for part in parts]

@@ -12,7 +12,7 @@ from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadRun
 from transduce.runs.folder import SUBWORDS, RunConfig, weights_file
 from transduce.subwords import EOS, Codec, Coder
-from transduce.text.splitting import ready as splitter_ready
+from transduce.text.splitting import check_installed as splitter_ready
 from transduce.text.splitting import split_line
 from transduce.translation.alignment import Links, links, words_of
 from transduce.translation.engines.selection import choose_engine
@@ -40,7 +40,7 @@ class Translator:
     def __init__(self, engine: Engine, codec: Codec, config: RunConfig, weights: str = "") -> None:
         self.engine, self.codec, self.config = engine, codec, config
         self.weights = weights  # in words, which weights these are
-        self.forbidden = codec.target.forbidden()
+        self.forbidden = codec.target.forbidden_ids()
 
     @classmethod
     def load(
@@ -262,7 +262,7 @@ class Translator:
     def _forced(self, prefix: str, number: int) -> list[int]:
         """Return the tokens of a prefix."""
         forced = self.codec.target.encode(one_line(prefix))
-        room = self.config.model.longest_output - 2
+        room = self.config.model.max_positions - 2
         if len(forced) > room:
             raise BadInput(
                 f"the prefix of text {number + 1:,} has {len(forced):,} subwords: "
@@ -300,7 +300,7 @@ class Translator:
             before = gaps(work.parts, self.config.languages[1])
             of_ranks = []
             for rank in range(work.ranks):
-                outputs = [self.codec.target.raw(best[rank].tokens) for best in work.found]
+                outputs = [self.codec.target.piece_bytes(best[rank].tokens) for best in work.found]
                 target = words_of(outputs, before)
                 own = itertools.islice(matrices, len(work.parts))
                 found = itertools.chain.from_iterable(map(links, own, source, target))

@@ -16,24 +16,27 @@ from typing import Any
 
 from transduce.config import ModelConfig, SearchConfig
 from transduce.corpus.inputs import InputFile
-from transduce.corpus.token_files import Input
+from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun, BadSetting
-from transduce.presets import preset as find_preset
+from transduce.presets import find_preset
 from transduce.runs.folder import WRITTEN_IN, Origin
 from transduce.runs.locks import locked_run
 from transduce.settings.base import Value
-from transduce.settings.fields import made
+from transduce.settings.types import dataclass_from_json
+from transduce.system.devices import choose_device
 from transduce.system.files import (
-    read_sealed,
+    atomic_write,
+    read_checksummed,
     remove_folder,
     remove_leftovers,
-    replacing,
     require_regular,
-    write_sealed,
+    write_checksummed,
 )
-from transduce.system.machine import choose_device, terminated_as_interrupted, world_size
-from transduce.system.progress import Progress, Silent, counted
-from transduce.text.reading import STDIN, open_lines, read_pairs
+from transduce.system.formatting import pluralize
+from transduce.system.processes import world_size
+from transduce.system.progress import Progress, Silent
+from transduce.system.signals import signals_as_interrupt
+from transduce.text.reading import STDIN, read_lines, read_pairs
 from transduce.training.settings import Start, settled
 from transduce.training.train import together_with, train
 from transduce.translation.translator import Translator
@@ -94,7 +97,7 @@ def distill(
                 "the teacher translates in one process: run this without torchrun until the "
                 "student is being trained, then stop it and go on with torchrun"
             )
-        with terminated_as_interrupted(), locked_run(run):
+        with signals_as_interrupt(), locked_run(run):
             remove_leftovers(run, *WRITTEN_IN)
             work.begin(valid)
             work.translate(device, batch, told)
@@ -178,13 +181,13 @@ class _Work:
             for _ in read_pairs(*both):
                 pass
         lines = blank = 0
-        for line in open_lines(self.text):
+        for line in read_lines(self.text):
             lines += 1
             blank += not line.strip()
         if lines == blank:
-            found = f"holds nothing but {counted(lines, 'blank line')}" if lines else "is empty"
+            found = f"holds nothing but {pluralize(lines, 'blank line')}" if lines else "is empty"
             raise BadInput(f"{self.text} {found}: expected text for the teacher to translate")
-        write_sealed(
+        write_checksummed(
             self.folder / MANIFEST,
             {
                 "format": FORMAT,
@@ -210,7 +213,7 @@ class _Work:
             + (f", from line {manifest['lines'] - left + 1:,} on" if done else "")
         )
         with progress.track("translating", left, "lines") as advance:
-            lines = open_lines(self.text)
+            lines = read_lines(self.text)
             for size, path in self._blocks(manifest):
                 block = list(itertools.islice(lines, size))
                 if path.exists():
@@ -228,8 +231,8 @@ class _Work:
         """Write the two texts that the student learns from, the target's last."""
         manifest = self._manifest()
         self._require_same(manifest)  # the text may have changed while it was read
-        sources, targets = map(open_lines, self.pairs) if self.pairs else ((), ())
-        _write(self.folder / SOURCE, itertools.chain(open_lines(self.text), sources))
+        sources, targets = map(read_lines, self.pairs) if self.pairs else ((), ())
+        _write(self.folder / SOURCE, itertools.chain(read_lines(self.text), sources))
         _write(self.folder / TARGET, itertools.chain(self._translations(manifest), targets))
         remove_folder(self.folder / BLOCKS)
 
@@ -241,20 +244,20 @@ class _Work:
 
     def _translations(self, manifest: Mapping[str, Any]) -> Iterator[str]:
         for size, path in self._blocks(manifest):
-            block = list(open_lines(require_regular(path)))
+            block = list(read_lines(require_regular(path)))
             if len(block) != size:
                 raise BadRun(
-                    f"{path} is damaged: it has {counted(len(block), 'line')}, expected {size:,}; "
-                    "delete it to have them translated anew"
+                    f"{path} is damaged: it has {pluralize(len(block), 'line')}, expected "
+                    f"{size:,}; delete it to have them translated anew"
                 )
             yield from block
 
     def _manifest(self) -> dict[str, Any]:
         path = self.folder / MANIFEST
-        manifest = read_sealed(path, FORMAT, "a student's texts", FIELDS)
+        manifest = read_checksummed(path, FORMAT, "a student's texts", FIELDS)
         try:
-            teacher = made(Origin, manifest["teacher"])
-            inputs = [made(Input, one) for one in manifest["inputs"]]
+            teacher = dataclass_from_json(Origin, manifest["teacher"])
+            inputs = [dataclass_from_json(InputRecord, one) for one in manifest["inputs"]]
         except TypeError as error:
             raise BadRun(f"{path} is damaged: {error}") from None
         if min(manifest["lines"], manifest["block"]) < 1:
@@ -288,6 +291,6 @@ class _Work:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
         for line in lines:
             file.write(line + "\n")

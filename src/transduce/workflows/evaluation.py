@@ -19,17 +19,17 @@ from transduce.evaluation.scores import Score
 from transduce.recipes.recipe import Files, Measure
 from transduce.runs.folder import MODEL, WRITTEN_IN, RunConfig, stored_digest
 from transduce.runs.locks import locked_run
-from transduce.settings.fields import made
+from transduce.settings.types import dataclass_from_json
 from transduce.system.files import (
+    atomic_write,
     checksum,
-    read_sealed,
+    read_checksummed,
     remove_leftovers,
-    replacing,
     sha256,
-    write_sealed,
+    write_checksummed,
 )
-from transduce.system.machine import terminated_as_interrupted
 from transduce.system.progress import Progress
+from transduce.system.signals import signals_as_interrupt
 from transduce.text.reading import read_pairs
 from transduce.translation.translator import Translator
 
@@ -58,17 +58,19 @@ class Evaluation:
 
     def save(self, run: Path) -> None:
         """Write it into the run folder."""
-        write_sealed(run / EVALUATION, {"format": FORMAT, **dataclasses.asdict(self)})
+        write_checksummed(run / EVALUATION, {"format": FORMAT, **dataclasses.asdict(self)})
 
     @classmethod
     def load(cls, run: Path) -> Self | None:
         """Read what `save` wrote, if it is there and the translations are."""
         if not (run / EVALUATION).exists():
             return None
-        value = read_sealed(run / EVALUATION, FORMAT, "an evaluation")
+        value = read_checksummed(run / EVALUATION, FORMAT, "an evaluation")
         try:
-            known = made(cls, {name: one for name, one in value.items() if name != "format"})
-            scores = [made(Score, one) for one in value["scores"]]
+            known = dataclass_from_json(
+                cls, {name: one for name, one in value.items() if name != "format"}
+            )
+            scores = [dataclass_from_json(Score, one) for one in value["scores"]]
         except TypeError as error:
             raise BadRun(f"{run / EVALUATION} is damaged: {error}; delete it") from None
         own = run / TRANSLATIONS
@@ -91,7 +93,7 @@ def evaluate(
             "paper": measure.paper and _can_count_as_the_paper(),
         }
     )
-    with terminated_as_interrupted(STOPPED), locked_run(run):
+    with signals_as_interrupt(STOPPED), locked_run(run):
         remove_leftovers(run, *WRITTEN_IN)
         known = Evaluation.load(run)
         if known and known.of == of:
@@ -99,7 +101,7 @@ def evaluate(
         sources, references = [source for source, _ in pairs], [target for _, target in pairs]
         hypotheses = _translated(run, sources, measure, device, progress)
         found, missing = _scored(hypotheses, references, measure, config.languages[1])
-        with replacing(run / TRANSLATIONS) as beside:
+        with atomic_write(run / TRANSLATIONS) as beside:
             text = "".join(line + "\n" for line in hypotheses)
             beside.write_text(text, encoding="utf-8", newline="\n")
         evaluation = Evaluation(

@@ -14,7 +14,7 @@ from transduce.recipes.recipe import Asked, Files, Recipe, read
 from transduce.recipes.texts import check, fetched, is_first
 from transduce.runs.folder import RECIPE
 from transduce.system.progress import Progress
-from transduce.text.reading import languages
+from transduce.text.reading import guess_languages
 from transduce.training.settings import ENDS, MAY_CHANGE, basis_of
 from transduce.training.train import Texts, Wanted, train_on
 from transduce.workflows.evaluation import Evaluation, evaluate
@@ -48,7 +48,7 @@ def follow(
         assert own.train
         given = instead.languages or own.languages
         if own.test:  # refused now, not after hours of training
-            require_tokeniser(languages(*own.train, given)[1])
+            require_tokeniser(guess_languages(*own.train, given)[1])
         tested.append(own.test)
         return Texts(*own.train, instead.valid or own.valid, given)
 

@@ -69,10 +69,10 @@ def all_(
     from transduce.experiments.all_experiments import ROWS, AllExperiments
     from transduce.experiments.report import report
     from transduce.experiments.table3 import named
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     settings, _, _ = options.settings_of(set_, None, None, seed)
-    progress = for_people()
+    progress = console_progress()
     everything = AllExperiments(
         data=options.data_of(source, target, valid, valid_tsv, test, test_tsv, languages),
         out=out,

@@ -50,16 +50,16 @@ def figures(
     """
     from transduce.cli.paper.printing import require, show
     from transduce.experiments.figures import figures as draw
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     if sentences and text is not None:
         raise BadInput("expected sentences or --text FILE to find them in, not both")
     given = list(sentences or [])
     if text is not None:
-        from transduce.text.reading import open_lines
+        from transduce.text.reading import read_lines
 
-        given = list(itertools.islice(open_lines(text), lines))
+        given = list(itertools.islice(read_lines(text), lines))
         if not given:
             raise BadInput(f"{text} is empty: expected a sentence a line")
     require(out, "figures")
-    show(draw(run, given, for_people(), found=text is not None, layer=layer), out)
+    show(draw(run, given, console_progress(), found=text is not None, layer=layer), out)

@@ -46,9 +46,9 @@ def positions(
     """
     from transduce.cli.paper.printing import show
     from transduce.experiments.positions import positions as measure
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     trial = texts.trial_of(out, source, preset, steps, set_, seed, device)
     given = (valid, valid_tsv, test, test_tsv, languages)
     data = texts.data_of(out, source, target, given, pairs, held)
-    show(measure(trial, data, longest, most, for_people()), out)
+    show(measure(trial, data, longest, most, console_progress()), out)

@@ -25,7 +25,7 @@ def report(
 ) -> None:
     """Put the findings that lie in folders on one page, which opens anywhere."""
     from transduce.experiments import report as pages
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     path = pages.report(folders, folders[0] if out is None else out)
-    for_people().say(f"wrote {path}")
+    console_progress().say(f"wrote {path}")

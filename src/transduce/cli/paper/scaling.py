@@ -54,7 +54,7 @@ def scaling(
     from transduce.cli.paper.printing import require, show
     from transduce.experiments.scaling import WIDTHS
     from transduce.experiments.scaling import scaling as measure
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     try:
         sizes = [int(one) for one in widths.split(",")] if widths else list(WIDTHS)
@@ -62,10 +62,10 @@ def scaling(
         raise BadInput(f"--widths {widths}: expected numbers such as 4,64,512") from None
     require(out, "scaling")
     if not train:
-        show(measure(sizes, None, None, for_people()), out)
+        show(measure(sizes, None, None, console_progress()), out)
         return
     size = [f"h={heads}", f"d_k={d_k}", f"d_v={d_k}"]
     trial = texts.trial_of(out, source, preset, steps, [*size, *(set_ or [])], seed, device)
     given = (valid, valid_tsv, test, test_tsv, languages)
     data = texts.data_of(out, source, target, given, pairs, held)
-    show(measure(sizes, trial, data, for_people()), out)
+    show(measure(sizes, trial, data, console_progress()), out)

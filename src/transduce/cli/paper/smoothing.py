@@ -46,7 +46,7 @@ def smoothing(
     """
     from transduce.cli.paper.printing import show
     from transduce.experiments.smoothing import smoothing as measure
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     try:
         amounts = [float(one) for one in eps.split(",")]
@@ -55,4 +55,4 @@ def smoothing(
     trial = texts.trial_of(out, source, preset, steps, set_, None, device)
     given = (valid, valid_tsv, test, test_tsv, languages)
     data = texts.data_of(out, source, target, given, pairs, held)
-    show(measure(trial, data, amounts, range(1, seeds + 1), for_people()), out)
+    show(measure(trial, data, amounts, range(1, seeds + 1), console_progress()), out)

@@ -48,11 +48,11 @@ def table1(
     from transduce.cli.paper.printing import require, show
     from transduce.experiments.costs import Plan
     from transduce.experiments.table1 import table1 as measure
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     plan = Plan(n=_lengths(n), d=_numbers("d", d), k=k, r=r, batch=batch, seconds=seconds)
     require(out, "table1")
-    show(measure(plan, device, for_people()), out)
+    show(measure(plan, device, console_progress()), out)
 
 
 def _lengths(text: str) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ def table2(
     from transduce.cli.paper.printing import show
     from transduce.experiments import table2 as experiment
     from transduce.experiments.budget import Budget
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     settings, steps, seconds = options.settings_of(set_, steps, time, seed)
     finding = experiment.table2(
@@ -65,6 +65,6 @@ def table2(
         device=device,
         keep_weights=keep_weights,
         gather=gather,
-        progress=for_people(),
+        progress=console_progress(),
     )
     show(finding, out)

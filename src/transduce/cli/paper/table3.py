@@ -63,7 +63,7 @@ def table3(
     from transduce.cli.paper.printing import show
     from transduce.experiments import table3 as experiment
     from transduce.experiments.budget import Budget
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     settings, steps, seconds = options.settings_of(set_, steps, time, seed)
     finding = experiment.table3(
@@ -76,6 +76,6 @@ def table3(
         device=device,
         keep_weights=keep_weights,
         gather=gather,
-        progress=for_people(),
+        progress=console_progress(),
     )
     show(finding, out)

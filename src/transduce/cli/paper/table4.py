@@ -54,7 +54,7 @@ def table4(
     from transduce.cli.paper.printing import show
     from transduce.experiments.parser_experiment import Experiment
     from transduce.experiments.table4 import table4 as measured
-    from transduce.system.progress import for_people
+    from transduce.system.progress import console_progress
 
     settings, steps, seconds = options.settings_of(set_, steps, time, seed)
     settings |= {"steps": str(steps)} if steps is not None else {}
@@ -69,4 +69,4 @@ def table4(
         masked=masked,
         device=device,
     )
-    show(measured(experiment, for_people()), out)
+    show(measured(experiment, console_progress()), out)

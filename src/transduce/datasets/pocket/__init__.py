@@ -15,7 +15,7 @@ from transduce.datasets.pocket.grammar import CONSTRUCTIONS
 from transduce.datasets.pocket.parts import Part, belongs, half
 from transduce.datasets.pocket.sentences import echoes, repeats_itself
 from transduce.errors import BadInput, BadSetting, did_you_mean
-from transduce.system.files import replacing
+from transduce.system.files import atomic_write
 
 __all__ = ["LANGUAGES", "Part", "pairs", "stream", "write", "write_pairs"]
 
@@ -79,7 +79,7 @@ def write_pairs(
     pairs = list(pairs)
     paths = folder / f"{stem}.{languages[0]}", folder / f"{stem}.{languages[1]}"
     for side, path in enumerate(paths):
-        with replacing(path) as beside:
+        with atomic_write(path) as beside:
             lines = "".join(f"{pair[side]}\n" for pair in pairs)
             beside.write_text(lines, encoding="utf-8", newline="\n")
     return paths

@@ -10,7 +10,7 @@ from typing import Any
 from transduce.config import ModelConfig
 from transduce.errors import BadInput
 from transduce.interop.converting.ledger import Ledger
-from transduce.text.reading import open_lines
+from transduce.text.reading import read_lines
 
 Pair = tuple[Path, Path]
 LOOKED_AT = 1_000  # lines of a text
@@ -201,7 +201,7 @@ def cut_by(path: Path) -> str:
     if not path.is_file():
         named = CUT.search(path.as_posix())
         return "by its name it is tokenised text: raw text is wanted" if named else ""
-    lines = list(itertools.islice(open_lines(path), LOOKED_AT))
+    lines = list(itertools.islice(read_lines(path), LOOKED_AT))
     signs = {
         "cut by subword-nmt (@@)": r"@@( |$)",
         "cut by SentencePiece (▁)": r"(^| )▁",

@@ -6,7 +6,7 @@ from transduce.errors import BadInput
 from transduce.interop.converting.draft import Draft
 from transduce.interop.converting.ledger import Given, each
 from transduce.interop.converting.reading import flat
-from transduce.text.reading import languages
+from transduce.text.reading import guess_languages
 
 NAME = "OpenNMT-py"
 STACKS = {
@@ -303,6 +303,6 @@ def _take_text(draft: Draft) -> None:
             [str(ledger.value(f"data.{corpus}.path_{side}")) for corpus in corpora]
             for side in ("src", "tgt")
         ]
-        draft.languages = languages(joined[0][0], joined[1][0])
+        draft.languages = guess_languages(joined[0][0], joined[1][0])
         for files, language in zip(joined, draft.languages, strict=True):
             draft.to_do.append(f"join the corpora: cat {' '.join(files)} > train.{language}")

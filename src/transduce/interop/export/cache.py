@@ -41,10 +41,10 @@ from transduce.subwords import Codec
 from transduce.system.files import (
     OWN_NAME,
     checksum,
-    read_sealed,
+    read_checksummed,
     remove_folder,
     sha256,
-    write_sealed,
+    write_checksummed,
 )
 
 VARIABLE = "TRANSDUCE_CACHE"
@@ -139,7 +139,9 @@ def weights_hash(path: Path, cache: Path) -> str:
     name, before = str(path.resolve()), _identity(path)
     try:
         expected = {"files": dict[str, Any]}
-        known: dict[str, Any] = read_sealed(cache / HASHES, FORMAT, "hashes", expected)["files"]
+        known: dict[str, Any] = read_checksummed(cache / HASHES, FORMAT, "hashes", expected)[
+            "files"
+        ]
     except BadRun:
         known = {}
     match known.get(name):
@@ -151,7 +153,7 @@ def weights_hash(path: Path, cache: Path) -> str:
         kept = [item for item in known.items() if item[0] != name][1 - REMEMBERED :]
         files = dict([*kept, (name, [before, found])])
         with contextlib.suppress(OSError):  # without it the next start only takes longer
-            write_sealed(cache / HASHES, {"format": FORMAT, "files": files})
+            write_checksummed(cache / HASHES, {"format": FORMAT, "files": files})
     return found
 
 

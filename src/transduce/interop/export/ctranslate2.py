@@ -36,11 +36,11 @@ from transduce.runs.folder import (
 )
 from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec, SentencePiece, Subwords
 from transduce.system.files import (
-    read_sealed,
-    replacing_folder,
+    atomic_folder,
+    read_checksummed,
     sha256,
+    write_checksummed,
     write_json,
-    write_sealed,
 )
 
 FORMAT = 3
@@ -125,12 +125,12 @@ def write(
     spec.optimize(quantization="float32" if quantize == "none" else quantize)
     shared = codec.source.names == codec.target.names
     vocabularies = [f"{side}_vocabulary.json" for side in (["shared"] if shared else SIDES)]
-    with replacing_folder(folder, ("config.json", "model.bin", STAMP, *vocabularies)) as beside:
+    with atomic_folder(folder, ("config.json", "model.bin", STAMP, *vocabularies)) as beside:
         spec.save(str(beside))
         if tokenizers:
             write_tokenizers(codec, beside)
         files = {file.name: sha256(file) for file in sorted(beside.iterdir())}
-        write_sealed(beside / STAMP, {**stamp, "files": files})
+        write_checksummed(beside / STAMP, {**stamp, "files": files})
 
 
 def checked_weights(run: Path, config: RunConfig) -> Path:
@@ -170,7 +170,7 @@ def stamp_of(run: Path, config: RunConfig, quantize: str, weights: str) -> dict[
 def is_export_of(folder: Path, stamp: dict[str, Any]) -> bool:
     """Tell whether a folder holds, whole, the export that a stamp describes."""
     try:
-        found = read_sealed(folder / STAMP, FORMAT, "an export")
+        found = read_checksummed(folder / STAMP, FORMAT, "an export")
         files = found.pop("files")
     except (BadRun, KeyError):
         return False
@@ -209,8 +209,8 @@ def _multiplies_bytes() -> bool:
 
 def refuse_inexpressible(model: ModelConfig) -> None:
     """Say by name what the format has no place for."""
-    if model.unlike_the_paper or model.positions not in ("sinusoidal", "learned"):
-        what = model.unlike_the_paper or f"positions = {model.positions!r}"
+    if model.first_departure or model.positions not in ("sinusoidal", "learned"):
+        what = model.first_departure or f"positions = {model.positions!r}"
         raise BadInput(f"CTranslate2 cannot hold this model: {what}")
     head = model.d_model // model.h
     if head * model.h != model.d_model:
@@ -231,7 +231,7 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
     specs = specifications()
     kinds = specs.common_spec.Activation
     spec = specs.TransformerSpec.from_config(
-        (model.N, model.depth_of_decoder),
+        (model.N, model.decoder_layers),
         model.h,
         pre_norm=False,
         activation={"relu": kinds.RELU, "swish": kinds.SWISH, "gelu": kinds.GELU}[model.activation],
@@ -248,7 +248,7 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
     for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
         stack.scale_embeddings = True
         learned = arrays.get(f"{side}_embedding.positions")
-        table = sinusoids(model.longest_output, model.d_model) if learned is None else learned
+        table = sinusoids(model.max_positions, model.d_model) if learned is None else learned
         stack.position_encodings.encodings = table
     for number, layer in enumerate(spec.encoder.layer):
         weights.self_attention(layer.self_attention, f"encoder.{number}")
@@ -280,7 +280,7 @@ def shapes(model: ModelConfig) -> Shapes:
     if model.tie == "none":
         found["target_embedding.matrix"] = (words, d)
     if model.positions == "learned":
-        places = (model.longest_output, d)
+        places = (model.max_positions, d)
         found |= {f"{side}_embedding.positions": places for side in ("source", "target")}
 
     def linear(name: str, rows: int, columns: int, *, bias: bool = model.attention_bias) -> None:
@@ -290,7 +290,7 @@ def shapes(model: ModelConfig) -> Shapes:
 
     h, d_k, d_v = model.h, model.d_k, model.d_v
     encoder = [f"encoder.{n}" for n in range(model.N)]
-    decoder = [f"decoder.{n}" for n in range(model.depth_of_decoder)]
+    decoder = [f"decoder.{n}" for n in range(model.decoder_layers)]
     for layer in [*encoder, *decoder]:
         linear(f"{layer}.self_attention.W_QKV", h * (2 * d_k + d_v), d)
         linear(f"{layer}.self_attention.W_O", d, h * d_v)

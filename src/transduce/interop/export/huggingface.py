@@ -12,7 +12,7 @@ from transduce.errors import BadInput
 from transduce.interop.marian import to_marian
 from transduce.runs.folder import KEY, SUBWORDS, RunConfig
 from transduce.subwords import BOS, EOS, PAD, SPECIAL, UNK, Codec, Coder, SentencePiece
-from transduce.system.files import replacing_folder, sync, write_json
+from transduce.system.files import atomic_folder, sync, write_json
 
 
 def export(run: Path, folder: Path) -> None:
@@ -40,7 +40,7 @@ def export(run: Path, folder: Path) -> None:
     config.require_subwords(len(codec.source), len(codec.target), run)
     model, _ = load_model(run, config, torch.device("cpu"))
     tensors = to_marian(config.model, {k: v.detach() for k, v in weights_of(model).items()})
-    with replacing_folder(folder, ("config.json", "model.safetensors")) as beside:
+    with atomic_folder(folder, ("config.json", "model.safetensors")) as beside:
         write_json(beside / "config.json", _config(config.model))
         write_json(beside / "generation_config.json", _generation(config, codec))
         write_tensors(beside / "model.safetensors", tensors, {"format": "pt"})
@@ -58,8 +58,8 @@ def export(run: Path, folder: Path) -> None:
 
 def _require_marian(model: ModelConfig) -> None:
     """Refuse by its name what Marian has no place for."""
-    if model.unlike_the_paper:
-        raise BadInput(f"{model.unlike_the_paper}: Marian has the paper's Transformer only")
+    if model.first_departure:
+        raise BadInput(f"{model.first_departure}: Marian has the paper's Transformer only")
     if model.positions != "sinusoidal":
         raise BadInput(f"positions = {model.positions!r}: Marian has sinusoidal positions only")
     if model.d_k != model.d_v:
@@ -77,10 +77,10 @@ def _config(model: ModelConfig) -> dict[str, Any]:
         "architectures": ["MarianMTModel"],
         "vocab_size": model.source_vocabulary,
         "decoder_vocab_size": model.target_vocabulary,
-        "max_position_embeddings": model.longest_output,
+        "max_position_embeddings": model.max_positions,
         "d_model": model.d_model,
         "encoder_layers": model.N,
-        "decoder_layers": model.depth_of_decoder,
+        "decoder_layers": model.decoder_layers,
         "encoder_attention_heads": model.h,
         "decoder_attention_heads": model.h,
         "encoder_ffn_dim": model.d_ff,
@@ -102,8 +102,8 @@ def _generation(config: RunConfig, codec: Codec) -> dict[str, Any]:
     return {
         "num_beams": config.search.beam,
         "length_penalty": config.search.alpha,
-        "max_length": config.model.longest_output,
-        "suppress_tokens": codec.target.forbidden(),
+        "max_length": config.model.max_positions,
+        "suppress_tokens": codec.target.forbidden_ids(),
         KEY: config.search.to_json(),  # for an import: `generate` has no place for the penalty
         **_tokens(),
     }
@@ -161,7 +161,7 @@ def _write_sentencepiece(
     folder: Path, source: SentencePiece, target: SentencePiece, config: RunConfig
 ) -> None:
     """Write the files of a MarianTokenizer."""
-    separate = not source.same_ids(target)
+    separate = not source.same_vocabulary(target)
     source.write(folder / "source.spm")
     target.write(folder / "target.spm")
     write_json(folder / "vocab.json", {name: n for n, name in enumerate(source.names)})

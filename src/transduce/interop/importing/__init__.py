@@ -21,7 +21,7 @@ from transduce.interop.importing.weights import read_weights
 from transduce.interop.marian import LOGITS_BIAS, attention_biases, from_marian
 from transduce.runs.folder import MODEL, SUBWORDS, RunConfig
 from transduce.subwords import Codec
-from transduce.system.files import replacing_folder
+from transduce.system.files import atomic_folder
 from transduce.text import reading as text
 
 __all__ = ["import_model"]
@@ -41,7 +41,7 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
         model=found.model,
         train=TrainConfig(joint=found.codec.joint, subwords=found.codec.kind),
         search=found.search,
-        languages=text.languages("", "", languages) if languages else found.languages,
+        languages=text.guess_languages("", "", languages) if languages else found.languages,
         preset="imported",
         weights=f"imported from {folder.resolve().name}",
         versions={
@@ -50,7 +50,7 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
             "python": platform.python_version(),
         },
     )
-    with replacing_folder(run, ("config.json", SUBWORDS, MODEL)) as beside:
+    with atomic_folder(run, ("config.json", SUBWORDS, MODEL)) as beside:
         found.codec.save(beside / SUBWORDS)
         save_tensors(beside / MODEL, found.weights)
         config.owning(beside, SUBWORDS, MODEL).save(beside)

@@ -210,7 +210,7 @@ def _dictionary(path: Path) -> list[str]:
 
 def _positions(folder: Path, learned: Tensor | None, model: ModelConfig) -> Tensor:
     """Return the positions of a side as a table: learned ones, or fairseq's sinusoids."""
-    count, d_model = model.longest_output, model.d_model
+    count, d_model = model.max_positions, model.d_model
     if learned is not None:
         if learned.dim() != 2 or len(learned) < FIRST + count or learned.size(1) != d_model:
             raise BadInput(

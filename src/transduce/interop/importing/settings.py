@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, cast
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput, BadSetting
 from transduce.runs.folder import KEY
-from transduce.settings.base import MOST
+from transduce.settings.base import MAXIMUM
 from transduce.system.files import read_json
 from transduce.text import reading as text
 
@@ -75,7 +75,7 @@ class Theirs:
         activation = config.get("activation_function", "gelu")
         names = " or ".join(ACTIVATIONS)
         self.require("activation_function", activation in [*ACTIVATIONS], names)
-        longest, most = self._number("max_position_embeddings"), MOST["max_len"]
+        longest, most = self._number("max_position_embeddings"), MAXIMUM["max_len"]
         self.require("max_position_embeddings", longest <= most, f"at most {most:,}")
         N, N_decoder = self._number("encoder_layers"), self._number("decoder_layers")
         try:
@@ -139,7 +139,7 @@ class Theirs:
         source, target = (self.tokenizer.get(f"{side}_lang") for side in ("source", "target"))
         if given is None and isinstance(source, str) and isinstance(target, str):
             return source, target
-        return text.languages("", "", given)
+        return text.guess_languages("", "", given)
 
 
 def sizes(N: int, N_decoder: int, d_model: int, d_ff: int, h: int) -> dict[str, Any]:

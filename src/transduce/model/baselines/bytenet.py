@@ -77,7 +77,7 @@ class ByteNet(Transducer):
         self.after_encoder = NormReLU(d_model)
         self.join = Linear(2 * d_model, d_model, bias=True)
         self.decoder: Stack[Block] = Stack(
-            Block(config, number, causal=True) for number in range(config.depth_of_decoder)
+            Block(config, number, causal=True) for number in range(config.decoder_layers)
         )
         self.after_decoder = NormReLU(d_model)
         self.last = Linear(d_model, d_model, bias=True)
@@ -167,6 +167,6 @@ def products(config: ModelConfig, source_tokens: int, target_tokens: int) -> int
     """Return how many products of a weight with a number a pass takes."""
     d_model, C = config.d_model, config.d_ff
     block = 2 * d_model * C + config.kernel * C * C
-    of_target = 2 * d_model * d_model + config.depth_of_decoder * block + d_model * d_model
+    of_target = 2 * d_model * d_model + config.decoder_layers * block + d_model * d_model
     of_target += d_model * config.target_vocabulary
     return source_tokens * config.N * block + target_tokens * of_target

@@ -23,7 +23,7 @@ from transduce.model.embedding import Embedding
 from transduce.model.ops.dropout import dropout
 from transduce.model.ops.linear import Linear, product
 from transduce.model.ops.packed_attention import attend_cross
-from transduce.system.machine import widest
+from transduce.system.devices import widest_float
 
 HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
 DEVIATION = 0.1  # of embeddings and positions at first, as the authors draw them
@@ -126,7 +126,7 @@ class ConvS2S(Transducer):
         self.out_of_encoder = WeightNormed(C, d_model, gain=1)
         self.into_decoder = WeightNormed(d_model, C, gain=kept)
         self.decoder: Stack[DecoderLayer] = Stack(
-            DecoderLayer(config) for _ in range(config.depth_of_decoder)
+            DecoderLayer(config) for _ in range(config.decoder_layers)
         )
         self.out_of_decoder = WeightNormed(C, d_model, gain=1)
 
@@ -232,7 +232,7 @@ def _roots(source: PackedTokens) -> Tensor:
     else:
         sentences, own = np.array(source.segments.groups).T
         lengths = torch.from_numpy(own.repeat(sentences * own)).to(source.tokens.device)
-    return lengths[:, None].to(widest(lengths.device)).sqrt()
+    return lengths[:, None].to(widest_float(lengths.device)).sqrt()
 
 
 def _over(memory: Tensor, cross: SourceRows | KeyRanges) -> Attend:
@@ -263,6 +263,6 @@ def products(config: ModelConfig, source_tokens: int, target_tokens: int) -> int
     d_model, C = config.d_model, config.d_ff
     ends, block, attending = 2 * d_model * C, config.kernel * C * 2 * C, 2 * d_model * C
     of_source = ends + config.N * block
-    of_target = ends + config.depth_of_decoder * (block + attending)
+    of_target = ends + config.decoder_layers * (block + attending)
     of_target += d_model * config.target_vocabulary
     return source_tokens * of_source + target_tokens * of_target

@@ -81,7 +81,7 @@ class Recurrent(Transducer):
         self.W_M = Linear(2 * C, C, bias=True) if config.N == 1 else nn.Identity()
         self.bottom = LSTM(config.d_model, C)
         self.decoder: Stack[LSTM] = Stack(
-            LSTM(C + read, C) for _ in range(config.depth_of_decoder - 1)
+            LSTM(C + read, C) for _ in range(config.decoder_layers - 1)
         )
         self.attention = Attention(config)
         self.W_O = Linear(C + read, config.d_model, bias=True)
@@ -131,12 +131,12 @@ class Recurrent(Transducer):
         """Make an empty cache: of each token of a source its projections, of each layer h and c."""
         like = self.output.new_empty(0, dtype=self.dtype)
         source = 1, room[0], sum(self.attention.sizes)
-        shapes = [(self.config.d_ff,)] * (2 * self.config.depth_of_decoder)
+        shapes = [(self.config.d_ff,)] * (2 * self.config.decoder_layers)
         return States(slots, hypotheses, source, shapes, like)
 
     def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
         """Return how many numbers the cache holds of a sentence."""
-        states = 2 * self.config.depth_of_decoder * self.config.d_ff
+        states = 2 * self.config.decoder_layers * self.config.d_ff
         return sum(self.attention.sizes) * room[0] + states * hypotheses
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
@@ -165,7 +165,7 @@ def products(config: ModelConfig, source_tokens: int, target_tokens: int) -> int
     d, C, keys = config.d_model, config.d_ff, config.h * config.d_k
     read = config.h * config.d_v
     encoder = [d + C, d + C, *[3 * C][: config.N - 1], *[2 * C] * (config.N - 2)]
-    decoder = [d + C] + [2 * C + read] * (config.depth_of_decoder - 1)
+    decoder = [d + C] + [2 * C + read] * (config.decoder_layers - 1)
     of_source = 4 * C * sum(encoder) + C * (keys + read) + (2 * C * C if config.N == 1 else 0)
     of_target = 4 * C * sum(decoder) + C * keys + (C + read) * d + d * config.target_vocabulary
     return source_tokens * of_source + target_tokens * of_target

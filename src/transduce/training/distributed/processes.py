@@ -21,8 +21,10 @@ from torch import distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from transduce.errors import BadSetting, Interrupted, LostProcess, TransduceError
-from transduce.system.machine import from_torchrun, undisturbed, world_size
-from transduce.system.progress import Unsaid, counted
+from transduce.system.formatting import pluralize
+from transduce.system.processes import torchrun_number, world_size
+from transduce.system.progress import WithheldStderr
+from transduce.system.signals import ignore_signals
 from transduce.training.distributed.heartbeat import GOES_ON, Heartbeat, patience
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ class Processes:
             try:
                 made = [(make(),)]
             except BaseException:
-                undisturbed()  # torchrun ends those that are left as soon as one has ended
+                ignore_signals()  # torchrun ends those that are left as soon as one has ended
                 with contextlib.suppress(RuntimeError):  # why we failed matters more
                     dist.broadcast_object_list(made)
                 raise
@@ -113,16 +115,16 @@ def together(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
     if device.type == "cuda":
         device = _own_gpu()
     store, heartbeat = _meet("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
-    if isinstance(sys.stderr, Unsaid):
+    if isinstance(sys.stderr, WithheldStderr):
         sys.stderr = sys.__stderr__
     gone = False
     try:
         yield (
-            Processes(dist.get_rank(), world, from_torchrun("LOCAL_WORLD_SIZE", 1, least=1)),
+            Processes(dist.get_rank(), world, torchrun_number("LOCAL_WORLD_SIZE", 1, least=1)),
             device,
         )
     except Exception as error:
-        undisturbed()
+        ignore_signals()
         gone = isinstance(error, RuntimeError) and lost(error)
         words = heartbeat.lost() if gone else ""
         if not _first_to_speak(store) and (gone or isinstance(error, TransduceError)):
@@ -178,12 +180,12 @@ def _require_meeting_place() -> None:
                 f"the environment has WORLD_SIZE = {os.environ['WORLD_SIZE']} but no {name}: "
                 "start several processes with torchrun, or unset WORLD_SIZE to train with one"
             )
-    if (own := from_torchrun("RANK", 0)) >= (world := world_size()):
+    if (own := torchrun_number("RANK", 0)) >= (world := world_size()):
         raise BadSetting(
             f"the environment has RANK = {own} and WORLD_SIZE = {world}: expected a rank below the "
             "number of processes; start several processes with torchrun"
         )
-    from_torchrun("MASTER_PORT", 0)
+    torchrun_number("MASTER_PORT", 0)
 
 
 def _await(store: "Store", world: int, seconds: float) -> None:
@@ -201,17 +203,17 @@ def _await(store: "Store", world: int, seconds: float) -> None:
 def _first_to_speak(store: "Store") -> bool:
     """Tell whether no other process of this machine has said yet why they end."""
     try:
-        return store.add(f"said on machine {from_torchrun('GROUP_RANK', 0)}", 1) == 1
+        return store.add(f"said on machine {torchrun_number('GROUP_RANK', 0)}", 1) == 1
     except RuntimeError:  # the machine that keeps the store is gone
         return True
 
 
 def _own_gpu() -> torch.device:
-    own, count = from_torchrun("LOCAL_RANK", 0), torch.cuda.device_count()
-    here = from_torchrun("LOCAL_WORLD_SIZE", own + 1, least=1)
+    own, count = torchrun_number("LOCAL_RANK", 0), torch.cuda.device_count()
+    here = torchrun_number("LOCAL_WORLD_SIZE", own + 1, least=1)
     if own >= count or 1 < count < here:  # one may be all that this process is shown
         raise BadSetting(
-            f"{here} processes were started on a machine with {counted(count, 'GPU')}: "
+            f"{here} processes were started on a machine with {pluralize(count, 'GPU')}: "
             f"expected at most {count} (torchrun --nproc-per-node), or --device cpu"
         )
     torch.cuda.set_device(own)

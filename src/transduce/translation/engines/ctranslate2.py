@@ -28,7 +28,7 @@ from transduce.interop.export.cache import load_export
 from transduce.interop.export.ctranslate2 import choose_quantization, library, refuse_inexpressible
 from transduce.runs.folder import RunConfig
 from transduce.subwords import EOS, Codec
-from transduce.system.machine import cores
+from transduce.system.processes import cores
 from transduce.translation.types import Hypothesis, Ints, Job
 
 AHEAD = 2  # batches that wait for each worker
@@ -68,7 +68,7 @@ class CTranslate2Engine:
         self.workers = cores()
         self.name = f"ctranslate2 on cpu, {'float32' if quantize == 'none' else quantize}"
         self.number = {name: number for number, name in enumerate(codec.target.names)}
-        self.forbidden = frozenset(codec.target.forbidden())
+        self.forbidden = frozenset(codec.target.forbidden_ids())
         self.suppressed = [[codec.target.names[number]] for number in self.forbidden]
         try:
             self.translator = library().Translator(
@@ -217,7 +217,7 @@ class CTranslate2Engine:
     def _limit(self, job: Job, config: SearchConfig) -> int:
         """Return the length of the longest output that a job may have, </s> included."""
         longest = max(len(job.source), len(job.prefix))
-        return min(longest + config.extra, self.model.longest_output)
+        return min(longest + config.extra, self.model.max_positions)
 
     def _outputs(self, result: Any, config: SearchConfig) -> list[Output]:
         """Return what was found for one job."""

@@ -18,12 +18,13 @@ from transduce.checkpoints.checkpoint import load_model
 from transduce.config import SearchConfig
 from transduce.decoding.scheduler import Decoder
 from transduce.decoding.search import Constrain, log_probabilities
-from transduce.errors import BadInput, BadRun, in_one_line
+from transduce.errors import BadInput, BadRun, summarize_error
 from transduce.model.base import Transducer
 from transduce.model.ops import graphs, kernels
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import RunConfig
-from transduce.system.machine import choose_device, cores
+from transduce.system.devices import choose_device
+from transduce.system.processes import cores
 from transduce.translation.types import Hypothesis, Ints, Job
 
 NAMES = {torch.float16: "float16", torch.bfloat16: "bf16", torch.float32: "float32"}
@@ -182,7 +183,7 @@ def _try_kernels(model: Transducer, dtype: torch.dtype, device: torch.device) ->
         kernels.switch(on=False)
         logger.warning(
             "our kernels do not work here, torch's are used, which is slower: %s",
-            in_one_line(error),
+            summarize_error(error),
         )
 
 

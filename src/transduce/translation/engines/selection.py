@@ -11,7 +11,7 @@ from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, MissingExtra
 from transduce.runs.folder import RunConfig
 from transduce.subwords import Codec
-from transduce.system.machine import may_have_cuda
+from transduce.system.devices import may_have_cuda
 from transduce.translation.types import Engine, Hypothesis, Ints, Job
 
 logger = logging.getLogger("transduce")
@@ -42,7 +42,7 @@ def choose_engine(
 
         if quantize not in WHOLE:
             raise BadInput(f"quantize = {quantize!r}: only the engine ctranslate2 quantises")
-        return TorchEngine.load(runs, configs, codec.target.forbidden(), device)
+        return TorchEngine.load(runs, configs, codec.target.forbidden_ids(), device)
 
     if engine == "torch" or (engine == "auto" and _on_gpu(device)):
         return with_torch()
@@ -113,6 +113,6 @@ class Fastest:
 def _on_gpu(device: str) -> bool:
     if device == "cpu" or (device == "auto" and not may_have_cuda()):
         return False
-    from transduce.system.machine import choose_device
+    from transduce.system.devices import choose_device
 
     return choose_device(device).type != "cpu"

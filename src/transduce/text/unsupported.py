@@ -89,7 +89,7 @@ BEGINNINGS = [
 ]
 
 
-def of_content(head: bytes) -> Format | None:
+def format_of_content(head: bytes) -> Format | None:
     """Return the format of a document that begins with these bytes; None if it may be text."""
     for begin, found in BEGINNINGS:
         if begin.match(head):
@@ -97,7 +97,7 @@ def of_content(head: bytes) -> Format | None:
     return None
 
 
-def of_name(path: str | PurePath) -> Format | None:
+def format_of_name(path: str | PurePath) -> Format | None:
     """Return the format that the ending of a file's name stands for, compressed or not."""
     endings = [suffix[1:].lower() for suffix in PurePath(path).suffixes]
     while endings and endings[-1] in COMPRESSED:

@@ -38,7 +38,7 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, dict) and all(fits(one, inner[1]) for one in value.values())
     if hint is float:
         return type(value) in (int, float) and abs(value) < LARGEST
-    # `made` checks the fields of a dataclass that is inside another.
+    # `dataclass_from_json` checks the fields of a dataclass that is inside another.
     kind = dict if dataclasses.is_dataclass(hint) else hint
     return kind is Any or type(value) is kind
 
@@ -47,23 +47,23 @@ def _length(value: Any) -> int:
     return len(value) if isinstance(value, list) else 0
 
 
-def words(hint: Any) -> str:
+def describe_type(hint: Any) -> str:
     """Name a type for people."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return " or ".join(map(words, inner))
+        return " or ".join(map(describe_type, inner))
     if origin is Literal:
         return " or ".join(map(repr, inner))
     if origin is tuple and inner[-1] is not ...:
-        return f"a list of {len(inner)}, each {words(inner[0])}"
+        return f"a list of {len(inner)}, each {describe_type(inner[0])}"
     if origin in (list, tuple):
-        return "a list" + ("" if inner[0] is Any else f", each item {words(inner[0])}")
+        return "a list" + ("" if inner[0] is Any else f", each item {describe_type(inner[0])}")
     if origin is not None:
-        return "an object" + ("" if inner[1] is Any else f", each value {words(inner[1])}")
+        return "an object" + ("" if inner[1] is Any else f", each value {describe_type(inner[1])}")
     return WORDS.get(hint, "an object")
 
 
-def require(content: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+def check_fields(content: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Raise a TypeError that names the first field of another type than expected.
 
     A field that is missing counts as null, so `str | None` means an optional text.
@@ -72,10 +72,10 @@ def require(content: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         value = content.get(name)
         if not fits(value, hint):
             found = f"{value!r:.60}" if name in content else "missing"
-            raise TypeError(f"{name} is {found}: expected {words(hint)}")
+            raise TypeError(f"{name} is {found}: expected {describe_type(hint)}")
 
 
-def made(kind: type[Made], content: Any) -> Made:
+def dataclass_from_json(kind: type[Made], content: Any) -> Made:
     """Make a dataclass of a JSON object; raise a TypeError where a field is wrong or unknown."""
     if not isinstance(content, dict):
         raise TypeError(f"{content!r:.60}: expected an object")
@@ -83,7 +83,7 @@ def made(kind: type[Made], content: Any) -> Made:
     fields = {one.name: one for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if unknown := content.keys() - fields.keys():
         raise TypeError(f"{min(unknown)!r:.60} is unknown")
-    require(content, {n: h for n, h in hints.items() if n in content or _needed(fields[n])})
+    check_fields(content, {n: h for n, h in hints.items() if n in content or _needed(fields[n])})
     return kind(**content)
 
 

@@ -1,0 +1,54 @@
+"""Numbers and lengths of time as people write them."""
+
+import re
+
+from transduce.errors import BadInput
+
+UNITS = {
+    r"d(?:ays?)?": 86_400,
+    r"h(?:(?:ou)?rs?)?": 3_600,
+    r"m(?:in(?:ute)?s?)?": 60,
+    r"s(?:ec(?:ond)?s?)?": 1,
+}
+TIME = re.compile(
+    r"\s*" + "".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?)\s*{unit}\s*)?" for unit in UNITS),
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def format_duration(seconds: float) -> str:
+    """Write a length of time as people do: 8s, 3m20s, 2h05m."""
+    seconds = max(0, round(seconds))
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
+
+
+def parse_duration(text: str, name: str) -> float:
+    """Read a length of time such as 90s, 3 min, 1h30m or 1.5 hours as seconds.
+
+    A number without a unit is refused: some would mean seconds by it, others minutes.
+    """
+    if re.fullmatch(r"\s*\d{1,9}\s*", text):
+        n = text.strip()
+        raise BadInput(f"{name} {n}: {n} what? Write {n}s, {n}m or {n}h: seconds, minutes or hours")
+    match = TIME.fullmatch(text)
+    seconds = (
+        sum(
+            float(part) * unit for part, unit in zip(match.groups("0"), UNITS.values(), strict=True)
+        )
+        if match
+        else 0.0
+    )
+    if not seconds:
+        raise BadInput(
+            f"{name} {text:.60}: expected a length of time such as 90s, 30m, 1h30m or 1.5 hours"
+        )
+    return seconds
+
+
+def pluralize(number: int, noun: str, plural: str | None = None) -> str:
+    """Write a number and its noun: 1 step, 2,000 steps, 0 processes."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
