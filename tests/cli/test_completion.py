@@ -1,4 +1,4 @@
-"""A shell completes commands, options, values and run folders, and none has to wait for it."""
+"""Shell completion of commands, options, values and run folders, and its speed."""
 
 import os
 import resource
@@ -23,18 +23,18 @@ SHELLS = ["bash", "zsh", "fish"]
 
 
 def completed(line: str, folder: Path, shell: str = "bash") -> list[str]:
-    """Return what a shell offers at the end of a line."""
+    """Return the completions that a shell offers at the end of a line."""
     words = line.split(" ")
-    told = {"_TRANSDUCE_COMPLETE": f"complete_{shell}", "COMP_WORDS": line}
-    told |= {"COMP_CWORD": str(len(words) - 1), "_TYPER_COMPLETE_ARGS": line}
-    told |= {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    told |= {"PYTHONPATH": str(Path(transduce.__file__).parents[1])}  # from another folder
+    variables = {"_TRANSDUCE_COMPLETE": f"complete_{shell}", "COMP_WORDS": line}
+    variables |= {"COMP_CWORD": str(len(words) - 1), "_TYPER_COMPLETE_ARGS": line}
+    variables |= {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    variables |= {"PYTHONPATH": str(Path(transduce.__file__).parents[1])}  # from another folder
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM + MODULES + "main()"],
         capture_output=True,
         text=True,
         cwd=folder,
-        env=environment() | told,
+        env=environment() | variables,
         check=False,
     )
     heavy = {"torch", "numpy", "tokenizers", "sacrebleu"} & set(done.stderr.split())
@@ -66,7 +66,7 @@ def test_other_shells_complete_as_well(shell: str, tmp_path: Path) -> None:
     assert "big" not in shown
 
 
-def test_run_folders_are_found_and_what_lies_in_them_is_not(tmp_path: Path) -> None:
+def test_run_folders_are_completed_but_not_the_folders_in_them(tmp_path: Path) -> None:
     for run in ("runs/en-de", "runs/en-de/teacher", "runs/old/en-fr", "other"):
         (tmp_path / run).mkdir(parents=True)
         for name in ("config.json", "subwords.json"):
@@ -79,7 +79,7 @@ def test_run_folders_are_found_and_what_lies_in_them_is_not(tmp_path: Path) -> N
     assert completed("transduce plot other ru", tmp_path) == runs
 
 
-def test_values_are_those_that_commands_take() -> None:
+def test_completed_values_are_accepted() -> None:
     assert completion.ENGINES == ENGINES
     assert ("auto", *QUANTIZATIONS) == completion.QUANTIZATIONS
     base = find_preset("base")
@@ -89,8 +89,8 @@ def test_values_are_those_that_commands_take() -> None:
         assert (model, train) == (base.model, base.train)
 
 
-def test_nobody_waits_for_a_completion(tmp_path: Path) -> None:
-    """It takes a fifth of a second of a core at rest; those of others may be at work here."""
+def test_completion_is_fast(tmp_path: Path) -> None:
+    """It takes 0.2 s on an idle core; the limit allows for a busy machine."""
     times = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -101,7 +101,7 @@ def test_nobody_waits_for_a_completion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_for_a_shell_is_shown_and_is_one(shell: str, tmp_path: Path) -> None:
+def test_the_completion_script_of_a_shell_is_valid(shell: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM + "main()", "--show-completion", shell],
         capture_output=True,
@@ -117,12 +117,12 @@ def test_the_script_for_a_shell_is_shown_and_is_one(shell: str, tmp_path: Path) 
 
 
 def test_the_script_is_installed_where_bash_finds_it(tmp_path: Path) -> None:
-    told = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "HOME": str(tmp_path)}
+    variables = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM + "main()", "--install-completion", "bash"],
         capture_output=True,
         text=True,
-        env=environment() | told,
+        env=environment() | variables,
         check=True,
     )
     assert "installed" in done.stdout

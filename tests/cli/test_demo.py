@@ -21,9 +21,9 @@ def test_the_demo_trains_translates_and_shows(cli: CommandLine, tmp_path: Path) 
         for language in ("en", "de"):
             path = tmp_path / "demo-data" / f"{part}.{language}"
             assert len(path.read_text(encoding="utf-8").splitlines()) == lines
-    steps = [one.step for one in checkpoints(out)]
+    steps = [checkpoint.step for checkpoint in checkpoints(out)]
     again = cli(*arguments)
     assert again.status == 0, again.stderr
     assert "has finished" in again.stderr
     assert again.stdout == done.stdout
-    assert [one.step for one in checkpoints(out)] == steps
+    assert [checkpoint.step for checkpoint in checkpoints(out)] == steps

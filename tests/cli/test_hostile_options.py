@@ -1,4 +1,4 @@
-"""Every option of every command with values that cannot be meant: a clear answer, no traceback."""
+"""Every option of every command with absurd values: a clear error, no traceback."""
 
 import inspect
 import os
@@ -23,13 +23,13 @@ from transduce.cli import app, serve
 pytest.importorskip("fastapi")
 pytest.importorskip("matplotlib")
 
-SECONDS = 10.0  # for an answer, on a busy machine too; most take a twentieth of one
-MANY = 2  # texts that are tried of each option; which ones follows from its name
+SECONDS = 10.0  # per command, on a busy machine too; most take a twentieth of that
+MANY = 2  # texts tried for each option; a hash of its name chooses which
 
 # As a float, 400 digits are infinite; as an int they are beyond any float, and 5,000 beyond int().
 HUGE = ["9" * 30, "9" * 400]
-NO_WHOLE_NUMBER = [*HUGE, "9" * 5_000, "", "nan"]
-NO_REAL_NUMBER = ["nan", "-inf", "9" * 400, ""]
+NOT_AN_INTEGER = [*HUGE, "9" * 5_000, "", "nan"]
+NOT_A_FLOAT = ["nan", "-inf", "9" * 400, ""]
 REAL = ["-1", "1e-320", "1e-40", "1e308"]
 TEXTS = ["", "\udcff", "a" * 5_000, "http://[", "9" * 400, "\U0001f994\u2028"]
 TIMES = ["", "5", f"{'9' * 400}h", "nan", "0.0s"]
@@ -37,7 +37,7 @@ TIMES = ["", "5", f"{'9' * 400}h", "nan", "0.0s"]
 TINIEST = {name: value for name, value in TINY.items() if name != "steps"}
 SMALL = options(TINIEST | {"validate_bleu": "0", "save_every": "1", "log_every": "1"})
 TRAINS = ["--preset", "tiny", *SMALL, "--set", "seconds=0.01"]
-# A use of each command that is quick where it does any work; RUN, EN, DE, TREES and OUT are paths.
+# A quick call of each command; RUN, EN, DE, TREES and OUT are paths.
 USES = {
     "recipes show": ["pocket"],
     "data list": [],
@@ -71,10 +71,10 @@ USES = {
     "convert": ["TREES"],
     "settings": [],
 }
-# These work for long once they have accepted everything, so they get nothing that they may accept.
+# These run for long once they accept everything, so they only get values that must be refused.
 LONG_WORK = ("bench ", "paper ", "demo")
 ACCEPT_ANY_TEXT = {"out", "corpus"}
-NO_NAME = ["\udcff", "9" * 400]
+NOT_A_NAME = ["\udcff", "9" * 400]
 
 
 class Case(NamedTuple):
@@ -82,7 +82,7 @@ class Case(NamedTuple):
 
     command: str
     name: str
-    words: list[str]  # in place of what the use says of it
+    words: list[str]  # replace the option's words in USES
     refused: bool  # whether the value can never be accepted
 
 
@@ -92,16 +92,17 @@ def commands(group: typer.Typer, *before: str) -> Iterator[tuple[str, Callable[.
         assert inner.typer_instance is not None
         assert inner.name
         yield from commands(inner.typer_instance, *before, inner.name)
-    for one in group.registered_commands:
-        assert one.callback is not None
-        yield " ".join([*before, one.name or one.callback.__name__]), one.callback
+    for command in group.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__
+        yield " ".join([*before, name]), command.callback
 
 
 def kind_of(hint: Any) -> tuple[Any, int]:
     """Return the type of a value of a parameter, and how many it takes."""
     kind = typing.get_args(hint)[0]  # of Annotated
     if isinstance(kind, types.UnionType):
-        kind = next(one for one in typing.get_args(kind) if one is not type(None))
+        kind = next(inner for inner in typing.get_args(kind) if inner is not type(None))
     if typing.get_origin(kind) is tuple:
         return typing.get_args(kind)[0], len(typing.get_args(kind))
     return (typing.get_args(kind)[0] if typing.get_origin(kind) is list else kind), 1
@@ -112,16 +113,16 @@ def values(command: str, name: str, kind: Any) -> Iterator[tuple[str, bool]]:
     if name == "time":
         yield from ((text, True) for text in TIMES)
     elif kind is int:
-        yield from ((text, True) for text in NO_WHOLE_NUMBER)
+        yield from ((text, True) for text in NOT_AN_INTEGER)
     elif kind is float:
-        yield from ((text, True) for text in NO_REAL_NUMBER)
+        yield from ((text, True) for text in NOT_A_FLOAT)
         if not command.startswith(LONG_WORK):
             yield from ((text, False) for text in REAL)
     elif not command.startswith(LONG_WORK):
         first = zlib.crc32(f"{command} {name}".encode()) % len(TEXTS)
         yield from ((text, False) for text in islice([*TEXTS, *TEXTS], first, first + MANY))
     elif name not in ACCEPT_ANY_TEXT:
-        yield from ((text, True) for text in NO_NAME)
+        yield from ((text, True) for text in NOT_A_NAME)
 
 
 def cases() -> Iterator[Case]:
@@ -134,26 +135,26 @@ def cases() -> Iterator[Case]:
                 continue
             assert isinstance(info, OptionInfo)
             declared = [info.default, *(info.param_decls or ())]
-            spelled = [one for one in declared if str(one).startswith("--")]
+            spelled = [text for text in declared if str(text).startswith("--")]
             option = str(spelled[0] if spelled else f"--{name.replace('_', '-')}")
             for text, refused in values(command, name, kind):
                 yield Case(command, name, [option, *[text] * count], refused)
 
 
 def with_value(use: Sequence[str], words: list[str]) -> list[str]:
-    """Replace what a use says of an option, or add it."""
+    """Replace an option in a call, or add it."""
     kept = list(use)
     if words[0] in kept and words[0] != "--set":
-        place = kept.index(words[0])
-        del kept[place : place + len(words)]
+        start = kept.index(words[0])
+        del kept[start : start + len(words)]
     return [*kept, *words]
 
 
 @pytest.fixture
-def place(
+def paths(
     tiny_files: tuple[Path, Path], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
-    """An empty folder to work in, and the paths of the uses."""
+    """An empty folder to work in, and the paths that USES names."""
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -176,13 +177,13 @@ def test_every_command_has_a_use() -> None:
 
 
 @pytest.mark.parametrize("command", USES)
-def test_a_value_that_cannot_be_meant_gives_a_clear_answer(
-    command: str, cli: CommandLine, place: dict[str, str]
+def test_an_absurd_value_gives_a_clear_error(
+    command: str, cli: CommandLine, paths: dict[str, str]
 ) -> None:
     for case in cases():
         if case.command != command:
             continue
-        use = [place.get(word, word) for word in with_value(USES[command], case.words)]
+        use = [paths.get(word, word) for word in with_value(USES[command], case.words)]
         shown = f"{command} {' '.join(word[:20] for word in case.words)!a}"
         begin = time.monotonic()
         result = cli(*command.split(), *use, input="a dog\n")
@@ -190,5 +191,5 @@ def test_a_value_that_cannot_be_meant_gives_a_clear_answer(
         assert result.status in ((1, 2) if case.refused else (0, 1, 2)), (shown, result)
         assert result.status != 0 or "nan" not in result.stdout, (shown, result)
         assert time.monotonic() - begin < SECONDS, shown
-        for left in Path.cwd().iterdir():  # each begins with nothing
+        for left in Path.cwd().iterdir():  # each case starts with an empty folder
             shutil.rmtree(left) if left.is_dir() else left.unlink()
