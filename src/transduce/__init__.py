@@ -1,8 +1,13 @@
 """The Transformer of "Attention Is All You Need" as a system: two text files in, a translator out.
 
->>> from transduce import Translator, train
->>> train("train.en", "train.de", out="runs/en-de")
->>> Translator.load("runs/en-de")("Two dogs run.")
+Train a model, then translate with it::
+
+    from transduce import Translator, train
+
+    train("train.en", "train.de", out="runs/en-de")
+    Translator.load("runs/en-de")("Two dogs run.")
+
+Public names are imported on first use, so that `import transduce` is fast.
 """
 
 import importlib
@@ -10,7 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transduce.config import ModelConfig, SearchConfig, TrainConfig
-    from transduce.errors import TransduceError
+    from transduce.errors import (
+        BadData,
+        BadInput,
+        BadRun,
+        BadSetting,
+        Diverged,
+        Interrupted,
+        LostProcess,
+        MissingExtra,
+        TransduceError,
+        UnsupportedFormat,
+    )
     from transduce.evaluation.scores import Score, score
     from transduce.inspection.inspector import Inspection, Inspector
     from transduce.model.transformer import Transformer
@@ -22,12 +38,21 @@ if TYPE_CHECKING:
     from transduce.translation.translator import Translator
     from transduce.workflows.distillation import distill
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
+# Public name: the module that defines it.
 MODULES = {
+    "BadData": "errors",
+    "BadInput": "errors",
+    "BadRun": "errors",
+    "BadSetting": "errors",
     "Candidate": "translation.translation",
+    "Diverged": "errors",
     "Inspection": "inspection.inspector",
     "Inspector": "inspection.inspector",
+    "Interrupted": "errors",
+    "LostProcess": "errors",
+    "MissingExtra": "errors",
     "ModelConfig": "config",
     "Parser": "parsing.parser",
     "Score": "evaluation.scores",
@@ -38,15 +63,24 @@ MODULES = {
     "Translation": "translation.translation",
     "Translator": "translation.translator",
     "Tree": "parsing.trees",
+    "UnsupportedFormat": "errors",
     "distill": "workflows.distillation",
     "score": "evaluation.scores",
     "train": "training.train",
     "train_parser": "parsing.training",
 }
 __all__ = [
+    "BadData",
+    "BadInput",
+    "BadRun",
+    "BadSetting",
     "Candidate",
+    "Diverged",
     "Inspection",
     "Inspector",
+    "Interrupted",
+    "LostProcess",
+    "MissingExtra",
     "ModelConfig",
     "Parser",
     "Score",
@@ -57,6 +91,7 @@ __all__ = [
     "Translation",
     "Translator",
     "Tree",
+    "UnsupportedFormat",
     "distill",
     "score",
     "train",
@@ -65,7 +100,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is heavy only when something is asked for that needs it."""
+    """Import a public name from its module when it is first used."""
     if name in MODULES:
         return getattr(importlib.import_module(f"transduce.{MODULES[name]}"), name)
     raise AttributeError(f"module 'transduce' has no attribute {name!r}")

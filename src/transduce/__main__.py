@@ -1,7 +1,7 @@
-"""`python -m transduce` is `transduce`.
+"""`python -m transduce`: the same as `transduce`.
 
-Until a command begins, Ctrl-C ends the process at once, as it ends any other: there is nothing to
-put away, and nobody wants to read between which two imports it was.
+Ctrl-C during start-up exits cleanly: until a command begins, the signal ends the process without a
+traceback, because there is nothing to save.
 """
 
 import signal
@@ -11,9 +11,9 @@ def main() -> None:
     """Run the command line."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from transduce.cli import main as run
+    from transduce.cli import main as run_command_line
 
-    run()
+    run_command_line()
 
 
 if __name__ == "__main__":

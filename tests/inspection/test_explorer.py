@@ -14,7 +14,8 @@ import pytest
 
 import transduce
 from browsing import PHONE, opened
-from transduce.inspection.explorer_page import EXPLORER, PAGES, modules, render_explorer
+from transduce.inspection.explorer_page import EXPLORER, modules, render_explorer
+from transduce.pages import FOLDER
 from transduce.serving import pages
 
 if TYPE_CHECKING:
@@ -332,7 +333,7 @@ def test_a_phone_scrolls_wide_things_by_themselves_in_light_and_dark(
 def serve(route: "Route", made: dict[str, Any], asked: list[Any]) -> None:
     """Answer as the service does, its content security policy included."""
     path = route.request.url.removeprefix("http://explorer.test/")
-    folder = PAGES if path in {"base.css", "theme.js"} else EXPLORER
+    folder = FOLDER if path in {"base.css", "theme.js"} else EXPLORER
     if path == "api/explorer.html":
         asked.append(json.loads(route.request.post_data or ""))
         route.fulfill(body=render_explorer(made, title="saved"), content_type="text/html")
@@ -382,7 +383,7 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
 
 
 def test_what_is_printed_has_the_colours_of_the_light_theme() -> None:
-    theme = (PAGES / "base.css").read_text(encoding="utf-8").partition("}")[0]
+    theme = (FOLDER / "base.css").read_text(encoding="utf-8").partition("}")[0]
     script = (EXPLORER / "colours.js").read_text(encoding="utf-8")
     printed = script.partition("const LIGHT = {")[2].partition("}")[0]
     found = dict(re.findall(r'"?([\w-]+)"?: "(#[0-9a-f]{6})"', printed))

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from transduce import __version__
+from transduce import __version__, pages
 from transduce.errors import BadInput
 from transduce.experiments.findings import Finding, Picture, Table
 from transduce.system.files import atomic_write, refuse_foreign_file
@@ -28,7 +28,6 @@ NAME = "report.html"
 COMMAND = re.compile("`([^`]+)`")
 SHORT = 9  # letters of a column's name that is not broken
 OWN = Path(__file__).parent / "page"
-SHARED = Path(__file__).parents[1] / "pages"
 
 
 def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) -> Path:
@@ -78,8 +77,8 @@ def page(findings: Sequence[Finding], left_out: Sequence[str] = ()) -> str:
         missing = f'<section><h2>Left out</h2><div class="notes"><ul>{missing}</ul></div></section>'
     return Template(_read(OWN / "report.html")).substitute(
         title=text(TITLE),
-        theme=_read(SHARED / "theme.js"),
-        base=_read(SHARED / "base.css"),
+        theme=_read(pages.FOLDER / "theme.js"),
+        base=_read(pages.FOLDER / "base.css"),
         style=_read(OWN / "report.css"),
         menu="".join(f'<a href="#{text(one.name)}">{text(one.name)}</a>' for one in findings),
         lead=text(LEAD),

@@ -8,8 +8,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-PAGES = Path(__file__).parents[1] / "pages"
-EXPLORER = PAGES / "explorer"
+from transduce import pages
+
+EXPLORER = pages.FOLDER / "explorer"
 IMPORT = re.compile(r'^import \{[^}]+\} from "\./([^"]+)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export ", re.MULTILINE)
 
@@ -18,8 +19,8 @@ def render_explorer(inspection: Mapping[str, Any], *, title: str) -> str:
     """Return a page that needs nothing else, neither a server nor a network."""
     return Template(_read(EXPLORER / "explorer.html")).substitute(
         title=html.escape(title),
-        theme=_read(PAGES / "theme.js"),
-        base=_read(PAGES / "base.css"),
+        theme=_read(pages.FOLDER / "theme.js"),
+        base=_read(pages.FOLDER / "base.css"),
         style=_read(EXPLORER / "explorer.css"),
         script="\n".join(modules("explorer.js").values()),
         # "</script>" in a sentence would end the script that holds it.

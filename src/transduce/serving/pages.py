@@ -8,8 +8,9 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-ROOT = Path(__file__).parent.parent
-FOLDERS = (ROOT / "pages", ROOT / "pages" / "explorer", ROOT / "serving" / "page")
+from transduce import pages
+
+FOLDERS = (pages.FOLDER, pages.FOLDER / "explorer", Path(__file__).parent / "page")
 TYPES = {
     ".html": "text/html",
     ".css": "text/css",
