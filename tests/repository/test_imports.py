@@ -2,12 +2,11 @@
 
 import ast
 import importlib
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fresh_python import libraries_after
 
 import transduce
 from transduce import errors
@@ -138,17 +137,6 @@ def optional_group(name: str) -> str:
     return library if library in OPTIONAL else ""
 
 
-def libraries_after(code: str) -> set[str]:
-    """Return the top-level modules that a fresh Python has imported after running some code."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
-
-
 def test_the_table_covers_every_package_and_has_no_cycle() -> None:
     assert {row(name) for name in MODULES} - UNRESTRICTED == set(TABLE)
     below: set[str] = set()
@@ -245,7 +233,11 @@ def test_the_public_names_exist_and_misspelled_ones_do_not() -> None:
 
 
 def test_every_error_class_is_public() -> None:
-    classes = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    classes = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.TransduceError)
+    }
     assert classes <= set(transduce.__all__)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_imports import modules_after
+from fresh_python import libraries_after
 
 from fake_runs import append, samples, training, validation, write_run
 from transduce.runs.history import Followed, Growing, Sample, thinned
@@ -144,7 +144,7 @@ def test_thinned_rows_keep_the_extremes_the_ends_and_the_order() -> None:
 
 
 def test_reading_what_was_logged_needs_no_torch() -> None:
-    found = modules_after("import transduce.runs.history")
+    found = libraries_after("import transduce.runs.history")
     assert "torch" not in found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY, CommandLine, snapshot, threads_kept, tiny_pairs
-from test_imports import modules_after
+from fresh_python import libraries_after
 
 from models import sentence
 from transduce.checkpoints.checkpoint import save_model, weights_of
@@ -488,7 +488,7 @@ def test_an_engine_or_device_that_is_none_is_refused(tiny_run: Path) -> None:
 def test_nothing_of_it_imports_torch_and_torch_can_be_imported_after(
     tiny_run: Path, tmp_path: Path
 ) -> None:
-    found = modules_after(
+    found = libraries_after(
         "import sys\n"
         "from pathlib import Path\n"
         "from transduce import Translator\n"
@@ -514,7 +514,7 @@ def test_the_command_line_translates_and_exports_without_torch(
         ["translate", str(tiny_run), "--engine", "ctranslate2"],
         ["export", str(tiny_run), str(tmp_path / "out"), "--to", "ctranslate2"],
     ):
-        found = modules_after(
+        found = libraries_after(
             f"import io, sys; sys.argv = {['transduce', *argv]}\n"
             "sys.stdin = io.TextIOWrapper(io.BytesIO(b'a dog'))\n"
             "from transduce.cli import main\n"
