@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 from load_clients import Load, OnSecond, Texts, closed_loop, open_loop, percentiles
 from service_process import Service, running_service
 from transduce.bench import hardware
-from transduce.bench.sides import Worker
 from transduce.bench.translation import read
 from transduce.bench.translators import Ours, translating
+from transduce.bench.workers import Worker
 from transduce.errors import TransduceError
 from transduce.runs.folder import RunConfig
 from transduce.serving.limits import Limits

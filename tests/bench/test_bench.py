@@ -18,7 +18,8 @@ from conftest import CommandLine, options, threads_kept
 from transduce.bench import hardware, sides, training
 from transduce.bench.hardware import processor
 from transduce.bench.results import Comparison, Measured, report
-from transduce.bench.sides import (
+from transduce.bench.training import Ours
+from transduce.bench.workers import (
     WARM_UP,
     Round,
     Saving,
@@ -29,7 +30,6 @@ from transduce.bench.sides import (
     save,
     start,
 )
-from transduce.bench.training import Ours
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadRun, TransduceError
 from transduce.presets import find_preset
@@ -427,5 +427,5 @@ def test_libraries_are_imported_and_the_environment_set_before_a_side_is_made(
 
 
 def test_neither_help_nor_a_starting_process_waits_for_torch() -> None:
-    code = "import sys, transduce.cli, transduce.bench.sides; sys.exit('torch' in sys.modules)"
+    code = "import sys, transduce.cli, transduce.bench.workers; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,9 +12,9 @@ import pytest
 from conftest import COMMAND, CommandLine, Result, environment, threads_kept, write_pairs
 
 from transduce.bench import sides, translation, translators
-from transduce.bench.sides import Worker, by_turns, named, named_peers
 from transduce.bench.translation import COLUMNS, Comparison, Measured, compare
 from transduce.bench.translators import Translated, translating
+from transduce.bench.workers import Worker, by_turns, named, named_peers
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, MissingExtra
 from transduce.system.progress import Silent

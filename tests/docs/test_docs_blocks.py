@@ -210,11 +210,13 @@ def service(here: Path) -> Iterator[Callable[[], str]]:
     """The address of a service of runs/en-de, which is started when it is first asked for."""
     from serving import listening
     from transduce.serving.app import create_app
-    from transduce.serving.served import Served
+    from transduce.serving.models import ServedModel
 
     @contextmanager
     def started() -> Iterator[str]:
-        served = Served.load(here / "runs" / "en-de", "en-de", device="cpu", engine="ctranslate2")
+        served = ServedModel.load(
+            here / "runs" / "en-de", "en-de", device="cpu", engine="ctranslate2"
+        )
         with listening(create_app([served])) as (host, port):
             yield f"{host}:{port}"
 

@@ -17,7 +17,7 @@ from load_test import Overload, Plan, overload
 from serving import Scripted, listening, scripted, until
 from transduce.serving.app import create_app
 from transduce.serving.limits import Limits
-from transduce.serving.served import Served
+from transduce.serving.models import ServedModel
 from transduce.translation.translator import Translator
 
 PACE = 0.05  # seconds for a batch of 8: 160 sentences per second
@@ -32,7 +32,7 @@ class Slow(Scripted):
         yield from super().search(*args)
 
 
-def slow(run: Path) -> Served:
+def slow(run: Path) -> ServedModel:
     served, _ = scripted(run)
     fast = served.translator
     return replace(served, translator=Translator(Slow(), fast.codec, fast.config, fast.weights))

@@ -19,7 +19,7 @@ from faulty_server import cut, running
 from small_data_sets import iwslt14
 
 import transduce
-from transduce.bench.sides import LIBRARIES
+from transduce.bench.workers import LIBRARIES
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

@@ -51,7 +51,7 @@ REACHING = {
     *("torch.distributed", "uvicorn"),
 }
 ALLOWED = {
-    ("bench/sides.py", "multiprocessing"),  # each side that is measured in a process of its own
+    ("bench/workers.py", "multiprocessing"),  # each side that is measured in a process of its own
     ("cli/serve.py", "webbrowser"),  # where --open asks for it
     ("datasets/downloading.py", "http.client"),  # what `transduce data get` was asked for
     ("datasets/downloading.py", "urllib.request"),
@@ -60,7 +60,7 @@ ALLOWED = {
     ("serving/access.py", "socket"),  # that of the service
     ("serving/server.py", "socket"),  # the service itself
     ("serving/server.py", "uvicorn"),
-    ("serving/sites.py", "socket"),  # the name of this machine
+    ("serving/origins.py", "socket"),  # the name of this machine
 }
 
 

@@ -16,26 +16,28 @@ from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.keys import Keys
 from transduce.serving.limits import Limits
-from transduce.serving.served import Served
+from transduce.serving.models import ServedModel
 
 KEY = "one-key-of-20-letters"
 TEXT = "a dog sees the tree."
 
 
 @pytest.fixture(scope="module")
-def served(tiny_run: Path) -> Served:
+def served(tiny_run: Path) -> ServedModel:
     """The small run, on CTranslate2."""
-    return Served.load(tiny_run, "tiny", engine="ctranslate2")
+    return ServedModel.load(tiny_run, "tiny", engine="ctranslate2")
 
 
 @pytest.fixture(scope="module")
-def best(served: Served) -> str:
+def best(served: ServedModel) -> str:
     """The translation of TEXT."""
     return served.translator.translate([TEXT])[0].text
 
 
 @pytest.fixture(scope="module", params=[None, KEY], ids=["open", "keyed"])
-def place(served: Served, request: pytest.FixtureRequest) -> Iterator[tuple[str, int, str | None]]:
+def place(
+    served: ServedModel, request: pytest.FixtureRequest
+) -> Iterator[tuple[str, int, str | None]]:
     """The address and port of a real service of a real model, and its key."""
     keys = Keys([request.param]) if request.param else None
     with listening(create_app([served], access=Access(keys=keys))) as (host, port):
@@ -43,7 +45,7 @@ def place(served: Served, request: pytest.FixtureRequest) -> Iterator[tuple[str,
 
 
 @pytest.fixture(scope="module")
-def app(served: Served) -> Iterator[FastAPI]:
+def app(served: ServedModel) -> Iterator[FastAPI]:
     made = create_app([served], limits=Limits(characters=2_000, texts=10))
     yield made
     assert made.state.service.close()
@@ -188,7 +190,7 @@ def test_a_multipart_form_keeps_its_text_to_the_letter(tiny_run: Path) -> None:
     assert app.state.service.close()
 
 
-def test_the_head_of_a_part_takes_time_linear_in_its_length(served: Served) -> None:
+def test_the_head_of_a_part_takes_time_linear_in_its_length(served: ServedModel) -> None:
     """Searching for the name of a field from every place in the head would take 10 s."""
     limits = Limits(characters=20_000)
     app = create_app([served], limits=limits)

@@ -22,7 +22,7 @@ expect = pytest.importorskip("playwright.sync_api", reason="playwright is not in
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Route
 
-    from transduce.serving.served import Served
+    from transduce.serving.models import ServedModel
 
 FIRST, SECOND = "the dog sees a tree and every bird likes the fish.", "a man finds the dog today."
 TEXT = f"{FIRST} {SECOND}\n\n{SECOND}"
@@ -31,19 +31,19 @@ MARKUP = "<b>not bold</b><img src=x onerror=alert(3)>"
 
 
 @pytest.fixture(scope="module")
-def served(learnt_run: Path, tmp_path_factory: pytest.TempPathFactory) -> "list[Served]":
+def served(learnt_run: Path, tmp_path_factory: pytest.TempPathFactory) -> "list[ServedModel]":
     """A model that writes words and comes to an end, and one that says that it goes back."""
-    from transduce.serving.served import Served
+    from transduce.serving.models import ServedModel
 
     folder = tmp_path_factory.mktemp("served")
     run = Path(shutil.copytree(learnt_run, folder / "en-de"))
     back = Path(shutil.copytree(learnt_run, folder / "de-en"))
     dataclasses.replace(RunConfig.load(back), languages=("de", "en")).save(back)
-    return [Served.load(run, run.name), Served.load(back, back.name)]
+    return [ServedModel.load(run, run.name), ServedModel.load(back, back.name)]
 
 
 @pytest.fixture(scope="module")
-def site(served: "list[Served]") -> Iterator[str]:
+def site(served: "list[ServedModel]") -> Iterator[str]:
     """The address of the service."""
     from transduce.serving.app import create_app
     from transduce.serving.limits import Limits
@@ -88,7 +88,7 @@ def shown(translation: "Locator") -> list[str]:
     return translation.locator(".paragraph").all_text_contents()
 
 
-def translations(served: "list[Served]", text: str) -> list[str]:
+def translations(served: "list[ServedModel]", text: str) -> list[str]:
     """Return what the text's lines come to without the service."""
     translator = Translator.load(served[0].run)
     return [one.text for one in translator.translate(text.split("\n"), split=True)]
@@ -102,7 +102,7 @@ def answer_with_markup(route: "Route") -> None:
 
 
 def test_typing_translates_and_only_what_has_changed_is_asked_for(
-    browser: "Browser", site: str, served: "list[Served]"
+    browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     with opened(browser) as page:
         bodies = asked(page, "/api/translate")
@@ -137,7 +137,7 @@ def test_typing_translates_and_only_what_has_changed_is_asked_for(
 
 
 def test_a_word_tells_how_sure_the_model_was_and_what_it_attended_to(
-    browser: "Browser", site: str, served: "list[Served]"
+    browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     from transduce.inspection.inspector import Inspector
 
@@ -188,7 +188,7 @@ def test_a_word_tells_how_sure_the_model_was_and_what_it_attended_to(
 
 
 def test_another_candidate_is_taken_and_settings_reach_the_search(
-    browser: "Browser", site: str, served: "list[Served]"
+    browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     (best,) = served[0].translator.translate([SECOND], beam=4, nbest=4)
     with opened(browser) as page:
@@ -272,7 +272,7 @@ def test_everything_can_be_done_with_keys_alone(browser: "Browser", site: str) -
 
 
 def test_a_phone_in_the_dark_shows_odd_texts_as_text(
-    browser: "Browser", site: str, served: "list[Served]"
+    browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     odd, long = "<script>alert(1)</script> 👩‍👩‍👧 שלום", "x" * 70
     with opened(browser, size=PHONE, dark=True) as page:
@@ -299,7 +299,7 @@ def test_a_phone_in_the_dark_shows_odd_texts_as_text(
 
 
 def test_the_other_way_is_a_button_where_such_a_model_is_served(
-    browser: "Browser", site: str, served: "list[Served]"
+    browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     with opened(browser) as page:
         bodies = asked(page, "/api/translate")
@@ -315,7 +315,7 @@ def test_the_other_way_is_a_button_where_such_a_model_is_served(
 
 
 def test_examples_are_validation_sentences_of_the_model(
-    browser: "Browser", site: str, served: "list[Served]"
+    browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     assert 1 <= len(served[0].examples) <= 3
     with opened(browser) as page:
@@ -329,7 +329,7 @@ def test_examples_are_validation_sentences_of_the_model(
 
 
 def test_troubles_are_told_in_a_sentence_and_pass_by_themselves(
-    browser: "Browser", site: str, served: "list[Served]"
+    browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     with browser.new_page() as page:  # whose console tells of what is refused here
         translation = type_in(page, site, SECOND)

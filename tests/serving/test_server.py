@@ -20,14 +20,14 @@ from serving import PATIENCE, Scripted, connected, listening, received, scripted
 from transduce.errors import BadInput
 from transduce.serving.access import Access
 from transduce.serving.app import create_app
-from transduce.serving.idle import Idle
+from transduce.serving.connections import Idle
 from transduce.serving.keys import Keys
 from transduce.serving.limits import Limits
 from transduce.serving.logs import of_loop
+from transduce.serving.origins import LOOPBACK, names_of
 from transduce.serving.pages import files
 from transduce.serving.server import bound
 from transduce.serving.service import Service
-from transduce.serving.sites import LOOPBACK, names_of
 
 QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
 

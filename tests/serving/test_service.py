@@ -25,22 +25,22 @@ from transduce import Translator
 from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.limits import Limits
+from transduce.serving.models import ServedModel, examples_of
 from transduce.serving.paragraphs import lines_of
 from transduce.serving.problems import json_response
-from transduce.serving.served import Served, examples_of
 from transduce.text.reading import read_lines
 
 TEXT = "a dog sees the tree. the man likes one bird!\n\nevery fish finds a dog today."
 
 
 @pytest.fixture(scope="module")
-def served(tiny_run: Path) -> Served:
+def served(tiny_run: Path) -> ServedModel:
     """The small run, on CTranslate2."""
-    return Served.load(tiny_run, "tiny", engine="ctranslate2")
+    return ServedModel.load(tiny_run, "tiny", engine="ctranslate2")
 
 
 @pytest.fixture(scope="module")
-def app(served: Served) -> Iterator[FastAPI]:
+def app(served: ServedModel) -> Iterator[FastAPI]:
     """The service of one model."""
     made = create_app([served], limits=Limits(characters=20_000))
     yield made
@@ -69,7 +69,7 @@ def open_lines_of(text: str) -> Iterator[str]:
 
 
 def test_a_text_is_translated_line_by_line_and_sentence_by_sentence(
-    app: FastAPI, served: Served
+    app: FastAPI, served: ServedModel
 ) -> None:
     answer = translated(app, text=TEXT, nbest=2)
     assert answer["model"] == "tiny"
@@ -86,7 +86,7 @@ def test_a_text_is_translated_line_by_line_and_sentence_by_sentence(
     assert answer["text"].split("\n")[0] == joined
 
 
-def test_settings_of_the_search_are_heard(app: FastAPI, served: Served) -> None:
+def test_settings_of_the_search_are_heard(app: FastAPI, served: ServedModel) -> None:
     changes: list[dict[str, Any]] = [
         {"beam": 1},
         {"alpha": 0.0},
@@ -115,7 +115,7 @@ LETTERS = st.sampled_from(
 @example(text="a dog sees. " * 12)
 @example(text="word " * 400)
 def test_a_text_of_any_shape_comes_out_as_translate_split_writes_it(
-    app: FastAPI, served: Served, text: str
+    app: FastAPI, served: ServedModel, text: str
 ) -> None:
     answer = translated(app, text=text, beam=1)
     expected = split(served.translator, text, beam=1)
@@ -145,7 +145,9 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_strange_text_is_translated_like_any_other(app: FastAPI, served: Served, name: str) -> None:
+def test_strange_text_is_translated_like_any_other(
+    app: FastAPI, served: ServedModel, name: str
+) -> None:
     text = STRANGE[name]
     answer = translated(app, text=text, beam=1)
     lines = answer["text"].split("\n")
@@ -221,7 +223,7 @@ def test_every_answer_has_the_headers_that_keep_browsers_safe(app: FastAPI) -> N
         assert response.headers["cross-origin-resource-policy"] == "same-origin"
 
 
-def test_only_names_of_this_machine_are_answered_on_it(served: Served) -> None:
+def test_only_names_of_this_machine_are_answered_on_it(served: ServedModel) -> None:
     app = create_app([served], access=Access(names={"localhost", "127.0.0.1", "[::1]"}))
     for host in ("localhost", "127.0.0.1:8000", "[::1]:80", "LOCALHOST:1", "[::1]"):
         assert ask(app, "GET", "/health", headers={"Host": host}).status_code == 200
@@ -245,7 +247,9 @@ def test_files_are_told_apart_by_their_tags(app: FastAPI) -> None:
         assert ask(app, "GET", path).headers["content-type"].startswith(kind)
 
 
-def test_models_are_listed_with_what_may_be_asked_of_them(app: FastAPI, served: Served) -> None:
+def test_models_are_listed_with_what_may_be_asked_of_them(
+    app: FastAPI, served: ServedModel
+) -> None:
     answer = ask(app, "GET", "/api/models").json()
     (model,) = answer["models"]
     assert model["name"] == "tiny"
@@ -262,7 +266,7 @@ def libre(app: FastAPI, **fields: Any) -> httpx.Response:
     return post(app, "/translate", {"source": "en", "target": "de", **fields})
 
 
-def test_libretranslate_is_answered_as_it_answers(app: FastAPI, served: Served) -> None:
+def test_libretranslate_is_answered_as_it_answers(app: FastAPI, served: ServedModel) -> None:
     best = "\n".join(split(served.translator, TEXT))
     assert libre(app, q=TEXT, format="text", api_key="x").json() == {"translatedText": best}
     form = ask(app, "POST", "/translate", data={"q": TEXT, "source": "en", "target": "de"})
@@ -332,9 +336,11 @@ def test_forms_that_cannot_be_read_are_refused(app: FastAPI, form: bytes) -> Non
     assert error(ask(app, "POST", "/translate", content=form, headers=headers), 400)
 
 
-def test_models_of_one_folder_name_have_names_of_their_own(served: Served, tmp_path: Path) -> None:
+def test_models_of_one_folder_name_have_names_of_their_own(
+    served: ServedModel, tmp_path: Path
+) -> None:
     from transduce.errors import BadInput
-    from transduce.serving.served import names_of
+    from transduce.serving.models import names_of
 
     runs = [tmp_path / "a" / "run", tmp_path / "b" / "run", tmp_path / "c"]
     assert names_of(runs) == ["run-1", "run-2", "c"]
@@ -415,7 +421,7 @@ def test_a_defect_is_logged_without_the_text_and_told_without_a_traceback(
 
 
 def test_a_served_model_outlives_its_folder(own_run: Path) -> None:
-    app = create_app([Served.load(own_run, "own", engine="ctranslate2")])
+    app = create_app([ServedModel.load(own_run, "own", engine="ctranslate2")])
     shutil.rmtree(own_run)
     assert translated(app, text="a dog.")["text"]
     sentence = error(post(app, "/api/inspect", {"source": "a dog."}), 503)
@@ -453,7 +459,7 @@ def test_what_cannot_be_looked_into_is_refused(
         assert words in error(post(app, path, fields), status)
 
 
-def test_inspections_have_limits_of_their_own(served: Served) -> None:
+def test_inspections_have_limits_of_their_own(served: ServedModel) -> None:
     app = create_app([served], limits=Limits(inspections=0))
     full = post(app, "/api/inspect", {"source": "a dog."})
     error(full, 503)
@@ -542,7 +548,7 @@ def test_examples_are_short_validation_sentences_of_the_run(tmp_path: Path) -> N
 
 
 def test_validation_sentences_can_be_kept_back(learnt_run: Path) -> None:
-    served = Served.load(learnt_run, "learnt")
+    served = ServedModel.load(learnt_run, "learnt")
     assert served.examples
     for show in (True, False):
         app = create_app([served], [learnt_run], access=Access(show_examples=show))

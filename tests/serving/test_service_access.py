@@ -24,8 +24,8 @@ from transduce.serving.app import create_app
 from transduce.serving.clients import ATTEMPTS, UNKNOWN, Bucket, Clients, group, is_local, trusted
 from transduce.serving.keys import Keys, read_keys, shown_in
 from transduce.serving.limits import PER_CLIENT, RATE, Limits
+from transduce.serving.origins import origins_of
 from transduce.serving.problems import Problem
-from transduce.serving.sites import origins_of
 
 KEY, OTHER, WRONG = (
     "one-key-of-20-letters",
@@ -442,7 +442,7 @@ def test_a_client_is_forgotten_when_its_requests_end(tiny_run: Path) -> None:
 
 def test_every_page_file_answer_and_error_has_the_headers(tiny_run: Path) -> None:
     from transduce.serving import pages
-    from transduce.serving.guard import HEADERS
+    from transduce.serving.middleware import HEADERS
 
     app = served(tiny_run, names={"localhost"}, keys=Keys([KEY]))
     files = [path for path, _ in pages.files()]

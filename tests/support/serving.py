@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from transduce.config import SearchConfig
 from transduce.serving.limits import Limits
-from transduce.serving.served import Served
+from transduce.serving.models import ServedModel
 from transduce.serving.server import Server, bound
 from transduce.translation.translator import Translator
 from transduce.translation.types import Hypothesis, Job
@@ -60,12 +60,12 @@ class Scripted:
     align = score
 
 
-def scripted(run: Path, name: str = "tiny", *, held: bool = False) -> tuple[Served, Scripted]:
+def scripted(run: Path, name: str = "tiny", *, held: bool = False) -> tuple[ServedModel, Scripted]:
     """Serve a run's settings and subwords with an engine that is told when to answer."""
     loaded = Translator.load(run, engine="ctranslate2")
     engine = Scripted(held=held)
     translator = Translator(engine, loaded.codec, loaded.config, loaded.weights)
-    return Served(name, run, translator, 1), engine
+    return ServedModel(name, run, translator, 1), engine
 
 
 def ask(app: FastAPI, method: str, path: str, **options: Any) -> httpx.Response:

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from transduce.batching.layouts import GroupedLayout
 from transduce.batching.packed import Tokens
-from transduce.bench.sides import Seen
+from transduce.bench.workers import Seen
 from transduce.config import ModelConfig
 from transduce.corpus.token_files import open_corpus
 from transduce.corpus.updates import Updates

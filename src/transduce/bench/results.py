@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from transduce.bench.flops import flops
-from transduce.bench.sides import WARM_UP, Round, Saving, Started, total
+from transduce.bench.workers import WARM_UP, Round, Saving, Started, total
 from transduce.config import ModelConfig
 from transduce.runs.folder import RunConfig
 from transduce.system.formatting import pluralize

@@ -19,7 +19,7 @@ import torch
 from transduce import config as configuration
 from transduce.bench import hardware, huggingface, peer, pytorch, random_text
 from transduce.bench.results import Comparison, Measured
-from transduce.bench.sides import (
+from transduce.bench.workers import (
     Round,
     Saving,
     Seen,

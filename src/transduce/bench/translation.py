@@ -15,7 +15,6 @@ from typing import Any
 
 from transduce.bench import hardware
 from transduce.bench.results import aligned, machine_in_words, quantile
-from transduce.bench.sides import Worker, by_turns, installed, library, named, named_peers
 from transduce.bench.translators import (
     CTranslate2,
     HuggingFace,
@@ -23,6 +22,7 @@ from transduce.bench.translators import (
     Translated,
     translating,
 )
+from transduce.bench.workers import Worker, by_turns, installed, library, named, named_peers
 from transduce.config import SearchConfig
 from transduce.errors import BadInput
 from transduce.evaluation import scores as scoring

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from transduce.bench.hardware import peak_memory, synchronise
-from transduce.bench.sides import Work
+from transduce.bench.workers import Work
 from transduce.config import SearchConfig
 
 

@@ -28,7 +28,7 @@ from transduce.serving.limits import PER_CLIENT, RATE, Limits
 from transduce.system.progress import Progress
 
 if TYPE_CHECKING:
-    from transduce.serving.served import Served
+    from transduce.serving.models import ServedModel
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -158,13 +158,13 @@ def _loaded(
     engine: str,
     quantize: str,
     progress: Progress,
-) -> "list[Served]":
+) -> "list[ServedModel]":
     """Load the models one by one, and say what each translates and with what."""
-    from transduce.serving.served import Served, names_of
+    from transduce.serving.models import ServedModel, names_of
 
     served = []
     for name, run in zip(names_of(runs, names), runs, strict=True):
-        one = Served.load(run, name, device=device, engine=engine, quantize=quantize)
+        one = ServedModel.load(run, name, device=device, engine=engine, quantize=quantize)
         progress.say(f"{name}: {' to '.join(one.languages)}, {one.translator.engine.name}")
         served.append(one)
     return served
@@ -186,7 +186,7 @@ def open_doors(
     what: str,
     host: str,
     port: int,
-    load: "Callable[[Progress], Sequence[Served]]",
+    load: "Callable[[Progress], Sequence[ServedModel]]",
     watched: list[Path],
     limits: Limits,
     who: Who,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transduce.serving.clients import trusted
 from transduce.serving.keys import VARIABLE, Keys, read_keys
-from transduce.serving.sites import EVERY, Names, names_of, origins_of
+from transduce.serving.origins import EVERY, Names, names_of, origins_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

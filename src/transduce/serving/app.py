@@ -19,15 +19,15 @@ from transduce import __version__
 from transduce.errors import did_you_mean
 from transduce.serving import libretranslate, pages, runs, schemas
 from transduce.serving.access import Access
+from transduce.serving.connections import Idle
 from transduce.serving.forms import TYPES
-from transduce.serving.guard import HEALTH, Guard, visitor_of
-from transduce.serving.idle import Idle
-from transduce.serving.inspecting import Inspections
+from transduce.serving.inspections import Inspections
 from transduce.serving.limits import BEAM, NBEST, Limits
-from transduce.serving.measures import Measures
+from transduce.serving.metrics import Metrics
+from transduce.serving.middleware import HEALTH, ServiceMiddleware, visitor_of
+from transduce.serving.models import ServedModel
 from transduce.serving.problems import Problem, json_response
 from transduce.serving.requests import JSON, body_of, parsed, require_json, while_there
-from transduce.serving.served import Served
 from transduce.serving.service import Service, aside, changed
 
 DESCRIPTION = "Translation by the Transformer of “Attention Is All You Need”, and a look inside."
@@ -50,14 +50,14 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 def create_app(
-    served: Sequence[Served],
+    served: Sequence[ServedModel],
     watched: Sequence[Path] = (),
     limits: Limits | None = None,
     access: Access | None = None,
 ) -> FastAPI:
     """Return the app that serves these models and shows these runs."""
     limits, access = limits or Limits(), access or Access()
-    measures = Measures()
+    measures = Metrics()
     service = Service(served, limits, measures, log_texts=access.log_texts)
     inspections = Inspections(served, limits)
 
@@ -89,7 +89,7 @@ def create_app(
 
 
 def _guard(
-    app: FastAPI, known: Collection[str], measures: Measures, limits: Limits, access: Access
+    app: FastAPI, known: Collection[str], measures: Metrics, limits: Limits, access: Access
 ) -> None:
     """Answer what goes wrong, and stand before everything."""
     answers = {route.path: route for route in app.routes if isinstance(route, APIRoute)}
@@ -100,7 +100,7 @@ def _guard(
     app.add_exception_handler(RequestValidationError, _bad_query)
     app.add_exception_handler(HTTPException, partial(_no_answer, known))
     app.add_middleware(
-        Guard,
+        ServiceMiddleware,
         measures=measures,
         known=known,
         # The pages ask for a key themselves.
@@ -260,7 +260,7 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
         return json_response(settings)
 
 
-def _add_state(app: FastAPI, measures: Measures) -> None:
+def _add_state(app: FastAPI, measures: Metrics) -> None:
     @app.get(HEALTH, tags=["state"], response_model=schemas.Health)
     async def health() -> Response:
         """Tell that the service is there."""

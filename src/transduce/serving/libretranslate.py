@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from transduce.serving.forms import fields_of
-from transduce.serving.guard import visitor_of
 from transduce.serving.languages import name_of_language
 from transduce.serving.limits import Limits
+from transduce.serving.middleware import visitor_of
+from transduce.serving.models import ServedModel
 from transduce.serving.problems import Problem, in_words, json_response, shown
 from transduce.serving.requests import while_there
 from transduce.serving.schemas import DetectRequest, LibreFields, LibreRequest
-from transduce.serving.served import Served
 from transduce.serving.service import Service, Translated, aside, changed
 from transduce.translation.translation import Segment
 
@@ -80,7 +80,7 @@ def _undetected(language: str) -> dict[str, Any]:
 
 
 def frontend_settings(
-    served: Iterable[Served], limits: Limits, *, needs_key: bool
+    served: Iterable[ServedModel], limits: Limits, *, needs_key: bool
 ) -> dict[str, Any]:
     """Return the settings that LibreTranslate has for its own page; some clients read them."""
     pairs = [one.languages for one in served]
@@ -100,7 +100,7 @@ def frontend_settings(
     }
 
 
-def languages(served: Iterable[Served]) -> list[dict[str, Any]]:
+def languages(served: Iterable[ServedModel]) -> list[dict[str, Any]]:
     """Return the languages, each with those that it can be translated to."""
     targets: dict[str, list[str]] = {}
     for one in served:
@@ -114,7 +114,7 @@ def languages(served: Iterable[Served]) -> list[dict[str, Any]]:
     ]
 
 
-def choose(served: Iterable[Served], source: str, target: str) -> Served:
+def choose(served: Iterable[ServedModel], source: str, target: str) -> ServedModel:
     """Return the first model for a pair of languages; auto: the one that writes the target."""
     pairs = {one.languages: one for one in reversed([*served])}
     fitting = [pair for pair in pairs if pair[1] == target and source in (pair[0], AUTO)]
@@ -131,7 +131,7 @@ def choose(served: Iterable[Served], source: str, target: str) -> Served:
     )
 
 
-def ranked(served: Served, translated: Iterable[Translated], nbest: int) -> list[list[str]]:
+def ranked(served: ServedModel, translated: Iterable[Translated], nbest: int) -> list[list[str]]:
     """Return the translations of each text, the best first, each once.
 
     One has each sentence's candidate of its rank, or the last there is.

@@ -15,10 +15,10 @@ from fastapi import FastAPI
 from transduce.errors import BadInput
 from transduce.serving.access import Access
 from transduce.serving.app import create_app
-from transduce.serving.idle import Idle
+from transduce.serving.connections import Idle
 from transduce.serving.limits import Limits
 from transduce.serving.logs import of_loop, to_stderr
-from transduce.serving.served import Served
+from transduce.serving.models import ServedModel
 
 SWEEP = 1.0  # seconds between two looks at the idle connections
 RECEIVED = 32_768  # bytes of a connection to parse at once: others wait meanwhile
@@ -61,7 +61,7 @@ def address_of(listening: socket.socket) -> str:
 
 def serve_on(
     listening: socket.socket,
-    served: Sequence[Served],
+    served: Sequence[ServedModel],
     watched: Sequence[Path],
     limits: Limits,
     access: Access,

@@ -15,10 +15,10 @@ from transduce.serving.batching import Batcher
 from transduce.serving.clients import Client, too_many
 from transduce.serving.limits import SHARE, Limits
 from transduce.serving.logs import log_text
-from transduce.serving.measures import Measures
+from transduce.serving.metrics import Metrics
+from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import lines_of, paragraphs
 from transduce.serving.problems import SHOWN, Problem
-from transduce.serving.served import Served
 from transduce.translation.translator import Work
 
 SHORT = 500  # characters that are split and encoded in the event loop, which takes 2 ms at most
@@ -46,9 +46,9 @@ class Service:
 
     def __init__(
         self,
-        served: Sequence[Served],
+        served: Sequence[ServedModel],
         limits: Limits,
-        measures: Measures,
+        measures: Metrics,
         *,
         log_texts: bool = False,
     ) -> None:
@@ -76,7 +76,7 @@ class Service:
         ended = [batcher.close() for batcher in self.batchers.values()]
         return all(ended)
 
-    def find(self, name: str | None) -> Served:
+    def find(self, name: str | None) -> ServedModel:
         """Return a model by its name, or the first."""
         if not self.served:
             raise Problem(404, "no model is served here: start with `transduce serve RUN`")
@@ -95,7 +95,7 @@ class Service:
 
     async def translate(
         self,
-        served: Served,
+        served: ServedModel,
         texts: Sequence[str],
         config: SearchConfig,
         client: Client | None = None,
@@ -123,7 +123,7 @@ class Service:
         return [Translated([next(rest) for _ in own], ends) for own, ends in lines]
 
     async def written(
-        self, served: Served, translated: Translated
+        self, served: ServedModel, translated: Translated
     ) -> tuple[str, list[dict[str, Any]]]:
         """Return the whole translation of a text and its sentences, line by line."""
         write = partial(paragraphs, served.translator, translated.works, translated.ends)

@@ -12,13 +12,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.serving.access import Access
 from transduce.serving.clients import Clients, Visitor
-from transduce.serving.idle import Idle
+from transduce.serving.connections import Idle
 from transduce.serving.keys import shown_in
 from transduce.serving.limits import Limits
 from transduce.serving.logs import log_defect, log_request
-from transduce.serving.measures import Measures
+from transduce.serving.metrics import Metrics
+from transduce.serving.origins import PREFLIGHT, Headers, Sites, is_preflight
 from transduce.serving.problems import Problem
-from transduce.serving.sites import PREFLIGHT, Headers, Sites, is_preflight
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -104,13 +104,13 @@ class Exchange:
                 pass
 
 
-class Guard:
+class ServiceMiddleware:
     """ASGI middleware around the whole app."""
 
     def __init__(
         self,
         app: ASGIApp,
-        measures: Measures,
+        measures: Metrics,
         known: Collection[str],
         free: Collection[str],
         posts: Mapping[str, Endpoint],

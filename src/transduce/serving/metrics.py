@@ -7,7 +7,7 @@ SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
-class Measures:
+class Metrics:
     """The counters of one service."""
 
     content_type = CONTENT_TYPE_LATEST

@@ -16,7 +16,7 @@ EXAMPLES, LONGEST_EXAMPLE = 3, 100  # sentences, characters
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedModel:
     """A model and the name that it is asked for by."""
 
     name: str
@@ -34,7 +34,7 @@ class Served:
         device: str = "auto",
         engine: str = "auto",
         quantize: str = "none",
-    ) -> "Served":
+    ) -> "ServedModel":
         """Load the model of a run folder."""
         translator = Translator.load(run, device=device, engine=engine, quantize=quantize)
         parameters = count_numbers(weights_file(run, translator.config)[0])

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from transduce.errors import TransduceError
 from transduce.serving.clients import Client, too_many
 from transduce.serving.limits import SHARE, Limits
+from transduce.serving.models import ServedModel
 from transduce.serving.problems import Problem
-from transduce.serving.served import Served
 
 if TYPE_CHECKING:
     from transduce.inspection.inspector import Inspection, Inspector
@@ -26,7 +26,7 @@ logger = logging.getLogger("transduce.serving")
 class Inspections:
     """The models to look into, and the one thread that does it."""
 
-    def __init__(self, served: Sequence[Served], limits: Limits) -> None:
+    def __init__(self, served: Sequence[ServedModel], limits: Limits) -> None:
         self.limits = limits
         self.held = 0  # that wait or run
         self._served = served
@@ -53,7 +53,7 @@ class Inspections:
         return not thread.is_alive()
 
     async def inspect(
-        self, served: Served, source: str, target: str | None, client: Client | None = None
+        self, served: ServedModel, source: str, target: str | None, client: Client | None = None
     ) -> "Inspection":
         """Return what a model attends to."""
         with self._room(client):
@@ -91,7 +91,9 @@ class Inspections:
         if client is not None:
             client.inspections += count
 
-    async def _inspected(self, served: Served, source: str, target: str | None) -> "Inspection":
+    async def _inspected(
+        self, served: ServedModel, source: str, target: str | None
+    ) -> "Inspection":
         self.load()
         try:
             inspector = await self._inspector(served)
@@ -101,7 +103,7 @@ class Inspections:
             raise Problem(400, str(error)) from None
         return found
 
-    async def _inspector(self, served: Served) -> "Inspector":
+    async def _inspector(self, served: ServedModel) -> "Inspector":
         try:
             # Whoever leaves meanwhile must not stop the loading.
             return await asyncio.shield(asyncio.wrap_future(self._loaded[served.name]))
@@ -130,7 +132,7 @@ class Inspections:
                 future.set_exception(error)
 
 
-def _load(served: Served) -> "Inspector":
+def _load(served: ServedModel) -> "Inspector":
     from transduce.inspection.inspector import Inspector
 
     inspector = Inspector.load(served.run)
