@@ -17,12 +17,12 @@ import pytest
 import sacrebleu
 
 from transduce.errors import BadInput, BadSetting, MissingExtra
-from transduce.evaluation import scores as module
+from transduce.evaluation import metrics as module
 from transduce.evaluation import significance as comparing
+from transduce.evaluation.metrics import counts_characters
 from transduce.evaluation.scores import (
     Score,
     bleu,
-    counts_characters,
     paper_bleu,
     score,
     split_compounds,

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from transduce.evaluation.scores import bleu, middle, resampled, score
+from transduce.evaluation.bootstrap import bootstrap_samples, percentile_interval
+from transduce.evaluation.scores import bleu, score
 from transduce.experiments.statistics import Resampled, ranks, spearman
 
 REFERENCES = [f"the {animal} sees the {thing} today ." for animal in "abcdefgh" for thing in "xyz"]
@@ -48,12 +49,12 @@ def test_a_difference_is_taken_on_the_same_samples() -> None:
     low, high = found.difference("bad", "good")
     assert low < high < 0
     by_hand = []
-    for times in resampled(len(REFERENCES), 200):
+    for times in bootstrap_samples(len(REFERENCES), 200):
         lines = np.repeat(np.arange(len(REFERENCES)), times).tolist()
         references = [REFERENCES[i] for i in lines]
         pair = [bleu([side[i] for i in lines], references) for side in (BAD, GOOD)]
         by_hand.append(pair[0] - pair[1])
-    assert (low, high) == pytest.approx(middle(by_hand), abs=0.005)
+    assert (low, high) == pytest.approx(percentile_interval(by_hand), abs=0.005)
 
 
 def test_a_difference_that_reads_as_none_is_none() -> None:

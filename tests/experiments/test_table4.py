@@ -16,7 +16,7 @@ from transduce.experiments.findings import Finding
 from transduce.experiments.parser_experiment import GOLD, PARSED, Experiment, Scores, scored
 from transduce.parsing.evaluation import CUTOFF
 from transduce.parsing.parser import Parser
-from transduce.parsing.sequences import with_tags
+from transduce.parsing.sequences import replace_tags
 from transduce.parsing.trees import Tree, read_trees
 from transduce.system.progress import Progress, Silent
 from treebank import joined, parseval, trees, write
@@ -102,9 +102,9 @@ def test_brackets_are_scored_over_gold_tags_and_tags_by_themselves() -> None:
         def fits(self, words: Sequence[str]) -> bool:
             return len(words) < 12
 
-        def over(self, sentences: Sequence[Sequence[str]], **_: object) -> list[Tree]:
+        def parse_words(self, sentences: Sequence[Sequence[str]], **_: object) -> list[Tree]:
             known = {tuple(tree.words()): tree for tree in gold}
-            return [with_tags(known[tuple(words)], ["NN"] * len(words)) for words in sentences]
+            return [replace_tags(known[tuple(words)], ["NN"] * len(words)) for words in sentences]
 
     gold = trees(20, seed=8)
     short = [tree for tree in gold if len(tree.words()) < 12]

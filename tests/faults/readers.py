@@ -76,7 +76,7 @@ def pairs(_: Material, folder: Path) -> Reader:
 
 def trees(_: Material, folder: Path) -> Reader:
     """Trees in brackets."""
-    from transduce.parsing.trees import plain, read_trees
+    from transduce.parsing.trees import normalize, read_trees
 
     path = folder / "trees"
 
@@ -85,7 +85,7 @@ def trees(_: Material, folder: Path) -> Reader:
         for tree in read_trees(path):
             tree.indented()
             tree.words()
-            if (simple := plain(tree)) is not None:
+            if (simple := normalize(tree)) is not None:
                 str(simple)
 
     whole = b"( (S (NP-SBJ-1 (NN Annexin)) (VP (VBZ binds) (NP (NN calcium))) (. .)) )\n"

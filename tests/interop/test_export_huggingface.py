@@ -134,7 +134,7 @@ def test_search_begins_with_our_settings_and_forbids_what_ours_does(exported: Ex
     generation, search = exported.model.generation_config, exported.ours.config.search
     assert generation.num_beams == search.beam
     assert generation.length_penalty == search.alpha
-    assert generation.suppress_tokens == exported.ours.forbidden
+    assert generation.suppress_tokens == exported.ours.codec.target.forbidden_ids()
     assert generation.decoder_start_token_id == BOS
     assert generation.eos_token_id == generation.forced_eos_token_id == EOS
 

@@ -372,7 +372,7 @@ def test_a_missing_library_is_named(
 
 
 def test_unknown_words_never_come_out(both: Both) -> None:
-    assert UNK in both.ours.forbidden
+    assert UNK in both.ours.codec.target.forbidden_ids()
 
 
 def test_an_import_translates_the_same_by_the_engine_ctranslate2(

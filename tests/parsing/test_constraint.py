@@ -18,7 +18,7 @@ from transduce.decoding.search import NONE
 from transduce.errors import BadRun
 from transduce.parsing.constraint import IN_A_ROW, well_formed
 from transduce.parsing.lexicon import OFTEN, Lexicon
-from transduce.parsing.sequences import tree_of
+from transduce.parsing.sequences import to_tree
 from transduce.parsing.trees import Tree
 from transduce.subwords import EOS, SPECIAL, Symbols
 from transduce.system.files import write_checksummed
@@ -83,7 +83,7 @@ def test_random_choices_always_make_a_tree_within_the_limit(
         for *symbols, end in found:
             assert end == SPECIAL[EOS]
             assert len(symbols) + 1 <= limit
-            tree = tree_of(symbols, ["word"] * size)
+            tree = to_tree(symbols, ["word"] * size)
             assert len(tree.words()) == size
             assert longest_chain(tree) <= IN_A_ROW + 1  # TOP
 
@@ -167,7 +167,7 @@ def test_a_search_with_an_untrained_model_finds_nothing_but_trees(
         for one in hypotheses:
             symbols = [SYMBOLS.names[token] for token in one.tokens]
             assert len(symbols) < len(jobs[place].source) + extra
-            assert len(tree_of(symbols, ["word"] * sizes[place]).words()) == sizes[place]
+            assert len(to_tree(symbols, ["word"] * sizes[place]).words()) == sizes[place]
 
 
 LEXICON = Lexicon.learn(

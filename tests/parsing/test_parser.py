@@ -13,8 +13,8 @@ import transduce
 from transduce import Parser, Tree, train_parser
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.errors import BadInput, BadRun, BadSetting
-from transduce.parsing.sequences import with_tags
-from transduce.parsing.trees import TOP, parsed
+from transduce.parsing.sequences import replace_tags
+from transduce.parsing.trees import TOP, parse_trees
 from transduce.runs.folder import RunConfig
 from transduce.system.progress import Silent
 from transduce.translation.types import Hypothesis
@@ -70,7 +70,7 @@ def parser(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Parser]:
 
 def gold_tags(gold: Tree, guess: Tree | None) -> Tree:
     assert guess is not None
-    return with_tags(guess, [leaf.label for leaf in gold.leaves()])
+    return replace_tags(guess, [leaf.label for leaf in gold.leaves()])
 
 
 def right_branching(tree: Tree) -> Tree:
@@ -82,7 +82,7 @@ def right_branching(tree: Tree) -> Tree:
 
 def test_a_parser_learns_far_more_than_that_trees_branch_to_the_right(parser: Parser) -> None:
     gold = trees(40, seed=3)
-    found = parser.over([tree.words() for tree in gold], beam=4)
+    found = parser.parse_words([tree.words() for tree in gold], beam=4)
     assert [tree and tree.words() for tree in found] == [tree.words() for tree in gold]
     ours = parseval(gold, [gold_tags(*pair) for pair in zip(gold, found, strict=True)])
     baseline = parseval(gold, [right_branching(tree) for tree in gold])
@@ -151,7 +151,7 @@ def test_the_command_prints_a_tree_a_line_and_keeps_blank_lines(
     assert done.status == 0
     first, blank, last = done.stdout.split("\n")[:3]
     assert blank == ""
-    found = [" ".join(tree.words()) for tree in parsed([first, last], "stdout")]
+    found = [" ".join(tree.words()) for tree in parse_trees([first, last], "stdout")]
     assert found == ["the dog sees a cell .", "every mouse likes it ."]
 
 
@@ -178,7 +178,7 @@ def test_a_tree_is_written_indented_and_drawn(cli: CommandLine, run: Path, tmp_p
     done = cli("parse", run, sentence, "--pretty", "--draw", picture, "--beam", "2")
     assert done.status == 0
     assert done.stdout.startswith("(TOP\n  ")
-    (tree,) = parsed(done.stdout.splitlines(), "stdout")
+    (tree,) = parse_trees(done.stdout.splitlines(), "stdout")
     texts = ET.parse(picture).iter("{http://www.w3.org/2000/svg}text")
     assert [one.text for one in texts if one.get("class") == "word"] == tree.words()
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from transduce.parsing.evaluation import CUTOFF, Marks, mark, score_files
-from transduce.parsing.trees import Tree, parsed
+from transduce.parsing.evaluation import CUTOFF, TreeScore, score_files, score_tree
+from transduce.parsing.trees import Tree, parse_trees
 from treebank import joined, parseval, perturbed, trees
 
 
 def one(text: str) -> Tree:
-    (tree,) = parsed([text], "FILE")
+    (tree,) = parse_trees([text], "FILE")
     return tree
 
 
@@ -45,14 +45,14 @@ def test_four_hundred_perturbed_trees_get_the_summary_that_evalb_gives() -> None
 
 def test_each_sentence_gets_the_line_that_evalb_gives() -> None:
     gold, guesses = made()
-    marks = [mark(*pair) for pair in zip(gold, guesses, strict=True)]
+    marks = [score_tree(*pair) for pair in zip(gold, guesses, strict=True)]
     # Length, status, matched, gold, test, crossing, words, correct tags.
-    assert marks[0] == Marks(14, 1)
-    assert marks[1] == Marks(17, 0, 10, 14, 15, 1, 16, 16)
-    assert marks[2] == Marks(13, 0, 4, 10, 11, 0, 12, 11)
-    assert marks[417] == Marks(52, 0, 29, 38, 43, 2, 47, 47)
-    assert marks[418] == Marks(51, 0, 23, 36, 42, 5, 46, 46)
-    assert marks[419] == Marks(49, 0, 19, 34, 37, 3, 44, 44)
+    assert marks[0] == TreeScore(14, 1)
+    assert marks[1] == TreeScore(17, 0, 10, 14, 15, 1, 16, 16)
+    assert marks[2] == TreeScore(13, 0, 4, 10, 11, 0, 12, 11)
+    assert marks[417] == TreeScore(52, 0, 29, 38, 43, 2, 47, 47)
+    assert marks[418] == TreeScore(51, 0, 23, 36, 42, 5, 46, 46)
+    assert marks[419] == TreeScore(49, 0, 19, 34, 37, 3, 44, 44)
 
 
 GOLD = "(TOP (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))"
@@ -79,11 +79,11 @@ GOLD = "(TOP (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))"
 )
 def test_the_rules_of_evalb(guess: str, expected: tuple[int, ...]) -> None:
     """Length, status, matched, gold, test, crossing, words, correct tags."""
-    assert mark(one(GOLD), one(guess)) == Marks(*expected)
+    assert score_tree(one(GOLD), one(guess)) == TreeScore(*expected)
 
 
 def test_a_sentence_without_a_tree_is_skipped() -> None:
-    assert mark(one(GOLD), None) == Marks(4, 2)
+    assert score_tree(one(GOLD), None) == TreeScore(4, 2)
 
 
 def test_errors_and_skipped_sentences_count_nowhere() -> None:
@@ -103,9 +103,9 @@ def test_files_of_trees_are_compared_tree_by_tree(nothing: str, tmp_path: Path) 
     (tmp_path / "gold").write_text("\n".join(tree.indented() for tree in gold), encoding="utf-8")
     lines = [str(tree) for tree in guesses]
     (tmp_path / "guess").write_text("\n".join(lines), encoding="utf-8")
-    marks = [mark(*pair) for pair in zip(gold, guesses, strict=True)]
+    marks = [score_tree(*pair) for pair in zip(gold, guesses, strict=True)]
     assert score_files(tmp_path / "guess", tmp_path / "gold") == marks
     lines[7] = nothing
     (tmp_path / "guess").write_text("\n".join(lines), encoding="utf-8")
-    marks[7] = mark(gold[7], None)
+    marks[7] = score_tree(gold[7], None)
     assert score_files(tmp_path / "guess", tmp_path / "gold") == marks

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 from transduce.parsing.drawing import draw
-from transduce.parsing.trees import Tree, parsed
+from transduce.parsing.trees import Tree, parse_trees
 from treebank import trees
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -18,7 +18,7 @@ def texts(svg: str, kind: str) -> list[tuple[str, float, float]]:
 
 
 def test_words_stand_in_a_row_from_left_to_right_with_room_between_them() -> None:
-    (tree,) = parsed(["(S (NP (DT The) (NN phosphatidylinositol)) (VP (VBZ binds)))"], "FILE")
+    (tree,) = parse_trees(["(S (NP (DT The) (NN phosphatidylinositol)) (VP (VBZ binds)))"], "FILE")
     words = texts(draw(tree), "word")
     assert [word for word, _, _ in words] == ["The", "phosphatidylinositol", "binds"]
     assert len({y for _, _, y in words}) == 1

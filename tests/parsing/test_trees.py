@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import BadInput
-from transduce.parsing.sequences import MASK, symbols_of, tree_of, with_tags
-from transduce.parsing.trees import TOP, Tree, category, parsed, plain, read_trees
+from transduce.parsing.sequences import MASK, replace_tags, to_symbols, to_tree
+from transduce.parsing.trees import TOP, Tree, category, normalize, parse_trees, read_trees
 
 PENN = "( (S (NP-SBJ-1 (DT The) (NN cell)) (VP (VBZ binds) (NP=2 (-NONE- *T*-1))) (. .)) )"
 
@@ -35,7 +35,7 @@ WHOLE = st.lists(TREES, min_size=1, max_size=3).map(lambda parts: Tree(TOP, tupl
 
 
 def read(text: str) -> list[Tree]:
-    return list(parsed(text.split("\n"), "FILE"))
+    return list(parse_trees(text.split("\n"), "FILE"))
 
 
 def one(text: str) -> Tree:
@@ -59,12 +59,12 @@ def test_a_tree_is_written_as_it_was_read() -> None:
 def test_a_tree_may_stand_on_several_indented_lines_as_in_the_penn_treebank() -> None:
     text = "( (S\n    (NP (NN Annexin) )\n    (VP (VBZ binds) )))\n\n(NP (NN A7))\n"
     first, second = read(text)
-    assert plain(first) == one("(TOP (S (NP (NN Annexin)) (VP (VBZ binds))))")
+    assert normalize(first) == one("(TOP (S (NP (NN Annexin)) (VP (VBZ binds))))")
     assert second == one("(NP (NN A7))")
 
 
 def test_traces_function_tags_and_indices_go_and_the_whole_is_one_top() -> None:
-    assert plain(one(PENN)) == one("(TOP (S (NP (DT The) (NN cell)) (VP (VBZ binds)) (. .)))")
+    assert normalize(one(PENN)) == one("(TOP (S (NP (DT The) (NN cell)) (VP (VBZ binds)) (. .)))")
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_of_a_label_the_category_stays(label: str, stays: str) -> None:
 
 @pytest.mark.parametrize("top", ["(", "(TOP", "(ROOT", "(S1", "(VROOT"])
 def test_however_the_outermost_bracket_is_called_it_becomes_top(top: str) -> None:
-    assert plain(one(f"{top} (NP (NN cell)) (. .))")) == one("(TOP (NP (NN cell)) (. .))")
+    assert normalize(one(f"{top} (NP (NN cell)) (. .))")) == one("(TOP (NP (NN cell)) (. .))")
 
 
 def test_a_tree_whose_root_is_a_constituent_or_a_word_gets_a_top() -> None:
-    assert plain(one("(NP (NN cell))")) == one("(TOP (NP (NN cell)))")
-    assert plain(one("(NN cell)")) == one("(TOP (NN cell))")
-    assert plain(one("(S (NN cell))")) == one("(TOP (S (NN cell)))")
+    assert normalize(one("(NP (NN cell))")) == one("(TOP (NP (NN cell)))")
+    assert normalize(one("(NN cell)")) == one("(TOP (NN cell))")
+    assert normalize(one("(S (NN cell))")) == one("(TOP (S (NN cell)))")
 
 
 def test_a_tree_of_nothing_but_traces_has_no_words() -> None:
-    assert plain(one("( (S (NP (-NONE- *)) (VP (-NONE- *))) )")) is None
+    assert normalize(one("( (S (NP (-NONE- *)) (VP (-NONE- *))) )")) is None
 
 
 def test_a_word_may_hold_other_spaces_than_ascii_ones() -> None:
@@ -105,9 +105,9 @@ def test_brackets_in_a_word_are_written_by_their_names() -> None:
 def test_a_tree_as_deep_as_it_likes_is_read_written_and_compared() -> None:
     deep = chain(20_000)
     assert one(str(deep)) == deep
-    whole = plain(deep)
+    whole = normalize(deep)
     assert whole is not None
-    assert tree_of(symbols_of(whole), ["cell"]) == whole
+    assert to_tree(to_symbols(whole), ["cell"]) == whole
     assert len(chain(2_000).indented().splitlines()) > 1_900
 
 
@@ -164,20 +164,20 @@ def test_every_tree_survives_brackets(tree: Tree) -> None:
 
 @given(WHOLE)
 def test_every_tree_survives_symbols(tree: Tree) -> None:
-    assert tree_of(symbols_of(tree), tree.words()) == tree
+    assert to_tree(to_symbols(tree), tree.words()) == tree
 
 
 @given(WHOLE)
 def test_masked_symbols_keep_everything_but_the_tags(tree: Tree) -> None:
-    masked = tree_of(symbols_of(tree, masked=True), tree.words())
+    masked = to_tree(to_symbols(tree, masked=True), tree.words())
     assert {leaf.label for leaf in masked.leaves()} == {MASK}
-    assert with_tags(masked, [leaf.label for leaf in tree.leaves()]) == tree
+    assert replace_tags(masked, [leaf.label for leaf in tree.leaves()]) == tree
 
 
 def test_symbols_are_openings_with_labels_tags_and_closings_without() -> None:
     tree = one("(TOP (S (NP (NN Annexin)) (VP (VBZ binds))) (. .))")
-    assert " ".join(symbols_of(tree)) == "(S (NP NN ) (VP VBZ ) ) ."
-    assert " ".join(symbols_of(tree, masked=True)) == "(S (NP XX ) (VP XX ) ) XX"
+    assert " ".join(to_symbols(tree)) == "(S (NP NN ) (VP VBZ ) ) ."
+    assert " ".join(to_symbols(tree, masked=True)) == "(S (NP XX ) (VP XX ) ) XX"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_symbols_are_openings_with_labels_tags_and_closings_without() -> None:
 )
 def test_symbols_that_make_no_tree_over_two_words_are_refused(symbols: str) -> None:
     with pytest.raises(ValueError, match=r"bracket|words"):
-        tree_of(symbols.split(), ["a", "b"])
+        to_tree(symbols.split(), ["a", "b"])
 
 
 def test_trees_need_no_torch() -> None:

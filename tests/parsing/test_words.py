@@ -2,7 +2,7 @@
 
 import pytest
 
-from transduce.parsing.words import separated, words_of
+from transduce.parsing.words import split_words, tokenize
 
 
 @pytest.mark.parametrize(
@@ -24,16 +24,16 @@ from transduce.parsing.words import separated, words_of
     ],
 )
 def test_a_sentence_is_cut_into_words(sentence: str, words: str) -> None:
-    assert words_of(sentence) == words.split()
+    assert tokenize(sentence) == words.split()
 
 
 def test_compounds_are_cut_at_hyphens_where_the_treebank_does_so() -> None:
     sentence = "Ca2+-dependent, red/blue non-toxic X-ray"
-    cut = " ".join(words_of(sentence, hyphens=True))
+    cut = " ".join(tokenize(sentence, hyphens=True))
     assert cut == "Ca2+ - dependent , red / blue non-toxic X-ray"
-    assert " ".join(words_of(sentence)) == "Ca2+-dependent , red/blue non-toxic X-ray"
+    assert " ".join(tokenize(sentence)) == "Ca2+-dependent , red/blue non-toxic X-ray"
 
 
 def test_words_that_are_cut_already_stay_as_they_are_but_for_brackets() -> None:
-    assert " ".join(separated("It does n't ( 5:30. ) ")) == "It does n't -LRB- 5:30. -RRB-"
-    assert separated("Xpd\N{THIN SPACE}TTD") == ["Xpd\N{THIN SPACE}TTD"]
+    assert " ".join(split_words("It does n't ( 5:30. ) ")) == "It does n't -LRB- 5:30. -RRB-"
+    assert split_words("Xpd\N{THIN SPACE}TTD") == ["Xpd\N{THIN SPACE}TTD"]

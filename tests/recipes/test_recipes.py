@@ -14,7 +14,7 @@ from transduce.datasets import catalogue
 from transduce.errors import BadData, BadInput, BadSetting
 from transduce.presets import find_preset
 from transduce.recipes import recipe
-from transduce.recipes.recipe import Asked, find, parse
+from transduce.recipes.recipe import Overrides, find, parse
 from transduce.runs.folder import RunConfig
 from transduce.system.files import read_json
 from transduce.system.progress import Silent
@@ -331,7 +331,7 @@ def test_so_it_is_from_python_before_anything_is_written(file: Path) -> None:
     file.write_text(TEXT.format(data='name = "pockte"', steps=2), encoding="utf-8")
     run = file.parent / "run"
     with pytest.raises(BadInput, match="Did you mean pocket"):
-        following.follow(recipe.read(file), run, Asked(), progress=Silent())
+        following.follow(recipe.read(file), run, Overrides(), progress=Silent())
     assert not run.exists()
 
 
@@ -354,7 +354,7 @@ def test_a_recipe_is_kept_only_when_its_text_has_come(
 
 def test_an_end_that_the_command_line_sets_is_the_only_one() -> None:
     found = parse("[data]\nname='a'\n[train]\nsteps=9\nepochs=2\n[settings]\nh=4", "mine")
-    asked = Asked(settings={"seconds": "60.0", "h": "4"})
+    asked = Overrides(settings={"seconds": "60.0", "h": "4"})
     assert following.joined(found.settings, asked.settings) == {"h": "4", "seconds": "60.0"}
     (line,) = following.differences(found, asked)
     assert line.endswith("seconds = 60.0, no steps, no epochs")
@@ -386,7 +386,7 @@ def test_processes_but_for_the_first_neither_fetch_nor_evaluate(
     monkeypatch.setattr(following, "evaluate", None)
     said: list[str] = []
     progress = type("Progress", (), {"say": said.append})()
-    found = following.follow(recipe.read(file), file.parent / "run", Asked(), progress=progress)
+    found = following.follow(recipe.read(file), file.parent / "run", Overrides(), progress=progress)
     assert found is None
     assert not said
 
@@ -423,7 +423,7 @@ def test_a_recipe_may_name_settings_as_other_toolkits_do() -> None:
 def test_a_test_text_is_translated_line_by_line_and_whole(tiny_run: Path) -> None:
     """Recorded scores must not depend on how lines are split into sentences."""
     lines = ["the dog sees a man. one bird likes the tree!"]
-    found = evaluation._translated(tiny_run, lines, recipe.Measure(), "cpu", Silent())
+    found = evaluation._translated(tiny_run, lines, recipe.EvaluationSettings(), "cpu", Silent())
     translator = Translator.load(tiny_run, device="cpu")
     assert found == [one.text for one in translator.translate(lines, split=False)]
     assert found != [one.text for one in translator.translate(lines)]

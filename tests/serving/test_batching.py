@@ -233,10 +233,10 @@ def test_one_that_was_closed_begins_anew() -> None:
 def test_several_threads_share_what_is_there(tiny_run: Path) -> None:
     translator = Translator.load(tiny_run, engine="ctranslate2")
     translator.engine.workers = 2  # type: ignore[attr-defined]
-    works = translator.works(
+    works = translator.prepare(
         ["a dog sees a tree.", "the bird likes one fish!", "", "a man"] * 9, split=False
     )
-    jobs = [work.job(0) for work in works if work.parts]
+    jobs = [work.job(0) for work in works if work.segments]
     sizes: list[int] = []
     batcher = Batcher(translator.engine, lambda size, _: sizes.append(size))
 

@@ -290,13 +290,13 @@ def test_alternatives_of_a_long_text_are_written_once_and_keep_nobody_waiting(
     tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, _ = scripted(tiny_run)
-    segments, seen = Translator.segments, []
+    segments, seen = Translator.sentences, []
 
     def watched(translator: Translator, work: Any) -> Any:
         seen.append(threading.current_thread())
         return segments(translator, work)
 
-    monkeypatch.setattr(Translator, "segments", watched)
+    monkeypatch.setattr(Translator, "sentences", watched)
     app = create_app([served])
     lines = "\n".join(f"a dog {n}." for n in range(300))
     answer = libre(app, q=lines, alternatives=15)

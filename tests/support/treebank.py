@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from transduce.parsing.evaluation import Parseval, mark, total
+from transduce.parsing.evaluation import Parseval, score_tree, summarize
 from transduce.parsing.trees import Tree
 
 LEXICON = {
@@ -93,4 +93,4 @@ def parseval(
     gold: Sequence[Tree], guesses: Sequence[Tree | None], cutoff: int | None = None
 ) -> Parseval:
     """Compare trees with those that people drew."""
-    return total((mark(*pair) for pair in zip(gold, guesses, strict=True)), cutoff)
+    return summarize((score_tree(*pair) for pair in zip(gold, guesses, strict=True)), cutoff)

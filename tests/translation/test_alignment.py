@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.subwords import Subwords
-from transduce.translation.alignment import NO_WORD, links, pharaoh, words_of
+from transduce.translation.alignment import NO_WORD, link_words, to_pharaoh, word_indices
 
 TEXT = ["Zwei Hunde laufen über das nasse Gras.", "Ein Mann schläft."] * 20
 SUBWORDS = Subwords.learn(TEXT, 300)
@@ -14,18 +14,18 @@ SUBWORDS = Subwords.learn(TEXT, 300)
 
 def test_each_target_word_is_linked_to_the_source_word_it_attended_to_most() -> None:
     weights = np.array([[0.1, 0.7, 0.2], [0.8, 0.1, 0.1]], dtype=np.float32)
-    assert links(weights, [0, 1, 2], [0, 1]) == [(1, 0), (0, 1)]
+    assert link_words(weights, [0, 1, 2], [0, 1]) == [(1, 0), (0, 1)]
 
 
 def test_what_a_words_pieces_receive_adds_up() -> None:
     weights = np.array([[0.4, 0.3, 0.3]], dtype=np.float32)
-    assert links(weights, [0, 1, 2], [0]) == [(0, 0)]
-    assert links(weights, [0, 1, 1], [0]) == [(1, 0)]
+    assert link_words(weights, [0, 1, 2], [0]) == [(0, 0)]
+    assert link_words(weights, [0, 1, 1], [0]) == [(1, 0)]
 
 
 def test_what_a_words_pieces_attend_to_is_averaged() -> None:
     weights = np.array([[0.6, 0.4], [0.1, 0.9], [0.9, 0.1]], dtype=np.float32)
-    assert links(weights, [0, 1], [0, 0, 1]) == [(1, 0), (0, 1)]
+    assert link_words(weights, [0, 1], [0, 0, 1]) == [(1, 0), (0, 1)]
 
 
 def test_the_ends_of_sentences_and_white_space_are_linked_to_nothing() -> None:
@@ -33,15 +33,15 @@ def test_the_ends_of_sentences_and_white_space_are_linked_to_nothing() -> None:
     weights[:, 3] = 0.9  # </s> of the source
     weights[:, 1] = 0.08  # a piece of white space
     weights[0, 2] = 0.02
-    assert links(weights, [0, NO_WORD, 1], [0, NO_WORD]) == [(1, 0)]
-    assert links(weights, [NO_WORD], [0]) == []
-    assert links(weights, [0, 1, 2], []) == []
+    assert link_words(weights, [0, NO_WORD, 1], [0, NO_WORD]) == [(1, 0)]
+    assert link_words(weights, [NO_WORD], [0]) == []
+    assert link_words(weights, [0, 1, 2], []) == []
 
 
 @given(st.text(st.sampled_from("ab.ä我😀 \t\u00a0\u3000")))
 def test_words_are_those_of_str_split(text: str) -> None:
     pieces = SUBWORDS.piece_bytes(SUBWORDS.encode(text))
-    (words,) = words_of([pieces], [""])
+    (words,) = word_indices([pieces], [""])
     assert len(words) == len(pieces)
     found: dict[int, bytes] = {}
     for word, piece in zip(words, pieces, strict=True):
@@ -53,13 +53,13 @@ def test_words_are_those_of_str_split(text: str) -> None:
 
 
 def test_bytes_that_are_no_text_are_words_too() -> None:
-    assert words_of([[b" a", b"\xe2", b" \xff", b"b"]], [""]) == [[0, 0, 1, 1]]
+    assert word_indices([[b" a", b"\xe2", b" \xff", b"b"]], [""]) == [[0, 0, 1, 1]]
 
 
 def test_units_go_on_with_a_word_only_where_nothing_stands_between_them() -> None:
     units = [[b" one", b" two."], [b" three"], [], [b" four", b" five"]]
-    assert words_of(units, ["", " ", " ", "  "]) == [[0, 1], [2], [], [3, 4]]
-    assert words_of(units, ["", "", " ", ""]) == [[0, 1], [1], [], [1, 2]]
+    assert word_indices(units, ["", " ", " ", "  "]) == [[0, 1], [2], [], [3, 4]]
+    assert word_indices(units, ["", "", " ", ""]) == [[0, 1], [1], [], [1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_units_go_on_with_a_word_only_where_nothing_stands_between_them() -> Non
 def test_links_are_written_as_fast_align_does(
     found: tuple[tuple[int, int], ...], written: str
 ) -> None:
-    assert pharaoh(found) == written
+    assert to_pharaoh(found) == written

@@ -421,7 +421,7 @@ def test_long_texts_are_not_all_held_in_memory(translator: Translator) -> None:
 def test_few_long_texts_are_read_ahead(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transduce.translation.translator.CHARACTERS", 100)
+    monkeypatch.setattr("transduce.translation.streaming.MAX_CHARACTERS", 100)
     taken: list[int] = []
     texts = (taken.append(number) or " " * 60 for number in range(10))  # type: ignore[func-returns-value]
     next(translator.stream(texts))

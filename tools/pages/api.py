@@ -13,7 +13,7 @@ from transduce import errors as error_module
 from transduce.settings.base import Settings
 
 RESULTS = ("translation.Translations", "Translation", "Candidate")
-COMPARED = ("comparing.Comparison", "comparing.Compared")
+COMPARED = ("comparing.Comparison", "comparing.SystemScore")
 LOOK = ("look.attention_map", "look.maps.AttentionMap", "look.draw_attention", "look.save")
 # What stands together; a public name that is not here is on a page of its own kind, the last.
 PAGES = {

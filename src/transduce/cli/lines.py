@@ -12,7 +12,7 @@ from transduce.errors import BadInput
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress, Silent
 from transduce.text import reading as text
-from transduce.translation.alignment import pharaoh
+from transduce.translation.alignment import to_pharaoh
 from transduce.translation.translation import Candidate, Translation
 from transduce.translation.translator import Translator
 
@@ -223,7 +223,7 @@ def as_json(*, candidates: bool = False) -> Form:
 def _columns(candidate: Candidate) -> str:
     if candidate.alignment is None:
         return candidate.text
-    return f"{candidate.text}\t{pharaoh(candidate.alignment)}"
+    return f"{candidate.text}\t{to_pharaoh(candidate.alignment)}"
 
 
 class _Beginnings(Iterator[str]):

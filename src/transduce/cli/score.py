@@ -12,7 +12,7 @@ from transduce.errors import BadInput
 from transduce.system.formatting import pluralize
 
 if TYPE_CHECKING:
-    from transduce.evaluation.significance import Compared, Comparison
+    from transduce.evaluation.significance import Comparison, SystemScore
     from transduce.parsing.evaluation import Parseval
 
 EXAMPLES = """
@@ -186,6 +186,7 @@ def _one(
 ) -> None:
     """Score one system."""
     from transduce.evaluation import scores as scoring
+    from transduce.evaluation.metrics import METRICS
     from transduce.system.progress import console_progress
 
     lines, *several = _read([system], references)
@@ -197,7 +198,7 @@ def _one(
         results = scoring.score(
             lines,
             several,
-            metrics=options.metrics or scoring.METRICS,
+            metrics=options.metrics or METRICS,
             language=language,
             lowercase=options.lowercase,
             tokenize=options.tokenize,
@@ -220,8 +221,8 @@ def _compare(
     json: bool,
 ) -> None:
     """Compare systems with the first one."""
-    from transduce.evaluation import scores as scoring
     from transduce.evaluation import significance as comparing
+    from transduce.evaluation.metrics import METRICS
     from transduce.system.progress import console_progress
 
     if len(set(systems)) < len(systems):
@@ -231,7 +232,7 @@ def _compare(
     found = comparing.compare(
         dict(zip(systems, read, strict=False)),
         read[len(systems) :],
-        metrics=options.metrics or scoring.METRICS,
+        metrics=options.metrics or METRICS,
         language=_language(references, options),
         lowercase=options.lowercase,
         tokenize=options.tokenize,
@@ -259,7 +260,7 @@ def _show(found: "Sequence[Comparison]") -> None:
         typer.echo(f"{one.name} {one.signature}")
 
 
-def _cells(one: "Compared") -> tuple[str, str, str]:
+def _cells(one: "SystemScore") -> tuple[str, str, str]:
     """Return the score, the mean and 95% interval of the samples, and p."""
     sampled = one.mean is not None and one.interval is not None
     return (
@@ -271,12 +272,12 @@ def _cells(one: "Compared") -> tuple[str, str, str]:
 
 def _trees(systems: Sequence[str], references: Sequence[str], *, json: bool) -> None:
     """Score trees as EVALB does with Collins' settings."""
-    from transduce.parsing.evaluation import CUTOFF, score_files, total
+    from transduce.parsing.evaluation import CUTOFF, score_files, summarize
 
     if len(systems) != 1 or len(references) != 1:
         raise BadInput("--trees scores one file of trees against one: expected --trees HYP GOLD")
     marks = score_files(systems[0], references[0])
-    parts = {"all": total(marks), f"up to {CUTOFF} words": total(marks, CUTOFF)}
+    parts = {"all": summarize(marks), f"up to {CUTOFF} words": summarize(marks, CUTOFF)}
     if json:
         typer.echo(
             json_module.dumps({k: dataclasses.asdict(v) for k, v in parts.items()}, indent=2)

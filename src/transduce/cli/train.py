@@ -8,8 +8,8 @@ from transduce.cli import training as options
 from transduce.cli.options import Device, Set, command, parse_settings, parse_time
 from transduce.errors import BadInput, printable
 from transduce.presets import find_preset
-from transduce.recipes.recipe import Asked, find, settings_of
-from transduce.recipes.texts import check, require_texts
+from transduce.recipes.data import check_data, require_texts
+from transduce.recipes.recipe import Overrides, find, settings_of
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -64,7 +64,7 @@ def train(
     settings |= {"deterministic": "true"} if deterministic else {}
     if valid and valid_tsv:
         raise BadInput("--valid and --valid-tsv name two validation sets: give one")
-    asked = Asked(
+    asked = Overrides(
         start=from_,
         extend_vocabulary=extend_vocabulary,
         valid=(valid_tsv, None) if valid_tsv else valid,
@@ -87,7 +87,7 @@ def train(
 def from_texts(
     texts: tuple[str, str | None],
     out: Path,
-    asked: Asked,
+    asked: Overrides,
     device: str,
     *,
     tensorboard: bool,
@@ -119,14 +119,14 @@ def by_recipe(
     name: str,
     out: Path,
     data: Path | None,
-    asked: Asked,
+    asked: Overrides,
     device: str,
     *,
     tensorboard: bool,
 ) -> None:
     """Follow a recipe, and write the scores to stdout."""
     recipe = find(name)  # so is this
-    check(recipe.data, data, asked.valid)
+    check_data(recipe.data, data, asked.valid)
     from transduce.system.formatting import pluralize
     from transduce.system.progress import console_progress
     from transduce.workflows.evaluation import EVALUATION, TRANSLATIONS

@@ -1,1 +1,5 @@
-"""BLEU, chrF and TER, the paper's BLEU, confidence intervals, significance tests."""
+"""Scores of translations: BLEU, chrF and TER by sacrebleu, the paper's BLEU, significance tests.
+
+In reading order: `scores` (the public functions), `metrics` (sacrebleu's metrics and tokenisers),
+`bootstrap` (confidence intervals from statistics of lines), `significance` (comparing systems).
+"""

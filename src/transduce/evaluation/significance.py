@@ -1,4 +1,4 @@
-"""Several systems on one test set: paired significance tests, as sacreBLEU computes them.
+"""Paired significance tests of several systems on one test set, as sacreBLEU computes them.
 
 The first system is the baseline. The p-value of another system is the probability of a difference
 from the baseline at least this large if the two were equally good.
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.errors import BadInput, BadSetting
-from transduce.evaluation.scores import FEWEST_SAMPLES, METRICS, References, as_lines, metrics_of
+from transduce.evaluation.bootstrap import MIN_SAMPLES
+from transduce.evaluation.metrics import METRICS, References, check_lines, make_metrics
 from transduce.system.progress import Advance, Progress, Silent, track_if_slow
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 
 Test = Literal["bs", "ar"]  # paired bootstrap, approximate randomisation; sacrebleu's names
 SAMPLES: dict[Test, int] = {"bs": 1_000, "ar": 10_000}  # sacrebleu's defaults
-MEMORY = 8 << 30  # bytes that a test may take: sacrebleu holds all samples of all lines at once
-LARGEST = 24  # statistics of a line: those of chrF++
+MEMORY = 8 << 30  # bytes a test may take; sacrebleu holds all samples of all lines in memory
+MAX_STATISTICS = 24  # of a line: those of chrF++
 SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compared:
+class SystemScore:
     """The score of one system."""
 
     system: str
@@ -48,7 +49,7 @@ class Comparison:
     signature: str
     test: Test
     samples: int
-    systems: tuple[Compared, ...]
+    systems: tuple[SystemScore, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as a JSON object."""
@@ -77,14 +78,14 @@ def compare(
     if test not in SAMPLES:
         raise BadSetting(f"test = {test!r}: expected 'bs' or 'ar'")
     samples = samples or SAMPLES[test]
-    measures = metrics_of(metrics, language, lowercase, tokenize)
-    lines = {name: as_lines(own, references) for name, own in systems.items()}
+    measures = make_metrics(metrics, language, lowercase, tokenize)
+    lines = {name: check_lines(hypotheses, references) for name, hypotheses in systems.items()}
     several = next(iter(lines.values()))[1]
     _check(samples, len(several[0]))
     return [
-        _compared(
+        _compare(
             metric,
-            {name: own for name, (own, _) in lines.items()},
+            {name: hypotheses for name, (hypotheses, _) in lines.items()},
             several,
             test,
             samples,
@@ -96,15 +97,15 @@ def compare(
 
 def _check(samples: int, lines: int) -> None:
     """Refuse a number of samples that is too small for an interval, or too large for memory."""
-    most = MEMORY // (lines * (4 * LARGEST + 8))
-    if not FEWEST_SAMPLES <= samples <= most:
+    most = MEMORY // (lines * (4 * MAX_STATISTICS + 8))
+    if not MIN_SAMPLES <= samples <= most:
         raise BadSetting(
-            f"samples = {samples}: expected at least {FEWEST_SAMPLES}, and at most {most:,} for "
+            f"samples = {samples}: expected at least {MIN_SAMPLES}, and at most {most:,} for "
             f"{lines:,} lines, as all samples are in memory at once"
         )
 
 
-def _compared(
+def _compare(
     metric: "Metric",
     systems: Mapping[str, list[str]],
     references: list[list[str]],
@@ -123,7 +124,7 @@ def _compared(
         # A sample of few lines may have no n-grams; sacrebleu then divides 0 by 0.
         warnings.simplefilter("ignore", RuntimeWarning)
         named: list[tuple[str, Sequence[str]]]
-        named = [(name, _Followed(lines, advance)) for name, lines in systems.items()]
+        named = [(name, _TrackedLines(lines, advance)) for name, lines in systems.items()]
         run = PairedTest(named, {"": metric}, references, test, samples)
         signatures, scores = run()
     (name,) = signatures
@@ -133,21 +134,21 @@ def _compared(
         test=test,
         samples=samples,
         systems=tuple(
-            Compared(
+            SystemScore(
                 system=system,
-                value=float(found.score),
-                mean=None if found.mean is None else float(found.mean),
-                interval=None if found.ci is None else float(found.ci),
-                p=None if found.p_value is None else float(found.p_value),
+                value=float(result.score),
+                mean=None if result.mean is None else float(result.mean),
+                interval=None if result.ci is None else float(result.ci),
+                p=None if result.p_value is None else float(result.p_value),
             )
-            for system, found in zip(systems, scores[name], strict=True)
-            if isinstance(found, Result)
+            for system, result in zip(systems, scores[name], strict=True)
+            if isinstance(result, Result)
         ),
     )
 
 
-class _Followed(list[str]):
-    """Lines that report when they are read: sacrebleu has no progress of its own."""
+class _TrackedLines(list[str]):
+    """Lines that call `advance` when they are read, because sacrebleu reports no progress."""
 
     def __init__(self, lines: Sequence[str], advance: Advance) -> None:
         super().__init__(lines)

@@ -26,7 +26,8 @@ from transduce.config import SearchConfig
 from transduce.corpus.preparation import prepare
 from transduce.corpus.token_files import Corpus
 from transduce.errors import BadRun, BadSetting
-from transduce.evaluation.scores import require_tokeniser, score
+from transduce.evaluation.metrics import require_tokeniser
+from transduce.evaluation.scores import score
 from transduce.experiments.budget import Budget, pace, schedule
 from transduce.experiments.experiment_folder import (
     BEGUN,

@@ -29,11 +29,11 @@ from transduce.experiments.experiment_folder import (
     require_settings,
 )
 from transduce.model.architecture import count_parameters
-from transduce.parsing.evaluation import CUTOFF, Parseval, mark, total
+from transduce.parsing.evaluation import CUTOFF, Parseval, score_tree, summarize
 from transduce.parsing.parser import Parser
-from transduce.parsing.sequences import with_tags
+from transduce.parsing.sequences import replace_tags
 from transduce.parsing.training import PRESET, train_parser
-from transduce.parsing.trees import TOP, Tree, parsed, plain, read_trees
+from transduce.parsing.trees import TOP, Tree, normalize, parse_trees, read_trees
 from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, last_checkpoint
 from transduce.settings.types import dataclass_from_json
@@ -234,7 +234,7 @@ class Experiment:
 
 def trees_of(path: Path) -> list[Tree]:
     """Read trees as parsers are scored on them; those without words are left out."""
-    return [tree for tree in map(plain, read_trees(path)) if tree is not None]
+    return [tree for tree in map(normalize, read_trees(path)) if tree is not None]
 
 
 def write_trees(path: Path, trees: Sequence[Tree]) -> None:
@@ -255,7 +255,7 @@ def scored(
     began = time.monotonic()
     with progress.track(f"parsing ({what})", len(gold), "sentences") as advance:
         found = iter(
-            parser.over(
+            parser.parse_words(
                 [one for one, fits in zip(words, short, strict=True) if fits], advance=advance
             )
         )
@@ -270,14 +270,14 @@ def scored(
             fits and one.label == other.label
             for one, other in zip(leaves, guess.leaves(), strict=True)
         )
-        guesses.append(with_tags(guess, [leaf.label for leaf in leaves]))
-    marks = [mark(one, other) for one, other in zip(gold, guesses, strict=True)]
-    again = parsed(map(str, guesses), what)
+        guesses.append(replace_tags(guess, [leaf.label for leaf in leaves]))
+    marks = [score_tree(one, other) for one, other in zip(gold, guesses, strict=True)]
+    again = parse_trees(map(str, guesses), what)
     return guesses, Scores(
         sentences=len(gold),
         words=tags,
-        all=total(marks),
-        short=total(marks, CUTOFF),
+        all=summarize(marks),
+        short=summarize(marks, CUTOFF),
         tagging=100 * right / max(1, tags),
         well_formed=sum(one == other.words() for one, other in zip(words, again, strict=True)),
         too_long=short.count(False),

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from transduce.evaluation.scores import Counted, counted_bleu, middle, resampled
+from transduce.evaluation.bootstrap import (
+    LineStatistics,
+    bleu_statistics,
+    bootstrap_samples,
+    percentile_interval,
+)
 
 Numbers = npt.NDArray[np.float64]
 Interval = tuple[float, float]
@@ -60,23 +65,24 @@ class Resampled:
         samples: int = SAMPLES,
     ) -> None:
         counted = {
-            name: counted_bleu(lines, references, language) for name, lines in translations.items()
+            name: bleu_statistics(lines, references, language)
+            for name, lines in translations.items()
         }
-        draws = list(resampled(len(references), samples))
+        draws = list(bootstrap_samples(len(references), samples))
         everything = np.ones(len(references), dtype=np.int64)
         self.whole = {name: one.score(everything) for name, one in counted.items()}
         self.of = {name: _scores(one, draws) for name, one in counted.items()}  # (samples,)
 
     def interval(self, name: str) -> Interval:
         """Return the 95% interval of a system's BLEU."""
-        return middle(self.of[name].tolist())
+        return percentile_interval(self.of[name].tolist())
 
     def difference(self, name: str, base: str) -> Interval:
         """Return the 95% interval of how far a system lies above another.
 
         In the decimals that are told: what would read as 0 is no difference.
         """
-        low, high = middle((self.of[name] - self.of[base]).tolist())
+        low, high = percentile_interval((self.of[name] - self.of[base]).tolist())
         return round(low, 2) + 0.0, round(high, 2) + 0.0  # and -0.0 is 0.0
 
     def correlation(self, paper: Mapping[str, float]) -> Correlation | None:
@@ -88,9 +94,9 @@ class Resampled:
             return None
         samples = np.stack([self.of[name] for name in names])  # (rows, samples)
         found = [spearman(column, theirs) for column in samples.T]
-        low, high = middle(one for one in found if not math.isnan(one))
+        low, high = percentile_interval(one for one in found if not math.isnan(one))
         return Correlation(value, low, high, len(names))
 
 
-def _scores(counted: Counted, draws: Sequence[npt.NDArray[np.int64]]) -> Numbers:
+def _scores(counted: LineStatistics, draws: Sequence[npt.NDArray[np.int64]]) -> Numbers:
     return np.array([counted.score(times) for times in draws])

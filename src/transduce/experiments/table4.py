@@ -7,7 +7,7 @@ from transduce.experiments.findings import Finding, Picture, Table
 from transduce.experiments.paper_numbers import TABLE_4
 from transduce.experiments.parser_experiment import GOLD, PARSED, PARSER, Experiment, Result, Scores
 from transduce.parsing.drawing import draw
-from transduce.parsing.trees import Tree, read_trees, unescaped
+from transduce.parsing.trees import Tree, read_trees, unescape
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.progress import Progress
 
@@ -117,5 +117,5 @@ def _pictures(experiment: Experiment) -> tuple[Picture, ...]:
 
 def _caption(gold: Tree, guess: Tree) -> str:
     right = "as a person drew it" if gold == guess else "not quite as a person drew it"
-    words = " ".join(unescaped(word) for word in itertools.islice(guess.words(), 6))
+    words = " ".join(unescape(word) for word in itertools.islice(guess.words(), 6))
     return f"What the parser made of “{words} …”, {right}"

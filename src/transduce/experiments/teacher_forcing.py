@@ -14,7 +14,7 @@ import torch
 
 from transduce.batching.packed import make_batch
 from transduce.checkpoints.checkpoint import load_model
-from transduce.evaluation.scores import middle, resampled
+from transduce.evaluation.bootstrap import bootstrap_samples, percentile_interval
 from transduce.runs.folder import SUBWORDS, RunConfig
 from transduce.subwords import EOS, Codec
 from transduce.system.devices import choose_device
@@ -95,8 +95,8 @@ def _ratio(
 ) -> Estimate:
     """Return what `show` makes of a sum over all tokens, by their number."""
     both = np.stack([sums.astype(np.float64), [float(len(one.nll)) for one in judged]])  # (2, S)
-    drawn = np.stack(list(resampled(len(judged), SAMPLES)))  # (samples, S)
+    drawn = np.stack(list(bootstrap_samples(len(judged), SAMPLES)))  # (samples, S)
     parts, tokens = both @ drawn.T
-    low, high = middle(show(one) for one in (parts / tokens).tolist())
+    low, high = percentile_interval(show(one) for one in (parts / tokens).tolist())
     whole, count = both.sum(1).tolist()
     return Estimate(show(whole / count), low, high)

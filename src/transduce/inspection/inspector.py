@@ -22,10 +22,10 @@ from transduce.errors import BadInput
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import SUBWORDS, RunConfig
 from transduce.subwords import EOS, UNK, Codec, Coder
-from transduce.translation.alignment import NO_WORD, of_pieces
+from transduce.translation.alignment import NO_WORD, piece_words
 from transduce.translation.engines.pytorch import TorchEngine, transformer
 from transduce.translation.notebook import heatmap
-from transduce.translation.translator import one_line
+from transduce.translation.segments import one_line
 from transduce.translation.types import Ints, Job
 
 MOST = 128  # pieces of a side: more cannot be looked at
@@ -213,7 +213,7 @@ def _words(tokens: Sequence[int], subwords: Coder) -> tuple[int, ...]:
         "\N{REPLACEMENT CHARACTER}".encode() if token == UNK else raw
         for token, raw in zip(tokens, subwords.piece_bytes(tokens), strict=True)
     ]
-    own = of_pieces(pieces[:-1], _marks_apart)
+    own = piece_words(pieces[:-1], _marks_apart)
     last = max(own, default=0)
     for place in reversed(range(len(own))):
         last = own[place] = last if own[place] == NO_WORD else own[place]

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from transduce.parsing.trees import Tree, unescaped
+from transduce.parsing.trees import Tree, unescape
 from transduce.system.files import FILE_MARK
 
 SIZE = 15  # of letters, in pixels
@@ -32,7 +32,7 @@ def draw(tree: Tree) -> str:
         at, y = x[id(node)], bottom - rows[id(node)] * ROW
         if node.word is not None:
             labels.append(_text(at, y, node.label, OTHER, "tag"))
-            labels.append(_text(at, y + WORD_ROW, unescaped(node.word), "#000000", "word"))
+            labels.append(_text(at, y + WORD_ROW, unescape(node.word), "#000000", "word"))
             continue
         labels.append(_text(at, y, node.label, _colour(node.label), "label"))
         lines.extend(
@@ -71,7 +71,7 @@ def _columns(tree: Tree) -> tuple[dict[int, float], float]:
     right = float(MARGIN)
     for node, entered in tree.visits():
         if node.word is not None:
-            wide = max(_width(unescaped(node.word)), _width(node.label))
+            wide = max(_width(unescape(node.word)), _width(node.label))
             x[id(node)] = right + wide / 2
             right += wide + GAP
         elif not entered:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.errors import BadInput
-from transduce.parsing.trees import TRACE, Tree, parsed, read_trees
+from transduce.parsing.trees import TRACE, Tree, parse_trees, read_trees
 from transduce.system.formatting import pluralize
 from transduce.text.reading import display_name, read_lines
 
@@ -30,7 +30,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class TreeScore:
     """What EVALB tells of one sentence."""
 
     length: int
@@ -75,17 +75,17 @@ class _Read:
     length: int
 
 
-def mark(gold: Tree, guess: Tree | None) -> Marks:
+def score_tree(gold: Tree, guess: Tree | None) -> TreeScore:
     """Compare a tree with the one that a person drew; None is no tree at all."""
     one = _read(gold)
     if guess is None:
-        return Marks(one.length, status=2)
+        return TreeScore(one.length, status=2)
     other = _read(guess)
     if not other.words:
-        return Marks(one.length, status=2)
+        return TreeScore(one.length, status=2)
     if one.words != other.words:
-        return Marks(one.length, status=1)
-    return Marks(
+        return TreeScore(one.length, status=1)
+    return TreeScore(
         length=one.length,
         matched=(one.brackets & other.brackets).total(),
         gold=one.brackets.total(),
@@ -96,7 +96,7 @@ def mark(gold: Tree, guess: Tree | None) -> Marks:
     )
 
 
-def score_files(guesses: str | Path, gold: str | Path) -> list[Marks]:
+def score_files(guesses: str | Path, gold: str | Path) -> list[TreeScore]:
     """Compare the trees of two files, tree by tree.
 
     Where the guesses are one a line, an empty line or (()) is a sentence without a tree.
@@ -104,18 +104,18 @@ def score_files(guesses: str | Path, gold: str | Path) -> list[Marks]:
     expected = list(read_trees(gold))
     name = display_name(guesses)
     lines = ["" if NO_TREE.fullmatch(line) else line for line in read_lines(guesses)]
-    found: list[Tree | None] = list(parsed(lines, name))
+    found: list[Tree | None] = list(parse_trees(lines, name))
     if len(found) < len(expected) == len(lines):
-        found = [next(parsed([line], name)) if line.strip() else None for line in lines]
+        found = [next(parse_trees([line], name)) if line.strip() else None for line in lines]
     if len(found) != len(expected):
         raise BadInput(
             f"{name} has {pluralize(len(found), 'tree')} but {display_name(gold)} has "
             f"{len(expected):,}: tree n of one must be of the same sentence as tree n of the other"
         )
-    return [mark(one, other) for one, other in zip(expected, found, strict=True)]
+    return [score_tree(one, other) for one, other in zip(expected, found, strict=True)]
 
 
-def total(marks: Iterable[Marks], cutoff: int | None = None) -> Parseval:
+def summarize(marks: Iterable[TreeScore], cutoff: int | None = None) -> Parseval:
     """Add up what was found of sentences, of those up to `cutoff` words if it is given."""
     chosen = [one for one in marks if cutoff is None or one.length <= cutoff]
     valid = [one for one in chosen if one.status == 0]

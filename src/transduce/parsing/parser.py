@@ -9,13 +9,13 @@ import numpy as np
 from transduce.errors import BadInput, BadRun
 from transduce.parsing.constraint import well_formed
 from transduce.parsing.lexicon import Lexicon
-from transduce.parsing.sequences import tree_of
+from transduce.parsing.sequences import to_tree
 from transduce.parsing.trees import Tree
-from transduce.parsing.words import separated, words_of
+from transduce.parsing.words import split_words, tokenize
 from transduce.runs.folder import LEXICON, SUBWORDS, RunConfig, weights_file
 from transduce.subwords import EOS, Codec
 from transduce.translation.engines.pytorch import TorchEngine
-from transduce.translation.translator import blocks
+from transduce.translation.streaming import read_blocks
 from transduce.translation.types import Engine, Ints, Job
 
 WINDOW = 20  # batches that are read ahead, so that similar lengths meet
@@ -73,7 +73,7 @@ class Parser:
 
     def words(self, sentence: str, *, cut: bool = False) -> list[str]:
         """Return the words of a sentence; one that is `cut` has spaces between them."""
-        return separated(sentence) if cut else words_of(sentence, hyphens=self.hyphens)
+        return split_words(sentence) if cut else tokenize(sentence, hyphens=self.hyphens)
 
     def parse(
         self, sentences: Sequence[str], *, cut: bool = False, **settings: Any
@@ -96,12 +96,12 @@ class Parser:
         are parsed at once. `advance` hears how many are done.
         """
         first = 1
-        for block in blocks(sentences, WINDOW * self.engine.batch, ready):
+        for block in read_blocks(sentences, WINDOW * self.engine.batch, ready):
             words = [self.words(one, cut=cut) for one in block]
-            yield from self.over(words, first=first, advance=advance, **settings)
+            yield from self.parse_words(words, first=first, advance=advance, **settings)
             first += len(block)
 
-    def over(
+    def parse_words(
         self,
         sentences: Sequence[Sequence[str]],
         *,
@@ -129,7 +129,7 @@ class Parser:
         for number, (best, *_) in found:
             place = jobs[number][0]
             symbols = [self.codec.target.names[one] for one in best.tokens]
-            trees[place] = tree_of(symbols, sentences[place])
+            trees[place] = to_tree(symbols, sentences[place])
             advance(1)
         return trees
 

@@ -16,7 +16,7 @@ CLOSE = ")"
 MASK = "XX"
 
 
-def symbols_of(tree: Tree, *, masked: bool = False) -> list[str]:
+def to_symbols(tree: Tree, *, masked: bool = False) -> list[str]:
     """Return the symbols of a plain tree; with `masked`, words have no tags."""
     found: list[str] = []
     for node, entered in tree.visits():
@@ -27,7 +27,7 @@ def symbols_of(tree: Tree, *, masked: bool = False) -> list[str]:
     return found
 
 
-def tree_of(symbols: Iterable[str], words: Sequence[str]) -> Tree:
+def to_tree(symbols: Iterable[str], words: Sequence[str]) -> Tree:
     """Return the tree that symbols put over words; ValueError if they make none."""
     labels, parts = [TOP], [list[Tree]()]
     left = iter(words)
@@ -50,7 +50,7 @@ def tree_of(symbols: Iterable[str], words: Sequence[str]) -> Tree:
     return Tree(TOP, tuple(parts[0]))
 
 
-def with_tags(tree: Tree, tags: Sequence[str]) -> Tree:
+def replace_tags(tree: Tree, tags: Sequence[str]) -> Tree:
     """Return a tree with other tags over its words."""
     left = iter(tags)
     stack: list[list[Tree]] = [[]]

@@ -17,8 +17,8 @@ from transduce.corpus.inputs import InputFile
 from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.parsing.lexicon import Lexicon
-from transduce.parsing.sequences import symbols_of
-from transduce.parsing.trees import plain, read_trees
+from transduce.parsing.sequences import to_symbols
+from transduce.parsing.trees import normalize, read_trees
 from transduce.presets import find_preset
 from transduce.runs.folder import WRITTEN_IN, RunConfig
 from transduce.runs.locks import locked_run
@@ -173,13 +173,13 @@ class _Work:
                 left.open("w", encoding="utf-8", newline="\n") as sources,
                 right.open("w", encoding="utf-8", newline="\n") as targets,
             ):
-                for tree in map(plain, read_trees(file.path)):
+                for tree in map(normalize, read_trees(file.path)):
                     advance(1)
                     if tree is None:
                         empty += 1
                         continue
                     sources.write(" ".join(tree.words()) + "\n")
-                    targets.write(" ".join(symbols_of(tree, masked=self.masked)) + "\n")
+                    targets.write(" ".join(to_symbols(tree, masked=self.masked)) + "\n")
                     kept += 1
             without = f"; {empty:,} without words are left out" if empty else ""
             progress.say(f"{file.path}: {pluralize(kept, 'tree')}{without}")

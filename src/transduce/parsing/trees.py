@@ -62,7 +62,7 @@ class Tree:
         parts: list[str] = []
         for node, entered in self.visits():
             if node.word is not None:
-                parts.append(f" ({node.label} {escaped(node.word)})")
+                parts.append(f" ({node.label} {escape(node.word)})")
             else:
                 parts.append(f" ({node.label}" if entered else ")")
         return "".join(parts)[1:]
@@ -99,14 +99,14 @@ class Tree:
         return "\n".join(lines)
 
 
-def escaped(word: str) -> str:
+def escape(word: str) -> str:
     """Return a word as trees write it: brackets as -LRB- and -RRB-."""
     for bracket, name in ESCAPES.items():
         word = word.replace(bracket, name)
     return word
 
 
-def unescaped(word: str) -> str:
+def unescape(word: str) -> str:
     """Return a word of a tree as people write it."""
     for bracket, name in ESCAPES.items():
         word = word.replace(name, bracket)
@@ -128,10 +128,10 @@ class _Open:
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
     """Yield the trees of a file, plain or compressed; `-` is standard input."""
-    return parsed(read_lines(path), display_name(path))
+    return parse_trees(read_lines(path), display_name(path))
 
 
-def parsed(lines: Iterable[str], name: str) -> Iterator[Tree]:
+def parse_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
     """Yield the trees in some lines, as they are: one a line, or over several, indented.
 
     A line that begins with a bracket begins a tree, so an unbalanced one is found where it is.
@@ -199,7 +199,7 @@ def _unclosed(name: str, stack: list[_Open]) -> BadInput:
     )
 
 
-def plain(tree: Tree) -> Tree | None:
+def normalize(tree: Tree) -> Tree | None:
     """Return a tree as parsers are trained and scored on it, or None if no word is left.
 
     As is usual since Collins: traces go, and constituents that are empty without them; function

@@ -1,12 +1,12 @@
 """Sentences as people type them, cut into words as the Penn Treebank cuts them.
 
 This is for what comes from a keyboard. Text that is already cut, one space between two words, needs
-only `separated`.
+only `split_words`.
 """
 
 import re
 
-from transduce.parsing.trees import escaped
+from transduce.parsing.trees import escape
 
 # What is put where, in this order. Before the first rule a sentence has a space at either end.
 RULES = [
@@ -29,7 +29,7 @@ PREFIX = re.compile(
 )
 
 
-def words_of(sentence: str, *, hyphens: bool = False) -> list[str]:
+def tokenize(sentence: str, *, hyphens: bool = False) -> list[str]:
     """Return the words of a sentence; with `hyphens`, compounds are cut at theirs."""
     text = f" {sentence} "
     for pattern, replacement in RULES:
@@ -41,9 +41,9 @@ def words_of(sentence: str, *, hyphens: bool = False) -> list[str]:
             for word in words
             for part in ([word] if PREFIX.match(word) or "://" in word else HYPHEN.split(word))
         ]
-    return [escaped(word) for word in words]
+    return [escape(word) for word in words]
 
 
-def separated(line: str) -> list[str]:
+def split_words(line: str) -> list[str]:
     """Return the words of a line that has white space between every two."""
-    return [escaped(word) for word in re.findall(r"(?a:\S+)", line)]
+    return [escape(word) for word in re.findall(r"(?a:\S+)", line)]

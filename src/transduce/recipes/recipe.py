@@ -43,7 +43,7 @@ class Data:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure:
+class EvaluationSettings:
     """How the test text is translated and scored when the training has ended."""
 
     search: SearchConfig = field(default_factory=SearchConfig)
@@ -61,7 +61,7 @@ class Recipe:
     data: Data
     preset: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    evaluate: Measure = field(default_factory=Measure)
+    evaluate: EvaluationSettings = field(default_factory=EvaluationSettings)
 
     @property
     def tables(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Overrides:
     """What the command line asks for; beside a recipe, what wins over it."""
 
     valid: Pair | None = None
@@ -259,7 +259,7 @@ def _settings(table: dict[str, Any]) -> dict[str, str]:
     return settings
 
 
-def _measure(table: dict[str, Any]) -> Measure:
+def _measure(table: dict[str, Any]) -> EvaluationSettings:
     of_search = {"beam", "alpha"}
     aliases = {alias: name for name in of_search for alias in ALIASES[name].split()}
     given, table = table, {aliases.get(key, key): value for key, value in table.items()}
@@ -269,7 +269,7 @@ def _measure(table: dict[str, Any]) -> Measure:
     paper = table.get("paper", False)
     if not isinstance(paper, bool):
         raise BadSetting(f"evaluate.paper = {paper!r}: expected true or false")
-    return Measure(
+    return EvaluationSettings(
         search=SearchConfig(**{key: table[key] for key in of_search & table.keys()}),
         paper=paper,
         confidence=_number(table.get("confidence", 0), "evaluate.confidence"),

@@ -17,7 +17,7 @@ from transduce.serving.problems import Problem, in_words, json_response, shown
 from transduce.serving.requests import while_there
 from transduce.serving.schemas import DetectRequest, LibreFields, LibreRequest
 from transduce.serving.service import Service, Translated, aside, changed
-from transduce.translation.translation import Segment
+from transduce.translation.translation import TranslatedSentence
 
 AUTO = "auto"
 FRONTEND_TIMEOUT = 500  # milliseconds to wait after the last key: LibreTranslate's default
@@ -138,12 +138,12 @@ def ranked(served: ServedModel, translated: Iterable[Translated], nbest: int) ->
     """
     found = []
     for one in translated:
-        lines = [*zip(map(served.translator.segments, one.works), one.ends, strict=True)]
+        lines = [*zip(map(served.translator.sentences, one.works), one.ends, strict=True)]
         found.append([*dict.fromkeys(_of_rank(lines, rank) for rank in range(nbest))])
     return found
 
 
-def _of_rank(lines: Iterable[tuple[list[Segment], str]], rank: int) -> str:
+def _of_rank(lines: Iterable[tuple[list[TranslatedSentence], str]], rank: int) -> str:
     written = []
     for segments, end in lines:
         written += [

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from transduce.translation.translator import Translator, Work
+from transduce.translation.segments import SegmentedText
+from transduce.translation.translator import Translator
 
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -16,12 +17,12 @@ def lines_of(text: str) -> tuple[list[str], list[str]]:
 
 
 def paragraphs(
-    translator: Translator, works: Sequence[Work], ends: Sequence[str]
+    translator: Translator, works: Sequence[SegmentedText], ends: Sequence[str]
 ) -> tuple[str, list[dict[str, Any]]]:
     """Return the whole translation and, of each line, its sentences with their translations."""
     whole, found = [], []
     for work, end in zip(works, ends, strict=True):
-        segments = translator.segments(work)
+        segments = translator.sentences(work)
         whole += [one.gap + one.candidates[0].text for one in segments]
         whole.append(end)
         found.append({"segments": [one.to_json() for one in segments]})

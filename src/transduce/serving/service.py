@@ -19,7 +19,7 @@ from transduce.serving.metrics import Metrics
 from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import lines_of, paragraphs
 from transduce.serving.problems import SHOWN, Problem
-from transduce.translation.translator import Work
+from transduce.translation.segments import SegmentedText
 
 SHORT = 500  # characters that are split and encoded in the event loop, which takes 2 ms at most
 LONGEST_WAIT = 60  # seconds that a client is told to wait at most
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Translated:
     """One text, searched."""
 
-    works: list[Work]
+    works: list[SegmentedText]
     ends: list[str]
 
     @property
@@ -108,17 +108,17 @@ class Service:
         self._require_room(1, batcher)  # before their sentences are found, which takes its time
         lines = [lines_of(text) for text in texts]
         flat = [line for own, _ in lines for line in own]
-        prepare = partial(served.translator.works, flat, split=split)
+        prepare = partial(served.translator.prepare, flat, split=split)
         try:
             works = await aside(prepare, sum(map(len, texts)) + len(flat))
         except TransduceError as error:
             raise Problem(400, str(error)) from None
-        places = [(work, part) for work in works for part in range(len(work.parts))]
+        places = [(work, part) for work in works for part in range(len(work.segments))]
         with self._room(len(places), batcher, client):
             jobs = [work.job(part) for work, part in places]
             found = await batcher.search(jobs, config, client)
         for (work, part), best in zip(places, found, strict=True):
-            work.found[part] = best
+            work.hypotheses[part] = best
         rest = iter(works)
         return [Translated([next(rest) for _ in own], ends) for own, ends in lines]
 

@@ -10,6 +10,7 @@ from transduce.config import SearchConfig
 from transduce.corpus.token_files import Corpus
 from transduce.decoding.scheduler import Decoder
 from transduce.evaluation import scores as scoring
+from transduce.evaluation.metrics import counts_characters
 from transduce.model.base import Transducer
 from transduce.runs.metrics import Translated
 from transduce.training.gradient import GradientStep
@@ -63,7 +64,7 @@ def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Val
     bleu, language = None, corpus.languages[1]
     if translate:
         bleu = scoring.bleu(translated.outputs, translated.reference, language)
-    characters = scoring.counts_characters(language)
+    characters = counts_characters(language)
     return Validation(loss, nll, bleu, characters, some(translated, SHOWN))
 
 

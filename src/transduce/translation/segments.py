@@ -1,56 +1,128 @@
-"""A text is searched in parts: its sentences where it is split, and stretches of over-long ones."""
+"""Segments: a text is split into sentences, over-long sentences are cut; each is searched alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from transduce.subwords import Coder
-from transduce.text.reading import language_code
-from transduce.translation.alignment import words_of
+import numpy as np
 
-ENDS = (".", "!", "?", "…", "。", "！", "？", ";", ":")  # where an over-long sentence is best cut
-WITHOUT_SPACES = frozenset({"zh", "yue", "ja", "th", "lo", "km", "my", "bo"})  # between sentences
+from transduce.errors import BadInput
+from transduce.runs.folder import RunConfig
+from transduce.subwords import EOS, Codec, Coder
+from transduce.text.splitting import check_installed as splitter_ready
+from transduce.text.splitting import split_line
+from transduce.translation.types import Hypothesis, Ints, Job
+
+# An over-long sentence is preferably cut after one of these.
+PUNCTUATION = (".", "!", "?", "…", "。", "！", "？", ";", ":")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What is searched by itself."""
+class Segment:
+    """A sentence, or a piece of one that was cut; searched by itself."""
 
     ids: list[int]  # source tokens, without </s>
     gap: str = ""  # the white space before it, where it begins a sentence
-    begins: bool = True  # a sentence; otherwise it goes on with one that was cut
+    begins: bool = True  # False: it continues a sentence that was cut
 
 
-def cut(ids: list[int], limit: int, subwords: Coder) -> list[list[int]]:
-    """Cut a sentence that is longer than the model's limit: after a mark, else between words."""
+@dataclass(frozen=True, slots=True)
+class SegmentedText:
+    """A text as segments, with a list for the hypotheses of each."""
+
+    text: str
+    segments: list[Segment]
+    hypotheses: list[list[Hypothesis]]  # of each segment, best first; empty before the search
+    prefix: Sequence[int] = ()  # token ids that its translation begins with
+    number: int = 0
+    sentences: Sequence[str] = ()  # each is one segment, or several if it was cut
+
+    @property
+    def nbest(self) -> int:
+        """The number of its candidates; a blank text has one, which is blank."""
+        return min(map(len, self.hypotheses), default=1)
+
+    def job(self, index: int) -> Job:
+        """Return the search job of a segment."""
+        source = np.array([*self.segments[index].ids, EOS])
+        return Job(source, () if index else self.prefix, (self.number, index))
+
+    def pairs(self, rank: int) -> Iterator[tuple[Ints, Ints]]:
+        """Yield the tokens of each segment and of its hypothesis of this rank, </s> last."""
+        for segment, best in zip(self.segments, self.hypotheses, strict=True):
+            yield np.array([*segment.ids, EOS]), np.array([*best[rank].tokens, EOS])
+
+
+@dataclass(frozen=True, slots=True)
+class Segmenter:
+    """Prepares texts for the search with one model."""
+
+    codec: Codec
+    config: RunConfig
+    forbidden: Sequence[int]  # tokens that the model never writes
+
+    def prepare(
+        self, texts: Sequence[str], prefixes: Sequence[str | None], first: int, *, split: bool
+    ) -> list[SegmentedText]:
+        """Split and encode texts; a blank text has no segments. `first` numbers the first one."""
+        split = split and splitter_ready()
+        sentences = [
+            self._sentences(one_line(text), prefix, split=split)
+            for text, prefix in zip(texts, prefixes, strict=True)
+        ]
+        coder, limit = self.codec.source, self.config.model.max_len - 1
+        encoded = iter(coder.encode_batch([text for parts in sentences for _, text in parts]))
+        prepared = []
+        rows = zip(texts, prefixes, sentences, strict=True)
+        for number, (text, prefix, parts) in enumerate(rows, start=first):
+            segments = [
+                Segment(ids, gap, begins=index == 0)
+                for gap, _ in parts
+                for index, ids in enumerate(cut(next(encoded), limit, coder))
+            ]
+            prefix_ids = self._encode_prefix(prefix, number) if prefix else []
+            spoken = [sentence for _, sentence in parts]
+            hypotheses: list[list[Hypothesis]] = [[] for _ in segments]
+            prepared.append(SegmentedText(text, segments, hypotheses, prefix_ids, number, spoken))
+        return prepared
+
+    def _sentences(self, text: str, prefix: str | None, *, split: bool) -> list[tuple[str, str]]:
+        """Return the sentences of a text, each with the white space before it.
+
+        A prefix of several sentences translates several of the text's, so the text stays whole.
+        """
+        source, target = self.config.languages
+        if split and (prefix is None or len(split_line(one_line(prefix), target)) <= 1):
+            return split_line(text, source)
+        return [("", text)] if text.strip() else []
+
+    def _encode_prefix(self, prefix: str, number: int) -> list[int]:
+        ids = self.codec.target.encode(one_line(prefix))
+        limit = self.config.model.max_positions - 2
+        if len(ids) > limit:
+            raise BadInput(
+                f"the prefix of text {number + 1:,} has {len(ids):,} subwords: "
+                f"the model writes at most {limit:,}"
+            )
+        if not {*ids}.isdisjoint(self.forbidden):
+            raise BadInput(
+                f"the prefix of text {number + 1:,} has characters that the model cannot write"
+            )
+        return ids
+
+
+def cut(ids: list[int], limit: int, coder: Coder) -> list[list[int]]:
+    """Cut a sentence longer than `limit` tokens: after punctuation, else between words."""
     parts = []
     while len(ids) > limit:
-        pieces = subwords.pieces(ids[: limit + 1])
-        begins = [i for i in range(max(1, limit // 2), limit + 1) if subwords.starts_word(ids[i])]
-        after_mark = [i for i in begins if pieces[i - 1].rstrip().endswith(ENDS)]
-        end = (after_mark or begins or [limit])[-1]
+        pieces = coder.pieces(ids[: limit + 1])
+        word_starts = [i for i in range(max(1, limit // 2), limit + 1) if coder.starts_word(ids[i])]
+        after_mark = [i for i in word_starts if pieces[i - 1].rstrip().endswith(PUNCTUATION)]
+        end = (after_mark or word_starts or [limit])[-1]
         parts.append(ids[:end])
         ids = ids[end:]
     return [*parts, ids]
 
 
-def gaps(parts: Sequence[Part], language: str) -> list[str]:
-    """Return what stands before the translation of each part.
-
-    It is what stands before the part; where that is nothing, a space if the target language has
-    any between sentences.
-    """
-    space = "" if language_code(language) in WITHOUT_SPACES else " "
-    return ["" if place == 0 else part.gap or space for place, part in enumerate(parts)]
-
-
-def source_words(parts: Sequence[Part], subwords: Coder) -> list[list[int]]:
-    """Tell for each token of each part which word of the text it is in."""
-    sentences: list[list[int]] = []
-    for part in parts:
-        if part.begins:
-            sentences.append([])
-        sentences[-1] += part.ids
-    before = [part.gap for part in parts if part.begins]
-    found = words_of([subwords.piece_bytes(ids) for ids in sentences], before)
-    words = iter([word for sentence in found for word in sentence])
-    return [[next(words) for _ in part.ids] for part in parts]
+def one_line(text: str) -> str:
+    """Replace line breaks of every kind by spaces."""
+    return " ".join(text.splitlines())

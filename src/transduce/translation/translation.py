@@ -1,4 +1,4 @@
-"""What comes of a text: its translations, best first."""
+"""The result of translating a text: its translations, best first."""
 
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, overload
@@ -15,10 +15,10 @@ class Candidate:
     score: float  # the log-probability over the length penalty; higher is better
     log_probability: float  # natural logarithm, of the whole output with its end
     tokens: tuple[str, ...]  # the subwords, as people read them
-    alignment: Links | None = None  # which words translate which; None where nobody asked
+    alignment: Links | None = None  # (source word, target word) pairs; None if not requested
 
     def to_json(self) -> dict[str, Any]:
-        """Return what JSON can hold; the alignment only where it was asked for."""
+        """Return the candidate as a JSON object, with the alignment if it was requested."""
         value: dict[str, Any] = {
             "text": self.text,
             "score": self.score,
@@ -31,16 +31,16 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A sentence of a text."""
+class TranslatedSentence:
+    """A sentence of a text, with its translations."""
 
-    gap: str  # what stands before its translation
+    gap: str  # the white space before its translation
     source: str
     candidates: tuple[Candidate, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        candidates = [one.to_json() for one in self.candidates]
+        """Return the sentence as a JSON object."""
+        candidates = [candidate.to_json() for candidate in self.candidates]
         return {"gap": self.gap, "source": self.source, "candidates": candidates}
 
 
@@ -50,7 +50,7 @@ class Translation:
 
     source: str
     candidates: tuple[Candidate, ...]
-    parts: int = 1  # more than 1: sentences, or what was cut, translated one by one and joined
+    parts: int = 1  # segments (sentences, or pieces of over-long ones) that were translated alone
     cut: bool = False  # a sentence was longer than the model's limit
 
     @property
@@ -75,20 +75,20 @@ class Translation:
 
     @property
     def alignment(self) -> Links | None:
-        """The links between the text's words and those of the best translation."""
+        """The links between the words of the text and of the best translation."""
         return self.candidates[0].alignment
 
     def to_json(self, *, candidates: bool = False) -> dict[str, Any]:
-        """Return what JSON can hold: the best translation, and all of them with `candidates`."""
+        """Return the best translation as a JSON object; with `candidates`, all of them."""
         value = {"source": self.source, **self.candidates[0].to_json()}
         if candidates:
-            value["candidates"] = [one.to_json() for one in self.candidates]
+            value["candidates"] = [candidate.to_json() for candidate in self.candidates]
         if self.parts > 1:
             value["parts"] = self.parts
         return value
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the text, and all its translations with their scores."""
+        """Return HTML for a notebook: the text, and all its translations with their scores."""
         return Translations([self])._repr_html_()
 
 
@@ -96,22 +96,22 @@ class Translations(list[Translation]):
     """The translations of several texts: a list, which a notebook shows as a table."""
 
     @overload
-    def __getitem__(self, place: SupportsIndex) -> Translation: ...
+    def __getitem__(self, index: SupportsIndex) -> Translation: ...
 
     @overload
-    def __getitem__(self, place: slice) -> "Translations": ...
+    def __getitem__(self, index: slice) -> "Translations": ...
 
-    def __getitem__(self, place: SupportsIndex | slice) -> "Translation | Translations":
-        """Return one of them, or some, which are shown as all are."""
-        if isinstance(place, slice):
-            return Translations(super().__getitem__(place))
-        return super().__getitem__(place)
+    def __getitem__(self, index: SupportsIndex | slice) -> "Translation | Translations":
+        """Return one translation, or a slice, which a notebook shows as a table too."""
+        if isinstance(index, slice):
+            return Translations(super().__getitem__(index))
+        return super().__getitem__(index)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: each text once, its translations beside it."""
+        """Return HTML for a notebook: each text once, with its translations beside it."""
         rows = [
-            (one.source if rank == 0 else "", candidate.text, f"{candidate.score:.2f}")
-            for one in self
-            for rank, candidate in enumerate(one.candidates)
+            (translation.source if rank == 0 else "", candidate.text, f"{candidate.score:.2f}")
+            for translation in self
+            for rank, candidate in enumerate(translation.candidates)
         ]
         return table(("text", "translation", "score"), rows)

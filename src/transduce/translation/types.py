@@ -1,4 +1,4 @@
-"""What a search is given and what it finds; whichever engine searches."""
+"""Jobs, hypotheses and the Engine protocol: the interface between translation and decoding."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ Ints = npt.NDArray[np.int64]
 class Job:
     """One sentence to translate."""
 
-    source: Ints  # its tokens, </s> last
-    prefix: Sequence[int] = ()  # tokens that its output must begin with
-    number: tuple[int, ...] = ()  # its name: what is drawn for it depends on nothing else
-    classes: Sequence[int] = ()  # of what its output is about, for a constraint: words of a tree
+    source: Ints  # token ids, </s> last
+    prefix: Sequence[int] = ()  # token ids that the output must begin with
+    number: tuple[int, ...] = ()  # identifies the job: samples depend on it and the seed only
+    classes: Sequence[int] = ()  # for a constraint: the lexicon's class of each word to parse
 
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One output: its tokens without </s>, its log-probability, and its score."""
+    """One output: its token ids without </s>, its log-probability and its score."""
 
     tokens: list[int]
     log_probability: float
@@ -38,7 +38,7 @@ class Hypothesis:
 
 
 def length_penalty(length: float, config: SearchConfig) -> float:
-    """Return what a log-probability is divided by; `length` counts </s>.
+    """Return the divisor of a log-probability; `length` counts </s>.
 
     Paper: 6.1, after Wu et al. 2016, ((5 + |Y|) / 6)^alpha.
     """
@@ -47,24 +47,24 @@ def length_penalty(length: float, config: SearchConfig) -> float:
 
 
 class Engine(Protocol):
-    """What translates tokens to tokens."""
+    """Translates token ids to token ids."""
 
     name: str  # for people
-    batch: int  # sentences that are best searched side by side
+    batch: int  # the default number of sentences to search side by side
 
     def search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield each job's place and its `nbest` outputs, best first, in the order they are done.
+        """Yield each job's index and its `nbest` hypotheses, best first, as jobs finish.
 
-        `batch` sentences are searched side by side; jobs come with the longest first.
+        `batch` sentences are searched side by side. Jobs are sorted by length, longest first.
         """
 
     def lanes(self) -> "Sequence[Engine]":
-        """Return engines that may search at the same time, each in a thread of its own."""
+        """Return engines that may search at the same time, each in its own thread."""
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
         """Return the log-probability of each token of given targets, </s> included."""
 
     def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
-        """Return how much each target token attended to each source token. (target, source)."""
+        """Return how much each target token attends to each source token. (target, source)."""

@@ -16,7 +16,7 @@ from typing import Any, Self
 from transduce.errors import BadRun, MissingExtra
 from transduce.evaluation import scores
 from transduce.evaluation.scores import Score
-from transduce.recipes.recipe import Files, Measure
+from transduce.recipes.recipe import EvaluationSettings, Files
 from transduce.runs.folder import MODEL, WRITTEN_IN, RunConfig, stored_digest
 from transduce.runs.locks import locked_run
 from transduce.settings.types import dataclass_from_json
@@ -79,7 +79,7 @@ class Evaluation:
 
 
 def evaluate(
-    run: Path, test: Files, measure: Measure, *, device: str, progress: Progress
+    run: Path, test: Files, measure: EvaluationSettings, *, device: str, progress: Progress
 ) -> Evaluation:
     """Translate the test text and score it, or return what was found before of the same."""
     config = RunConfig.load(run)
@@ -119,7 +119,7 @@ def evaluate(
 
 
 def _translated(
-    run: Path, sources: list[str], measure: Measure, device: str, progress: Progress
+    run: Path, sources: list[str], measure: EvaluationSettings, device: str, progress: Progress
 ) -> list[str]:
     translator = Translator.load(run, device=device)
     settings = measure.search.to_json()
@@ -129,7 +129,7 @@ def _translated(
 
 
 def _scored(
-    hypotheses: list[str], references: list[str], measure: Measure, language: str
+    hypotheses: list[str], references: list[str], measure: EvaluationSettings, language: str
 ) -> tuple[list[Score], str]:
     """Return the scores, and why the paper's is not among them if it should be."""
     samples = measure.confidence

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import BadSetting
-from transduce.evaluation.scores import require_tokeniser
-from transduce.recipes.recipe import Asked, Files, Recipe, read
-from transduce.recipes.texts import check, fetched, is_first
+from transduce.evaluation.metrics import require_tokeniser
+from transduce.recipes.data import check_data, fetch_data, is_main_process
+from transduce.recipes.recipe import Files, Overrides, Recipe, read
 from transduce.runs.folder import RECIPE
 from transduce.system.progress import Progress
 from transduce.text.reading import guess_languages
@@ -26,7 +26,7 @@ ALSO_MAY_CHANGE = frozenset({"about", "evaluate", "train.time"})
 def follow(
     recipe: Recipe,
     out: Path,
-    instead: Asked,
+    instead: Overrides,
     *,
     data: Path | None = None,
     device: str = "auto",
@@ -38,13 +38,13 @@ def follow(
     `data` is the folder of a data set, data/NAME by default; what `instead` says wins over the
     recipe.
     """
-    check(recipe.data, data, instead.valid)
-    first = is_first()
+    check_data(recipe.data, data, instead.valid)
+    first = is_main_process()
     tested: list[Files | None] = []
 
     def texts() -> Texts:
         require_same(recipe, out)
-        own = fetched(recipe.data, data, progress)
+        own = fetch_data(recipe.data, data, progress)
         assert own.train
         given = instead.languages or own.languages
         if own.test:  # refused now, not after hours of training
@@ -79,7 +79,7 @@ def joined(own: Mapping[str, str], instead: Mapping[str, str]) -> dict[str, str]
     return {k: v for k, v in own.items() if not (ended and k in ENDS)} | dict(instead)
 
 
-def differences(recipe: Recipe, instead: Asked) -> list[str]:
+def differences(recipe: Recipe, instead: Overrides) -> list[str]:
     """Say what the command line changes of the recipe."""
     now = joined(recipe.settings, instead.settings)
     before = {**recipe.settings, **({"preset": recipe.preset} if recipe.preset else {})}

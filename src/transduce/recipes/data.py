@@ -13,26 +13,26 @@ from transduce.system.progress import Progress
 from transduce.text.reading import check_readable
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Tell whether this is the process that fetches, speaks and evaluates."""
     return world_size() == 1 or torchrun_number("RANK", 0) == 0
 
 
 def require_texts(*pairs: tuple[str | Path, str | Path | None] | None) -> None:
     """Refuse texts that are missing or may not be read."""
-    for pair in pairs if is_first() else ():
+    for pair in pairs if is_main_process() else ():
         for path in pair or ():
             if path is not None:
                 check_readable(path)
 
 
-def check(data: Data, folder: Path | None, valid: Pair | None = None) -> None:
+def check_data(data: Data, folder: Path | None, valid: Pair | None = None) -> None:
     """Refuse texts that cannot be had; `valid` is the validation text that wins over the recipe's.
 
-    A name of mtdata's is left to `fetched`: its index takes seconds to read.
+    A name of mtdata's is left to `fetch_data`: its index takes seconds to read.
     """
     require_texts(data.train, valid or data.valid, data.test)
-    if not is_first():
+    if not is_main_process():
         return
     if data.name is None:
         if folder is not None:
@@ -45,7 +45,7 @@ def check(data: Data, folder: Path | None, valid: Pair | None = None) -> None:
         raise _nothing_to_train_on(data.name)
 
 
-def fetched(data: Data, folder: Path | None, progress: Progress) -> Data:
+def fetch_data(data: Data, folder: Path | None, progress: Progress) -> Data:
     """Return the files of a data set that is known by its name; get them if they are not there."""
     if data.name is None:
         return data

@@ -1,0 +1,115 @@
+"""Joining: the hypotheses of a text's segments become its translations."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from transduce.subwords import Codec, Coder
+from transduce.text.reading import language_code
+from transduce.translation.alignment import Links, link_words, word_indices
+from transduce.translation.segments import Segment, SegmentedText
+from transduce.translation.translation import Candidate, TranslatedSentence, Translation
+
+# Languages without spaces between sentences.
+WITHOUT_SPACES = frozenset({"zh", "yue", "ja", "th", "lo", "km", "my", "bo"})
+
+
+def join(
+    text: SegmentedText, codec: Codec, language: str, alignments: Sequence[Links] | None = None
+) -> Translation:
+    """Return the translations of a text in `language`; `alignments` has one for each rank."""
+    before = gaps(text.segments, language)
+    indices = range(len(text.segments))
+    candidates = [
+        _candidate(text, codec, indices, rank, before, alignments[rank] if alignments else None)
+        for rank in range(text.nbest)
+    ]
+    was_cut = not all(segment.begins for segment in text.segments)
+    return Translation(text.text, tuple(candidates), max(1, len(text.segments)), was_cut)
+
+
+def join_sentences(text: SegmentedText, codec: Codec, language: str) -> list[TranslatedSentence]:
+    """Return the sentences of a text, each with its translations.
+
+    The gaps and the best translation of each sentence, concatenated, are the best of the text.
+    """
+    before = gaps(text.segments, language)
+    begins = [index for index, segment in enumerate(text.segments) if segment.begins]
+    translated = []
+    ends = itertools.pairwise([*begins, len(text.segments)])
+    for sentence, (begin, end) in zip(text.sentences, ends, strict=True):
+        indices = range(begin, end)
+        nbest = min(len(text.hypotheses[index]) for index in indices)
+        candidates = [_candidate(text, codec, indices, rank, before) for rank in range(nbest)]
+        translated.append(TranslatedSentence(before[begin], sentence, tuple(candidates)))
+    return translated
+
+
+def _candidate(
+    text: SegmentedText,
+    codec: Codec,
+    indices: range,
+    rank: int,
+    before: Sequence[str],
+    alignment: Links | None = None,
+) -> Candidate:
+    """Join neighbouring segments, with the gap before each but the first."""
+    hypotheses = [text.hypotheses[index][rank] for index in indices]
+    outputs = [codec.target.decode(hypothesis.tokens) for hypothesis in hypotheses]
+    if len(text.segments) > 1:
+        outputs = [output.strip() for output in outputs]
+    between = ["", *(before[index] for index in indices[1:])]
+    return Candidate(
+        "".join(itertools.chain.from_iterable(zip(between, outputs, strict=False))),
+        sum((hypothesis.score for hypothesis in hypotheses), 0.0),
+        sum((hypothesis.log_probability for hypothesis in hypotheses), 0.0),
+        tuple(p for hypothesis in hypotheses for p in codec.target.pieces(hypothesis.tokens)),
+        alignment,
+    )
+
+
+def align_words(
+    text: SegmentedText,
+    codec: Codec,
+    language: str,
+    weights: Iterator[npt.NDArray[np.float32]],
+) -> list[Links]:
+    """Return the word alignment of each candidate.
+
+    `weights` yields the attention of each segment's hypothesis, candidate by candidate.
+    """
+    source = source_words(text.segments, codec.source)
+    before = gaps(text.segments, language)
+    alignments = []
+    for rank in range(text.nbest):
+        outputs = [codec.target.piece_bytes(best[rank].tokens) for best in text.hypotheses]
+        target = word_indices(outputs, before)
+        of_segments = itertools.islice(weights, len(text.segments))
+        links = itertools.chain.from_iterable(map(link_words, of_segments, source, target))
+        alignments.append(tuple(sorted(set(links), key=lambda link: link[::-1])))
+    return alignments
+
+
+def gaps(segments: Sequence[Segment], language: str) -> list[str]:
+    """Return the white space before the translation of each segment.
+
+    It is what precedes the segment in the source; if that is nothing, a space where the target
+    language has spaces between sentences.
+    """
+    space = "" if language_code(language) in WITHOUT_SPACES else " "
+    return ["" if index == 0 else segment.gap or space for index, segment in enumerate(segments)]
+
+
+def source_words(segments: Sequence[Segment], coder: Coder) -> list[list[int]]:
+    """Return for each token of each segment the index of its word in the text."""
+    sentences: list[list[int]] = []
+    for segment in segments:
+        if segment.begins:
+            sentences.append([])
+        sentences[-1] += segment.ids
+    before = [segment.gap for segment in segments if segment.begins]
+    of_sentences = word_indices([coder.piece_bytes(ids) for ids in sentences], before)
+    words = iter([word for of_sentence in of_sentences for word in of_sentence])
+    return [[next(words) for _ in segment.ids] for segment in segments]
