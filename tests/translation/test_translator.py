@@ -480,4 +480,4 @@ def test_every_use_within_the_package_says_whether_lines_are_split() -> None:
                 found.append(path.stem)
                 names = {keyword.arg for keyword in node.keywords}
                 assert "split" in names or path.stem == "lines", ast.unparse(node)
-    assert {"distillation", "evaluation", "runs", "demo", "lines", "translators"} <= {*found}
+    assert {"distillation", "evaluation", "demo", "lines"} <= {*found}
