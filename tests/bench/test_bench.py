@@ -15,7 +15,8 @@ import pytest
 import torch
 from conftest import CommandLine, options, threads_kept
 
-from transduce.bench import hardware, sides, training
+from transduce.bench import hardware, training
+from transduce.bench import workers as bench_workers
 from transduce.bench.hardware import processor
 from transduce.bench.results import Comparison, Measured, report
 from transduce.bench.training import Ours
@@ -226,7 +227,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append("clock")
         return float(len(asked))
 
-    monkeypatch.setattr(sides, "synchronise", lambda device: asked.append(f"wait for {device}"))
+    monkeypatch.setattr(
+        bench_workers, "synchronise", lambda device: asked.append(f"wait for {device}")
+    )
     monkeypatch.setattr("time.perf_counter", clock)
     return asked
 
@@ -366,7 +369,7 @@ def test_of_several_presets_each_is_checked_before_any_work(cli: CommandLine) ->
 def test_a_missing_library_is_named_with_its_remedy(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sides, "installed", lambda _: False)
+    monkeypatch.setattr(bench_workers, "installed", lambda _: False)
     assert cli("bench", "train", "text.en", "text.de", "--peer", "huggingface").error == (
         "--peer huggingface needs transformers, which is not installed: "
         "pip install 'transduce[huggingface]'"
@@ -376,7 +379,7 @@ def test_a_missing_library_is_named_with_its_remedy(
 def test_a_missing_library_is_no_peer_where_none_was_asked_for(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sides, "installed", lambda _: False)
+    monkeypatch.setattr(bench_workers, "installed", lambda _: False)
     found = cli("bench", "train", "nowhere.en", "nowhere.de")
     assert found.error.startswith("nowhere.en does not exist")  # so it got to the text
     assert "transformers is not installed: measuring without a peer" in found.stderr

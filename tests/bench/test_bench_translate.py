@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from conftest import COMMAND, CommandLine, Result, environment, threads_kept, write_pairs
 
-from transduce.bench import sides, translation, translators
+from transduce.bench import translation, translators
+from transduce.bench import workers as bench_workers
 from transduce.bench.translation import COLUMNS, Comparison, Measured, compare
 from transduce.bench.translators import Translated, translating
 from transduce.bench.workers import Worker, by_turns, named, named_peers
@@ -139,7 +140,7 @@ def test_an_unknown_side_is_one_sentence_with_the_nearest_name(
 def test_a_missing_library_is_named_with_its_remedy(
     cli: CommandLine, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sides, "installed", lambda _: False)
+    monkeypatch.setattr(bench_workers, "installed", lambda _: False)
     for option, library, extra in (
         ("--engine ctranslate2:int8", "ctranslate2", "fast"),
         ("--peer ctranslate2", "ctranslate2", "fast"),
@@ -153,7 +154,7 @@ def test_a_missing_library_is_named_with_its_remedy(
 def test_a_missing_library_is_no_side_where_none_was_asked_for(
     cli: CommandLine, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sides, "installed", lambda _: False)
+    monkeypatch.setattr(bench_workers, "installed", lambda _: False)
     found = cli("bench", "translate", tiny_run, "nowhere.en")
     assert found.error.startswith("nowhere.en does not exist")  # so it got to the text
     assert "transformers is not installed: measuring without a peer" in found.stderr
