@@ -35,7 +35,8 @@ from transduce.checkpoints.checkpoint import (
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.errors import BadRun
 from transduce.model.transformer import Transformer
-from transduce.runs.folder import KEY, RunConfig, checkpoints, last_checkpoint
+from transduce.runs.arrays import KEY
+from transduce.runs.folder import RunConfig, checkpoints, last_checkpoint
 from transduce.system.files import write_checksummed, write_json
 from transduce.training.optimizer import adam
 
@@ -523,11 +524,11 @@ def test_a_file_of_another_checkpoint_is_refused(name: str, tmp_path: Path) -> N
         )
     one, other = checkpoints(tmp_path)
     for part in ("weights.safetensors", "optimizer.safetensors"):
-        other.own(part)
+        other.verified(part)
     shutil.copy(one.path / name, other.path / name)
     part = "weights.safetensors" if name == "state.json" else name
     with pytest.raises(BadRun, match="is damaged or of another checkpoint than"):
-        other.own(part)
+        other.verified(part)
 
 
 def test_a_checkpoint_of_a_stranger_is_refused_in_one_sentence(tmp_path: Path) -> None:
@@ -536,7 +537,7 @@ def test_a_checkpoint_of_a_stranger_is_refused_in_one_sentence(tmp_path: Path) -
     (one,) = checkpoints(tmp_path)
     hostile_files.reseal(one.path / "state.json", owns=[])
     with pytest.raises(BadRun, match=r"state\.json is damaged: owns is \[\]: expected an object"):
-        one.own("weights.safetensors")
+        one.verified("weights.safetensors")
     path = one.path / "optimizer.safetensors"
     with pytest.raises(BadRun, match="it holds no random state"):
         set_random_states(tensors, CPU, path)

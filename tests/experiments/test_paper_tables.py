@@ -235,7 +235,7 @@ def test_a_missing_device_is_told_before_the_corpus_is_prepared(
 
 def test_what_deleted_the_weights_of_a_row_is_told(cli: CommandLine, gathered: Path) -> None:
     error = cli("paper", "figures", gathered / "base").error
-    assert "deletes those of what is finished unless --keep-weights is given" in error
+    assert "`transduce paper` deleted them; --keep-weights keeps them" in error
 
 
 def test_a_result_of_other_settings_is_refused(

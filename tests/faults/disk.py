@@ -22,7 +22,7 @@ from faults.failing_calls import CLOSE, FAULTS, OPEN, Call, Disk, Fault
 from faults.in_process import caching_in, command, complaint, texts, train_command
 from faults.tally import Tally
 from transduce.errors import BadRun
-from transduce.runs.folder import load_arrays
+from transduce.runs.arrays import load_arrays
 from transduce.system.files import read_json
 
 COUNT = 800

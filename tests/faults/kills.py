@@ -14,7 +14,7 @@ from faults.fork_server import ForkServer, environment, several
 from faults.interruptions import Instant, Striker, Task, difference, drawn, fresh
 from faults.tally import Tally
 from transduce.interop.export.ctranslate2 import STAMP
-from transduce.runs.folder import Arrays, digest, load_arrays
+from transduce.runs.arrays import Arrays, digest, load_arrays
 from transduce.system.files import read_json, sha256
 
 COUNT = 200

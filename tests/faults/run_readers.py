@@ -90,13 +90,13 @@ def tokens(material: Material, folder: Path) -> Reader:
 
 def tensors(material: Material, folder: Path) -> Reader:
     """The bytes of a file of weights."""
-    from transduce.runs.folder import count_numbers, load_arrays
+    from transduce.runs.arrays import count_values, load_arrays
 
     path = folder / "model.safetensors"
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        count_numbers(path)
+        count_values(path)
         load_arrays(path)
 
     return Reader(read, [*_small_tensors(), b"\xff" * 8, b"", struct.pack("<Q", 2) + b"{}"])
@@ -106,7 +106,7 @@ def header(material: Material, folder: Path) -> Reader:
     """The header of a file of weights, with the length that fits, before 4 KB of numbers."""
     from safetensors.numpy import load_file
 
-    from transduce.runs.folder import KEY, count_numbers, digest, load_arrays
+    from transduce.runs.arrays import KEY, count_values, digest, load_arrays
 
     path = folder / "model.safetensors"
 
@@ -118,7 +118,7 @@ def header(material: Material, folder: Path) -> Reader:
             path.write_bytes(_with_numbers(json.dumps(noted).encode()))
         except Exception:
             path.write_bytes(_with_numbers(data))
-        count_numbers(path)
+        count_values(path)
         load_arrays(path)
 
     def described(**entries: Any) -> bytes:
@@ -146,7 +146,8 @@ def weights(material: Material, folder: Path) -> Reader:
 
     from transduce.checkpoints.checkpoint import load_model
     from transduce.interop.export.ctranslate2 import shapes
-    from transduce.runs.folder import KEY, RunConfig, digest, require_alike, shapes_of
+    from transduce.runs.arrays import KEY, digest, require_shapes, shapes_of
+    from transduce.runs.folder import RunConfig
 
     stored = json.loads((material.run / "config.json").read_bytes())
     cpu = torch.device("cpu")
@@ -168,7 +169,7 @@ def weights(material: Material, folder: Path) -> Reader:
         except UnicodeEncodeError:
             return
         load_model(folder, config, cpu)
-        require_alike(shapes(config.model), shapes_of(folder / "model.safetensors"), folder)
+        require_shapes(shapes(config.model), shapes_of(folder / "model.safetensors"), folder)
 
     seed = json.dumps(
         {"model": stored["model"], "shapes": shapes_of(material.run / "model.safetensors")}
@@ -340,7 +341,7 @@ def _small_tensors() -> list[bytes]:
     import numpy as np
     from safetensors.numpy import save
 
-    from transduce.runs.folder import KEY, digest
+    from transduce.runs.arrays import KEY, digest
 
     arrays = {"a": np.arange(6, dtype="float32").reshape(2, 3), "b": np.zeros(2, "int64")}
     note = json.dumps({"format": 1, "sha256": digest(arrays)})

@@ -22,7 +22,8 @@ from transduce.errors import BadRun
 from transduce.interop.export import cache
 from transduce.interop.export import ctranslate2 as exporting
 from transduce.interop.export.ctranslate2 import STAMP, export
-from transduce.runs.folder import RunConfig, load_arrays, stored_digest
+from transduce.runs.arrays import load_arrays, stored_digest
+from transduce.runs.folder import RunConfig
 from transduce.system.files import sha256, write_checksummed
 from transduce.translation.translator import Translator
 

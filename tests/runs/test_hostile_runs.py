@@ -86,7 +86,7 @@ def summaries(run: Path) -> None:
         ("subwords.json", lambda run: Codec.load(run / "subwords.json")),
         ("corpus/manifest.json", lambda run: open_corpus(run / "corpus")),
         ("checkpoints", lambda run: State.from_json(checkpoints(run)[-1].state())),
-        ("checkpoints", lambda run: checkpoints(run)[-1].own("weights.safetensors")),
+        ("checkpoints", lambda run: checkpoints(run)[-1].verified("weights.safetensors")),
     ],
     ids=["config", "info", "watch", "subwords", "corpus", "state", "weights"],
 )

@@ -15,7 +15,7 @@ from conftest import COMMAND, CommandLine, environment
 from starlette.testclient import TestClient
 
 from fake_runs import REFERENCES, SOURCES, append, samples, training, validation, write_run
-from transduce.runs.folder import RunConfig
+from transduce.runs.folder import RunConfig, Selection
 from transduce.runs.locks import locked_run
 from transduce.serving.app import create_app
 
@@ -38,7 +38,7 @@ class Client:
 
 
 def finish(run: Path, step: int) -> None:
-    dataclasses.replace(RunConfig.load(run), chosen=f"average 5 at step {step}").save(run)
+    dataclasses.replace(RunConfig.load(run), selection=Selection("average 5", step)).save(run)
 
 
 def test_a_run_trains_while_its_folder_is_held_and_then_has_stopped_or_finished(

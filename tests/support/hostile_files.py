@@ -44,7 +44,7 @@ def reseal(path: Path, **changes: Any) -> None:
 
 def tensors(folder: Path, header: bytes, numbers: bytes = b"", length: int | None = None) -> None:
     """Read a file of weights with this header."""
-    from transduce.runs.folder import load_arrays
+    from transduce.runs.arrays import load_arrays
 
     path = folder / "model.safetensors"
     size = len(header) if length is None else length
@@ -106,7 +106,7 @@ def a_tensor_before_its_file(run: Path, folder: Path) -> None:
 
 @case
 def weights_that_are_a_device(run: Path, folder: Path) -> None:
-    from transduce.runs.folder import load_arrays
+    from transduce.runs.arrays import load_arrays
 
     (folder / "model.safetensors").symlink_to("/dev/zero")
     load_arrays(folder / "model.safetensors")

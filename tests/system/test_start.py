@@ -108,8 +108,8 @@ def test_an_unfinished_run_gives_its_newest_checkpoint(
 ) -> None:
     (own_run / "model.safetensors").unlink()
     config = RunConfig.load(own_run)
-    owns = {name: hashes for name, hashes in config.owns.items() if name != "model.safetensors"}
-    dataclasses.replace(config, owns=owns).save(own_run)
+    owns = {name: hashes for name, hashes in config.hashes.items() if name != "model.safetensors"}
+    dataclasses.replace(config, hashes=owns).save(own_run)
     out = further(other_files, tmp_path / "run", own_run, steps="1")
     origin = RunConfig.load(out).origin
     assert origin

@@ -314,8 +314,8 @@ def test_a_refused_command_leaves_the_settings_of_a_run_alone(
 def test_a_run_that_lost_its_subwords_is_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
     out = run(files, tmp_path / "run")
     config = RunConfig.load(out)
-    owns = {name: known for name, known in config.owns.items() if name != "subwords.json"}
-    dataclasses.replace(config, owns=owns).save(out)  # as an older version wrote it
+    owns = {name: known for name, known in config.hashes.items() if name != "subwords.json"}
+    dataclasses.replace(config, hashes=owns).save(out)  # as an older version wrote it
     (out / "subwords.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"subwords\.json"):
         run(files, out, steps="30")

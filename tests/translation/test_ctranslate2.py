@@ -23,7 +23,8 @@ from transduce.interop.export import ctranslate2 as export_module
 from transduce.interop.export.ctranslate2 import choose_quantization, export, sinusoids
 from transduce.model.embedding import sinusoids as sinusoids_of_the_model
 from transduce.model.transformer import Transformer
-from transduce.runs.folder import RunConfig, load_arrays
+from transduce.runs.arrays import load_arrays
+from transduce.runs.folder import RunConfig
 from transduce.subwords import BOS, EOS, SPECIAL, Codec, Subwords
 from transduce.training.train import train
 from transduce.translation.engines.ctranslate2 import CTranslate2Engine
@@ -53,8 +54,8 @@ def run_of(folder: Path, like: Path, *, joint: bool = True, **changes: Any) -> P
     }
     folder.mkdir()
     codec.save(folder / "subwords.json")
-    own = dataclasses.replace(config, model=model, owns={})
-    save_model(folder, own.owning(folder, "subwords.json"), weights, "random weights")
+    own = dataclasses.replace(config, model=model, hashes={})
+    save_model(folder, own.with_hashes(folder, "subwords.json"), weights, "random weights")
     return folder
 
 

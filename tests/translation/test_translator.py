@@ -447,7 +447,7 @@ def test_runs_of_different_subwords_do_not_translate_together(
 ) -> None:
     subwords = Subwords.learn(TEXT, 300)
     Codec(subwords, subwords).save(own_run / "subwords.json")
-    RunConfig.load(own_run).owning(own_run, "subwords.json").save(own_run)
+    RunConfig.load(own_run).with_hashes(own_run, "subwords.json").save(own_run)
     with pytest.raises(BadRun, match=r"own_run and .*tiny have different subwords"):
         Translator.load([tiny_run, own_run])
     with pytest.raises(BadInput, match="there is no run to load"):

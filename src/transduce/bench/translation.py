@@ -200,7 +200,7 @@ def compare(
     search = config.search.replace(**(settings or {}))
     chosen, names = _engines(engines, device), named_peers(peers, PEERS, progress)
     texts, references = read(source, reference, lines)
-    codec = Codec.load(config.own(run, SUBWORDS))
+    codec = Codec.load(config.verified(run, SUBWORDS))
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_interrupt("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))

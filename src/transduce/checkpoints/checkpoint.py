@@ -21,23 +21,25 @@ from transduce.config import ModelConfig
 from transduce.errors import BadRun
 from transduce.model.architecture import build
 from transduce.model.base import Transducer
+from transduce.runs.arrays import (
+    KEY,
+    Shapes,
+    digest,
+    load_arrays,
+    require_finite,
+    require_shapes,
+    shapes_of,
+)
 from transduce.runs.folder import (
     CHECKPOINTS,
     FORMAT,
-    KEY,
     MODEL,
     OPTIMIZER,
     PARTS,
     STATE,
     WEIGHTS,
     RunConfig,
-    Shapes,
     checkpoints,
-    digest,
-    load_arrays,
-    require_alike,
-    require_finite,
-    shapes_of,
     weights_file,
 )
 from transduce.system.files import atomic_folder, atomic_write, remove_folder, write_checksummed
@@ -89,7 +91,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Copy weights into a model that must have exactly these."""
     own = weights_of(model)
-    require_alike(_shapes(own), _shapes(tensors), path)
+    require_shapes(_shapes(own), _shapes(tensors), path)
     require_finite({name: tensors[name].numpy() for name in own}, path)
     with torch.no_grad():
         for name, parameter in own.items():
@@ -107,7 +109,7 @@ def require_fit(config: ModelConfig, path: Path) -> None:
         )
     with torch.device("meta"):
         own = weights_of(build(config))
-    require_alike(_shapes(own), shapes, path)
+    require_shapes(_shapes(own), shapes, path)
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> Shapes:
@@ -186,13 +188,13 @@ def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Tran
 def save_model(run: Path, config: RunConfig, tensors: Mapping[str, Tensor], words: str) -> None:
     """Make these the weights that translate, and say in `words` what they are."""
     checksum = tensors_digest(tensors)
-    if (run / "config.json").exists() and MODEL in (before := RunConfig.load(run)).owns:
+    if (run / "config.json").exists() and MODEL in (before := RunConfig.load(run)).hashes:
         # Between the two writes the old weights and the new are both the run's own.
-        both = (*before.owns[MODEL], checksum)
-        dataclasses.replace(before, owns={**before.owns, MODEL: both}).save(run)
+        both = (*before.hashes[MODEL], checksum)
+        dataclasses.replace(before, hashes={**before.hashes, MODEL: both}).save(run)
     save_tensors(run / MODEL, tensors, checksum)
     (run / MODEL).stat()  # the folder may have been removed meanwhile
-    dataclasses.replace(config, weights=words).owning(run, MODEL).save(run)
+    dataclasses.replace(config, weights=words).with_hashes(run, MODEL).save(run)
 
 
 def save_checkpoint(
@@ -247,7 +249,7 @@ def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
     chosen = [one for one in checkpoints(run) if one.scheduled][-last:]
     if not chosen:
         raise BadRun(f"{run} has no checkpoints to average: `transduce train` writes them")
-    tensors = [load_tensors(one.own(WEIGHTS)) for one in chosen]
+    tensors = [load_tensors(one.verified(WEIGHTS)) for one in chosen]
     names = {frozenset((n, t.shape) for n, t in one.items()) for one in tensors}
     if len(names) > 1:
         raise BadRun(f"the checkpoints of {run} are of different models: they have no mean")

@@ -8,17 +8,18 @@ from torch import Tensor
 from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors
 from transduce.config import TrainConfig
 from transduce.errors import BadRun
-from transduce.runs.folder import BEST, checkpoints, hash_of
+from transduce.runs.arrays import hash_of
+from transduce.runs.folder import BEST, Selection, checkpoints
 from transduce.runs.state import State
 
 LENGTHS = (1, 2, 3, 5, 10, 20)  # of the means that validation chooses from
 END_OF_RUN = 0.1  # the part of a run whose checkpoints are averaged without asking
 
 
-def rule(recipe: TrainConfig, step: int) -> str:
-    """Return by what rule, and at which step, the weights that translate are chosen."""
-    name = "best" if recipe.select == "best" else f"{recipe.select} {recipe.average}"
-    return f"{name} at step {step}"
+def selection_at(config: TrainConfig, step: int) -> Selection:
+    """Return the rule by which a run that ends at this step selects its weights."""
+    rule = "best" if config.select == "best" else f"{config.select} {config.average}"
+    return Selection(rule, step)
 
 
 def chosen(

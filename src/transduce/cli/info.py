@@ -91,12 +91,13 @@ def _training(facts: dict[str, Any]) -> str:
 def gather(run: Path) -> dict[str, Any]:
     """Collect the facts of a run."""
     from transduce.errors import BadRun
-    from transduce.runs.folder import MODEL, RunConfig, checkpoints, count_numbers, weights_file
+    from transduce.runs.arrays import count_values
+    from transduce.runs.folder import MODEL, RunConfig, checkpoints, weights_file
 
     config = RunConfig.load(run)
     try:
         path, weights = weights_file(run, config)
-        parameters = count_numbers(path)
+        parameters = count_values(path)
     except BadRun:
         if (run / MODEL).exists():  # damaged, or of another run than its settings
             raise

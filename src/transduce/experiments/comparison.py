@@ -41,7 +41,7 @@ from transduce.experiments.experiment_folder import (
 from transduce.experiments.rows import FORMAT, RESULT, Data, Result, Row
 from transduce.model.architecture import count_parameters
 from transduce.presets import find_preset
-from transduce.runs.folder import RunConfig, last_checkpoint
+from transduce.runs.folder import RunConfig, delete_weights, last_checkpoint
 from transduce.runs.history import read
 from transduce.system.devices import choose_device
 from transduce.system.files import (
@@ -62,7 +62,6 @@ from transduce.translation.translator import Translator
 
 EXPERIMENT, REFERENCES, CORPUS = "experiment.json", "references.txt", "corpus"
 TRANSLATIONS = "translations.txt"
-MODEL = "model.safetensors"
 FOR_TRAINING = ("checkpoints", "best.safetensors")  # what a finished row needs no more
 SAMPLES = 1000  # for intervals
 PACED = ("validate_every", "save_every", "warmup", "lr_scale", "cooldown")
@@ -217,8 +216,10 @@ class Experiment:
         _write(run / TRANSLATIONS, outputs)
         result = self._result(row, run, corpus, outputs)
         result.save(run)
-        for name in (*FOR_TRAINING, *([] if self.keep_weights else [MODEL])):
+        for name in FOR_TRAINING:
             delete(run / name)
+        if not self.keep_weights:
+            delete_weights(run, "`transduce paper` deleted them; --keep-weights keeps them")
         progress.say(
             f"{row.name}: BLEU {result.bleu:.2f} ({result.low:.2f} to {result.high:.2f}), "
             f"perplexity {result.perplexity:.2f}, {pluralize(result.steps, 'step')} in "

@@ -39,7 +39,7 @@ class Forced:
 def forced(run: Path, pairs: Pairs, device: str, progress: Progress) -> list[Forced]:
     """Let a trained model judge given translations."""
     config = RunConfig.load(run)
-    codec = Codec.load(config.own(run, SUBWORDS))
+    codec = Codec.load(config.verified(run, SUBWORDS))
     model, _ = load_model(run, config, choose_device(device))
     longest = config.model.max_len - 1
     tokens = [

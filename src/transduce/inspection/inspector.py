@@ -107,7 +107,7 @@ class Inspector:
         run = Path(run)
         config = RunConfig.load(run)
         config.require("translation", run)
-        codec = Codec.load(config.own(run, SUBWORDS))
+        codec = Codec.load(config.verified(run, SUBWORDS))
         config.require_subwords(len(codec.source), len(codec.target), run)
         engine = TorchEngine.load([run], [config], codec.target.forbidden_ids(), device)
         return cls(engine, codec, config, run.resolve().name)

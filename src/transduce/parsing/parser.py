@@ -50,9 +50,9 @@ class Parser:
             raise BadRun(f"there is no parser {run}: `transduce paper table4` trains one")
         config = RunConfig.load(run)
         config.require("parsing", run)
-        codec = Codec.load(config.own(run, SUBWORDS))
+        codec = Codec.load(config.verified(run, SUBWORDS))
         config.require_subwords(len(codec.source), len(codec.target), run)
-        lexicon = Lexicon.load(config.own(run, LEXICON))
+        lexicon = Lexicon.load(config.verified(run, LEXICON))
         engine = TorchEngine.load(
             [run],
             [config],

@@ -1,75 +1,75 @@
-"""A run folder: its settings, and what lies where in it. Reading it takes no torch.
+"""The run folder: its layout and its configuration. Imports no torch.
 
-    config.json            settings and versions, sealed by a checksum
+    config.json            settings and versions
     subwords.json
-    start.safetensors      what it began with, where that was another run's weights
-    model.safetensors      what translates: the mean of the last checkpoints, or the best
+    start.safetensors      the weights that training started from, if those of another run
+    model.safetensors      the weights that translate: mean of the last checkpoints, or the best
     best.safetensors       the weights with the lowest validation loss
-    metrics.jsonl          one object a logged step
-    samples.jsonl          how some validation sentences were translated at each validation
+    metrics.jsonl          one object for each logged step
+    samples.jsonl          translations of some validation sentences at each validation
     checkpoints/step-0001000/   weights.safetensors, optimizer.safetensors, state.json
-    recipe.toml            the recipe that it was begun with, if one
-    evaluation.json, test.hyp   what came of the recipe's test text
-    lexicon.json           of a parser: which tags a word can have
+    recipe.toml            the recipe that the run was started with, if any
+    evaluation.json, test.hyp   scores and translations of the recipe's test text
+    lexicon.json           a parser's: the tags that each word can have
     corpus/                token files
-    distilled/             the texts of a student: what its teacher translated
-    trees/                 what a parser learns from: words, and trees as symbols
+    distilled/             a student's training texts, translated by its teacher
+    trees/                 a parser's training texts: words, and trees as symbols
 
-Nothing here runs code from a file, and every file carries a checksum.
+Every file has a checksum, and no file contains code that is executed.
 """
 
-import contextlib
 import dataclasses
-import hashlib
-import json
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
-
-import numpy as np
-import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
+from typing import Any, Literal, Self, TypeVar
 
 from transduce.config import ModelConfig, SearchConfig, TrainConfig
 from transduce.errors import BadRun, BadSetting
+from transduce.runs.arrays import hash_of
 from transduce.settings import types
-from transduce.system.files import open_regular, read_checksummed, sha256, write_checksummed
+from transduce.system.files import read_checksummed, write_checksummed
 
 FORMAT = 1
+CONFIG = "config.json"
 MODEL, BEST, START = "model.safetensors", "best.safetensors", "start.safetensors"
 SUBWORDS, LEXICON, RECIPE = "subwords.json", "lexicon.json", "recipe.toml"
 PARTS = WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 CHECKPOINTS = "checkpoints"
 # Folders inside a run. None may be a link, because old files in them are deleted.
 OWN_FOLDERS = (CHECKPOINTS, "corpus", "distilled", "trees", "tensorboard")
-WRITTEN_IN = (CHECKPOINTS, "distilled", "distilled/blocks", "trees")  # beside the run itself
-LARGEST_HEADER = 1 << 23  # bytes; a thousand layers take 3 MB
-KEY = "transduce"  # the one metadata key: with several, equal models would not be equal files
+WRITTEN_IN = (CHECKPOINTS, "distilled", "distilled/blocks", "trees")  # and the run folder itself
+NO_WEIGHTS = "none yet"
 
-Arrays = dict[str, npt.NDArray[Any]]
-Shapes = Mapping[str, tuple[int, ...]]  # of arrays, by name
-Task = Literal["translation", "parsing"]  # what a model was trained for
-HOLDS: dict[Task, str] = {"translation": "a translator", "parsing": "a parser"}
-DOES: dict[Task, str] = {"translation": "translate", "parsing": "parse"}
+Made = TypeVar("Made")
+Task = Literal["translation", "parsing"]
+KINDS: dict[Task, str] = {"translation": "a translator", "parsing": "a parser"}
+COMMANDS: dict[Task, str] = {"translation": "translate", "parsing": "parse"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """The trained run that another was begun with."""
+    """The trained run that another run was started from."""
 
     run: str
-    subwords: str  # the hash of those that it has from there
-    weights: str = ""  # in words, those that it has from there; none: the subwords alone
+    subwords: str  # hash of the subwords taken from it
+    weights: str = ""  # description of the weights taken from it; empty: only the subwords
     sha256: str = ""  # of these weights
-    more: int = 0  # subwords that were added to those
+    more: int = 0  # subwords that were added
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The rule by which a run selected the weights that translate, and at which step."""
+
+    rule: str
+    step: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunConfig:
-    """What config.json holds."""
+    """The content of config.json."""
 
     model: ModelConfig
     train: TrainConfig
@@ -77,26 +77,29 @@ class RunConfig:
     languages: tuple[str, str] = ("src", "tgt")
     preset: str = "base"
     device: str = "cpu"
-    weights: str = "none yet"  # what model.safetensors is, for people
-    chosen: str = ""  # by what rule the run itself chose it when it ended
+    weights: str = NO_WEIGHTS  # description of model.safetensors
+    selection: Selection | None = None  # None: the run has not ended
     versions: Mapping[str, str] = field(default_factory=dict)
     origin: Origin | None = None
     task: Task = "translation"
-    identity: str = ""  # what the run was begun with, in a hash: its checkpoints have the same
-    # The hashes of the files that belong to it; of one that is being replaced, both.
-    owns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    identity: str = ""  # hash of the settings and the corpus; checkpoints have the same
+    # Hashes of the files that belong to this run; two while a file is being replaced.
+    hashes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def save(self, run: Path) -> None:
         """Write config.json."""
+        selection = self.selection
         write_checksummed(
-            run / "config.json",
+            run / CONFIG,
             {
                 "format": FORMAT,
                 "preset": self.preset,
                 "languages": list(self.languages),
                 "device": self.device,
                 "weights": self.weights,
-                "chosen": self.chosen,
+                # For version 0.1, which reads this text only.
+                "chosen": f"{selection.rule} at step {selection.step}" if selection else "",
+                "selection": dataclasses.asdict(selection) if selection else None,
                 "model": self.model.to_json(),
                 "train": self.train.to_json(),
                 "search": self.search.to_json(),
@@ -104,19 +107,19 @@ class RunConfig:
                 "task": self.task,
                 "origin": dataclasses.asdict(self.origin) if self.origin else None,
                 "identity": self.identity,
-                "owns": {name: list(hashes) for name, hashes in self.owns.items()},
+                "owns": {name: list(hashes) for name, hashes in self.hashes.items()},
             },
         )
 
     @classmethod
     def load(cls, run: Path) -> Self:
-        """Read config.json, or say why the folder is no run."""
-        path = run / "config.json"
+        """Read config.json, or say why the folder is not a run."""
+        path = run / CONFIG
         if not run.exists():
             raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
         if not path.is_file():
-            within = sorted(run.glob("*/config.json"))
-            hint = f"; one of those in it is {within[0].parent}" if within else ""
+            inner = sorted(run.glob(f"*/{CONFIG}"))
+            hint = f"; did you mean {inner[0].parent}?" if inner else ""
             raise BadRun(f"{run} is not a run folder: it has no config.json{hint}")
         value = read_checksummed(path, FORMAT, "settings", FIELDS)
         try:
@@ -128,49 +131,56 @@ class RunConfig:
                 preset=value["preset"],
                 device=value["device"],
                 weights=value["weights"],
-                chosen=value["chosen"],
+                selection=_selection(value),
                 versions=value["versions"],
-                origin=_origin(value.get("origin")),
+                origin=types.dataclass_from_json(Origin, value["origin"])
+                if value.get("origin")
+                else None,
                 task=value.get("task") or "translation",
                 identity=value.get("identity") or "",
-                owns={name: tuple(hashes) for name, hashes in (value.get("owns") or {}).items()},
+                hashes={name: tuple(hashes) for name, hashes in (value.get("owns") or {}).items()},
             )
         except (TypeError, BadSetting) as error:
             raise BadRun(f"{path} is damaged: {error}") from None
 
-    def owning(self, run: Path, *names: str) -> Self:
-        """Return the settings that know these files of the run as its own, where they are there."""
-        found = {name: (hash_of(run / name),) for name in names if (run / name).exists()}
-        return dataclasses.replace(self, owns={**self.owns, **found})
+    def ended_at(self, step: int) -> bool:
+        """Return whether the run ended, and selected its weights, at a step."""
+        return self.selection is not None and self.selection.step == step
 
-    def own(self, run: Path, name: str) -> Path:
-        """Return the path of a file of the run; refuse one that another run's was exchanged with.
+    def with_hashes(self, run: Path, *names: str) -> Self:
+        """Return the configuration with the hashes of those of these files that exist."""
+        hashes = {name: (hash_of(run / name),) for name in names if (run / name).exists()}
+        return dataclasses.replace(self, hashes={**self.hashes, **hashes})
 
-        Each file is sealed by itself; this tells whether they belong together.
+    def verified(self, run: Path, name: str) -> Path:
+        """Return the path of a file of the run; refuse a file that belongs to another run.
+
+        Each file has its own checksum; this checks that the files belong together.
         """
-        path, known = run / name, self.owns.get(name)
-        if known and not path.is_file():
+        path, expected = run / name, self.hashes.get(name)
+        if expected and not path.is_file():
             raise BadRun(f"{path} is missing: put it back")
-        if known and hash_of(path) not in known:
+        if expected and hash_of(path) not in expected:
             raise BadRun(
-                f"{path} is damaged or of another run: it is not the one that "
-                f"{run / 'config.json'} was written with; put back the right one"
+                f"{path} is damaged or belongs to another run: it is not the file that "
+                f"{run / CONFIG} was written with; put back the right one"
             )
         return path
 
     def require_subwords(self, source: int, target: int, run: Path) -> None:
-        """Refuse subwords of other numbers than the model has words."""
+        """Refuse vocabularies of other sizes than the model's."""
         if (self.model.source_vocabulary, self.model.target_vocabulary) != (source, target):
             raise BadRun(
                 f"{run / SUBWORDS} has {source:,} and {target:,} subwords, but the model of "
-                f"config.json {self.model.source_vocabulary:,} and "
-                f"{self.model.target_vocabulary:,}: they are not of one run"
+                f"config.json has {self.model.source_vocabulary:,} and "
+                f"{self.model.target_vocabulary:,}: the two files belong to different runs"
             )
 
     def require(self, task: Task, run: Path) -> None:
-        """Refuse a model that was trained for something else."""
+        """Refuse a model that was trained for another task."""
         if self.task != task:
-            raise BadRun(f"{run} holds {HOLDS[self.task]}: `transduce {DOES[self.task]}` uses it")
+            command = COMMANDS[self.task]
+            raise BadRun(f"{run} holds {KINDS[self.task]}: use it with `transduce {command}`")
 
 
 # The types of the fields of config.json; older runs lack those that may be None.
@@ -179,6 +189,7 @@ FIELDS = {
     **dict.fromkeys(("model", "train", "search"), dict[str, Any]),
     "languages": tuple[str, str],
     "versions": dict[str, str],
+    "selection": dict[str, str | int] | None,
     "origin": dict[str, str | int] | None,
     "task": Task | None,
     "identity": str | None,
@@ -186,45 +197,61 @@ FIELDS = {
 }
 
 
-def _origin(value: dict[str, Any] | None) -> Origin | None:
-    if not value:
-        return None
-    origin = types.dataclass_from_json(Origin, value)
-    if origin.more < 0:
-        raise TypeError(f"more is {origin.more}: expected a number of subwords")
-    return origin
+def _dataclass(kind: type[Made], value: dict[str, Any] | None) -> Made | None:
+    return types.dataclass_from_json(kind, value) if value else None
+
+
+def _selection(value: dict[str, Any]) -> Selection | None:
+    """Read the field `selection`, or `chosen` of a run of version 0.1: "RULE at step N"."""
+    if value.get("selection"):
+        return _dataclass(Selection, value["selection"])
+    old = re.fullmatch(r"(.+) at step ([0-9]{1,18})", value["chosen"])
+    return Selection(old[1], int(old[2])) if old else None
 
 
 def require_own_folders(run: Path) -> None:
-    """Refuse a run with a link in the place of one of its folders."""
+    """Refuse a run in which one of the folders is a link."""
     for name in OWN_FOLDERS:
         if (run / name).is_symlink():
             raise BadRun(
-                f"{run / name} is a link: expected a folder of the run itself; "
-                "move the folder that it leads to there"
+                f"{run / name} is a link: expected a folder inside the run; "
+                "move the folder that it points to there"
             )
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Checkpoint:
-    """A folder from which training goes on."""
+    """A folder from which training resumes."""
 
     step: int
-    scheduled: bool  # those written on interruption are for resuming, not for averaging
+    scheduled: bool  # False: written on interruption, for resuming only, not for averaging
     path: Path
 
     def state(self) -> dict[str, Any]:
-        """Read what is neither weight nor optimizer."""
-        expected = {"owns": dict[str, str] | None}
-        return read_checksummed(self.path / STATE, FORMAT, "training state", expected)
+        """Read state.json: everything except weights and optimizer state."""
+        return read_checksummed(self.path / STATE, FORMAT, "training state", STATE_FIELDS)
 
-    def own(self, name: str) -> Path:
-        """Return the path of a file of tensors; refuse one that is of another checkpoint."""
-        owns = self.state().get("owns") or {}  # older ones do not have it
-        path, known = self.path / name, owns.get(name)
-        if known and path.is_file() and hash_of(path) != known:
-            raise BadRun(f"{path} is damaged or of another checkpoint than {self.path / STATE}")
+    def verified(self, name: str) -> Path:
+        """Return the path of a tensor file; refuse a file of another checkpoint."""
+        hashes = self.state().get("owns") or {}
+        path, expected = self.path / name, hashes.get(name)
+        if expected and path.is_file() and hash_of(path) != expected:
+            raise BadRun(
+                f"{path} is damaged or belongs to another checkpoint than {self.path / STATE}"
+            )
         return path
+
+
+# The types of the fields of state.json; older checkpoints lack those that may be None.
+STATE_FIELDS = {
+    **dict.fromkeys(("step", "best_step", "worse", "validated"), int),
+    **dict.fromkeys(("seconds", "epochs"), float),
+    "best_loss": float | None,
+    "place": dict[str, int],
+    "window": dict[str, float],
+    **dict.fromkeys(("run", "best_hash"), str | None),
+    "owns": dict[str, str] | None,
+}
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:
@@ -237,136 +264,38 @@ def checkpoints(run: Path) -> list[Checkpoint]:
         if match := re.fullmatch(r"step-([0-9]{1,18})(-interrupted)?", path.name):
             if path.is_symlink() or not path.is_dir():
                 kind = "a link" if path.is_symlink() else "not a folder"
-                raise BadRun(f"{path} is {kind}: expected a checkpoint of the run itself")
+                raise BadRun(f"{path} is {kind}: expected a checkpoint inside the run")
             found.append(Checkpoint(int(match[1]), match[2] is None, path))
     return sorted(found)
 
 
 def last_checkpoint(run: Path) -> Checkpoint | None:
-    """Return the checkpoint to go on from."""
+    """Return the checkpoint to resume from, if there is one."""
     found = checkpoints(run)
     return found[-1] if found else None
 
 
-def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
-    """Return the file of the weights that translate, and in words which these are.
+def delete_weights(run: Path, reason: str) -> None:
+    """Delete model.safetensors, and record why it is missing."""
+    config = RunConfig.load(run)
+    hashes = {name: known for name, known in config.hashes.items() if name != MODEL}
+    dataclasses.replace(config, weights=reason, hashes=hashes).save(run)
+    (run / MODEL).unlink(missing_ok=True)
 
-    A run that has never ended has no model.safetensors yet: its newest checkpoint is taken. For one
-    that has lost it that would be another model.
+
+def weights_file(run: Path, config: RunConfig) -> tuple[Path, str]:
+    """Return the file of the weights that translate, and a description of them.
+
+    A run that has not ended has no model.safetensors yet: the newest checkpoint translates.
     """
     if (run / MODEL).exists():
-        return config.own(run, MODEL), config.weights
-    if (run / "result.json").exists():
-        raise BadRun(
-            f"{run} has no weights: `transduce paper` deletes those of what is finished unless "
-            "--keep-weights is given"
-        )
-    if MODEL in config.owns:
-        raise BadRun(
-            f"{run / MODEL} is missing: put it back, or make it anew with `transduce average {run}`"
-        )
+        return config.verified(run, MODEL), config.weights
     newest = last_checkpoint(run)
-    if newest is None:
+    if MODEL in config.hashes:
+        hint = f"make it again with `transduce average {run}`" if newest else "train again"
+        raise BadRun(f"{run / MODEL} is missing: put it back, or {hint}")
+    if newest is not None:
+        return newest.verified(WEIGHTS), f"step {newest.step:,} of a run that has not ended"
+    if config.weights == NO_WEIGHTS:
         raise BadRun(f"{run} has no weights yet: train it further with `transduce train`")
-    words = f"step {newest.step:,} of a run that has not ended"
-    return newest.own(WEIGHTS), words
-
-
-def load_arrays(path: Path) -> Arrays:
-    """Read arrays and check that they are what was written."""
-    with _opened(path) as file:
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if stored_digest(path) != digest(arrays):
-        raise BadRun(f"{path} is damaged: its tensors do not match their own checksum")
-    return arrays
-
-
-def require_finite(arrays: Arrays, path: Path) -> None:
-    """Refuse weights that are infinite or NaN."""
-    for name, array in arrays.items():
-        with np.errstate(all="ignore"):
-            # The sum is the faster test; that of finite values may overflow.
-            fine = array.dtype.kind != "f" or np.isfinite(array.sum()) or np.isfinite(array).all()
-        if not fine:
-            raise BadRun(
-                f"{path} cannot be used: the tensor {name} holds values that are not finite "
-                "(NaN or infinity); choose an earlier checkpoint, or train again with a lower "
-                "lr_scale"
-            )
-
-
-def require_alike(expected: Shapes, found: Shapes, path: Path) -> None:
-    """Refuse arrays that are not just those of a model."""
-    for name in sorted(expected.keys() ^ found.keys()):
-        has = "lacks" if name in expected else "has an unknown tensor"
-        raise BadRun(f"{path} does not fit the model of config.json: it {has} {name}")
-    for name, shape in expected.items():
-        if found[name] != shape:
-            raise BadRun(
-                f"{path} does not fit the model of config.json: {name} is {found[name]}, "
-                f"expected {shape}"
-            )
-
-
-def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays of a file, reading none of them."""
-    with _opened(path) as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-
-
-def stored_digest(path: Path) -> str:
-    """Return the hash that a file of arrays was given when it was written, reading no array."""
-    with _opened(path) as file:
-        note = json.loads((file.metadata() or {}).get(KEY, "{}"))
-    return str(note.get("sha256")) if isinstance(note, dict) else ""
-
-
-def hash_of(path: Path) -> str:
-    """Return a hash of what a file holds; one of arrays knows its own."""
-    return stored_digest(path) if path.suffix == ".safetensors" else sha256(path)
-
-
-def count_numbers(path: Path) -> int:
-    """Return how many numbers the arrays of a file have, reading none of them."""
-    return sum(map(math.prod, shapes_of(path).values()))
-
-
-def require_small_header(path: Path) -> None:
-    """Refuse what is no safetensors file by its length, before more of it is read."""
-    if not path.is_file():  # a device or a pipe might never end
-        raise FileNotFoundError(path)
-    with open_regular(path) as file:
-        length = int.from_bytes(file.read(8), "little")
-    if length > min(LARGEST_HEADER, path.stat().st_size):
-        raise ValueError(f"its header would have {length:,} bytes")
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """Open a file of arrays, or say what is wrong with it."""
-    try:
-        require_small_header(path)
-        with safe_open(path, framework="numpy") as file:
-            yield file
-    except (FileNotFoundError, PermissionError):
-        # The library takes what it may not open for what is not there.
-        may = "may not be read: change its permissions" if path.is_file() else "is no file"
-        reason = may if path.exists() else "is missing"
-        raise BadRun(f"{path} {reason}") from None
-    except OSError as error:
-        raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None
-    except (SafetensorError, ValueError, RecursionError) as error:
-        raise BadRun(f"{path} is damaged or no safetensors file: {error}") from None
-    except (TypeError, AttributeError) as error:  # of a type that numpy has not
-        raise BadRun(f"{path} holds numbers that are not ours: {error}") from None
-
-
-def digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
-    """Return a hash of the names, types, shapes and numbers of arrays."""
-    found = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        # The types have torch's names: that is how the first files were made.
-        found.update(f"{name} torch.{array.dtype.name} {tuple(array.shape)}\n".encode())
-        found.update(array.reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+    raise BadRun(f"{run} has no weights: {config.weights}")

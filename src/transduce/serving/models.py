@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import BadInput
-from transduce.runs.folder import count_numbers, weights_file
+from transduce.runs.arrays import count_values
+from transduce.runs.folder import weights_file
 from transduce.runs.history import Followed
 from transduce.serving.languages import name_of_language
 from transduce.translation.translator import Translator
@@ -37,7 +38,7 @@ class ServedModel:
     ) -> "ServedModel":
         """Load the model of a run folder."""
         translator = Translator.load(run, device=device, engine=engine, quantize=quantize)
-        parameters = count_numbers(weights_file(run, translator.config)[0])
+        parameters = count_values(weights_file(run, translator.config)[0])
         return cls(name, run, translator, parameters, examples_of(run))
 
     @property

@@ -14,7 +14,8 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from transduce.errors import BadRun, did_you_mean
-from transduce.runs.folder import RunConfig, count_numbers, weights_file
+from transduce.runs.arrays import count_values
+from transduce.runs.folder import RunConfig, weights_file
 from transduce.runs.history import TRAINING, VALIDATION, Followed, Row, thinned
 from transduce.serving import schemas
 from transduce.serving.problems import SHOWN, Problem, json_response
@@ -44,7 +45,7 @@ class Watched:
         self._read_config()
         if self.config is not None and self.parameters is None:
             try:
-                self.parameters = count_numbers(weights_file(self.run, self.config)[0])
+                self.parameters = count_values(weights_file(self.run, self.config)[0])
             except (OSError, BadRun):
                 self.parameters = None  # there are no weights yet, or none that can be read
 
@@ -119,7 +120,7 @@ class Watched:
             return "damaged", "no line of its metrics.jsonl can be read"
         if self.config is None:
             return "stopped", "its config.json is missing or damaged"
-        finished = logged and self.config.chosen.endswith(f" at step {self.step}")
+        finished = logged and self.config.ended_at(self.step)
         return "finished" if finished else "stopped", "" if logged else "it has logged nothing"
 
     def part_done(self) -> float | None:

@@ -66,7 +66,7 @@ class Start:
     @functools.cached_property
     def codec(self) -> Codec:
         """Its subwords."""
-        return Codec.load(self.config.own(self.run, SUBWORDS))
+        return Codec.load(self.config.verified(self.run, SUBWORDS))
 
     @property
     def path(self) -> Path:

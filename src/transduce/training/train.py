@@ -211,7 +211,7 @@ def begin_or_go_on(
     if goes_on:
         config = continued(run, wanted.preset, wanted.settings, on, told, basis, wanted.task)
         prune(run, config.train.keep)  # which a kill may have kept from being done
-        codec = Codec.load(config.own(run, SUBWORDS)) if config.origin else wanted.codec
+        codec = Codec.load(config.verified(run, SUBWORDS)) if config.origin else wanted.codec
         more = added(config, run, basis)
         known = config.languages if config.origin and config.origin.weights else None
     else:
@@ -242,7 +242,7 @@ def begin_or_go_on(
     if wanted.recipe is not None:
         with atomic_write(run / RECIPE) as beside:
             beside.write_text(wanted.recipe, encoding="utf-8", newline="\n")
-    config.own(run, SUBWORDS).stat()  # the folder may have been removed meanwhile
+    config.verified(run, SUBWORDS).stat()  # the folder may have been removed meanwhile
     config.save(run)  # last, for it makes the folder a run
     return config
 
@@ -268,4 +268,4 @@ def _begun(wanted: Wanted, tokens: Corpus, on: torch.device, told: Progress) -> 
         if basis.more:
             tensors = grown(tensors, basis.codec, tokens.codec, told)
         save_tensors(run / START, tensors)
-    return identified(config, tokens).owning(run, SUBWORDS, START, LEXICON)
+    return identified(config, tokens).with_hashes(run, SUBWORDS, START, LEXICON)

@@ -25,7 +25,7 @@ from transduce.checkpoints.checkpoint import (
     set_random_states,
     weights_of,
 )
-from transduce.checkpoints.selection import chosen, rule
+from transduce.checkpoints.selection import chosen, selection_at
 from transduce.corpus.token_files import Corpus
 from transduce.corpus.updates import Updates
 from transduce.errors import BadRun, Interrupted
@@ -91,7 +91,7 @@ class Trainer:
         )
         self.optimizer.found_inf = self.gradient_step.skipped
         self.saver = Saver(aside=device.type == "cuda" and processes.first)
-        ended_here = config.chosen.endswith(f" at step {self.state.step}")
+        ended_here = config.ended_at(self.state.step)
         self.log = Log(
             *(run, self.state, self.gradient_step.counts, processes, progress.say),
             validated=self.state.step if ended_here else self.state.validated,
@@ -224,7 +224,7 @@ class Trainer:
         """Tell whether nothing is left to do: trained to the end, and the weights chosen."""
         return (
             (self.part_done() >= 1 or self.out_of_patience())
-            and self.config.chosen == rule(self.recipe, self.state.step)
+            and self.config.selection == selection_at(self.recipe, self.state.step)
             and (self.run / "model.safetensors").exists()
         )
 
@@ -259,7 +259,7 @@ class Trainer:
 
     def part_done(self) -> float:
         """Return how much of the run is behind us, 0 to 1."""
-        return self.state.part_of(self.recipe)
+        return self.state.part_done(self.recipe)
 
     def out_of_patience(self) -> bool:
         """Tell whether the validation loss has stopped falling."""
@@ -365,9 +365,9 @@ class Trainer:
                     f"{newest.path / STATE} and {self.run / 'config.json'} are of different runs"
                 )
             self.state = State.from_json(known)
-            path = newest.own(WEIGHTS)
+            path = newest.verified(WEIGHTS)
             load_weights(self.model, load_tensors(path), path)
-            path = newest.own(OPTIMIZER)
+            path = newest.verified(OPTIMIZER)
             moments = set_random_states(load_tensors(path), self.device, path)
             load_moments(self.optimizer, weights_of(self.model), moments, path)
         except BadRun as error:
@@ -380,7 +380,7 @@ class Trainer:
         """Take the weights of the run that this one begins with, if it does with any."""
         origin = self.config.origin
         if origin and origin.weights:
-            path = self.config.own(self.run, START)
+            path = self.config.verified(self.run, START)
             load_weights(self.model, load_tensors(path), path)
             self.progress.say(f"beginning with the weights of {origin.run}: {origin.weights}")
 
@@ -394,7 +394,7 @@ class Trainer:
             return measure_loss(self.gradient_step, self.corpus)[0]
 
         tensors, words = chosen(self.run, recipe, self.state, loss)
-        config = dataclasses.replace(self.config, chosen=rule(recipe, self.state.step))
+        config = dataclasses.replace(self.config, selection=selection_at(recipe, self.state.step))
         save_model(self.run, config, tensors, words)
         self.progress.say(
             f"trained {pluralize(self.state.step, 'step')} in "

@@ -253,7 +253,8 @@ def _load_codec(runs: Sequence[Path], configs: Sequence[RunConfig]) -> Codec:
     for run, config in zip(runs, configs, strict=True):
         config.require("translation", run)
     codec, *others = (
-        Codec.load(config.own(run, SUBWORDS)) for run, config in zip(runs, configs, strict=True)
+        Codec.load(config.verified(run, SUBWORDS))
+        for run, config in zip(runs, configs, strict=True)
     )
     for run, other in zip(runs[1:], others, strict=True):
         if other.sha256 != codec.sha256:

@@ -17,7 +17,8 @@ from transduce.errors import BadRun, MissingExtra
 from transduce.evaluation import scores
 from transduce.evaluation.scores import Score
 from transduce.recipes.recipe import EvaluationSettings, Files
-from transduce.runs.folder import MODEL, WRITTEN_IN, RunConfig, stored_digest
+from transduce.runs.arrays import stored_digest
+from transduce.runs.folder import MODEL, WRITTEN_IN, RunConfig
 from transduce.runs.locks import locked_run
 from transduce.settings.types import dataclass_from_json
 from transduce.system.files import (
@@ -86,7 +87,7 @@ def evaluate(
     pairs = list(read_pairs(*test))
     of = checksum(
         {
-            "weights": stored_digest(config.own(run, MODEL)),
+            "weights": stored_digest(config.verified(run, MODEL)),
             "pairs": [list(pair) for pair in pairs],
             "search": measure.search.to_json(),
             "confidence": measure.confidence,

@@ -23,17 +23,15 @@ import numpy.typing as npt
 
 from transduce.config import ModelConfig
 from transduce.errors import BadInput, BadRun, MissingExtra
-from transduce.runs.folder import (
-    SUBWORDS,
+from transduce.runs.arrays import (
     Arrays,
-    RunConfig,
     Shapes,
     load_arrays,
-    require_alike,
     require_finite,
+    require_shapes,
     shapes_of,
-    weights_file,
 )
+from transduce.runs.folder import SUBWORDS, RunConfig, weights_file
 from transduce.subwords import BOS, EOS, SPECIAL, UNK, Codec, SentencePiece, Subwords
 from transduce.system.files import (
     atomic_folder,
@@ -99,7 +97,7 @@ def export(run: Path, folder: Path, quantize: str = "auto") -> str:
     config.require("translation", run)
     refuse_inexpressible(config.model)
     stamp = stamp_of(run, config, chosen, sha256(checked_weights(run, config)))
-    write(run, config, Codec.load(config.own(run, SUBWORDS)), folder, stamp)
+    write(run, config, Codec.load(config.verified(run, SUBWORDS)), folder, stamp)
     return chosen
 
 
@@ -139,7 +137,7 @@ def checked_weights(run: Path, config: RunConfig) -> Path:
     Only the header is read, so this also refuses a pipe or a device before it is hashed.
     """
     path, _ = weights_file(run, config)
-    require_alike(shapes(config.model), shapes_of(path), path)
+    require_shapes(shapes(config.model), shapes_of(path), path)
     return path
 
 

@@ -10,7 +10,8 @@ from transduce.checkpoints.checkpoint import load_model, weights_of, write_tenso
 from transduce.config import ModelConfig
 from transduce.errors import BadInput
 from transduce.interop.marian import to_marian
-from transduce.runs.folder import KEY, SUBWORDS, RunConfig
+from transduce.runs.arrays import KEY
+from transduce.runs.folder import SUBWORDS, RunConfig
 from transduce.subwords import BOS, EOS, PAD, SPECIAL, UNK, Codec, Coder, SentencePiece
 from transduce.system.files import atomic_folder, sync, write_json
 
@@ -36,7 +37,7 @@ def export(run: Path, folder: Path) -> None:
     config = RunConfig.load(run)
     config.require("translation", run)
     _require_marian(config.model)
-    codec = Codec.load(config.own(run, SUBWORDS))
+    codec = Codec.load(config.verified(run, SUBWORDS))
     config.require_subwords(len(codec.source), len(codec.target), run)
     model, _ = load_model(run, config, torch.device("cpu"))
     tensors = to_marian(config.model, {k: v.detach() for k, v in weights_of(model).items()})

@@ -53,7 +53,7 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
     with atomic_folder(run, ("config.json", SUBWORDS, MODEL)) as beside:
         found.codec.save(beside / SUBWORDS)
         save_tensors(beside / MODEL, found.weights)
-        config.owning(beside, SUBWORDS, MODEL).save(beside)
+        config.with_hashes(beside, SUBWORDS, MODEL).save(beside)
     return config
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, cast
 
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput, BadSetting
-from transduce.runs.folder import KEY
+from transduce.runs.arrays import KEY
 from transduce.settings.base import MAXIMUM
 from transduce.system.files import read_json
 from transduce.text import reading as text

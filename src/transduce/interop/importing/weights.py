@@ -15,7 +15,7 @@ from transduce.config import ModelConfig
 from transduce.errors import BadInput, MissingExtra
 from transduce.interop.importing.vocabulary import Side
 from transduce.interop.marian import EMBEDDINGS, LOGITS_BIAS, shapes
-from transduce.runs.folder import require_small_header
+from transduce.runs.arrays import require_small_header
 from transduce.subwords import BOS
 
 # The bias of a word that is never said. Finite, for label smoothing takes the mean over all words;
