@@ -29,7 +29,7 @@ from transduce.corpus.updates import DataPosition
 from transduce.decoding.scheduler import Decoder
 from transduce.experiments.costs import Plan
 from transduce.experiments.table1 import table1
-from transduce.model.ops import kernels
+from transduce.model.ops.kernels import Kernels
 from transduce.presets import TABLE_3
 from transduce.subwords import EOS, PAD
 from transduce.system.devices import choose_device
@@ -120,7 +120,7 @@ def test_norm_and_relu_are_those_of_torch(D: int, dtype: torch.dtype) -> None:
     weight, bias = 1 + 0.1 * random(D), 0.1 * random(D)
     ours = [one.detach().clone().requires_grad_() for one in (x, weight, bias)]
     exact = [one.detach().double().requires_grad_() for one in (x, weight, bias)]
-    out = norm_relu(ours[0], ours[1], ours[2], 1e-5)
+    out = norm_relu(ours[0], ours[1], ours[2], 1e-5, Kernels())
     expected = F.layer_norm(exact[0], (D,), exact[1], exact[2], 1e-5).relu()
     assert distance(out, expected) < EXACT[dtype]
     theirs = torch.autograd.grad(expected, exact, d_out.double())
@@ -235,12 +235,8 @@ def test_the_fastest_way_is_chosen_without_a_word() -> None:
     ids=str,
 )
 def test_every_way_has_the_loss_and_the_gradients_of_the_cpu(
-    recipe: dict[str, Any],
-    tolerance: float,
-    of_gradients: float,
-    monkeypatch: pytest.MonkeyPatch,
+    recipe: dict[str, Any], tolerance: float, of_gradients: float
 ) -> None:
-    monkeypatch.setattr(kernels, "_working", True)  # for kernels = False leaves them switched off
     said: list[str] = []
     sums, *gradients = gradient_of(made("cpu", said=said))
     found, *others = gradient_of(made(said=said, **recipe))
@@ -403,7 +399,6 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(
     kernels: str, tiny_files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With dropout: random bits go on where they were, recorded in a graph or not."""
-    monkeypatch.setattr("transduce.model.ops.kernels._working", True)
     changes = {"P_drop": "0.1", "kernels": kernels}
     whole = trained(tiny_files, tmp_path / "whole", **changes)
     original = Trainer.update
@@ -435,11 +430,11 @@ def found_by(decoder: Decoder, jobs: list[Job], config: SearchConfig, batch: int
 @pytest.mark.parametrize("way", ["recorded", "plain", "without kernels"])
 @pytest.mark.parametrize("changes", [{}, *KINDS], ids=str)
 def test_decoding_finds_what_the_cpu_finds(
-    config: dict[str, Any], way: str, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    config: dict[str, Any], way: str, changes: dict[str, Any]
 ) -> None:
     """With more sentences than slots, twice, so that slots and what is recorded serve again."""
-    monkeypatch.setattr(kernels, "_working", way != "without kernels")
     model = small_model(3, **changes)
+    model.kernels.enabled = way != "without kernels"
     with torch.no_grad():
         model.output.mul_(4)
     jobs = [Job(sentence(2 + 7 * n % 40, n), number=(n,)) for n in range(50)]

@@ -23,7 +23,7 @@ from transduce.config import SearchConfig
 from transduce.decoding import workspaces as recording
 from transduce.decoding.scheduler import Decoder
 from transduce.errors import BadRun
-from transduce.model.ops import graphs, kernels
+from transduce.model.ops import graphs
 from transduce.model.transformer import Transformer
 from transduce.system.devices import choose_device
 from transduce.translation.engines.pytorch import TorchEngine
@@ -39,10 +39,9 @@ Found = list[list[int]]  # the tokens of each job's best output
 
 
 @pytest.fixture(autouse=True)
-def chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute as wherever a device was chosen, with kernels whatever a test before has switched."""
+def chosen() -> None:
+    """Set torch's flags as wherever a device was chosen."""
     choose_device("cuda")
-    monkeypatch.setattr(kernels, "_working", True)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 On a GPU the same is shown by test_gpu.py; bf16 there alone, for the interpreter has none.
 """
 
+import copy
 import math
 import types
 from typing import Any
@@ -23,7 +24,8 @@ from transduce.config import ModelConfig
 from transduce.model import loss as losses
 from transduce.model.baselines.bytenet import ByteNet
 from transduce.model.cache import Cache
-from transduce.model.ops import fused, kernels
+from transduce.model.ops import fused, kernels, packed_attention
+from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.packed_attention import attend_cross, attend_self
 from transduce.model.ops.triton import attention, rows
 from transduce.model.transformer import Transformer
@@ -44,6 +46,22 @@ PLACES = 112, 144
 @pytest.fixture
 def batch() -> Batch:
     return pack(part_of(pairs_of(LENGTHS)), np.arange(len(LENGTHS)), PLACES)
+
+
+class Interpreted(Kernels):
+    """Kernels that Triton's interpreter runs on the CPU."""
+
+    def usable(self, x: Tensor) -> bool:
+        return True
+
+
+INTERPRETED = Interpreted()
+
+
+def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything go through the kernels, here too."""
+    monkeypatch.setattr(Kernels, "usable", lambda *_: True)
+    monkeypatch.setattr(packed_attention, "_by_triton", lambda _: True)
 
 
 def poisoned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -128,7 +146,7 @@ def test_projections_side_by_side_meet_without_copies(
     batch: Batch, d_k: int, d_v: int, interpreted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the model calls them, and by the plain way beside them: Eq. 1 in both."""
-    monkeypatch.setattr(kernels, "usable", lambda _: interpreted)
+    monkeypatch.setattr(packed_attention, "_by_triton", lambda _: interpreted)
     h = 3
     torch.manual_seed(0)
     causal, cross = view_of(batch, "causal"), view_of(batch, "cross")
@@ -207,7 +225,7 @@ def test_norm_and_relu_are_those_of_torch_forward_and_backward(
     x, d_out = torch.randn(2, ROWS, D).to(dtype)
     weight, bias = 1 + 0.1 * torch.randn(D), 0.1 * torch.randn(D)
     ours = [one.clone().requires_grad_() for one in (x, weight, bias)]
-    out = fused.norm_relu(ours[0], ours[1], ours[2], EPS)
+    out = fused.norm_relu(ours[0], ours[1], ours[2], EPS, INTERPRETED)
     exact = [one.double().requires_grad_() for one in (x, weight, bias)]
     expected = F.layer_norm(exact[0], (D,), exact[1], exact[2], EPS).relu()
     assert distance(out, expected) < EXACT[dtype]
@@ -229,7 +247,7 @@ def test_bytenet_through_the_kernels_is_bytenet(
         return [smoothed, nll, *torch.autograd.grad(smoothed, list(model.parameters()))]
 
     plain = passed()
-    monkeypatch.setattr(kernels, "usable", lambda _: True)
+    interpret(monkeypatch)
     for ours, theirs in zip(passed(), plain, strict=True):
         assert distance(ours, theirs) < 1e-5
 
@@ -273,7 +291,7 @@ def test_the_sublayers_surroundings_draw_what_they_drop_anew_each_time() -> None
     weight, bias = torch.ones(D), torch.zeros(D)
 
     def drawn() -> tuple[Tensor, Tensor]:
-        out = fused.residual_norm(x, y, weight, bias, 0.5, EPS)
+        out = fused.residual_norm(x, y, weight, bias, 0.5, EPS, INTERPRETED)
         return out.detach(), torch.autograd.grad(out, y, d_out)[0]
 
     torch.manual_seed(1)
@@ -309,7 +327,7 @@ def test_product_and_relu_in_one_are_those_of_torch() -> None:
     x = torch.randn(9, 16, requires_grad=True)
     weight, bias = torch.randn(24, 16, requires_grad=True), torch.randn(24, requires_grad=True)
     d_out = torch.randn(9, 24)
-    ours = fused.linear_relu(x, weight, bias)
+    ours = fused.linear_relu(x, weight, bias, INTERPRETED)
     exact = [one.detach().double().requires_grad_() for one in (x, weight, bias)]
     theirs = F.linear(*exact).relu()
     assert distance(ours, theirs) < 1e-6
@@ -359,31 +377,32 @@ def test_softmax_bears_logits_that_are_very_large_or_very_unlike() -> None:
     assert distance(z, gradient) < 1e-3  # float32 knows the sum to so many places
 
 
-@pytest.mark.parametrize("interpreted", [True, False])
-@pytest.mark.parametrize("filler", [True, False])
+@pytest.mark.parametrize("padding", [True, False])
 @pytest.mark.parametrize("chunk", [2**28, 5 * 37, 1])
-def test_the_loss_of_the_gpu_is_that_of_the_cpu(
-    filler: bool, interpreted: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("words", [37, 64])
+def test_the_loss_by_the_kernel_is_the_loss_by_torch(
+    padding: bool, chunk: int, words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "usable", lambda _: interpreted)
-    monkeypatch.setattr(losses, "CHUNK_CUDA", chunk)
     torch.manual_seed(0)
     x, matrix = torch.randn(12, 8, requires_grad=True), torch.randn(37, 8, requires_grad=True)
     bias = torch.randn(37, requires_grad=True)
     labels = torch.randint(1, 37, (12,), dtype=torch.int32)
-    if filler:
+    if padding:
         labels[[1, 5, 6, 11]] = PAD
-    found = []
-    for kind in (losses._OnGPU, losses._OnCPU):
-        smoothed, nll = kind.apply(x, matrix, bias, labels, 0.1, True)  # type: ignore[no-untyped-call]
+    results = []
+    for fused_ in (False, True):
+        if fused_:
+            monkeypatch.setattr(losses, "CHUNK", chunk)
+            monkeypatch.setattr(losses, "_padded_vocabulary", lambda *_: words)
+        smoothed, nll = losses.loss(x, matrix, labels, 0.1, bias=bias, fused=fused_)
         gradients = torch.autograd.grad(3 * smoothed, (x, matrix, bias))
         assert bool((gradients[0][labels == PAD] == 0).all())
-        found.append((smoothed, nll, *gradients))
-    for ours, theirs in zip(*found, strict=True):
+        results.append((smoothed, nll, *gradients))
+    for ours, theirs in zip(*results, strict=True):
         assert distance(ours, theirs) < 1e-6
     with torch.inference_mode():
-        plain = losses._OnGPU.apply(x, matrix, bias, labels, 0.1, False)  # type: ignore[no-untyped-call]
-    assert [one.item() for one in plain] == pytest.approx([one.item() for one in found[0][:2]])
+        plain = losses.loss(x, matrix, labels, 0.1, bias=bias, fused=True)
+    assert [one.item() for one in plain] == pytest.approx([one.item() for one in results[1][:2]])
 
 
 @pytest.mark.parametrize(("tokens", "words"), [(1, 5), (24_960, 37_000), (25_000, 37_001), (7, 3)])
@@ -391,10 +410,10 @@ def test_logits_are_made_a_few_at_a_time_all_chunks_alike_where_that_can_be(
     tokens: int, words: int
 ) -> None:
     for chunk in (2**28, 2**20, words):
-        at_a_time = losses._rows(tokens, words, chunk)
+        at_a_time = losses._equal_chunks(tokens, words, chunk)
         assert 1 <= at_a_time <= tokens
         assert at_a_time * words <= max(chunk + words, words)
-    assert 24_960 % losses._rows(24_960, 37_000, 2**28) == 0
+    assert 24_960 % losses._equal_chunks(24_960, 37_000, 2**28) == 0
 
 
 # --- All of them in the model ------------------------------------------------------------------
@@ -406,12 +425,6 @@ def sums_and_gradients(model: Transformer, batch: Batch) -> list[Tensor]:
     smoothed.backward()
     gradients = [parameter.grad for parameter in model.parameters()]
     return [smoothed.detach(), nll, *(one.clone() for one in gradients if one is not None)]
-
-
-def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything go through the kernels, here too."""
-    monkeypatch.setattr(kernels, "usable", lambda _: True)
-    monkeypatch.setattr(losses, "_OnCPU", losses._OnGPU)
 
 
 @pytest.mark.parametrize(
@@ -456,18 +469,44 @@ def test_recomputing_layers_drops_the_same_again(monkeypatch: pytest.MonkeyPatch
         torch.testing.assert_close(ours, theirs)
 
 
-def test_kernels_are_for_gpus_and_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_working", True)
-    assert not kernels.usable(torch.empty(1))
-    assert kernels.usable(torch.empty(1, device="meta")) is False
-    monkeypatch.setattr(kernels, "_installed", True)
-    on_a_gpu = types.SimpleNamespace(device=torch.device("cuda"))
-    for on in (False, True):
-        kernels.switch(on=on)
-        assert kernels.usable(on_a_gpu) is on  # type: ignore[arg-type]
-    monkeypatch.setattr(kernels, "_installed", False)
-    kernels.switch(on=True)
-    assert not kernels.usable(on_a_gpu)  # type: ignore[arg-type]
+def test_kernels_are_for_gpus_and_for_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "INSTALLED", True)
+    on_a_gpu: Any = types.SimpleNamespace(device=torch.device("cuda"))
+    one, other = small_model(), small_model()
+    assert one.kernels.usable(on_a_gpu)
+    assert not one.kernels.usable(torch.empty(1))
+    assert not one.kernels.usable(torch.empty(1, device="meta"))
+    one.kernels.enabled = False
+    assert not one.kernels.usable(on_a_gpu)
+    assert other.kernels.usable(on_a_gpu)
+    copied = copy.deepcopy(one)
+    assert not copied.kernels.enabled
+    shared = {id(module.kernels) for module in copied.modules() if hasattr(module, "kernels")}
+    assert shared == {id(copied.kernels)}
+
+
+def test_kernels_that_are_missing_or_fail_are_disabled_and_the_reason_is_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("ptxas fatal\nno sm_99\n")
+
+    chosen = Kernels()
+
+    def select() -> tuple[str, bool]:
+        device = torch.device("cpu")
+        reason = chosen.select(ModelConfig(), torch.float32, device, training=True)
+        return reason, chosen.enabled
+
+    monkeypatch.setattr(kernels, "INSTALLED", False)
+    missing = "Triton is not installed: torch's kernels are used, which is slower"
+    assert select() == (missing, False)
+    monkeypatch.setattr(kernels, "INSTALLED", True)
+    monkeypatch.setattr(kernels, "try_out", lambda *_, **__: None)
+    assert select() == ("", True)
+    monkeypatch.setattr(kernels, "try_out", fail)
+    broken = "our kernels do not work here, torch's are used, which is slower: "
+    assert select() == (f"{broken}ValueError: no sm_99", False)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -543,8 +582,10 @@ def test_decodings_kernels_see_what_the_dense_way_sees(
     config = small_model(N=1, h=2, d_k=d_k, d_v=d_v, neighbourhood=r).config
     torch.manual_seed(0)
     S, room, row = 3, (70, 12), 2 * (d_k + d_v)
-    caches = [Cache(config, S, k, room, torch.empty(0, dtype=dtype)) for _ in range(2)]
-    caches[1].by_kernels = True
+    caches = [
+        Cache(config, S, k, room, torch.empty(0, dtype=dtype), by_kernels=by_kernels)
+        for by_kernels in (False, True)
+    ]
     keys = torch.randn(1, S * room[0], row).to(dtype)
     for step in range(10):
         if step in (0, 4):  # the second sentence begins anew

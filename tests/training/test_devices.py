@@ -13,7 +13,7 @@ from fake_mps import apple_machine
 from transduce.checkpoints.checkpoint import load_tensors
 from transduce.config import SearchConfig
 from transduce.errors import BadSetting
-from transduce.model.ops import kernels
+from transduce.model.ops.kernels import Kernels
 from transduce.runs.folder import RunConfig, checkpoints
 from transduce.system.devices import choose_device
 from transduce.training import validation
@@ -163,7 +163,7 @@ def test_apples_gpu_translates_as_a_cpu_does(
 
 def test_our_kernels_are_not_for_apples_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     with apple_machine(monkeypatch):
-        assert not kernels.usable(torch.ones(2, device="mps"))
+        assert not Kernels().usable(torch.ones(2, device="mps"))
 
 
 def test_processes_cannot_share_apples_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

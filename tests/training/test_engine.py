@@ -25,6 +25,7 @@ from transduce.corpus.updates import DataPosition
 from transduce.errors import BadSetting, summarize_error
 from transduce.model import loss as losses
 from transduce.model.ops import kernels
+from transduce.model.ops.kernels import Kernels
 from transduce.model.transformer import Transformer
 from transduce.system.progress import Silent
 from transduce.training import gradient as engines
@@ -424,13 +425,12 @@ def on_cuda(monkeypatch: pytest.MonkeyPatch, *, bf16: bool = True, **model: Any)
     """A model that stands on a GPU, as far as one can tell without one."""
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Tesla T4")
-    monkeypatch.setattr(kernels, "_working", True)
-    monkeypatch.setattr(kernels, "_installed", True)
+    monkeypatch.setattr(kernels, "INSTALLED", True)
     monkeypatch.setattr(kernels, "try_out", lambda *_, **__: None)
     output = SimpleNamespace(device=torch.device("cuda"))
     config = ModelConfig(**model)
     packed = config.attention == "dot-product"
-    return SimpleNamespace(output=output, config=config, supports_packed=packed)
+    return SimpleNamespace(output=output, config=config, supports_packed=packed, kernels=Kernels())
 
 
 def fails(*_: object, **__: object) -> None:
@@ -461,7 +461,7 @@ def test_on_a_gpu_that_has_everything_nothing_is_said(monkeypatch: pytest.Monkey
     assert choose(model, TrainConfig(precision="bf16"), said.append) == (True, "bf16")
     assert choose(model, TrainConfig(precision="float32"), said.append) == (True, "float32")
     assert said == []
-    assert kernels.usable(model.output)
+    assert model.kernels.usable(model.output)
 
 
 def test_whoever_switches_the_kernels_off_is_not_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,9 +469,9 @@ def test_whoever_switches_the_kernels_off_is_not_told_so(monkeypatch: pytest.Mon
     model = on_cuda(monkeypatch)
     found = choose(model, TrainConfig(kernels=False), said.append)
     assert (found, said) == ((False, "bf16"), [])
-    assert not kernels.usable(model.output)
+    assert not model.kernels.usable(model.output)
     assert choose(model, TrainConfig(), said.append) == (True, "bf16")
-    assert kernels.usable(model.output), "they are back for the next run"
+    assert model.kernels.usable(model.output), "they are back for the next run"
 
 
 @pytest.mark.parametrize("settings", [{"attention_dropout": 0.1}, {"attention": "additive"}, {}])
@@ -484,11 +484,11 @@ def test_a_model_that_does_not_pack_has_its_kernels_tried_and_switched_like_any_
     model.supports_packed = False
     assert choose(model, TrainConfig(kernels=False), said.append) == (False, "bf16")
     assert said == []
-    assert not kernels.usable(model.output)
+    assert not model.kernels.usable(model.output)
     monkeypatch.setattr(kernels, "try_out", fails)
     assert choose(model, TrainConfig(), said.append) == (False, "bf16")
     assert len(said) == 1
-    assert not kernels.usable(model.output)
+    assert not model.kernels.usable(model.output)
 
 
 @pytest.mark.parametrize(
@@ -512,7 +512,7 @@ def test_a_model_that_does_not_pack_has_its_kernels_tried_and_switched_like_any_
         (
             "triton",
             (False, "bf16"),
-            "Triton is not installed: everything goes by torch's kernels, which is slower",
+            "Triton is not installed: torch's kernels are used, which is slower",
         ),
         (
             "compiler",
@@ -528,13 +528,13 @@ def test_what_is_missing_leads_to_a_slower_way_and_one_line(
     kind = "additive" if missing == "dot products" else "dot-product"
     model = on_cuda(monkeypatch, bf16=missing != "bf16", attention_dropout=dropout, attention=kind)
     if missing == "triton":
-        monkeypatch.setattr(kernels, "_installed", False)
+        monkeypatch.setattr(kernels, "INSTALLED", False)
     if missing == "compiler":
         monkeypatch.setattr(kernels, "try_out", fails)
     said: list[str] = []
     assert choose(model, TrainConfig(), said.append) == chosen
     assert said == [line]
-    assert kernels.usable(model.output) == (missing not in ("triton", "compiler"))
+    assert model.kernels.usable(model.output) == (missing not in ("triton", "compiler"))
 
 
 def test_an_error_without_words_is_named() -> None:
@@ -561,8 +561,6 @@ def test_kernels_are_tried_with_the_sizes_and_the_precision_of_the_model(
 def test_in_bf16_the_loss_is_close_and_gradients_are_float32(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the way of the GPU; there alone it is chosen."""
-    monkeypatch.setattr(losses, "_OnCPU", losses._OnGPU)
     on_path(monkeypatch, path)
     gradient_step = made()
     gradient_step.model.compute_in(torch.bfloat16)

@@ -22,7 +22,7 @@ from transduce.config import SearchConfig
 from transduce.decoding.search import NONE, Beams, Constrain, limit
 from transduce.decoding.workspaces import Workspace, Workspaces
 from transduce.model.base import Transducer
-from transduce.model.ops import graphs, kernels
+from transduce.model.ops import graphs
 from transduce.system.devices import widest_float
 from transduce.translation.types import Hypothesis, Ints, Job
 
@@ -157,8 +157,9 @@ class _Intake:
         begins = lengths.cumsum() - lengths
         self.begins = dict(zip(by_length, begins.tolist(), strict=True))
         device = self.models[0].output.device
-        packs = all(model.supports_packed for model in self.models)
-        if packs and kernels.usable(self.models[0].output):
+        if all(
+            model.supports_packed and model.kernels.usable(model.output) for model in self.models
+        ):
             first, last = np.repeat(begins, lengths), np.repeat(begins + lengths, lengths)
             arrays = np.stack([np.concatenate(sources), positions(lengths), first, last])
             tokens, places, *ends = torch.from_numpy(arrays.astype(np.int32)).to(device).unbind()

@@ -18,7 +18,7 @@ from transduce.decoding.search import Beams, Constrain
 from transduce.errors import is_out_of_memory, summarize_error
 from transduce.model.base import Transducer
 from transduce.model.cache import GRAIN, Cache
-from transduce.model.ops import graphs, kernels
+from transduce.model.ops import graphs
 
 ROUND = 64  # lengths of a recorded step are rounded up to multiples of it
 MEMORY = 0.5  # part of the free GPU memory that the caches of a search may take
@@ -165,7 +165,10 @@ class Workspaces:
                 with graphs.LOCK:  # one thread at a time compiles
                     beams.step(*beams.room)
             except Exception as error:  # whatever compilers and drivers raise
-                if is_out_of_memory(error) or not kernels.usable(self.models[0].output):
+                ours = [
+                    model.kernels for model in self.models if model.kernels.usable(model.output)
+                ]
+                if is_out_of_memory(error) or not ours:
                     raise
                 part = f"attention with beam {k}" if attends else "decoding"
                 logger.warning(
@@ -175,7 +178,8 @@ class Workspaces:
                 if attends:
                     self.without_kernels.add(k)
                 else:
-                    kernels.switch(on=False)
+                    for kernels in ours:
+                        kernels.enabled = False
                 continue
             return beams
 

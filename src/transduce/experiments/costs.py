@@ -93,8 +93,13 @@ class Measured:
     device: str
     batch: int
     precision: str
-    attention: str  # whose kernels
+    packed: bool  # attention by our packed kernels
     rows: list[Row]
     paths: list[Paths]
     counted: list[Counted]
     machine: dict[str, Any]
+
+    @property
+    def attention(self) -> str:
+        """Which kernels compute attention."""
+        return "our packed kernels" if self.packed else "torch's fused kernels"

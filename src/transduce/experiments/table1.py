@@ -27,9 +27,9 @@ from transduce.experiments.table1_layers import (
     operations,
 )
 from transduce.experiments.table1_report import draw, notes, tables
+from transduce.model.ops.kernels import Kernels
 from transduce.system.devices import choose_device
 from transduce.system.progress import Advance, Progress
-from transduce.training import gradient as engine
 
 BATCH = {"cuda": 32, "cpu": 1}  # sentences, so that a GPU has something to do at every n
 PATHS = 256  # positions that paths are measured between, at the most
@@ -46,13 +46,13 @@ def table1(plan: Plan, device: str, progress: Progress) -> Finding:
     """Measure every layer, count, fit, and lay it beside the paper's table."""
     plan.check()
     where = choose_device(device, progress.say, mps=False)
-    ours = where.type == "cuda" and engine.work(ModelConfig(), "bf16", where, progress.say)
+    packed = where.type == "cuda" and _kernels_work(where, progress)
     found = Measured(
         plan,
         where.type,
         plan.batch or BATCH.get(where.type, 1),
         "bf16" if where.type == "cuda" else "float32",
-        "our packed kernels" if ours else "torch's fused kernels",
+        packed,
         rows_of(plan),
         measured_paths(plan, progress),
         operations_of(plan),
@@ -75,6 +75,13 @@ def table1(plan: Plan, device: str, progress: Progress) -> Finding:
         notes=(*notes(found), *drawn.notes),
         data=data_of(found),
     )
+
+
+def _kernels_work(device: torch.device, progress: Progress) -> bool:
+    problem = Kernels().select(ModelConfig(), torch.bfloat16, device, training=True)
+    if problem:
+        progress.say(problem)
+    return not problem
 
 
 def rows_of(plan: Plan) -> list[Row]:
@@ -129,7 +136,7 @@ def _measure(
 
 
 def _sizes(found: Measured, d: int, n: int) -> Sizes:
-    return Sizes(n=n, d=d, k=found.plan.k, r=found.plan.r, batch=found.batch)
+    return Sizes(n=n, d=d, k=found.plan.k, r=found.plan.r, batch=found.batch, packed=found.packed)
 
 
 def measured_paths(plan: Plan, progress: Progress) -> list[Paths]:

@@ -12,7 +12,6 @@ from transduce.config import ModelConfig
 from transduce.model.attention import SelfAttention
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.lstm import LSTM, sequence
-from transduce.model.ops import kernels
 from transduce.model.ops.linear import Linear
 
 D_K = 64  # of a head, as in the paper's models
@@ -49,6 +48,7 @@ class Sizes:
     k: int  # width of the convolution
     r: int  # tokens that restricted self-attention sees
     batch: int = 1
+    packed: bool = False  # attend with our packed kernels, as training on a GPU does
 
 
 class Made(NamedTuple):
@@ -105,7 +105,7 @@ def attention_of(sizes: Sizes, *, restricted: bool) -> SelfAttention:
 
 def _view(sizes: Sizes, x: Tensor, r: int | None) -> LengthGroups | KeyRanges:
     """Return who meets whom: as on this device in training."""
-    if not kernels.usable(x):
+    if not sizes.packed:
         return LengthGroups(((sizes.batch, sizes.n),))
     begins = torch.arange(sizes.batch, dtype=torch.int32, device=x.device) * sizes.n
     first = begins.repeat_interleave(sizes.n)

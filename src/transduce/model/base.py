@@ -15,6 +15,7 @@ from transduce.batching.packed import Batch, KeyRanges, PackedTokens, SourceRows
 from transduce.batching.padded import packed_batch
 from transduce.config import ModelConfig
 from transduce.model.embedding import Embedding
+from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear, packed, product, wide_product
 
 Layer = TypeVar("Layer", bound=nn.Module)
@@ -66,6 +67,7 @@ class Transducer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.kernels = Kernels()
         self.recompute = False  # layers in the backward pass, instead of remembering their insides
         target = _matrix(config.target_vocabulary, config.d_model)
         source = (

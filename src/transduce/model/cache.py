@@ -18,7 +18,6 @@ from torch.nn import functional as F
 from transduce.batching.packed import reach
 from transduce.config import ModelConfig
 from transduce.model.attention import attend_few
-from transduce.model.ops import kernels
 
 GRAIN = 16  # steps by which a cache that can grow does so, at the least
 
@@ -33,15 +32,19 @@ class Cache:
         hypotheses: int,
         room: tuple[int, int],
         like: Tensor,
+        *,
+        by_kernels: bool = False,
     ) -> None:
-        """Make an empty cache, with room for so many tokens of a source and steps of an output."""
+        """Make an empty cache, with room for so many tokens of a source and steps of an output.
+
+        `by_kernels` has our Triton kernels attend, which know dot products only.
+        """
         self.config, self.k = config, hypotheses
         N, device = config.decoder_layers, like.device
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         r = config.neighbourhood
         self.near = None if r is None else reach(r, causal=True)[0]  # steps of the past that count
-        # Our kernels attend by dot products only. This does not change within a search.
-        self.by_kernels = kernels.usable(like) and config.attention == "dot-product"
+        self.by_kernels = by_kernels
         of_source, of_own = (N, slots, config.h, room[0]), (N, slots, config.h, room[1], hypotheses)
         # Keys, then values.
         self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]

@@ -10,6 +10,7 @@ from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, KeysValues, Past, SelfAttention
 from transduce.model.ops.dropout import dropout_factors
 from transduce.model.ops.fused import linear_relu, residual_norm
+from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
 
 # ReLU has a fused kernel instead: `ops.fused.linear_relu`.
@@ -22,8 +23,9 @@ class FeedForward(nn.Module):
     Differs: imported models may have another function in the place of max(0, x).
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
+        self.kernels = kernels
         self.W_1 = Linear(config.d_model, config.d_ff, bias=True)
         self.W_2 = Linear(config.d_ff, config.d_model, bias=True)
         self.relu_dropout = config.relu_dropout
@@ -34,7 +36,7 @@ class FeedForward(nn.Module):
         if self.activation:
             inner = self.activation(self.W_1(x))
         else:
-            inner = linear_relu(x, self.W_1.weight, self.W_1.bias)
+            inner = linear_relu(x, self.W_1.weight, self.W_1.bias, self.kernels)
         if self.training and self.relu_dropout:
             inner = inner * dropout_factors(inner, self.relu_dropout)
         return self.W_2(inner)  # type: ignore[no-any-return]
@@ -43,26 +45,28 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """What stands around every sub-layer: LayerNorm(x + Dropout(Sublayer(x))) (paper 3.1, 5.4)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
+        self.kernels = kernels
         self.norm = nn.LayerNorm(config.d_model)
         self.P_drop = config.P_drop
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """Add a sub-layer's output `y` to its input `x`. (T, d_model)."""
         P_drop = self.P_drop if self.training else 0.0
-        return residual_norm(x, y, self.norm.weight, self.norm.bias, P_drop, self.norm.eps)
+        weight, bias, eps = self.norm.weight, self.norm.bias, self.norm.eps
+        return residual_norm(x, y, weight, bias, P_drop, eps, self.kernels)
 
 
 class EncoderLayer(nn.Module):
     """Self-attention, then a feed-forward network (paper 3.1)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.self_attention = SelfAttention(config)
-        self.feed_forward = FeedForward(config)
-        self.after_self = Residual(config)
-        self.after_feed = Residual(config)
+        self.feed_forward = FeedForward(config, kernels)
+        self.after_self = Residual(config, kernels)
+        self.after_feed = Residual(config, kernels)
 
     def residual_outputs(self) -> list[Linear]:
         """Return the matrices whose outputs are added to the residual stream."""
@@ -77,14 +81,14 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention over the source, a feed-forward network (paper 3.1)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.self_attention = SelfAttention(config)
         self.cross_attention = CrossAttention(config)
-        self.feed_forward = FeedForward(config)
-        self.after_self = Residual(config)
-        self.after_cross = Residual(config)
-        self.after_feed = Residual(config)
+        self.feed_forward = FeedForward(config, kernels)
+        self.after_self = Residual(config, kernels)
+        self.after_cross = Residual(config, kernels)
+        self.after_feed = Residual(config, kernels)
 
     def residual_outputs(self) -> list[Linear]:
         """Return the matrices whose outputs are added to the residual stream."""

@@ -1,8 +1,8 @@
-"""Label smoothing (paper 5.4), without the whole logits in memory. T tokens, D = d_model, V words.
+"""Label smoothing (paper 5.4) with few logits in memory. T tokens, D = d_model, V words.
 
-Convention: of the target distribution, 1 - eps_ls goes to the right word and eps_ls is spread
-evenly over every word of the vocabulary but <pad>, the right word included. Where the label is
-<pad> there is filler, which has no loss.
+The target distribution gives 1 - eps_ls to the correct word and spreads eps_ls uniformly over all
+words of the vocabulary except <pad>, the correct word included. A label <pad> marks padding, which
+has no loss.
 """
 
 from typing import Any
@@ -11,39 +11,43 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transduce.model.ops import kernels
 from transduce.model.ops.linear import add_product, product
 from transduce.subwords import PAD
 from transduce.system.devices import widest_float
 
-# Logits at a time: on a CPU enough for fast products, few enough to stay near the cores; on a GPU
-# few enough to be a small part of the memory, enough to make adding to the matrix's gradient cheap.
+# Logits in memory at a time. On a CPU: enough for fast products, few enough for the caches. On a
+# GPU: a small part of its memory, but enough to make adding to the matrix's gradient cheap.
 CHUNK, CHUNK_CUDA, CHUNK_MPS = 2**22, 2**28, 2**25
-GRAIN = 64  # on a GPU words come in so many, or products and the softmax would load them singly
+GRAIN = 64  # on a GPU the vocabulary is padded to a multiple: products need aligned rows
 
 
 def loss(
-    x: Tensor, matrix: Tensor, labels: Tensor, eps_ls: float, *, bias: Tensor | None = None
+    x: Tensor,
+    matrix: Tensor,
+    labels: Tensor,
+    eps_ls: float,
+    *,
+    bias: Tensor | None = None,
+    fused: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return the sums over tokens of the smoothed loss and of the negative log-likelihood.
 
-    `x` (T, D) is the decoder's output, `matrix` (V, D) the one before the softmax, `bias` (V,) what
-    some models add. Only the first sum has a gradient: the second is for people, its exponential
-    per token being the perplexity.
+    `x` (T, D) is the decoder's output, `matrix` (V, D) the softmax matrix, `bias` (V,) is added to
+    the logits. `fused` uses our Triton softmax. Only the first sum has a gradient; the second is
+    for reporting: exp(sum / tokens) is the perplexity.
     """
-    weights = (x, matrix) if bias is None else (x, matrix, bias)
-    wants_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in weights)
-    kind = _OnCPU if x.device.type == "cpu" and x.dtype == matrix.dtype else _OnGPU
-    smoothed, nll = kind.apply(x, matrix, bias, labels, eps_ls, wants_gradient)  # type: ignore[no-untyped-call]
+    inputs = (x, matrix) if bias is None else (x, matrix, bias)
+    wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
+    smoothed, nll = _Loss.apply(x, matrix, bias, labels, eps_ls, wants_gradient, fused)  # type: ignore[no-untyped-call]
     return smoothed, nll
 
 
-class _OnCPU(torch.autograd.Function):
-    """Softmax, loss and gradient of a few tokens at a time.
+class _Loss(torch.autograd.Function):
+    """Logits, softmax, loss and gradients of a chunk of tokens at a time.
 
-    With p the softmax, q the smoothed target and u = eps_ls / (V - 1) its even part, the loss of a
-    token is logsumexp(z) - sum(q z) and its gradient p - q. What is even over the words is taken
-    through the matrix's column sums, which saves passes over the logits.
+    With p the softmax, q the smoothed target and u = eps_ls / (V - 1) its uniform part, the loss of
+    a token is logsumexp(z) - sum(q z) and the gradient of its logits p - q. Products are computed
+    in the precision of x; losses and the matrix's gradient are summed in float32 or wider.
     """
 
     @staticmethod
@@ -55,140 +59,151 @@ class _OnCPU(torch.autograd.Function):
         labels: Tensor,
         eps_ls: float,
         wants_gradient: bool,
-    ) -> tuple[Tensor, Tensor]:
-        all_x, real = x, labels != PAD
-        filler = not bool(real.all())
-        if filler:
-            x, labels = x[real], labels[real]
-        even = eps_ls / (len(matrix) - 1)
-        columns = matrix.sum(0) - matrix[PAD]  # (D,) what the even part is multiplied with
-        smoothed = x.new_zeros((), dtype=torch.float64)
-        nll = x.new_zeros((), dtype=torch.float64)
-        if wants_gradient:
-            d_x, d_matrix = torch.empty_like(x), torch.zeros_like(matrix)
-            d_bias = None if bias is None else torch.zeros_like(bias)
-        rows = max(1, CHUNK // len(matrix))
-        for part in range(0, len(x), rows):
-            some, right = x[part : part + rows], labels[part : part + rows, None].long()
-            z = product(some, matrix, bias)  # (t, V)
-            z_right = z.gather(1, right)
-            p = z.softmax(-1)
-            # log p of the right word, through the likeliest one, whose p cannot underflow; on the
-            # CPU far faster than logsumexp.
-            log_p = z_right - z.amax(-1, keepdim=True) + p.amax(-1, keepdim=True).log()
-            nll -= log_p.sum()
-            z_even = (some @ columns).sum()
-            if bias is not None:
-                z_even += len(some) * (bias.sum() - bias[PAD])
-            smoothed += (z_right - log_p).sum() - (1 - eps_ls) * z_right.sum() - even * z_even
-            if wants_gradient:
-                p.scatter_add_(1, right, p.new_full(right.shape, eps_ls - 1))
-                d_x[part : part + rows] = product(p, matrix.T)
-                d_matrix.addmm_(p.T, some)
-                if d_bias is not None:
-                    d_bias += p.sum(0)
-        if wants_gradient:
-            d_x -= even * columns
-            total = even * x.sum(0)
-            d_matrix -= total
-            d_matrix[PAD] += total
-            if d_bias is not None:
-                d_bias -= even * len(x)
-                d_bias[PAD] += even * len(x)
-            if filler:
-                d_x = torch.zeros_like(all_x).masked_scatter_(real[:, None], d_x)
-            ctx.save_for_backward(d_x, d_matrix, d_bias)
-        ctx.mark_non_differentiable(nll)
-        return smoothed, nll
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        return _backward(ctx, gradient)
-
-
-class _OnGPU(torch.autograd.Function):
-    """The same with the fewest passes over the logits.
-
-    Products are made in the precision of x; losses, and the sum of the matrix's gradient over the
-    chunks, are float32 or more.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        matrix: Tensor,
-        bias: Tensor | None,
-        labels: Tensor,
-        eps_ls: float,
-        wants_gradient: bool,
+        fused: bool,
     ) -> tuple[Tensor, Tensor]:
         V, D = matrix.shape
-        words = -(-V // GRAIN) * GRAIN
-        narrow = F.pad(matrix.to(x.dtype), (0, 0, 0, words - V))
-        added = None if bias is None else F.pad(bias.to(x.dtype), (0, words - V))
+        words = _padded_vocabulary(V, x.device)
+        weight, offset = _pad_words(matrix.to(x.dtype), bias, words, mask=not fused)
+        softmax = _TritonSoftmax(V, eps_ls) if fused else _Softmax(x, matrix, bias, labels, eps_ls)
         sums = x.new_zeros(2, dtype=widest_float(x.device))
         if wants_gradient:
             d_x, d_matrix = torch.empty_like(x), matrix.new_zeros(words, D)
             d_bias = None if bias is None else bias.new_zeros(words)
-        rows = _rows(len(x), words, CHUNK_MPS if x.device.type == "mps" else CHUNK_CUDA)
-        for part in range(0, len(x), rows):
-            some = x[part : part + rows]
-            z = F.linear(some, narrow, added)  # (t, words)
-            losses = _softmax(z, V, labels[part : part + rows], eps_ls)
-            sums += losses.sum(0, dtype=sums.dtype)
+        rows = _chunk_rows(x, words)
+        for begin in range(0, len(x), rows):
+            chunk = slice(begin, begin + rows)
+            z = product(x[chunk], weight, offset)  # (t, words)
+            losses, d_z = softmax(z, x[chunk], labels[chunk])
+            sums += losses
             if wants_gradient:
-                torch.mm(z, narrow, out=d_x[part : part + rows])
-                add_product(d_matrix, z.T, some, d_matrix.dtype)
+                d_x[chunk] = product(d_z, weight.T)
+                add_product(d_matrix, d_z.T, x[chunk], d_matrix.dtype)
                 if d_bias is not None:
-                    d_bias += z.sum(0, dtype=d_bias.dtype)
-        smoothed, nll = sums.unbind()
+                    d_bias += d_z.sum(0, dtype=d_bias.dtype)
         if wants_gradient:
-            ctx.save_for_backward(d_x, d_matrix[:V], None if d_bias is None else d_bias[:V])
+            d_matrix, d_bias = d_matrix[:V], None if d_bias is None else d_bias[:V]
+            softmax.finish(x, d_x, d_matrix, d_bias)
+            ctx.save_for_backward(d_x, d_matrix, d_bias)
+        smoothed, nll = sums.unbind()
         ctx.mark_non_differentiable(nll)
         return smoothed, nll
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        return _backward(ctx, gradient)
+        scaled = (None if d is None else _scale(d, gradient) for d in ctx.saved_tensors)
+        return *scaled, None, None, None, None
 
 
-def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    scaled = (None if d is None else _scaled(d, gradient) for d in ctx.saved_tensors)
-    return *scaled, None, None, None
+class _TritonSoftmax:
+    """The smoothed softmax and its gradient in one kernel, which reads the logits twice."""
+
+    def __init__(self, V: int, eps_ls: float) -> None:
+        self.V, self.eps_ls = V, eps_ls
+
+    def __call__(self, z: Tensor, _: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums of both losses, and the gradient in the memory of the logits."""
+        from transduce.model.ops.triton import rows
+
+        losses = rows.softmax(z, self.V, labels, self.eps_ls, PAD)
+        return losses.sum(0, dtype=widest_float(z.device)), z
+
+    def finish(self, x: Tensor, d_x: Tensor, d_matrix: Tensor, d_bias: Tensor | None) -> None:
+        """Leave the gradients as they are: they are complete."""
 
 
-def _scaled(d: Tensor, factor: Tensor) -> Tensor:
+class _Softmax:
+    """The same in torch operations.
+
+    The uniform part of the target is multiplied with the sum of the matrix's rows instead of the
+    logits, once for all tokens, which saves passes over the logits.
+    """
+
+    def __init__(
+        self, x: Tensor, matrix: Tensor, bias: Tensor | None, labels: Tensor, eps_ls: float
+    ) -> None:
+        self.eps_ls, self.uniform = eps_ls, eps_ls / (len(matrix) - 1)
+        dtype = torch.promote_types(matrix.dtype, torch.float32)
+        pad = torch.full((1,), PAD, device=matrix.device)
+        self.word_sum = matrix.sum(0, dtype=dtype) - matrix.index_select(0, pad)[0]  # (D,)
+        self.bias_sum = None if bias is None else bias.sum() - bias[PAD]
+        real = (labels != PAD)[:, None]
+        # Padding is rare on a CPU, where looking for it is cheap. On a GPU looking would wait.
+        self.real = None if x.device.type == "cpu" and bool(real.all()) else real
+
+    def __call__(self, z: Tensor, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums of both losses, and p minus the target without its uniform part."""
+        dtype = torch.promote_types(z.dtype, torch.float32)
+        z, correct = z.to(dtype), labels[:, None].long()
+        z_correct = z.gather(1, correct)
+        p = z.softmax(-1)
+        # log p of the correct word, through the likeliest one, whose p cannot underflow: on the CPU
+        # far faster than logsumexp.
+        log_p = z_correct - z.amax(-1, keepdim=True) + p.amax(-1, keepdim=True).log()
+        z_uniform = x.to(dtype) @ self.word_sum
+        p.scatter_add_(1, correct, p.new_full(correct.shape, self.eps_ls - 1))
+        tokens: Tensor | int = len(x)
+        if self.real is not None:
+            real = correct != PAD
+            z_correct, log_p, p = z_correct * real, log_p * real, p.mul_(real)
+            z_uniform, tokens = z_uniform * real[:, 0], real.sum()
+        z_uniform = z_uniform.sum()
+        if self.bias_sum is not None:
+            z_uniform += tokens * self.bias_sum
+        smoothed = (z_correct - log_p).sum() - (1 - self.eps_ls) * z_correct.sum()
+        smoothed = smoothed - self.uniform * z_uniform
+        return torch.stack([smoothed, -log_p.sum()]), p.to(x.dtype)
+
+    def finish(self, x: Tensor, d_x: Tensor, d_matrix: Tensor, d_bias: Tensor | None) -> None:
+        """Subtract the uniform part of the target from the gradients."""
+        tokens: Tensor | int = len(x)
+        if self.real is not None:
+            x, tokens = x * self.real, self.real.sum()
+        d_x -= (self.uniform * self.word_sum).to(d_x.dtype)
+        if self.real is not None:
+            d_x *= self.real
+        of_words = self.uniform * x.sum(0, dtype=d_matrix.dtype)
+        d_matrix -= of_words
+        d_matrix[PAD] += of_words
+        if d_bias is not None:
+            d_bias -= self.uniform * tokens
+            d_bias[PAD] += self.uniform * tokens
+
+
+def _padded_vocabulary(V: int, device: torch.device) -> int:
+    return V if device.type == "cpu" else -(-V // GRAIN) * GRAIN
+
+
+def _pad_words(
+    weight: Tensor, bias: Tensor | None, words: int, *, mask: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Pad the vocabulary; with `mask`, a bias of -inf gives the added words probability 0."""
+    if bias is not None:
+        bias = bias.to(weight.dtype)
+    missing = words - len(weight)
+    if not missing:
+        return weight, bias
+    if bias is None and mask:
+        bias = weight.new_zeros(len(weight))
+    if bias is not None:
+        bias = F.pad(bias, (0, missing), value=-torch.inf)
+    return F.pad(weight, (0, 0, 0, missing)), bias
+
+
+def _scale(d: Tensor, factor: Tensor) -> Tensor:
     """Multiply by a factor that keeps at least float32: in bf16, 1 / 24,577 is 0.2% too large."""
     factor = factor.to(torch.promote_types(d.dtype, torch.float32))
     # A factor of one dimension raises the precision of the product, a scalar does not.
     return d * factor if factor.dtype == d.dtype else (d * factor.reshape(1)).to(d.dtype)
 
 
-def _rows(tokens: int, words: int, most: int) -> int:
-    """Return how many tokens to take at a time: all chunks alike where that can be."""
+def _chunk_rows(x: Tensor, words: int) -> int:
+    """Return how many tokens to compute at a time; on a GPU chunks of equal size if possible."""
+    if x.device.type == "cpu":
+        return max(1, CHUNK // words)
+    return _equal_chunks(len(x), words, CHUNK_MPS if x.device.type == "mps" else CHUNK_CUDA)
+
+
+def _equal_chunks(tokens: int, words: int, most: int) -> int:
     chunks = -(-tokens * words // most)
-    even = (n for n in range(chunks, 2 * chunks) if tokens % n == 0)
-    return -(-tokens // next(even, chunks))
-
-
-def _softmax(z: Tensor, V: int, labels: Tensor, eps_ls: float) -> Tensor:
-    """Turn logits into their gradient, in place; return both losses. (t, words) -> (t, 2).
-
-    Only the first V words are any; the gradient of the others is 0.
-    """
-    if kernels.usable(z):
-        from transduce.model.ops.triton import rows
-
-        return rows.softmax(z, V, labels, eps_ls, PAD)
-    even = eps_ls / (V - 1)
-    real, right = (labels != PAD)[:, None], labels.long()[:, None]
-    scores = z[:, :V].float()
-    lse, z_right = scores.logsumexp(-1, keepdim=True), scores.gather(1, right)
-    z_even = scores.sum(-1, keepdim=True) - scores[:, PAD, None]
-    smoothed = lse - (1 - eps_ls) * z_right - even * z_even
-    p = (scores - lse).exp_().sub_(even)
-    p[:, PAD] += even
-    p.scatter_add_(1, right, p.new_full(right.shape, eps_ls - 1))
-    z[:, :V] = p.mul_(real)
-    return torch.cat([smoothed, lse - z_right], dim=1) * real
+    divisors = (n for n in range(chunks, 2 * chunks) if tokens % n == 0)
+    return -(-tokens // next(divisors, chunks))

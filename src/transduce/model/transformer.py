@@ -39,9 +39,11 @@ class Transformer(Transducer):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         self.supports_packed = config.attention == "dot-product"  # as our kernels do
-        self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
+        self.encoder: Stack[EncoderLayer] = Stack(
+            EncoderLayer(config, self.kernels) for _ in range(config.N)
+        )
         self.decoder: Stack[DecoderLayer] = Stack(
-            DecoderLayer(config) for _ in range(config.decoder_layers)
+            DecoderLayer(config, self.kernels) for _ in range(config.decoder_layers)
         )
         scale_residual_init([layer.residual_outputs() for layer in self.encoder])
         scale_residual_init([layer.residual_outputs() for layer in self.decoder])
@@ -78,7 +80,8 @@ class Transformer(Transducer):
     def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> Cache:
         """Make an empty cache of keys and values."""
         like = self.output.new_empty(0, dtype=self.dtype)
-        return Cache(self.config, slots, hypotheses, room, like)
+        by_kernels = self.supports_packed and self.kernels.usable(like)
+        return Cache(self.config, slots, hypotheses, room, like, by_kernels=by_kernels)
 
     def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
         """Return how many numbers the cache holds of a sentence."""

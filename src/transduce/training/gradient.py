@@ -25,7 +25,8 @@ from transduce.corpus.updates import DataPosition
 from transduce.errors import BadSetting, is_out_of_memory, summarize_error
 from transduce.model import loss as losses
 from transduce.model.base import Transducer
-from transduce.model.ops import graphs, kernels
+from transduce.model.ops import graphs
+from transduce.model.ops.kernels import Kernels
 from transduce.system.devices import deterministic_kernels, widest_float
 from transduce.system.formatting import pluralize
 from transduce.training.distributed.processes import Processes
@@ -45,7 +46,11 @@ class Objective(nn.Module):
         """Return the sums of the smoothed loss and of the negative log-likelihood."""
         model = self.model
         x = model(batch)
-        return losses.loss(x, model.output, batch.labels, self.eps_ls, bias=model.logits_bias)
+        return losses.loss(
+            *(x, model.output, batch.labels, self.eps_ls),
+            bias=model.logits_bias,
+            fused=model.kernels.usable(x),
+        )
 
 
 class GradientStep:
@@ -63,7 +68,9 @@ class GradientStep:
         self.processes, self.say = processes, say
         self.device = model.output.device
         self.objective = Objective(model, recipe.eps_ls)
-        self.packed, self.precision = agreed(processes, choose(model, recipe, say), say)
+        self.packed, self.precision = agreed(
+            processes, model.kernels, choose(model, recipe, say), say
+        )
         model.compute_in(torch.bfloat16 if self.precision == "bf16" else torch.float32)
         model.recompute = recipe.recompute
         wide = widest_float(self.device)
@@ -285,8 +292,13 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
         precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
         if precision == "float32":
             say(f"{torch.cuda.get_device_name(device)} has no bf16: training in float32, slower")
-    kernels.switch(on=recipe.kernels)
-    if not recipe.kernels or not work(model.config, precision, device, say):
+    if not recipe.kernels:
+        model.kernels.enabled = False
+        return False, precision
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    problem = model.kernels.select(model.config, dtype, device, training=True)
+    if problem:
+        say(problem)
         return False, precision
     unknown = _unknown(model.config)
     if unknown:
@@ -294,39 +306,21 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
     return model.supports_packed and not unknown, precision
 
 
-def agreed(processes: Processes, chosen: tuple[bool, str], say: Say) -> tuple[bool, str]:
+def agreed(
+    processes: Processes, kernels: Kernels, chosen: tuple[bool, str], say: Say
+) -> tuple[bool, str]:
     """Return the path that every process can take, given the one that this process has chosen.
 
     Layouts deal sentences to processes in different ways. If they differed between processes, some
     sentences would be learned twice and others not at all.
     """
     packed, precision = chosen
-    working = kernels.working()
-    own = packed, precision == "bf16", working
-    all_packed, all_bf16, all_working = processes.all(own)
-    if own != (all_packed, all_bf16, all_working):
+    own = packed, precision == "bf16", kernels.enabled
+    all_packed, all_bf16, all_enabled = processes.all(own)
+    if own != (all_packed, all_bf16, all_enabled):
         say("another process lacks what this one has: all take the slower path")
-    if working and not all_working:
-        kernels.switch(on=False)
+    kernels.enabled = all_enabled
     return all_packed, "bf16" if all_bf16 else "float32"
-
-
-def work(config: ModelConfig, precision: str, device: torch.device, say: Say) -> bool:
-    """Tell whether our kernels work for a model, having tried; if not, they are switched off."""
-    if not kernels.installed():
-        say("Triton is not installed: everything goes by torch's kernels, which is slower")
-        return False
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    try:
-        kernels.try_out(config, dtype, device, training=True)
-    except Exception as error:  # whatever compilers and drivers raise
-        kernels.switch(on=False)
-        say(
-            "our kernels do not work here, torch's are used, which is slower: "
-            f"{summarize_error(error)}"
-        )
-        return False
-    return True
 
 
 def _unknown(config: ModelConfig) -> str:

@@ -16,6 +16,7 @@ from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.states import States
 from transduce.model.ops.dropout import dropout
 from transduce.model.ops.fused import norm_relu
+from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
 
 DILATIONS = (1, 2, 4, 8, 16)  # of a set of blocks; the next set begins anew (their section 3.5)
@@ -29,9 +30,13 @@ def dilation(block: int) -> int:
 class NormReLU(nn.LayerNorm):
     """max(0, LayerNorm(x)), with the statistics in float32."""
 
+    def __init__(self, channels: int, kernels: Kernels) -> None:
+        super().__init__(channels)
+        self.kernels = kernels
+
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token. (T, C) -> (T, C)."""
-        return norm_relu(x, self.weight, self.bias, self.eps)
+        return norm_relu(x, self.weight, self.bias, self.eps, self.kernels)
 
 
 class Block(nn.Module):
@@ -40,15 +45,15 @@ class Block(nn.Module):
     Differs: dropout on what is added, as the paper has it on its sub-layers.
     """
 
-    def __init__(self, config: ModelConfig, number: int, *, causal: bool) -> None:
+    def __init__(self, config: ModelConfig, kernels: Kernels, number: int, *, causal: bool) -> None:
         super().__init__()
         d_model, C, k = config.d_model, config.d_ff, config.kernel
         reads = taps(k, dilation(number), causal=causal)
-        self.norm_1 = NormReLU(d_model)
+        self.norm_1 = NormReLU(d_model, kernels)
         self.W_1 = Linear(d_model, C, bias=True)
-        self.norm_2 = NormReLU(C)
+        self.norm_2 = NormReLU(C, kernels)
         self.convolution = Convolution(Linear(k * C, C, bias=True), reads)
-        self.norm_3 = NormReLU(C)
+        self.norm_3 = NormReLU(C, kernels)
         self.W_2 = Linear(C, d_model, bias=True)
         self.P_drop = config.P_drop
 
@@ -72,14 +77,15 @@ class ByteNet(Transducer):
         super().__init__(config)
         d_model = config.d_model
         self.encoder: Stack[Block] = Stack(
-            Block(config, number, causal=False) for number in range(config.N)
+            Block(config, self.kernels, number, causal=False) for number in range(config.N)
         )
-        self.after_encoder = NormReLU(d_model)
+        self.after_encoder = NormReLU(d_model, self.kernels)
         self.join = Linear(2 * d_model, d_model, bias=True)
         self.decoder: Stack[Block] = Stack(
-            Block(config, number, causal=True) for number in range(config.decoder_layers)
+            Block(config, self.kernels, number, causal=True)
+            for number in range(config.decoder_layers)
         )
-        self.after_decoder = NormReLU(d_model)
+        self.after_decoder = NormReLU(d_model, self.kernels)
         self.last = Linear(d_model, d_model, bias=True)
         for stack in (self.encoder, self.decoder):
             scale_residual_init(stack)

@@ -6,13 +6,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transduce.model.ops import kernels
 from transduce.model.ops.dropout import dropout_factors
+from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import add_product, product
 
 
 def residual_norm(
-    x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, P_drop: float, eps: float
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    P_drop: float,
+    eps: float,
+    kernels: Kernels,
 ) -> Tensor:
     """Return LayerNorm(x + Dropout(y)) (paper 3.1, 5.4). (T, d_model)."""
     if not kernels.usable(x):
@@ -21,7 +27,7 @@ def residual_norm(
     return _ResidualNorm.apply(x, y, weight, bias, P_drop, eps)  # type: ignore[no-untyped-call, no-any-return]
 
 
-def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float, kernels: Kernels) -> Tensor:
     """Return max(0, LayerNorm(x)), as ByteNet has it. (T, C)."""
     if not kernels.usable(x):
         weight, bias = weight.to(x.dtype), bias.to(x.dtype)
@@ -29,7 +35,7 @@ def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     return _NormReLU.apply(x, weight, bias, eps)  # type: ignore[no-untyped-call, no-any-return]
 
 
-def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def linear_relu(x: Tensor, weight: Tensor, bias: Tensor, kernels: Kernels) -> Tensor:
     """Return max(0, x W^T + b), the inner half of Eq. 2 (paper 3.3). (T, d_model) -> (T, d_ff)."""
     if not kernels.usable(x):
         return F.relu(product(x, weight, bias), inplace=True)

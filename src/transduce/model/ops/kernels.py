@@ -1,6 +1,7 @@
-"""Our GPU kernels, written in Triton: fused row operations, attention, the smoothed softmax.
+"""The choice between our Triton kernels and torch's operations, which each model makes for itself.
 
-Every caller has an equivalent in torch operations, for machines without Triton or without a GPU.
+Every operation with a Triton kernel has an equivalent in torch operations, for machines without
+Triton or without a CUDA GPU.
 """
 
 from importlib.util import find_spec
@@ -9,39 +10,46 @@ import torch
 from torch import Tensor
 
 from transduce.config import ModelConfig
+from transduce.errors import summarize_error
 from transduce.model.ops import graphs
 
+INSTALLED = find_spec("triton") is not None
 TOKENS = 128  # of a trial; a multiple of 16, as in training, so that no kernel is compiled twice
 
-_installed = find_spec("triton") is not None
-_working = _installed
 
+class Kernels:
+    """Whether one model uses our Triton kernels. All modules of the model share this object."""
 
-def usable(x: Tensor) -> bool:
-    """Tell whether kernels can work on this tensor."""
-    return x.device.type == "cuda" and _working
+    def __init__(self) -> None:
+        self.enabled = INSTALLED
 
+    def usable(self, x: Tensor) -> bool:
+        """Return whether our kernels are to compute with this tensor."""
+        return self.enabled and x.device.type == "cuda"
 
-def installed() -> bool:
-    """Tell whether there is a Triton to make kernels with."""
-    return _installed
-
-
-def working() -> bool:
-    """Tell whether kernels are switched on."""
-    return _working
-
-
-def switch(*, on: bool) -> None:
-    """Use our kernels, or torch's, from now on."""
-    global _working  # noqa: PLW0603
-    _working = on and _installed
+    def select(
+        self, config: ModelConfig, dtype: torch.dtype, device: torch.device, *, training: bool
+    ) -> str:
+        """Enable our kernels if they work for a model on a device; if not, return the reason."""
+        self.enabled = False
+        if not INSTALLED:
+            return "Triton is not installed: torch's kernels are used, which is slower"
+        try:
+            with graphs.LOCK:  # one thread at a time compiles
+                try_out(config, dtype, device, training=training)
+        except Exception as error:  # whatever compilers and drivers raise
+            return (
+                "our kernels do not work here, torch's are used, which is slower: "
+                f"{summarize_error(error)}"
+            )
+        self.enabled = True
+        return ""
 
 
 def try_out(
     config: ModelConfig, dtype: torch.dtype, device: torch.device, *, training: bool
 ) -> None:
-    """Run each kernel that a model uses, with its sizes and precision; raise any failure."""
+    """Run each kernel that a model uses, with its sizes and precision."""
     if config.architecture == "transformer":
         _try_rows(config, dtype, device, training=training)
         if config.attention == "dot-product":
@@ -51,8 +59,7 @@ def try_out(
     if training:
         _try_softmax(config.target_vocabulary, dtype, device)
     if device.type == "cuda":
-        with graphs.LOCK:
-            torch.cuda.synchronize(device)
+        torch.cuda.synchronize(device)
 
 
 def _try_rows(

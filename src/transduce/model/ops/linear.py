@@ -118,8 +118,9 @@ def add_product(total: Tensor | None, a: Tensor, b: Tensor, dtype: torch.dtype) 
         if total is None:
             return torch.mm(a, b, out_dtype=dtype)
         return torch.addmm(total, a, b, out_dtype=dtype, out=total)
-    found = (a @ b).to(dtype)
-    return found if total is None else total.add_(found)
+    if total is None:
+        return (a @ b).to(dtype)
+    return total.addmm_(a, b) if a.dtype == dtype else total.add_((a @ b).to(dtype))
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

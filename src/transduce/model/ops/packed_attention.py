@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from transduce.batching.packed import KeyRanges
-from transduce.model.ops import kernels
 
 
 def attend_self(qkv: Tensor, view: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
@@ -75,7 +74,7 @@ def _forward(qkv: list[Tensor], view: KeyRanges) -> tuple[Tensor, Tensor]:
     queries, h, _ = q.shape
     out = v.new_empty(queries, h * v.size(2))
     lse = q.new_empty(h, queries, dtype=torch.float32)
-    if kernels.usable(q):
+    if _by_triton(q):
         from transduce.model.ops.triton import attention
 
         attention.forward(q, k, v, out.unflatten(-1, (h, -1)), lse, view.first, view.last)
@@ -98,7 +97,7 @@ def _backward(
     q, k, v = qkv
     h = q.size(1)
     d_out, out = (x.unflatten(-1, (h, -1)) for x in (d_out.contiguous(), out))
-    if kernels.usable(q):
+    if _by_triton(q):
         from transduce.model.ops.triton import attention
 
         attention.backward(d_out, q, k, v, out, lse, view, *gradients)
@@ -110,6 +109,14 @@ def _backward(
     gradients[0].copy_(torch.einsum("hqk,khc->qhc", d_s, k.float()))
     gradients[1].copy_(torch.einsum("hqk,qhc->khc", d_s, q.float()))
     gradients[2].copy_(torch.einsum("hqk,qhc->khc", p, d_out))
+
+
+def _by_triton(q: Tensor) -> bool:
+    """Return whether the Triton kernels compute.
+
+    A model gets packed batches on a GPU only if its kernels are enabled.
+    """
+    return q.device.type == "cuda"
 
 
 def _scores(q: Tensor, k: Tensor, view: KeyRanges) -> Tensor:

@@ -18,9 +18,9 @@ from transduce.checkpoints.checkpoint import load_model
 from transduce.config import SearchConfig
 from transduce.decoding.scheduler import Decoder
 from transduce.decoding.search import Constrain, log_probabilities
-from transduce.errors import BadInput, BadRun, summarize_error
+from transduce.errors import BadInput, BadRun
 from transduce.model.base import Transducer
-from transduce.model.ops import graphs, kernels
+from transduce.model.ops import graphs
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import RunConfig
 from transduce.system.devices import choose_device
@@ -81,7 +81,9 @@ class TorchEngine:
             dtype = _wider(dtype)
             logger.warning("weights exceed the range of float16: computing in %s", NAMES[dtype])
         for model in models:
-            _try_kernels(model, dtype, on)
+            problem = model.kernels.select(model.config, dtype, on, training=False)
+            if problem:
+                logger.warning(problem)
         narrow = [model.narrow(dtype) for model in models]
         return cls(narrow, forbidden, constrain=constrain)
 
@@ -169,22 +171,6 @@ def _fits(model: Transducer, dtype: torch.dtype) -> bool:
     """Tell whether a format can hold the weights."""
     most = torch.finfo(dtype).max
     return all(bool(one.abs().amax() <= most) for one in model.parameters() if one.numel())
-
-
-def _try_kernels(model: Transducer, dtype: torch.dtype, device: torch.device) -> None:
-    """Try our kernels with the sizes of a model; switch them off if they fail, and say so."""
-    if not kernels.installed():
-        logger.warning("Triton is not installed: torch's kernels are used, which is slower")
-        return
-    try:
-        with graphs.LOCK:  # one thread at a time compiles
-            kernels.try_out(model.config, dtype, device, training=False)
-    except Exception as error:  # whatever compilers and drivers raise
-        kernels.switch(on=False)
-        logger.warning(
-            "our kernels do not work here, torch's are used, which is slower: %s",
-            summarize_error(error),
-        )
 
 
 def transformer(model: Transducer) -> Transformer:
