@@ -1,4 +1,4 @@
-"""Every setting, with its one default: what the model is, how it is trained, how it is searched.
+"""All settings and their defaults: the model, its training and the search.
 
 The defaults are the paper's. `transduce settings` lists the fields below.
 """
@@ -10,13 +10,13 @@ from typing import ClassVar, Literal, TypeVar
 
 from transduce.errors import BadSetting
 from transduce.settings import base
-from transduce.settings.aliases import ELSEWHERE
+from transduce.settings.aliases import NO_EQUIVALENT
 from transduce.settings.base import SettingInfo, Settings, Value, setting
 
 T = TypeVar("T")
 
-MIN_TEMPERATURE = 1e-6  # below it, logits / temperature may overflow float32
-EXTRA_POSITIONS = 256  # positions beyond max_len: an output may be longer than the longest input
+MIN_TEMPERATURE = 1e-6  # smaller values could overflow float32 in logits / temperature
+EXTRA_POSITIONS = 256  # beyond max_len: an output may be longer than the longest input
 # Settings that architectures have no place for: they stay as they are.
 _OF_LAYERS = ("neighbourhood", "attention_dropout", "relu_dropout", "activation")
 _OF_ATTENTION = ("attention", "scaled", "attention_bias")
@@ -33,67 +33,69 @@ class ModelConfig(Settings):
     """The architecture columns of Table 3; the defaults are its base row."""
 
     architecture: Literal["transformer", "recurrent", "convs2s", "bytenet"] = setting(
-        "transformer", "the paper's model, or a model that the paper compares it with", "3, Table 2"
+        "transformer", "the paper's model, or a baseline it is compared with", "3, Table 2"
     )
-    N: int = setting(6, "layers of the encoder, and of the decoder unless N_decoder is set", "3.1")
-    N_decoder: int | None = setting(None, "layers of the decoder; none: as many as the encoder has")
+    N: int = setting(
+        6, "number of encoder layers, and of decoder layers unless N_decoder is set", "3.1"
+    )
+    N_decoder: int | None = setting(None, "number of decoder layers; none: same as N")
     d_model: int = setting(512, "width of the embeddings and of every layer's output", "3.1")
     d_ff: int = setting(
         2048,
-        "inner width of the feed-forward networks; LSTM cells or convolution channels elsewhere",
+        "inner width of the feed-forward networks; in baselines: LSTM cells or channels",
         "3.3",
     )
     h: int = setting(
         8,
-        "attention heads, each with queries and keys of width d_k and values of width d_v",
+        "number of attention heads",
         "3.2.2",
     )
     d_k: int = setting(
         64,  # not d_model // h: rows (B) of Table 3 vary it alone
-        "width of a head's queries and keys; it does not follow from d_model and h",
+        "width of each head's queries and keys; independent of d_model and h",
         "3.2.2",
     )
-    d_v: int = setting(64, "width of a head's values", "3.2.2")
+    d_v: int = setting(64, "width of each head's values", "3.2.2")
     P_drop: float = setting(
         0.1,
-        "dropout on every sub-layer's output and on the sums of embeddings and positions",
+        "dropout on each sub-layer's output and on the embeddings plus positions",
         "5.4",
     )
     attention_dropout: float = setting(0.0, "dropout on the attention weights")
     relu_dropout: float = setting(0.0, "dropout inside the feed-forward networks")
-    attention_bias: bool = setting(False, "biases in the projections of attention")
+    attention_bias: bool = setting(False, "add biases to the attention projections")
     activation: Literal["relu", "swish", "gelu"] = setting(
         "relu",
-        "activation of the feed-forward networks; the paper has ReLU, imported models have others",
+        "activation in the feed-forward networks; the paper uses relu, some imported models others",
         "3.3",
     )
-    logits_bias: bool = setting(False, "a bias for each word before the softmax")
+    logits_bias: bool = setting(False, "add a bias to the logits")
     positions: Literal["sinusoidal", "learned", "none"] = setting(
-        "sinusoidal", "positional encodings; learned ones are row (E) of Table 3", "3.5"
+        "sinusoidal", "positional encoding; learned is row (E) of Table 3", "3.5"
     )
     attention: Literal["dot-product", "additive"] = setting(
-        "dot-product", "how a query is compared with a key", "3.2.1"
+        "dot-product", "how queries are compared with keys", "3.2.1"
     )
-    scaled: bool = setting(True, "divide dot products by sqrt(d_k)", "3.2.1")
+    scaled: bool = setting(True, "divide the dot products by sqrt(d_k)", "3.2.1")
     neighbourhood: int | None = setting(
-        None, "r, the tokens around its own that self-attention sees; none: all tokens", "4"
+        None, "window r of restricted self-attention, in tokens; none: all tokens", "4"
     )
-    kernel: int = setting(3, "width of the convolutions of convs2s and bytenet")
+    kernel: int = setting(3, "kernel width of the convolutions in convs2s and bytenet")
     tie: Literal["all", "decoder", "none"] = setting(
         "all",
-        "shared matrices: all of source embedding, target embedding and softmax; or the decoder's "
-        "two",
+        "share weights between source embedding, target embedding and output layer (all), or "
+        "between the last two (decoder)",
         "3.4",
     )
     max_len: int = setting(
         256,
-        "most subwords of a sentence; longer ones are left out of training and cut in translation",
+        "longest sentence in subwords; training drops longer ones, translation splits them",
     )
-    source_vocabulary: int = setting(37_000, "subwords of the source; set by training", "5.1")
-    target_vocabulary: int = setting(37_000, "subwords of the target; set by training", "5.1")
+    source_vocabulary: int = setting(37_000, "source vocabulary size; set by training", "5.1")
+    target_vocabulary: int = setting(37_000, "target vocabulary size; set by training", "5.1")
 
     def check(self) -> None:
-        """Refuse what cannot be built."""
+        """Refuse models that cannot be built."""
         for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "source_vocabulary"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
         self._require(self.decoder_layers >= 1, "N_decoder", "at least 1")
@@ -101,30 +103,36 @@ class ModelConfig(Settings):
         self._require(
             self.d_model % 2 == 0,
             "d_model",
-            "an even number, for positions are sine and cosine pairs",
+            "an even number: positions are pairs of sine and cosine",
         )
         for name in ("P_drop", "attention_dropout", "relu_dropout"):
-            self._require(0 <= getattr(self, name) < 1, name, "a number from 0 up to but not 1")
+            self._require(
+                0 <= getattr(self, name) < 1, name, "a number from 0 up to, but not including, 1"
+            )
         self._require(self.max_len >= 2, "max_len", "at least 2")
         r = self.neighbourhood
-        self._require(r is None or r >= 1, "neighbourhood", "at least 1 token, its own")
+        self._require(r is None or r >= 1, "neighbourhood", "at least 1 token")
         self._require(self.kernel >= 1, "kernel", "at least 1")
         if self.attention == "additive":
-            self._require(self.scaled, "scaled", "true, for additive attention has no dot products")
-            self._require(r is None, "neighbourhood", "none, for additive attention sees all")
+            self._require(self.scaled, "scaled", "true: additive attention has no dot products")
+            self._require(r is None, "neighbourhood", "none: additive attention has no window")
         for name in UNUSED.get(self.architecture, ()):
             usual = type(self).__dataclass_fields__[name].default
             expected = "none" if usual is None else repr(usual)
             self._require(
                 getattr(self, name) == usual,
                 name,
-                f"{expected}, as it means nothing where architecture = {self.architecture!r}",
+                f"{expected}: it has no effect with architecture = {self.architecture!r}",
             )
         if self.architecture == "recurrent":
-            expected = "'none', for a recurrent model knows where it is"
+            expected = "'none': a recurrent model needs no positions"
             self._require(self.positions == "none", "positions", expected)
         if self.architecture == "bytenet":
-            self._require(self.kernel >= 2, "kernel", "at least 2, or no word would meet another")
+            self._require(
+                self.kernel >= 2,
+                "kernel",
+                "at least 2: with 1, positions could not exchange information",
+            )
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(
                 "tie = 'all' needs a joint vocabulary: expected 'decoder' or 'none' with separate "
@@ -133,7 +141,7 @@ class ModelConfig(Settings):
 
     @property
     def first_departure(self) -> str:
-        """The first setting, as name = value, by which this is another model than others have."""
+        """The first setting, as `name = value`, that makes this another model than the paper's."""
         usual = ModelConfig()
         for name in ("architecture", "attention", "scaled", "neighbourhood"):
             if getattr(self, name) != getattr(usual, name):
@@ -142,12 +150,12 @@ class ModelConfig(Settings):
 
     @property
     def max_positions(self) -> int:
-        """The number of positions that there are; of learned ones only those that are trained."""
+        """The number of positions; learned positions end at max_len."""
         return self.max_len + (0 if self.positions == "learned" else EXTRA_POSITIONS)
 
     @property
     def decoder_layers(self) -> int:
-        """The number of the decoder's layers."""
+        """The number of decoder layers."""
         return self.N if self.N_decoder is None else self.N_decoder
 
 
@@ -155,77 +163,75 @@ class ModelConfig(Settings):
 class TrainConfig(Settings):
     """How to train (paper 5); the defaults are those of the base model."""
 
-    # How long: the first of these to be reached ends the run.
+    # Limits: the first one reached ends the run.
     steps: int | None = setting(
-        None, "updates to make; the first limit of steps, epochs and seconds ends the run", "5.2"
+        None,
+        "training steps; whichever of steps, epochs and seconds is reached first ends the run",
+        "5.2",
     )
-    epochs: int | None = setting(None, "passes over the data to make")
-    seconds: float | None = setting(None, "seconds to train for")
+    epochs: int | None = setting(None, "passes over the data")
+    seconds: float | None = setting(None, "training time in seconds")
     timed: Literal["all", "steps"] = setting(
-        "all", "time that `seconds` counts; steps: without validating and saving"
+        "all", "what `seconds` counts; steps: leave out validation and saving"
     )
-    # What is learned from.
+    # Data.
     vocabulary: int | None = setting(
-        None, "subwords to learn; none: from the size of the corpus", "5.1"
+        None, "vocabulary size; none: chosen by the size of the corpus", "5.1"
     )
     joint: bool = setting(True, "one vocabulary for both languages", "5.1")
     subwords: Literal["bpe", "wordpiece", "sentencepiece"] = setting(
-        "bpe", "kind of subwords; sentencepiece comes with imported models only", "5.1"
+        "bpe", "kind of subwords; sentencepiece is for imported models only", "5.1"
     )
-    batch_tokens: int = setting(25_000, "tokens of an update on each side, over all GPUs", "5.1")
+    batch_tokens: int = setting(25_000, "tokens per update on each side, over all GPUs", "5.1")
     accumulate: int | None = setting(
-        1, "pieces in which a process computes an update; none: as few as fit into memory"
+        1, "micro-batches per update in each process; none: as few as fit into memory"
     )
     max_skew: float = setting(
-        4.0, "leave out pairs where one side has more than this times the other's tokens, plus 10"
+        4.0, "drop pairs in which one side is longer than max_skew times the other, plus 10 tokens"
     )
-    # How.
+    # Loss, optimizer and learning rate.
     eps_ls: float = setting(0.1, "label smoothing", "5.4")
     beta1: float = setting(0.9, "Adam's beta1", "5.3")
     beta2: float = setting(0.98, "Adam's beta2", "5.3")
     epsilon: float = setting(1e-9, "Adam's epsilon", "5.3")
-    warmup: int = setting(4000, "updates in which the learning rate rises (Eq. 3)", "5.3")
-    warmup_cap: float = setting(
-        0.25, "largest part of a run in which the rate rises; 1: as warmup says"
-    )
+    warmup: int = setting(4000, "steps of rising learning rate (Eq. 3)", "5.3")
+    warmup_cap: float = setting(0.25, "largest fraction of the run used for warmup; 1: no limit")
     ramp: int | None = setting(
-        None, "updates in which the rate rises, if fewer than warmup; it then stays until warmup"
+        None, "steps of rising learning rate, if fewer than warmup; then constant until warmup"
     )
     lr_scale: float = setting(1.0, "factor on the learning rate of Eq. 3", "5.3")
-    cooldown: float = setting(0.0, "last part of the run in which the learning rate falls to 0")
-    clip: float = setting(0.0, "largest norm of the gradient; 0: no clipping, as in the paper")
-    # What is kept and reported.
-    save_every: int = setting(1000, "updates between checkpoints")
-    keep: int = setting(5, "newest checkpoints to keep")
-    average: int = setting(5, "checkpoints whose mean translates", "6.1")
+    cooldown: float = setting(
+        0.0, "fraction of the run, at its end, in which the learning rate falls to 0"
+    )
+    clip: float = setting(0.0, "clip the gradient to this norm; 0: no clipping, as in the paper")
+    # Checkpoints, validation and the log.
+    save_every: int = setting(1000, "steps between checkpoints")
+    keep: int = setting(5, "number of newest checkpoints to keep")
+    average: int = setting(5, "number of checkpoints to average", "6.1")
     select: Literal["auto", "average", "best"] = setting(
         "auto",
-        "weights that translate; average: the mean of the last checkpoints; best: the lowest "
-        "validation loss; auto: the mean if those checkpoints lie in the last tenth of the run, "
-        "else the last checkpoint or a shorter mean, by validation loss",
+        "final weights; average: mean of the last checkpoints; best: lowest validation loss; "
+        "auto: the mean if those checkpoints are in the last tenth of the run, else the last "
+        "checkpoint or a shorter mean, by validation loss",
         "6.1",
     )
-    validate_every: int = setting(1000, "updates between validations")
-    validate_bleu: int = setting(200, "sentences of the validation set to translate for BLEU")
-    patience: int = setting(
-        0, "validations without a better loss before training stops; 0: never stop"
-    )
-    log_every: int = setting(50, "updates between lines of the log")
-    # On what.
-    seed: int = setting(1, "seed of all random numbers")
+    validate_every: int = setting(1000, "steps between validations")
+    validate_bleu: int = setting(200, "validation sentences to translate for BLEU")
+    patience: int = setting(0, "stop after this many validations without improvement; 0: never")
+    log_every: int = setting(50, "steps between log lines")
+    # Machine.
+    seed: int = setting(1, "random seed")
     threads: int | None = setting(
-        None, "CPU threads; none: the fastest number, measured; the bits depend on it"
+        None, "CPU threads; none: measured, the fastest; results depend on it in the last bits"
     )
     precision: Literal["auto", "bf16", "float32"] = setting(
-        "auto", "arithmetic of training; auto: bf16 on GPUs that have it"
+        "auto", "precision of training; auto: bf16 on GPUs that support it"
     )
-    kernels: bool = setting(True, "own Triton kernels on a GPU; false: PyTorch's, to compare")
+    kernels: bool = setting(True, "use our Triton kernels on a GPU; false: PyTorch's")
     recompute: bool = setting(
-        False, "compute layers again in the backward pass: less memory, a third more time"
+        False, "recompute layers in the backward pass: less memory, a third more time"
     )
-    deterministic: bool = setting(
-        False, "the same bits each time (slower): on one GPU, and on a CPU by using all cores"
-    )
+    deterministic: bool = setting(False, "same bits in every run (slower), on one GPU or on a CPU")
 
     POSITIVE: ClassVar[tuple[str, ...]] = (
         *("batch_tokens", "warmup", "save_every", "keep", "average"),
@@ -233,21 +239,23 @@ class TrainConfig(Settings):
     )
 
     def check(self) -> None:
-        """Refuse what cannot be run."""
+        """Refuse trainings that cannot be run."""
         for name in self.POSITIVE:
             self._require(getattr(self, name) >= 1, name, "at least 1")
         for name in ("steps", "epochs", "seconds", "vocabulary", "ramp", "threads", "accumulate"):
             value = getattr(self, name)
             self._require(value is None or value > 0, name, "more than 0")
         for name in ("eps_ls", "beta1", "beta2"):
-            self._require(0 <= getattr(self, name) < 1, name, "a number from 0 up to but not 1")
+            self._require(
+                0 <= getattr(self, name) < 1, name, "a number from 0 up to, but not including, 1"
+            )
         self._require(self.epsilon > 0, "epsilon", "more than 0")
         self._require(self.lr_scale > 0, "lr_scale", "more than 0")
-        self._require(0 <= self.cooldown <= 1, "cooldown", "a part of the run, 0 to 1")
-        self._require(0 < self.warmup_cap <= 1, "warmup_cap", "a part of the run, above 0 up to 1")
+        self._require(0 <= self.cooldown <= 1, "cooldown", "a fraction from 0 to 1")
+        self._require(0 < self.warmup_cap <= 1, "warmup_cap", "a fraction above 0, up to 1")
         for name in ("clip", "validate_bleu", "patience"):
             self._require(getattr(self, name) >= 0, name, "0 or more")
-        self._require(self.seed >= 0, "seed", "a whole number from 0 up to but not 2^63")
+        self._require(self.seed >= 0, "seed", "a whole number from 0 to 2^63 - 1")
         self._require(self.max_skew >= 1, "max_skew", "1 or more")
         self._require(self.average <= self.keep, "average", f"at most keep, which is {self.keep}")
 
@@ -262,19 +270,20 @@ class SearchConfig(Settings):
         "paper", "form of the length penalty; power: length^alpha, for imported models", "6.1"
     )
     extra: int = setting(
-        50, "most tokens by which the output exceeds the input, or the prefix if longer", "6.1"
+        50, "how many tokens longer than its input, or a longer prefix, an output may be", "6.1"
     )
-    nbest: int = setting(1, "translations of a sentence to return")
-    sample: bool = setting(False, "draw translations at random instead of searching")
-    temperature: float = setting(1.0, "temperature of sampling: below 1 sharper, above 1 flatter")
-    top_k: int = setting(0, "sample from the k likeliest tokens; 0: all")
+    nbest: int = setting(1, "translations to return per sentence")
+    sample: bool = setting(False, "sample translations instead of searching")
+    temperature: float = setting(1.0, "sampling temperature: below 1 sharper, above 1 flatter")
+    top_k: int = setting(0, "sample from the k most likely tokens; 0: all")
     top_p: float = setting(
-        1.0, "nucleus sampling: the smallest set of tokens whose probabilities sum to p; 1: all"
+        1.0,
+        "nucleus sampling: keep the smallest set of tokens whose probabilities sum to p; 1: all",
     )
-    draw: int = setting(1, "seed of sampling")
+    draw: int = setting(1, "sampling seed")
 
     def check(self) -> None:
-        """Refuse what cannot be searched."""
+        """Refuse searches that cannot be run."""
         self._require(self.beam >= 1, "beam", "at least 1")
         self._require(self.alpha >= 0, "alpha", "0 or more")
         self._require(self.extra >= 1, "extra", "at least 1")
@@ -300,63 +309,69 @@ GROUPS: dict[str, type[Settings]] = {
 
 @functools.cache
 def all_settings() -> dict[str, SettingInfo]:
-    """Return every setting by its name, in the order of the three configurations."""
-    found: dict[str, SettingInfo] = {}
-    for group, kind in GROUPS.items():
-        found |= base.describe_fields(kind, group)
-    return found
+    """Return the description of every setting by name, in the order of this file."""
+    return {
+        name: info
+        for group, kind in GROUPS.items()
+        for name, info in base.describe_fields(kind, group).items()
+    }
 
 
 def find_setting(name: str) -> SettingInfo:
     """Return the setting with this name or alias."""
-    (own,) = base.canonical_names({_known_here(name): None}, all_settings())
-    return all_settings()[own]
+    (canonical,) = base.canonical_names({_refuse_foreign(name): None}, all_settings())
+    return all_settings()[canonical]
 
 
 def canonical_settings(settings: Mapping[str, T]) -> dict[str, T]:
-    """Return settings of a model and its training by their own names instead of aliases.
+    """Replace aliases in the settings of a training by the settings' own names.
 
-    Refuses names that do not exist and names that cannot be set for a training.
+    Refuses unknown settings and those that cannot be set for a training.
     """
-    found = base.canonical_names(
-        {_known_here(name): value for name, value in settings.items()}, all_settings()
+    canonical = base.canonical_names(
+        {_refuse_foreign(name): value for name, value in settings.items()}, all_settings()
     )
-    for name in found:
+    for name in canonical:
         if all_settings()[name].group == "search":
             raise BadSetting(
-                f"{name} belongs to the search, not to the training: give it when translating"
+                f"{name} is a setting of the search, not of the training: set it when translating"
             )
         if name in ("source_vocabulary", "target_vocabulary"):
-            raise BadSetting(f"{name} follows from the subwords that are learned: set vocabulary")
-    return found
+            raise BadSetting(f"{name} is set by training: set vocabulary instead")
+    return canonical
 
 
 def alias_notes(settings: Mapping[str, Value]) -> list[str]:
-    """Return one line for each alias among settings, saying which setting it is."""
+    """Return one line for each alias among some settings: which setting it stands for."""
     return base.alias_notes(settings, all_settings())
 
 
 def apply_settings(
     settings: Mapping[str, Value], model: ModelConfig, train: TrainConfig
 ) -> tuple[ModelConfig, TrainConfig]:
-    """Apply `--set name=value` to the configuration that has the name."""
-    of_model, of_train = base.field_types(ModelConfig), base.field_types(TrainConfig)
-    hints = {**of_model, **of_train}
+    """Apply settings to the configurations that they belong to.
+
+    A value is either a Python value or text as typed after --set.
+    """
+    model_types, train_types = base.field_types(ModelConfig), base.field_types(TrainConfig)
+    hints = {**model_types, **train_types}
     values = {
         name: base.read_value(value, hints[name], name)
         for name, value in canonical_settings(settings).items()
     }
     if values.get("subwords") == "sentencepiece":
-        raise BadSetting("subwords = 'sentencepiece': expected 'bpe' or 'wordpiece', to be learned")
-    # All at once: some settings fit only together.
+        raise BadSetting(
+            "subwords = 'sentencepiece': expected 'bpe' or 'wordpiece', which can be learned"
+        )
+    # All at once, because some values are only valid together.
     return (
-        model.replace(**{name: value for name, value in values.items() if name in of_model}),
-        train.replace(**{name: value for name, value in values.items() if name in of_train}),
+        model.replace(**{name: value for name, value in values.items() if name in model_types}),
+        train.replace(**{name: value for name, value in values.items() if name in train_types}),
     )
 
 
-def _known_here(name: str) -> str:
-    """Refuse names of other toolkits that mean something else here."""
-    if why := ELSEWHERE.get(str(name).replace("-", "_").lower()):
+def _refuse_foreign(name: str) -> str:
+    """Refuse names of other toolkits that have no equivalent here."""
+    if why := NO_EQUIVALENT.get(str(name).replace("-", "_").lower()):
         raise BadSetting(f"{name} {why}")
     return name

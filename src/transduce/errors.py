@@ -1,15 +1,15 @@
-"""The errors that users meet.
+"""All errors that users can fix themselves.
 
-TransduceError          one clear sentence for a person; the command line prints it and exits with 1
-├── BadInput            a text, a file or an argument that cannot be used as it is
-│   └── UnsupportedFormat  a document in a format that is not read yet
-├── BadSetting          a setting or preset that does not exist or does not fit
-├── BadData             a data set that cannot be had, or is not what it should be
-├── BadRun              a run folder, checkpoint or corpus that is missing, foreign or damaged
-├── Diverged            training whose loss is no longer a number
-├── LostProcess         another process of a run that has ended
-├── MissingExtra        an optional library that is not installed
-└── Interrupted         work that was stopped from outside, after saving; exits with 130
+TransduceError          the command line prints its message and exits with 1
+├── BadInput            a text, file or argument cannot be used
+│   └── UnsupportedFormat  a document is not plain text
+├── BadSetting          a setting or preset does not exist, or its value is invalid
+├── BadData             a data set cannot be downloaded or unpacked, or is not the expected one
+├── BadRun              a run folder, checkpoint or corpus is missing, damaged or not ours
+├── Diverged            the training loss is not finite
+├── LostProcess         another process of the same run has ended
+├── MissingExtra        an optional library is not installed
+└── Interrupted         the work was stopped by a signal, after saving; exits with 130
 
 A message says what was found, where, what was expected and what to do.
 """
@@ -21,35 +21,35 @@ from collections.abc import Iterable
 
 
 class TransduceError(Exception):
-    """Anything that a user can mend; the message is for people."""
+    """Base class of all errors that a user can fix."""
 
 
 class BadInput(TransduceError):
-    """A text, a file or an argument cannot be used as it is."""
+    """A text, file or argument cannot be used."""
 
 
 class UnsupportedFormat(BadInput):
-    """A document is not plain text, and its format is not read yet."""
+    """A document is not plain text, and its format is not supported."""
 
     def __init__(self, message: str, *, binary: bool = False) -> None:
         super().__init__(message)
-        self.binary = binary  # its bytes cannot be taken for lines of text
+        self.binary = binary  # it cannot be read as text either
 
 
 class BadSetting(TransduceError):
-    """A setting or preset does not exist, or its value does not fit."""
+    """A setting or preset does not exist, or its value is invalid."""
 
 
 class BadData(TransduceError):
-    """A data set cannot be downloaded or unpacked, or is not what it should be."""
+    """A data set cannot be downloaded or unpacked, or is not the expected one."""
 
 
 class BadRun(TransduceError):
-    """A run folder, a checkpoint or a corpus is missing, foreign or damaged."""
+    """A run folder, checkpoint or corpus is missing, damaged or not ours."""
 
 
 class Diverged(TransduceError):
-    """The loss is no longer a number."""
+    """The training loss is not finite."""
 
 
 class LostProcess(TransduceError):
@@ -57,15 +57,15 @@ class LostProcess(TransduceError):
 
 
 class Interrupted(TransduceError):
-    """The work was stopped from outside, and what was done is saved."""
+    """The work was stopped by a signal, after saving."""
 
 
 class MissingExtra(TransduceError):
-    """An optional library is needed and not installed."""
+    """A required optional library is not installed."""
 
     def __init__(self, what: str, library: str, extra: str, otherwise: str = "") -> None:
-        """`otherwise` says what to do without the library."""
-        super().__init__(what, library, extra, otherwise)  # args, so that it can be pickled
+        """Make the error; `otherwise` says what to do without the library."""
+        super().__init__(what, library, extra, otherwise)  # pickle restores errors from args
 
     def __str__(self) -> str:
         what, library, extra, otherwise = self.args
@@ -76,30 +76,33 @@ class MissingExtra(TransduceError):
 
 
 def printable(text: str) -> str:
-    r"""Return a text on one line that a terminal shows as it is.
+    r"""Escape characters that could control a terminal, so that foreign files cannot.
 
-    Control characters, line ends and marks that reverse the direction of text become escapes such
-    as \x1b: whoever wrote a model's files must not steer the reader's terminal.
+    Control characters, line ends and direction marks become escapes such as \x1b.
     """
-    return text if text.isprintable() else "".join(map(_shown, text))
+    return text if text.isprintable() else "".join(map(_escape, text))
 
 
-def _shown(letter: str) -> str:
-    kept = letter.isprintable() or unicodedata.category(letter) in ("Zs", "Co", "Cn", "Cs")
-    harmless = letter in "\u200c\u200d"  # joiners, which many scripts need
-    return letter if kept or harmless else letter.encode("unicode_escape").decode()
+def _escape(letter: str) -> str:
+    harmless = letter.isprintable() or unicodedata.category(letter) in ("Zs", "Co", "Cn", "Cs")
+    joiner = letter in "\u200c\u200d"  # many scripts need them
+    return letter if harmless or joiner else letter.encode("unicode_escape").decode()
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """Return a hint such as " Did you mean d_model?", or nothing where no name is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f" Did you mean {near[0]}?" if near else ""
+    """Return a hint such as " Did you mean d_model?", or "" if no known name is similar."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f" Did you mean {matches[0]}?" if matches else ""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether memory did not suffice, which torch says in words alone on a CPU."""
-    full = re.search("can't allocate memory|out of memory", str(error), re.IGNORECASE)
-    return isinstance(error, MemoryError) or full is not None
+    """Return whether an error means that memory is exhausted.
+
+    torch has an exception type for this on a GPU only; on the CPU and in CUDA's driver it raises a
+    RuntimeError that differs from others by its message.
+    """
+    message = re.search("can't allocate memory|out of memory", str(error), re.IGNORECASE)
+    return isinstance(error, MemoryError) or message is not None
 
 
 def summarize_error(error: BaseException) -> str:

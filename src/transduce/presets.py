@@ -1,6 +1,6 @@
-"""The paper's models as rows of one table, small ones for small machines, and fast ones.
+"""Presets: the rows of the paper's Table 3, small models, fast models, baselines and parsers.
 
-A row of Table 3 names only what it changes: a blank repeats the base model.
+A row of Table 3 names only what it changes from the base model.
 """
 
 from dataclasses import dataclass
@@ -12,41 +12,45 @@ from transduce.errors import BadSetting, did_you_mean
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """A model and the training that goes with it."""
+    """A model and its training."""
 
     model: ModelConfig
     train: TrainConfig
 
 
 def row(*, steps: int = 100_000, eps_ls: float = 0.1, average: int = 5, **model: Any) -> Preset:
-    """Return the base model with some of its columns changed."""
+    """Return the base model with some columns of Table 3 changed."""
     train = TrainConfig(steps=steps, eps_ls=eps_ls, average=average, keep=average)
     return Preset(model=ModelConfig(**model), train=train)
 
 
-def small(*, model: ModelConfig, **train: Any) -> Preset:
+def small(
+    model: ModelConfig, *, steps: int, warmup: int, batch_tokens: int, **train: Any
+) -> Preset:
     """Return a preset for a CPU and a short run.
 
-    Differs: the rate falls to 0 at the end (`cooldown`), which short runs need, and the warm-up is
-    shorter; see docs/log.md for what that is worth.
+    Differs: the learning rate falls to 0 in the second half (`cooldown`), and the warm-up is
+    shorter; docs/log.md has the effect of both.
     """
-    return Preset(model=model, train=TrainConfig(**train))
+    cooled = TrainConfig(
+        steps=steps, warmup=warmup, batch_tokens=batch_tokens, cooldown=0.5, **train
+    )
+    return Preset(model=model, train=cooled)
 
 
 def student(**model: Any) -> Preset:
-    """Return a preset that learns from a `small` teacher and decodes several times as fast.
+    """Return a preset to distil a `small` teacher into: it decodes several times as fast.
 
-    Differs: it has 3,000 subwords, for with more the softmax would take most of its time. The rest
-    of the training is what served it best on Multi30k (docs/results.md).
+    Differs: it has 3,000 subwords, because with more the softmax would take most of the time. The
+    other settings are the best ones on Multi30k (docs/results.md).
     """
     return small(
-        model=ModelConfig(N_decoder=1, P_drop=0.15, **model),
-        vocabulary=3_000,
-        batch_tokens=8_000,
+        ModelConfig(N_decoder=1, P_drop=0.15, **model),
         steps=8_500,
         warmup=800,
+        batch_tokens=8_000,
+        vocabulary=3_000,
         lr_scale=1.5,
-        cooldown=0.5,
         save_every=100,
         keep=10,
         average=10,
@@ -55,27 +59,27 @@ def student(**model: Any) -> Preset:
 
 
 def convolutional(
-    architecture: str, beside: Preset, *, lr_scale: float = 2.0, **model: Any
+    architecture: str, reference: Preset, *, lr_scale: float = 2.0, **model: Any
 ) -> Preset:
-    """Return a convolutional model as large as a Transformer, trained as it is but for the rate.
+    """Return a convolutional model of a Transformer's size, trained like it.
 
-    Gradients are clipped at 1; the authors of ConvS2S have another optimizer, a rate of 0.25 and
-    clip at 0.1.
+    Differs: another learning rate, and gradients clipped at 1. The authors of ConvS2S use another
+    optimizer, a rate of 0.25 and clipping at 0.1.
     """
     positions = "learned" if architecture == "convs2s" else "none"
     return Preset(
-        model=beside.model.replace(architecture=architecture, positions=positions, **model),
-        train=beside.train.replace(lr_scale=lr_scale, clip=1.0),
+        model=reference.model.replace(architecture=architecture, positions=positions, **model),
+        train=reference.train.replace(lr_scale=lr_scale, clip=1.0),
     )
 
 
-def recurrent(beside: Preset, *, N: int, cells: int, **train: Any) -> Preset:
-    """Return a recurrent model as large as a Transformer, trained as it is but for what is told.
+def recurrent(reference: Preset, *, N: int, cells: int, **train: Any) -> Preset:
+    """Return a recurrent model of a Transformer's size, trained like it.
 
-    Like GNMT (Wu et al. 2016), with layers fewer and narrower, one attention as wide as a layer,
-    and gradients clipped at 5.
+    Like GNMT (Wu et al. 2016), but with fewer and narrower layers, one attention as wide as a
+    layer, and gradients clipped at 5.
     """
-    model = beside.model.replace(
+    model = reference.model.replace(
         architecture="recurrent",
         attention="additive",
         positions="none",
@@ -85,7 +89,7 @@ def recurrent(beside: Preset, *, N: int, cells: int, **train: Any) -> Preset:
         d_k=cells,
         d_v=cells,
     )
-    return Preset(model=model, train=beside.train.replace(clip=5.0, **train))
+    return Preset(model=model, train=reference.train.replace(clip=5.0, **train))
 
 
 TABLE_3 = {
@@ -113,38 +117,35 @@ TABLE_3 = {
 
 SMALL = {
     "tiny": small(
-        model=ModelConfig(N=2, d_model=128, d_ff=512, h=4, d_k=32, d_v=32),
-        batch_tokens=2_000,
+        ModelConfig(N=2, d_model=128, d_ff=512, h=4, d_k=32, d_v=32),
         steps=5_000,
         warmup=400,
-        lr_scale=1.0,
-        cooldown=0.5,
+        batch_tokens=2_000,
         save_every=200,
         validate_every=500,
     ),
     "small": small(
-        model=ModelConfig(N=3, d_model=256, d_ff=1024, h=4, d_k=64, d_v=64, P_drop=0.2),
-        batch_tokens=4_000,
+        ModelConfig(N=3, d_model=256, d_ff=1024, h=4, d_k=64, d_v=64, P_drop=0.2),
         steps=12_000,
         warmup=800,
-        lr_scale=1.0,
-        cooldown=0.5,
+        batch_tokens=4_000,
         save_every=500,
         validate_every=500,
     ),
 }
 
-# A deep encoder works once for a sentence, on all its tokens side by side; the decoder works for
-# each token of each hypothesis, so one layer of it decodes fastest, and learned from a teacher it
-# loses little (Kasai et al. 2021). Named by size, layers of the encoder, layers of the decoder.
+# The encoder runs once per sentence, over all its tokens in parallel; the decoder runs once per
+# output token and hypothesis. So a deep encoder with one decoder layer decodes fastest, and when
+# distilled it loses little quality (Kasai et al. 2021). The names give size, encoder layers and
+# decoder layers.
 FAST = {
     "tiny-3-1": student(N=3, d_model=128, d_ff=512, h=4, d_k=32, d_v=32),
     "small-4-1": student(N=4, d_model=144, d_ff=768, h=4, d_k=36, d_v=36),
     "base-12-1": row(N=12, N_decoder=1),
 }
 
-# What the paper compares itself with, at the size of `base` and of `small`. d_ff are the channels
-# inside, d_model those of the embeddings.
+# The paper's baselines, at the size of `base`, `small` and `tiny`. d_ff is the number of inner
+# channels, d_model that of the embeddings.
 BASELINES = {
     "recurrent": recurrent(TABLE_3["base"], N=4, cells=704, lr_scale=4.0),
     "recurrent-small": recurrent(SMALL["small"], N=3, cells=280, lr_scale=2.0),
@@ -161,9 +162,8 @@ BASELINES = {
     "bytenet-tiny": convolutional("bytenet", SMALL["tiny"], N=10, d_model=160, d_ff=80),
 }
 
-# Parsers (6.3). The paper says 4 layers of d_model 1024 and a vocabulary of 16,000, everything else
-# as in the base model but for dropout and learning rate, which it chose and does not tell: these
-# are of its authors' own code.
+# Parsers (6.3): 4 layers of d_model 1024, a vocabulary of 16,000, and the base model otherwise.
+# The paper does not give dropout and learning rate; these are from its authors' code.
 PARSING = {
     "parse": Preset(
         model=ModelConfig(
@@ -174,14 +174,11 @@ PARSING = {
         ),
     ),
     "parse-small": small(
-        model=ModelConfig(
-            N=4, d_model=256, d_ff=1024, h=4, d_k=64, d_v=64, P_drop=0.3, max_len=512
-        ),
-        vocabulary=4_000,
-        batch_tokens=8_000,
+        ModelConfig(N=4, d_model=256, d_ff=1024, h=4, d_k=64, d_v=64, P_drop=0.3, max_len=512),
         steps=10_000,
         warmup=1_500,
-        cooldown=0.5,
+        batch_tokens=8_000,
+        vocabulary=4_000,
         max_skew=100,
         save_every=200,
         keep=8,
@@ -195,7 +192,7 @@ PRESETS = SMALL | FAST | TABLE_3 | BASELINES | PARSING
 
 
 def find_preset(name: str) -> Preset:
-    """Look a preset up by its name."""
+    """Return the preset with this name."""
     try:
         return PRESETS[name]
     except KeyError:

@@ -463,7 +463,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 def test_settings_of_something_else_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     write_json(path, {"model_type": "marian", "d_model": 512})
-    with pytest.raises(BadRun, match=f"^{path} is no file of settings"):
+    with pytest.raises(BadRun, match=f"^{path} is not a file of settings"):
         RunConfig.load(tmp_path)
     write_checksummed(path, {"format": 99})
     with pytest.raises(BadRun, match=f"^{path} has format 99: expected 1"):

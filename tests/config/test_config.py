@@ -22,8 +22,9 @@ from transduce.config import (
 )
 from transduce.errors import BadSetting
 from transduce.settings import base as module
-from transduce.settings.aliases import ALIASES, ELSEWHERE
+from transduce.settings.aliases import ALIASES, NO_EQUIVALENT
 from transduce.settings.base import MAXIMUM, Settings, parse_value
+from transduce.settings.types import alternatives
 
 CONFIGURATIONS: list[type[Settings]] = [ModelConfig, TrainConfig, SearchConfig]
 
@@ -79,7 +80,7 @@ LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
     (ModelConfig, "d_model", -2, 2, "at least 1"),
     (ModelConfig, "d_model", 511, 510, "an even number"),
     *(
-        (ModelConfig, name, bad, good, "from 0 up to but not 1")
+        (ModelConfig, name, bad, good, "from 0 up to, but not including, 1")
         for name in ("P_drop", "attention_dropout", "relu_dropout")
         for bad, good in ((1.0, 0.999), (-0.001, 0.0))
     ),
@@ -95,7 +96,7 @@ LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
     *((TrainConfig, name, 0.0, 1e-12, "more than 0") for name in ("seconds", "epsilon")),
     (TrainConfig, "lr_scale", 0.0, 1e-12, "more than 0"),
     *(
-        (TrainConfig, name, bad, good, "from 0 up to but not 1")
+        (TrainConfig, name, bad, good, "from 0 up to, but not including, 1")
         for name in ("eps_ls", "beta1", "beta2")
         for bad, good in ((1.0, 0.999), (-0.001, 0.0))
     ),
@@ -197,7 +198,7 @@ def test_the_decoder_is_as_deep_as_the_encoder_unless_told_otherwise() -> None:
 
 @pytest.mark.parametrize(("kind", "name", "hint"), FIELDS)
 def test_a_value_of_another_type_is_refused(kind: type[Settings], name: str, hint: Any) -> None:
-    kinds = module.alternatives(hint)
+    kinds = alternatives(hint)
     others: list[Any] = ["", "x", [], {}, object()]
     others += [] if type(None) in kinds else [None]
     others += [] if bool in kinds else [True, False]
@@ -211,7 +212,7 @@ def test_a_value_of_another_type_is_refused(kind: type[Settings], name: str, hin
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [param.values[:2] for param in FIELDS if float in module.alternatives(param.values[2])],
+    [param.values[:2] for param in FIELDS if float in alternatives(param.values[2])],
 )
 def test_what_is_no_finite_number_is_refused(kind: type[Settings], name: str, value: float) -> None:
     with pytest.raises(BadSetting, match=f"^{name} = {value}: expected "):
@@ -315,7 +316,7 @@ def test_the_search_takes_the_names_of_other_toolkits() -> None:
         ("batch_size", "set batch_tokens"),
         ("update_freq", "set batch_tokens to the product"),
         ("fp16", "precision=bf16"),
-        ("beam_size", "beam belongs to the search"),
+        ("beam_size", "beam is a setting of the search"),
         ("source_vocabulary", "set vocabulary"),
     ],
 )
@@ -341,7 +342,7 @@ def test_no_alias_has_two_meanings() -> None:
     assert ALIASES.keys() <= all_settings().keys()
     names = [
         *all_settings(),
-        *ELSEWHERE,
+        *NO_EQUIVALENT,
         *(alias for own in ALIASES.values() for alias in own.split()),
     ]
     assert sorted(names) == sorted(set(names))

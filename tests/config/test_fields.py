@@ -54,7 +54,7 @@ def test_a_value_of_another_type_does_not_fit(text: str, hint: Any) -> None:
         (tuple[str, str], "a list of 2, each text"),
         (tuple[int, ...], "a list, each item a whole number"),
         (list[float], "a list, each item a number"),
-        (dict[str, bool] | None, "an object, each value true or false or null"),
+        (dict[str, bool] | None, "an object, each value true or false or none"),
         (Literal["a", "b"], "'a' or 'b'"),
     ],
 )

@@ -394,7 +394,7 @@ def test_a_foreign_picture_is_not_overwritten_and_our_own_is(
         picture = tmp_path / f"curves.{ending}"
         picture.write_text("mine")
         error = cli("plot", own_run, "--out", picture).error
-        assert "does not say that transduce made it" in error
+        assert "was not made by transduce" in error
         assert picture.read_text() == "mine"
         picture.unlink()
         for _ in range(2):
@@ -402,7 +402,7 @@ def test_a_foreign_picture_is_not_overwritten_and_our_own_is(
     page = tmp_path / "page.html"
     page.write_text("mine")
     look: list[str | Path] = ["look", own_run, "a dog sees a cat", "--out", page]
-    assert "does not say that transduce made it" in cli(*look).error
+    assert "was not made by transduce" in cli(*look).error
     assert page.read_text() == "mine"
     page.unlink()
     for _ in range(2):
@@ -421,7 +421,7 @@ def test_a_finding_does_not_overwrite_files_of_others(
     Finding(name="table2", title="T", said="S").save(tmp_path / "own")
     Finding(name="table2", title="T", said="S").save(tmp_path / "own")  # which it may replace
     report = ("paper", "report", tmp_path / "own", "--out", page)
-    assert "does not say that transduce made it" in cli(*report).error
+    assert "was not made by transduce" in cli(*report).error
     page.unlink()
     for _ in range(2):
         assert cli(*report).status == 0

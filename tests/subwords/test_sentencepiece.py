@@ -200,7 +200,7 @@ def test_what_is_no_such_file_is_refused(
     write_checksummed(
         tmp_path / "subwords.json", {"format": 1, "kind": "sentencepiece", "source": content}
     )
-    with pytest.raises(BadRun, match=r"is no file of subwords: it holds no pieces"):
+    with pytest.raises(BadRun, match=r"is not a file of subwords: it holds no pieces"):
         Codec.load(tmp_path / "subwords.json")
 
 

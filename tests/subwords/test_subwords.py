@@ -294,7 +294,7 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
         Codec.load(path)
     for foreign in ({}, {"version": "1.0", "model": {}}, LEARNED["bpe"].to_json()):
         path.write_text(json.dumps(foreign), encoding="utf-8")
-        with pytest.raises(BadRun, match=r"subwords\.json is no file of subwords"):
+        with pytest.raises(BadRun, match=r"subwords\.json is not a file of subwords"):
             Codec.load(path)
 
 

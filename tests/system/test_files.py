@@ -319,12 +319,12 @@ def test_what_is_not_a_regular_file_is_refused_at_once(kind: str, tmp_path: Path
 def test_a_file_that_this_program_did_not_make_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "thesis.html"
     path.write_text("transduce is a library")
-    with pytest.raises(BadInput, match="does not say that transduce made it"):
+    with pytest.raises(BadInput, match="was not made by transduce"):
         refuse_foreign_file(path)
     path.write_text(f"<!-- {FILE_MARK} -->")
     refuse_foreign_file(path)
     (tmp_path / "link.html").symlink_to(path)
-    with pytest.raises(BadInput, match="does not say that transduce made it"):
+    with pytest.raises(BadInput, match="was not made by transduce"):
         refuse_foreign_file(tmp_path / "link.html")
     refuse_foreign_file(tmp_path / "new.html")
 
@@ -413,7 +413,7 @@ def test_a_file_of_something_else_is_no_sealed_file(
 ) -> None:
     path = tmp_path / "file.json"
     write_json(path, content)
-    with pytest.raises(BadRun, match=f"^{path} is no file of things"):
+    with pytest.raises(BadRun, match=f"^{path} is not a file of things"):
         read_checksummed(path, 1, "things")
 
 

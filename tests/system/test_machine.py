@@ -39,7 +39,7 @@ def test_the_handlers_of_before_come_back() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_between_steps_ends_at_once_and_says_how_to_go_on(number: signal.Signals) -> None:
-    with pytest.raises(Interrupted, match="the same command goes on"), signals_as_interrupt():
+    with pytest.raises(Interrupted, match="the same command continues"), signals_as_interrupt():
         os.kill(os.getpid(), number)
     with pytest.raises(ValueError, match="bad"), signals_as_interrupt():
         raise ValueError("bad")
@@ -114,7 +114,7 @@ def test_a_driver_that_is_too_old_leaves_the_cpu_and_one_line(
     assert choose_device("auto", said.append) == torch.device("cpu")
     (line,) = said
     assert line == (
-        "the GPU cannot be used, so the CPU is: "
+        "the GPU cannot be used, using the CPU: "
         "CUDA initialization: The NVIDIA driver on your system is too old"
     )
     assert choose_device("cpu", said.append) == torch.device("cpu")

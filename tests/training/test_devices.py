@@ -98,7 +98,7 @@ def test_apples_gpu_that_is_not_there_or_does_not_work_is_told(
     said: list[str] = []
     assert choose_device("auto", said.append) == torch.device("cpu")
     assert len(said) == 1
-    assert said[0].startswith("the GPU cannot be used, so the CPU is: ")
+    assert said[0].startswith("the GPU cannot be used, using the CPU: ")
     with pytest.raises(BadSetting, match=r"device = 'mps': .*(mps|MPS)"):
         choose_device("mps")
 

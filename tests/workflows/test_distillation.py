@@ -273,7 +273,7 @@ def test_ctrl_c_while_translating_says_that_the_command_goes_on(
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Translator, "stream", pressed)
-    with pytest.raises(Interrupted, match="the same command goes on"):
+    with pytest.raises(Interrupted, match="the same command continues"):
         run(teacher, text, tmp_path / "run")
 
 

@@ -3,7 +3,7 @@
 import re
 
 from transduce.config import GROUPS, all_settings
-from transduce.settings.aliases import ELSEWHERE
+from transduce.settings.aliases import NO_EQUIVALENT
 from transduce.settings.base import SettingInfo, format_value
 
 PAGE = "settings.md"
@@ -48,7 +48,7 @@ def _row(one: SettingInfo) -> tuple[str, ...]:
 def _elsewhere() -> str:
     """List the names that are refused, with what to set instead."""
     groups: dict[str, list[str]] = {}
-    for name, why in ELSEWHERE.items():
+    for name, why in NO_EQUIVALENT.items():
         groups.setdefault(why, []).append(f"`{name}`")
     return "\n".join(f"- {', '.join(names)}: {_names(why)}." for why, names in groups.items())
 

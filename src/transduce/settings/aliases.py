@@ -1,6 +1,6 @@
-"""Names that other toolkits have for the settings, as --set, recipes and Python accept them."""
+"""Names of the settings in other toolkits, which --set, recipes and Python accept."""
 
-# By setting; separated by spaces. A name stands here only where it means the same.
+# By setting, separated by spaces. Only names with exactly the same meaning are listed.
 ALIASES = {
     "N": "layers num_layers n_layers encoder_layers num_encoder_layers enc_layers",
     "N_decoder": "decoder_layers num_decoder_layers dec_layers",
@@ -48,7 +48,7 @@ ALIASES = {
     "top_p": "sampling_topp nucleus",
     "draw": "sampling_seed",
 }
-# Names from other toolkits that have no equal here, and what to set instead.
+# Names of other toolkits without an equivalent here, and what to set instead.
 _RATE = (
     "is an absolute learning rate in other toolkits. Here the rate follows Eq. 3 from d_model and "
     "warmup, and lr_scale multiplies it: set lr_scale (1 is the paper's rate) and warmup"
@@ -57,14 +57,14 @@ _SENTENCES = (
     "counts sentences in other toolkits. Here batches are counted in tokens: set batch_tokens, "
     "the tokens of an update on each side over all GPUs (the paper: 25000)"
 )
-_PIECES = (
+_ACCUMULATION = (
     "multiplies the batch in other toolkits. Here batch_tokens is the whole update: set "
-    "batch_tokens to the product, and accumulate to the number of pieces it is computed in"
+    "batch_tokens to the product, and accumulate to the number of micro-batches"
 )
-_HALF = "is set as precision here: precision=bf16, precision=float32 or precision=auto"
-ELSEWHERE = {
+_PRECISION = "is set as precision here: precision=bf16, precision=float32 or precision=auto"
+NO_EQUIVALENT = {
     **dict.fromkeys(("lr", "learning_rate", "max_lr", "peak_lr"), _RATE),
     **dict.fromkeys(("batch_size", "sentences", "train_batch_size"), _SENTENCES),
-    **dict.fromkeys(("update_freq", "gradient_accumulation_steps", "accum_count"), _PIECES),
-    **dict.fromkeys(("fp16", "bf16", "amp"), _HALF),
+    **dict.fromkeys(("update_freq", "gradient_accumulation_steps", "accum_count"), _ACCUMULATION),
+    **dict.fromkeys(("fp16", "bf16", "amp"), _PRECISION),
 }

@@ -1,4 +1,4 @@
-"""Check the types of JSON values that were read from a file."""
+"""Check values against type hints: settings, and JSON that was read from a file."""
 
 import dataclasses
 import types
@@ -6,15 +6,16 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 
-LARGEST = 1e300  # larger numbers overflow in later arithmetic
-WORDS = {
+LARGEST_FLOAT = 1e300  # larger numbers overflow in later arithmetic
+UNIONS = (types.UnionType, typing.Union)
+NAMES = {
     str: "text",
     int: "a whole number",
     float: "a number",
     bool: "true or false",
-    type(None): "null",
+    type(None): "none",
     dict: "an object",
     list: "a list",
     tuple: "a list",
@@ -22,51 +23,65 @@ WORDS = {
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Tell whether a JSON value has a type, such as `dict[str, list[int]]` or `float | None`.
+    """Return whether a value has a type such as `dict[str, list[int]]` or `float | None`.
 
-    A whole number is also a float, a bool is not an int, and a tuple is a list of that length.
+    A whole number is also a float, but neither NaN nor infinity is; a bool is not an int; a tuple
+    is stored as a list of its length.
     """
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return any(fits(value, one) for one in inner)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in UNIONS:
+        return any(fits(value, alternative) for alternative in arguments)
     if origin is Literal:
-        return any(value == one and type(value) is type(one) for one in inner)
+        return any(value == choice and type(value) is type(choice) for choice in arguments)
     if origin in (list, tuple):
-        hints = inner if origin is tuple and inner[-1] is not ... else inner[:1] * _length(value)
-        return isinstance(value, list) and len(value) == len(hints) and all(map(fits, value, hints))
+        return isinstance(value, list) and _items_fit(value, origin, arguments)
     if origin is not None:  # a dict or another mapping
-        return isinstance(value, dict) and all(fits(one, inner[1]) for one in value.values())
+        return isinstance(value, dict) and all(fits(item, arguments[1]) for item in value.values())
+    return hint is Any or _has_plain_type(value, hint)
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union, the values of a Literal, or the one type."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (*UNIONS, Literal) else (hint,)
+
+
+def _items_fit(items: list[Any], origin: Any, arguments: tuple[Any, ...]) -> bool:
+    any_length = origin is list or arguments[-1] is ...
+    hints = arguments[:1] * len(items) if any_length else arguments
+    return len(items) == len(hints) and all(map(fits, items, hints))
+
+
+def _has_plain_type(value: Any, hint: Any) -> bool:
+    if isinstance(value, bool):  # a subclass of int in Python
+        return hint is bool
     if hint is float:
-        return type(value) in (int, float) and abs(value) < LARGEST
-    # `dataclass_from_json` checks the fields of a dataclass that is inside another.
-    kind = dict if dataclasses.is_dataclass(hint) else hint
-    return kind is Any or type(value) is kind
-
-
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, list) else 0
+        return isinstance(value, int | float) and abs(value) < LARGEST_FLOAT
+    # `dataclass_from_json` checks the fields of a dataclass inside another.
+    return isinstance(value, dict if dataclasses.is_dataclass(hint) else hint)
 
 
 def describe_type(hint: Any) -> str:
     """Name a type for people."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return " or ".join(map(describe_type, inner))
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in UNIONS:
+        return " or ".join(map(describe_type, arguments))
     if origin is Literal:
-        return " or ".join(map(repr, inner))
-    if origin is tuple and inner[-1] is not ...:
-        return f"a list of {len(inner)}, each {describe_type(inner[0])}"
+        return " or ".join(map(repr, arguments))
+    if origin is tuple and arguments[-1] is not ...:
+        return f"a list of {len(arguments)}, each {describe_type(arguments[0])}"
     if origin in (list, tuple):
-        return "a list" + ("" if inner[0] is Any else f", each item {describe_type(inner[0])}")
+        item = arguments[0]
+        return "a list" + ("" if item is Any else f", each item {describe_type(item)}")
     if origin is not None:
-        return "an object" + ("" if inner[1] is Any else f", each value {describe_type(inner[1])}")
-    return WORDS.get(hint, "an object")
+        item = arguments[1]
+        return "an object" + ("" if item is Any else f", each value {describe_type(item)}")
+    return NAMES.get(hint, "an object")
 
 
 def check_fields(content: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Raise a TypeError that names the first field of another type than expected.
+    """Raise a TypeError that names the first field whose type is not the expected one.
 
-    A field that is missing counts as null, so `str | None` means an optional text.
+    A missing field counts as None, so `str | None` means an optional text.
     """
     for name, hint in expected.items():
         value = content.get(name)
@@ -75,18 +90,22 @@ def check_fields(content: Mapping[str, Any], expected: Mapping[str, Any]) -> Non
             raise TypeError(f"{name} is {found}: expected {describe_type(hint)}")
 
 
-def dataclass_from_json(kind: type[Made], content: Any) -> Made:
-    """Make a dataclass of a JSON object; raise a TypeError where a field is wrong or unknown."""
+def dataclass_from_json(kind: type[T], content: Any) -> T:
+    """Make a dataclass from a JSON object; raise a TypeError if a field is wrong or unknown."""
     if not isinstance(content, dict):
         raise TypeError(f"{content!r:.60}: expected an object")
-    hints = typing.get_type_hints(kind)
-    fields = {one.name: one for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if unknown := content.keys() - fields.keys():
         raise TypeError(f"{min(unknown)!r:.60} is unknown")
-    check_fields(content, {n: h for n, h in hints.items() if n in content or _needed(fields[n])})
+    hints = {
+        name: hint
+        for name, hint in typing.get_type_hints(kind).items()
+        if name in content or _is_required(fields[name])
+    }
+    check_fields(content, hints)
     return kind(**content)
 
 
-def _needed(field: "dataclasses.Field[Any]") -> bool:
+def _is_required(field: "dataclasses.Field[Any]") -> bool:
     missing = dataclasses.MISSING
     return field.default is missing and field.default_factory is missing

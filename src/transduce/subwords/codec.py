@@ -62,7 +62,7 @@ class Codec:
             return cls(source, _read(content.get("target_kind") or kind, content["target"]))
         except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
             reason = str(error).partition("\n")[0]  # `tokenizers` writes several lines
-            raise BadRun(f"{path} is no file of subwords: {reason}") from None
+            raise BadRun(f"{path} is not a file of subwords: {reason}") from None
 
     def _content(self) -> dict[str, Any]:
         content = {"format": FORMAT, "kind": self.kind, "source": self.source.to_json()}

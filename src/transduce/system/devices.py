@@ -1,4 +1,4 @@
-"""The machine that the work runs on: its cores and devices, its signals, torchrun's variables."""
+"""Choosing a device, and torch's own global flags."""
 
 import contextlib
 import os
@@ -21,9 +21,9 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 def choose_device(
     name: str, say: Callable[[str], None] = lambda _: None, *, mps: bool = True
 ) -> "torch.device":
-    """Return the device by its name; auto is the GPU where there is one that works.
+    """Return the device with this name; auto is a working GPU, else the CPU.
 
-    Without `mps` it is none of Apple's: for work that knows no others than CUDA's.
+    `mps=False` excludes Apple's GPUs.
     """
     import torch
 
@@ -33,54 +33,54 @@ def choose_device(
         raise BadSetting(
             f"device = {name!r}: expected {', '.join(known)}, or cuda:1 for the second GPU"
         )
-    for one, trouble_with in (("cuda", _trouble_with_cuda), ("mps", _trouble_with_mps)):
-        if kind not in ("auto", one) or one not in known:
+    for gpu, check in (("cuda", _check_cuda), ("mps", _check_mps)):
+        if kind not in ("auto", gpu) or gpu not in known:
             continue
-        trouble = trouble_with()
-        if trouble is None:
-            return _cuda(name) if one == "cuda" else torch.device("mps")
-        if kind == one:
-            found = trouble or f"this machine or this build of torch has no {one.upper()} device"
+        problem = check()
+        if problem is None:
+            return _cuda(name) if gpu == "cuda" else torch.device("mps")
+        if kind == gpu:
+            found = problem or f"this machine or this build of torch has no {gpu.upper()} device"
             raise BadSetting(f"device = {name!r}: {found}; --device cpu works everywhere")
-        if trouble:
-            say(f"the GPU cannot be used, so the CPU is: {trouble}")
+        if problem:
+            say(f"the GPU cannot be used, using the CPU: {problem}")
     return torch.device("cpu")
 
 
 def _cuda(name: str) -> "torch.device":
-    """Make CUDA ready; where one of several GPUs is named, it is the current one from now on."""
+    """Set torch's flags for CUDA, and make the named GPU the current one."""
     import torch
 
-    # cuDNN's attention plans every new shape anew, 10 ms each: decoding has nothing but those.
+    # cuDNN's attention plans each new shape for 10 ms, and decoding has a new one at every step.
     torch.backends.cuda.enable_cudnn_sdp(False)  # noqa: FBT003
-    # float32 is float32: torch has it so for its products, but not for cuDNN's.
-    cudnn: Any = torch.backends.cudnn  # its names are made at run time
+    # Full float32 precision: torch's default for matrix products, but not for cuDNN.
+    cudnn: Any = torch.backends.cudnn  # its attributes are unknown to type checkers
     cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = "ieee"
     if ":" not in name:
         return torch.device("cuda")
-    chosen, count = torch.device(name), torch.cuda.device_count()
-    if chosen.index >= count:
+    device, count = torch.device(name), torch.cuda.device_count()
+    if device.index >= count:
         raise BadSetting(
             f"device = {name!r}: this machine has {pluralize(count, 'GPU')}: "
             f"expected cuda:{count - 1} at most"
         )
-    torch.cuda.set_device(chosen)  # whose streams, graphs and random numbers are taken
-    return chosen
+    torch.cuda.set_device(device)  # the default for streams, graphs and random numbers
+    return device
 
 
-def _trouble_with_cuda() -> str | None:
-    """Return nothing where CUDA works, else why not, as far as torch tells."""
+def _check_cuda() -> str | None:
+    """Return None if CUDA works, else the reason as far as torch gives one."""
     import torch
 
-    with warnings.catch_warnings(record=True) as said:  # torch warns of a driver that is too old
+    with warnings.catch_warnings(record=True) as caught:  # torch warns of an old driver
         warnings.simplefilter("always")
         if torch.cuda.is_available():
             return None
-    return str(said[0].message).partition(" (")[0].strip() if said else ""
+    return str(caught[0].message).partition(" (")[0].strip() if caught else ""
 
 
-def _trouble_with_mps() -> str | None:
-    """Return nothing where Apple's GPU can compute a gradient, else why not, as far as known."""
+def _check_mps() -> str | None:
+    """Return None if Apple's GPU can compute a gradient, else the reason as far as known."""
     import torch
 
     if not torch.backends.mps.is_available():
@@ -88,13 +88,13 @@ def _trouble_with_mps() -> str | None:
     try:
         x = torch.ones(2, 2, device="mps", requires_grad=True)
         (x @ x).softmax(-1).sum().backward()
-    except (RuntimeError, AssertionError) as error:  # the latter where torch was built without
+    except (RuntimeError, AssertionError) as error:  # the latter if torch was built without MPS
         return (str(error).strip() or type(error).__name__).splitlines()[0]
     return None
 
 
 def widest_float(device: "torch.device") -> "torch.dtype":
-    """Return the precision that sums are kept in: float64, which Apple's GPUs do not have."""
+    """Return the widest float type of a device: float64, or float32 on Apple's GPUs."""
     import torch
 
     return torch.float32 if device.type == "mps" else torch.float64
@@ -102,40 +102,39 @@ def widest_float(device: "torch.device") -> "torch.dtype":
 
 @contextlib.contextmanager
 def deterministic_kernels(*, on: bool) -> Iterator[None]:
-    """Have a GPU compute the same bits from the same numbers, where torch could be faster else.
+    """Force deterministic CUDA kernels (slower).
 
-    Kernels that add up in whatever order their parts are ready give way to others. Our own never do
-    so, and a CPU does not either.
+    Our own kernels and those of a CPU are always deterministic.
     """
     if not on:
         yield
         return
     import torch
 
-    # cuBLAS reads it when it starts; torch refuses to multiply without it.
+    # cuBLAS reads this when it starts; torch refuses matrix products without it.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.are_deterministic_algorithms_enabled()
-    filling: Any = torch.utils.deterministic  # its one name is made at run time
-    filled = filling.fill_uninitialized_memory
+    was_on = torch.are_deterministic_algorithms_enabled()
+    flags: Any = torch.utils.deterministic  # its attribute is unknown to type checkers
+    fill = flags.fill_uninitialized_memory
     cudnn = torch.backends.cudnn.deterministic
     torch.use_deterministic_algorithms(True)  # noqa: FBT003
-    filling.fill_uninitialized_memory = False  # we read none of it
+    flags.fill_uninitialized_memory = False  # we never read uninitialized memory
     torch.backends.cudnn.deterministic = True
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
-        filling.fill_uninitialized_memory = filled
+        torch.use_deterministic_algorithms(was_on)
+        flags.fill_uninitialized_memory = fill
         torch.backends.cudnn.deterministic = cudnn
 
 
 def may_have_cuda() -> bool:
-    """Tell whether this machine might have a CUDA device; torch knows, but takes long to ask."""
-    signs = (
+    """Return whether this machine might have a CUDA device, without the time to import torch."""
+    paths = (
         *("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/nvidia0"),
         "/dev/nvmap",  # Jetson
         "/dev/dxg",  # WSL
-        "/dev/kfd",  # AMD's, which torch calls CUDA too
+        "/dev/kfd",  # AMD, which torch calls CUDA too
         Path(os.environ.get("SYSTEMROOT", "/"), "System32", "nvcuda.dll"),  # Windows
     )
-    return any(Path(sign).exists() for sign in signs)
+    return any(Path(path).exists() for path in paths)

@@ -1,4 +1,4 @@
-"""Numbers and lengths of time as people write them."""
+"""Numbers and durations for people."""
 
 import re
 
@@ -17,7 +17,7 @@ TIME = re.compile(
 
 
 def format_duration(seconds: float) -> str:
-    """Write a length of time as people do: 8s, 3m20s, 2h05m."""
+    """Format a duration: 8s, 3m20s, 2h05m."""
     seconds = max(0, round(seconds))
     if seconds < 60:
         return f"{seconds}s"
@@ -27,20 +27,17 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_duration(text: str, name: str) -> float:
-    """Read a length of time such as 90s, 3 min, 1h30m or 1.5 hours as seconds.
+    """Parse a duration such as 90s, 3 min, 1h30m or 1.5 hours into seconds.
 
-    A number without a unit is refused: some would mean seconds by it, others minutes.
+    A number without a unit is refused, because it is ambiguous.
     """
     if re.fullmatch(r"\s*\d{1,9}\s*", text):
         n = text.strip()
         raise BadInput(f"{name} {n}: {n} what? Write {n}s, {n}m or {n}h: seconds, minutes or hours")
     match = TIME.fullmatch(text)
-    seconds = (
-        sum(
-            float(part) * unit for part, unit in zip(match.groups("0"), UNITS.values(), strict=True)
-        )
-        if match
-        else 0.0
+    amounts = match.groups("0") if match else ()
+    seconds = sum(
+        float(amount) * unit for amount, unit in zip(amounts, UNITS.values(), strict=False)
     )
     if not seconds:
         raise BadInput(
@@ -50,5 +47,5 @@ def parse_duration(text: str, name: str) -> float:
 
 
 def pluralize(number: int, noun: str, plural: str | None = None) -> str:
-    """Write a number and its noun: 1 step, 2,000 steps, 0 processes."""
+    """Format a number with its noun: 1 step, 2,000 steps, 0 processes."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -10,30 +10,27 @@ from transduce.settings.base import MAXIMUM
 
 
 def cores() -> int:
-    """Return how many cores this process may use, or OMP_NUM_THREADS where it is set.
+    """Return how many cores this process may use, or OMP_NUM_THREADS if it is set.
 
-    Processes that torchrun has started share them, and OMP_NUM_THREADS is for each of them. A 1
-    tells nothing there: torchrun sets it where nobody has set anything.
+    Under torchrun, OMP_NUM_THREADS counts for each process of this machine; the value 1 is ignored
+    there, because torchrun sets it by default.
     """
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    here = torchrun_number("LOCAL_WORLD_SIZE", 1, least=1)
-    if told.isdecimal():
-        most = MAXIMUM["threads"]
-        if len(told) > len(str(most)) or int(told) > most:  # libgomp would crash
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    processes = torchrun_number("LOCAL_WORLD_SIZE", 1, least=1)
+    if threads.isdecimal():
+        maximum = MAXIMUM["threads"]
+        if len(threads) > len(str(maximum)) or int(threads) > maximum:  # libgomp would crash
             raise BadSetting(
-                f"OMP_NUM_THREADS is {told:.60} in the environment: expected at most {most:,}; "
-                "unset it to use every core"
+                f"OMP_NUM_THREADS is {threads:.60} in the environment: expected at most "
+                f"{maximum:,}; unset it to use every core"
             )
-        if int(told) > (here > 1):
-            return int(told) * here
+        if int(threads) > (processes > 1):
+            return int(threads) * processes
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def thread_counts() -> list[int]:
-    """Return the numbers of threads worth trying, most first.
-
-    Where OMP_NUM_THREADS is set, its number is the only one.
-    """
+    """Return the numbers of threads to try, largest first; only OMP_NUM_THREADS if it is set."""
     counts = [cores()]
     while not os.environ.get("OMP_NUM_THREADS") and counts[-1] > 1:
         counts.append(counts[-1] // 2)
@@ -41,7 +38,7 @@ def thread_counts() -> list[int]:
 
 
 def torchrun_number(name: str, default: int, *, least: int = 0) -> int:
-    """Read a number that torchrun sets in the environment of the processes that it starts."""
+    """Read a number from an environment variable that torchrun sets for its processes."""
     text = os.environ.get(name)
     if text is None:
         return default
@@ -54,17 +51,17 @@ def torchrun_number(name: str, default: int, *, least: int = 0) -> int:
 
 
 def world_size() -> int:
-    """Return how many processes torchrun has started for this command; 1 without it."""
+    """Return how many processes torchrun has started for this command; 1 without torchrun."""
     return torchrun_number("WORLD_SIZE", 1, least=1)
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep what was freed for the next step instead of giving it back.
+    """Make the C library keep freed memory for the next step.
 
-    Else each large tensor is mapped and cleared by the system anew, page by page.
+    Otherwise the system maps and clears the pages of every large tensor at every step.
     """
-    trim_threshold, mmap_max = -1, -4  # glibc's names for them, M_TRIM_THRESHOLD and M_MMAP_MAX
-    with contextlib.suppress(OSError, AttributeError):  # no glibc
+    trim_threshold, mmap_max = -1, -4  # M_TRIM_THRESHOLD and M_MMAP_MAX of glibc
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
         library = ctypes.CDLL(None)
         library.mallopt(trim_threshold, 2**31 - 1)
         library.mallopt(mmap_max, 0)

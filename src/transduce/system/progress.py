@@ -1,6 +1,6 @@
-"""What long work says: a live bar on a terminal, plain lines when piped, nothing by default.
+"""Progress of long work, on stderr: a live bar on a terminal, plain lines in a pipe or log.
 
-Everything goes to stderr: stdout is for results.
+The default of the library is `Silent`.
 """
 
 import contextlib
@@ -13,15 +13,15 @@ from typing import IO, Protocol
 from transduce.errors import printable
 from transduce.system.formatting import format_duration, pluralize
 
-PLAIN_EVERY = 10.0  # seconds between two plain lines
-SLOW_AFTER = 2  # seconds before short work is shown
+PLAIN_EVERY = 10.0  # seconds between plain lines
+SLOW_AFTER = 2  # seconds before `track_if_slow` shows anything
 
 Advance = Callable[[int], None]
 ShowPart = Callable[[float, str], None]
 
 
 class Progress(Protocol):
-    """Where long work reports to."""
+    """The interface that long work reports to."""
 
     def say(self, text: str) -> None:
         """Print one line."""
@@ -29,31 +29,31 @@ class Progress(Protocol):
     def track(
         self, what: str, total: int | None, unit: str
     ) -> contextlib.AbstractContextManager[Advance]:
-        """Follow work of `total` units; call what is yielded with the units just done."""
+        """Show progress towards `total` units; call the result with the units just done."""
 
     def watch(self, what: str) -> contextlib.AbstractContextManager[ShowPart]:
-        """Follow work with words of its own; call what is yielded with the part done and a note."""
+        """Show progress with a note; call the result with the fraction done and the note."""
 
 
 class Silent:
-    """Says nothing: for use as a library."""
+    """Shows nothing."""
 
     def say(self, text: str) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     @contextlib.contextmanager
     def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
-        """Follow nothing."""
+        """Show nothing."""
         yield lambda done: None
 
     @contextlib.contextmanager
     def watch(self, what: str) -> Iterator[ShowPart]:
-        """Follow nothing."""
+        """Show nothing."""
         yield lambda part, note: None
 
 
 class Plain:
-    """Lines of text, for pipes and logs."""
+    """Prints lines of text, for pipes and logs."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -64,7 +64,7 @@ class Plain:
 
     @contextlib.contextmanager
     def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
-        """Print a line every few seconds, and one at the end if any was printed."""
+        """Print a line every few seconds, and a last one if there was any."""
         begin = last = time.monotonic()
         done = 0
 
@@ -72,8 +72,8 @@ class Plain:
             rate = done / max(now - begin, 1e-9)
             share = f" of {total:,} ({done / total:.0%})" if total else ""
             left = f", {format_duration((total - done) / rate)} left" if total and rate else ""
-            many = f"{done:,}{share} {unit}" if total else pluralize(done, unit.removesuffix("s"))
-            return f"{what}: {many}, {rate:,.0f} {unit}/s{left}"
+            amount = f"{done:,}{share} {unit}" if total else pluralize(done, unit.removesuffix("s"))
+            return f"{what}: {amount}, {rate:,.0f} {unit}/s{left}"
 
         def advance(units: int) -> None:
             nonlocal done, last
@@ -85,30 +85,30 @@ class Plain:
 
         yield advance
         if last > begin:
-            many = pluralize(done, unit.removesuffix("s"))
-            self.say(f"{what}: {many} in {format_duration(time.monotonic() - begin)}")
+            amount = pluralize(done, unit.removesuffix("s"))
+            self.say(f"{what}: {amount} in {format_duration(time.monotonic() - begin)}")
 
     @contextlib.contextmanager
     def watch(self, what: str) -> Iterator[ShowPart]:
         """Print a note every few seconds, and the last one."""
         last = time.monotonic() - PLAIN_EVERY
-        unsaid = ""
+        pending = ""
 
         def show(part: float, note: str) -> None:
-            nonlocal last, unsaid
-            unsaid = f"{what}: {part:.0%}, {note}"
+            nonlocal last, pending
+            pending = f"{what}: {part:.0%}, {note}"
             if time.monotonic() - last >= PLAIN_EVERY:
                 last = time.monotonic()
-                self.say(unsaid)
-                unsaid = ""
+                self.say(pending)
+                pending = ""
 
         yield show
-        if unsaid:
-            self.say(unsaid)
+        if pending:
+            self.say(pending)
 
 
 class Terminal:
-    """A bar with rate and time left, drawn by rich."""
+    """Draws a bar with rate and remaining time, with rich."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -116,12 +116,12 @@ class Terminal:
         self.console = Console(stderr=True, highlight=False)
 
     def say(self, text: str) -> None:
-        """Print one line above whatever is being drawn."""
+        """Print one line above the bar."""
         self.console.print(printable(text), markup=False, emoji=False)
 
     @contextlib.contextmanager
     def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
-        """Draw a bar that vanishes when the work is done."""
+        """Draw a bar that disappears at the end."""
         from rich import progress as bars
 
         class Rate(bars.ProgressColumn):
@@ -135,7 +135,7 @@ class Terminal:
             Rate(),
             bars.TimeRemainingColumn(),
         ]
-        # Left to itself rich would write to stderr what others write to stdout meanwhile.
+        # By default rich would redirect other output from stdout to stderr meanwhile.
         with bars.Progress(
             *columns, console=self.console, transient=True, redirect_stdout=False
         ) as bar:
@@ -144,7 +144,7 @@ class Terminal:
 
     @contextlib.contextmanager
     def watch(self, what: str) -> Iterator[ShowPart]:
-        """Draw a bar and the note beside it; leave the last note on the screen."""
+        """Draw a bar with the note beside it; the last note stays on the screen."""
         from rich import progress as bars
 
         columns = [
@@ -158,17 +158,17 @@ class Terminal:
 
 
 class WithheldStderr(io.StringIO):
-    """Stands for stderr in a process that leaves it to another to speak."""
+    """Replaces stderr in a process whose messages another process prints."""
 
 
 def console_progress() -> Progress:
-    """Return the terminal's progress where stderr is one, else plain lines."""
+    """Return a bar if stderr is a terminal, else plain lines."""
     return Terminal() if sys.stderr.isatty() else Plain()
 
 
 @contextlib.contextmanager
 def track_if_slow(progress: Progress, what: str, total: int, unit: str) -> Iterator[Advance]:
-    """Follow work as `progress.track` does, but show nothing in the first two seconds."""
+    """Like `progress.track`, but show nothing in the first two seconds."""
     begin, done = time.monotonic(), 0
     show: Advance | None = None
     with contextlib.ExitStack() as stack:

@@ -9,88 +9,91 @@ from transduce.errors import Interrupted
 
 Value = TypeVar("Value")
 
-MAY_BE_IGNORED = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()  # Windows has none
-STOPPING = {signal.SIGINT, signal.SIGTERM} | MAY_BE_IGNORED  # what asks a process to end
-STOPPED = "stopped at once; what was saved before is whole: the same command goes on from there"
+MAY_BE_IGNORED = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()  # Windows has no SIGHUP
+STOPPING = {signal.SIGINT, signal.SIGTERM} | MAY_BE_IGNORED
+STOPPED = (
+    "stopped at once; everything saved before is intact: the same command continues from there"
+)
 
 
 class StopSignal:
-    """Whether somebody has asked this process to end: `interrupted()` tells."""
+    """Whether this process was asked to stop: call it between steps."""
 
     def __init__(self, *, several: bool) -> None:
-        self.several = several
-        self.asked = self.at_once = False
+        self.several = several  # this is one of several processes
+        self.received = False
+        self.may_interrupt = False  # the first signal may raise KeyboardInterrupt
 
     def __call__(self) -> bool:
-        """Tell whether somebody has asked."""
-        return self.asked
+        """Return whether a signal was received."""
+        return self.received
 
-    def run_unless_stopped(self, make: Callable[[], Value]) -> Value | None:
-        """Return what is made, or nothing where that was given up because somebody has asked."""
-        if self.asked:
+    def run_unless_stopped(self, work: Callable[[], Value]) -> Value | None:
+        """Return the result of `work`, or None if a signal came before or during it."""
+        if self.received:
             return None
         try:
-            self.at_once = True
+            self.may_interrupt = True
             try:
-                return make()
+                return work()
             finally:
-                self.at_once = False
+                self.may_interrupt = False
         except KeyboardInterrupt:
             return None
 
-    def ask(self, number: int, frame: Any) -> None:
+    def handle(self, number: int, frame: Any) -> None:
         """Handle a signal."""
-        ends = self.at_once if not self.asked else not self.several
-        self.asked = True
-        if ends:
+        interrupt = self.may_interrupt if not self.received else not self.several
+        self.received = True
+        if interrupt:
             raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def stop_signals(*, several: bool = False) -> Iterator[StopSignal]:
-    """Turn the first Ctrl-C, SIGTERM or SIGHUP into a question for between steps.
+    """Record the first Ctrl-C, SIGTERM or SIGHUP, so that the caller can stop between steps.
 
-    A second ends at once; not if there are several processes, for those get a scheduler's signal
-    from torchrun once more.
+    A second signal interrupts at once, unless there are `several` processes: torchrun sends them
+    the scheduler's signal a second time.
     """
-    interrupted = StopSignal(several=several)
-    with _handled(interrupted.ask, STOPPING):
-        yield interrupted
+    stop = StopSignal(several=several)
+    with _handler(stop.handle, STOPPING):
+        yield stop
 
 
 @contextlib.contextmanager
-def signals_as_interrupt(words: str = STOPPED) -> Iterator[None]:
-    """Treat the other signals like Ctrl-C while no step is being made; say what became of all."""
+def signals_as_interrupt(message: str = STOPPED) -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP like Ctrl-C, and raise `Interrupted` with this message for all."""
 
-    def raise_it(number: int, frame: Any) -> None:
+    def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
     try:
-        with _handled(raise_it, STOPPING - {signal.SIGINT}):
+        with _handler(interrupt, STOPPING - {signal.SIGINT}):
             yield
     except KeyboardInterrupt:
-        raise Interrupted(words) from None
+        raise Interrupted(message) from None
 
 
 @contextlib.contextmanager
-def _handled(handler: Callable[[int, Any], None], numbers: Collection[int]) -> Iterator[None]:
-    """Handle signals, but for a hang-up that nohup has had ignored."""
+def _handler(handle: Callable[[int, Any], None], numbers: Collection[int]) -> Iterator[None]:
+    """Handle signals inside the block, except a SIGHUP that nohup ignores."""
     before = {}
     with contextlib.suppress(ValueError):  # only the main thread may handle signals
         for number in numbers:
             if number in MAY_BE_IGNORED and signal.getsignal(number) is signal.SIG_IGN:
                 continue
-            before[number] = signal.signal(number, handler)
+            before[number] = signal.signal(number, handle)
     try:
         yield
     finally:
-        for number, one in before.items():
-            if signal.getsignal(number) == handler:
-                signal.signal(number, one)
+        for number, previous in before.items():
+            if signal.getsignal(number) == handle:
+                signal.signal(number, previous)
 
 
 def ignore_signals() -> None:
-    """Let no signal disturb the end: torchrun sends SIGTERM to all as soon as one has ended."""
+    """Ignore signals while ending: torchrun sends SIGTERM to all when the first process ends."""
     with contextlib.suppress(ValueError):
         for number in STOPPING:
             signal.signal(number, signal.SIG_IGN)
