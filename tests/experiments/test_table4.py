@@ -10,7 +10,6 @@ from typing import cast
 
 import pytest
 from conftest import CommandLine, options, snapshot
-from test_parser import FEW
 
 from transduce.experiments.findings import Finding
 from transduce.experiments.parser_experiment import GOLD, PARSED, Experiment, Scores, scored
@@ -19,9 +18,9 @@ from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import replace_tags
 from transduce.parsing.trees import Tree, read_trees
 from transduce.system.progress import Progress, Silent
-from treebank import joined, parseval, trees, write
+from treebank import TWO_STEPS, joined, parseval, trees, write
 
-BUDGET = {name: value for name, value in FEW.items() if name != "steps"}
+BUDGET = {name: value for name, value in TWO_STEPS.items() if name != "steps"}
 
 
 @pytest.fixture

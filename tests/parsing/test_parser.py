@@ -18,30 +18,7 @@ from transduce.parsing.trees import TOP, parse_trees
 from transduce.runs.folder import RunConfig
 from transduce.system.progress import Silent
 from transduce.translation.types import Hypothesis
-from treebank import parseval, trees, write
-
-SETTINGS = {
-    "N": "1",
-    "d_model": "64",
-    "d_ff": "128",
-    "h": "2",
-    "d_k": "16",
-    "d_v": "16",
-    "vocabulary": "300",
-    "batch_tokens": "1000",
-    "max_len": "80",
-    "P_drop": "0",
-    "eps_ls": "0",
-    "steps": "100",
-    "warmup": "30",
-    "lr_scale": "0.3",
-    "average": "1",
-    "save_every": "100",
-    "validate_every": "100",
-    "log_every": "50",
-    "threads": "1",
-}
-FEW = SETTINGS | {"steps": "2", "save_every": "2", "validate_every": "2"}
+from treebank import PARSER_SETTINGS, TWO_STEPS, parseval, trees, write
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +32,7 @@ def run(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> I
     """A parser that has learnt something."""
     out = tmp_path_factory.mktemp("runs") / "parser"
     with threads_kept():
-        train_parser(files[0], out=out, valid=files[1], settings=SETTINGS, device="cpu")
+        train_parser(files[0], out=out, valid=files[1], settings=PARSER_SETTINGS, device="cpu")
     before = snapshot(out)
     yield out
     assert snapshot(out) == before, "a test has changed the run that all tests share"
@@ -227,8 +204,8 @@ def test_training_goes_on_where_it_was_stopped_and_refuses_other_trees(
     train, dev = files
     out = tmp_path / "parser"
     with threads_kept():
-        train_parser(train, out=out, valid=dev, settings=FEW, device="cpu")
-        more = FEW | {"steps": "4"}
+        train_parser(train, out=out, valid=dev, settings=TWO_STEPS, device="cpu")
+        more = TWO_STEPS | {"steps": "4"}
         train_parser(train, out=out, valid=dev, settings=more, device="cpu")
         once = tmp_path / "once"
         train_parser(train, out=once, valid=dev, settings=more, device="cpu")
@@ -249,7 +226,9 @@ def test_masked_tags_are_neither_learnt_nor_written(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     with threads_kept():
-        out = train_parser(files[0], out=tmp_path / "run", settings=FEW, masked=True, device="cpu")
+        out = train_parser(
+            files[0], out=tmp_path / "run", settings=TWO_STEPS, masked=True, device="cpu"
+        )
         tree = Parser.load(out, device="cpu")("a dog sees it.")
     assert {leaf.label for leaf in tree.leaves()} == {"XX"}
 
@@ -267,7 +246,7 @@ def test_bad_trees_and_folders_are_refused_before_anything_is_trained(
     ]:
         bad.write_text(text)
         with pytest.raises(BadInput, match=error):
-            train_parser(bad, out=out, settings=FEW)
+            train_parser(bad, out=out, settings=TWO_STEPS)
         assert not (out / "config.json").exists()
     with pytest.raises(BadInput, match="does not exist: expected a file of trees"):
         train_parser(tmp_path / "missing", out=out)
@@ -290,7 +269,7 @@ def test_sentences_that_are_too_long_are_counted_and_said(tmp_path: Path) -> Non
     long = Tree(TOP, tuple(part for tree in many[:9] for part in tree.children))
     path = write(tmp_path / "train.trees", [*many, long, Tree(TOP, (Tree("-NONE-", word="*"),))])
     with threads_kept():
-        train_parser(path, out=tmp_path / "run", settings=FEW, device="cpu", progress=Told())
+        train_parser(path, out=tmp_path / "run", settings=TWO_STEPS, device="cpu", progress=Told())
     assert f"{path}: 31 trees; 1 without words are left out" in said
     assert any(line.startswith("train:") and "1 over-long" in line for line in said), said
 

@@ -7,6 +7,28 @@ from pathlib import Path
 from transduce.parsing.evaluation import Parseval, score_tree, summarize
 from transduce.parsing.trees import Tree
 
+PARSER_SETTINGS = {
+    "N": "1",
+    "d_model": "64",
+    "d_ff": "128",
+    "h": "2",
+    "d_k": "16",
+    "d_v": "16",
+    "vocabulary": "300",
+    "batch_tokens": "1000",
+    "max_len": "80",
+    "P_drop": "0",
+    "eps_ls": "0",
+    "steps": "100",
+    "warmup": "30",
+    "lr_scale": "0.3",
+    "average": "1",
+    "save_every": "100",
+    "validate_every": "100",
+    "log_every": "50",
+    "threads": "1",
+}
+TWO_STEPS = PARSER_SETTINGS | {"steps": "2", "save_every": "2", "validate_every": "2"}
 LEXICON = {
     "DT": ["the", "a", "every"],
     "JJ": ["red", "small", "old"],
