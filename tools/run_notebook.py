@@ -1,6 +1,6 @@
-"""Run the notebook and keep what it shows: python tools/run_notebook.py.
+"""Run the notebook and save it with its outputs: python tools/run_notebook.py.
 
-What it says while it works, and the numbers of its cells, are of that day alone and not kept.
+Progress on stderr and execution counts are not saved.
 """
 
 import sys
@@ -20,7 +20,9 @@ def run(path: Path) -> None:
         cell["metadata"] = {}
         if cell["cell_type"] == "code":
             cell["execution_count"] = None
-            cell["outputs"] = [one for one in cell["outputs"] if one.get("name") != "stderr"]
+            cell["outputs"] = [
+                output for output in cell["outputs"] if output.get("name") != "stderr"
+            ]
             for output in cell["outputs"]:
                 if output["output_type"] == "execute_result":
                     output["execution_count"] = None

@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site: mkdocs.yml names this file."""
+"""Hooks that MkDocs calls while it builds the site; mkdocs.yml names this file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,59 +12,61 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-UNSEARCHED = "---\nsearch:\n  exclude: true\nhide:\n  - toc\n---\n\n"
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\nhide:\n  - toc\n---\n\n"
 
 
 def on_config(config: "MkDocsConfig") -> None:
-    """Put the generated pages where the navigation has their folders."""
+    """Replace the folders `commands/` and `api/` of the navigation by the generated pages."""
     generated: dict[str, Any] = {
         "commands/": _nested(commands.pages()),
         "api/": [{title: uri} for uri, (title, _) in api.pages().items()],
     }
     for entry in config.nav or []:
-        for title, place in entry.items():
-            if isinstance(place, str) and place in generated:
-                entry[title] = generated[place]
+        for title, folder in entry.items():
+            if isinstance(folder, str) and folder in generated:
+                entry[title] = generated[folder]
 
 
 def on_files(files: "Files", config: "MkDocsConfig") -> None:
-    """Add the pages that are made of other things than texts in docs/."""
+    """Add the pages that do not come from docs/."""
     texts = {uri: text for uri, (_, text) in (commands.pages() | api.pages()).items()}
     texts[settings.PAGE] = settings.page()
     for file, uri in places.PAGES.items():
         path = places.ROOT / file
         texts[uri] = notebooks.page(path) if path.suffix == ".ipynb" else _read(path)
-    written = {f"docs/{one.src_uri}": one.content_string for one in files.documentation_pages()}
-    written |= {places.origin(uri): text for uri, text in texts.items()}
-    for file in places.linked_code(written):
-        texts[f"source/{file}.md"] = f"{UNSEARCHED}# {file}\n"
+    texts_by_file = {
+        f"docs/{page.src_uri}": page.content_string for page in files.documentation_pages()
+    }
+    texts_by_file |= {places.origin(uri): text for uri, text in texts.items()}
+    for file in places.linked_code(texts_by_file):
+        texts[f"source/{file}.md"] = f"{NOT_SEARCHED}# {file}\n"
     for uri, text in texts.items():
         files.append(File.generated(config, uri, content=text))
 
 
 def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
-    """Lead links to the places that files have in the site."""
-    return places.relinked(markdown, page.file.src_uri)
+    """Change links between files into links between pages."""
+    return places.rewrite_links(markdown, page.file.src_uri)
 
 
 def on_page_content(html: str, page: "Page", **_: object) -> str:
-    """Draw formulas, and put code into the pages that show it."""
+    """Convert formulas to MathML, and insert the code into pages of source code."""
     uri = page.file.src_uri
     if uri.startswith("source/"):
-        code, anchors = places.highlighted(uri.removeprefix("source/").removesuffix(".md"))
+        code, anchors = places.highlight_code(uri.removeprefix("source/").removesuffix(".md"))
         page.present_anchor_ids = {*(page.present_anchor_ids or ()), *anchors}
         return html + code
-    return formulas.drawn(html)
+    return formulas.to_mathml(html)
 
 
-def _nested(found: dict[str, tuple[tuple[str, ...], str]]) -> list[Any]:
-    """Return the navigation of the commands, those of a group under its name."""
+def _nested(pages: dict[str, tuple[tuple[str, ...], str]]) -> list[Any]:
+    """Return the navigation of the commands, with those of a group below its name."""
     nav: list[Any] = []
     groups: dict[str, list[Any]] = {}
-    for uri, (words, _) in found.items():
+    for uri, (words, _) in pages.items():
         if len(words) == 2:
             below = groups.setdefault(words[0], [])
-            if not below:  # what was the page of a command is the first of its group
+            if not below:  # the page of the group becomes its first entry
                 nav[-1] = {words[0]: below}
                 below.append(f"commands/{words[0]}.md")
             below.append({" ".join(words): uri})

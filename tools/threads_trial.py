@@ -49,7 +49,7 @@ def jobs(random: np.random.Generator, count: int) -> list[Job]:
 def work(
     searching: TorchEngine, end: float, seed: int, most: int, done: list[tuple[float, int]]
 ) -> None:
-    """Translate batches until the end; note when each was done and how many sentences it had."""
+    """Translate batches until `end`; append (time, number of sentences) of each to `done`."""
     random = np.random.default_rng(seed)
     while time.monotonic() < end:
         batch = jobs(random, most if most < 200 else int(random.integers(1, 201)))
@@ -60,7 +60,7 @@ def work(
 
 
 def trial(name: str, engines: list[TorchEngine], seconds: float, most: int = 200) -> None:
-    """Run one thread for each engine of the list, and print what came of it."""
+    """Run one thread for each engine of the list, and print errors and speed."""
     done: list[tuple[float, int]] = []
     errors: list[BaseException] = []
     began = time.monotonic()
@@ -77,8 +77,8 @@ def trial(name: str, engines: list[TorchEngine], seconds: float, most: int = 200
     for thread in threads:
         thread.join()
     edge = min(10.0, seconds / 2)
-    first = sum(count for at, count in done if at < began + edge) / edge
-    last = sum(count for at, count in done if at >= began + seconds - edge) / edge
+    first = sum(count for when, count in done if when < began + edge) / edge
+    last = sum(count for when, count in done if when >= began + seconds - edge) / edge
     say(
         f"{name}: {len(errors)} errors, {len(done)} batches; sentences/s in the first {edge:g} s "
         f"{first:,.0f}, in the last {edge:g} s {last:,.0f}"

@@ -1,11 +1,11 @@
 """The Transformer of "Attention Is All You Need" as a system: two text files in, a translator out.
 
-Train a model, then translate with it::
+Train a model, then translate with it:
 
-    from transduce import Translator, train
-
-    train("train.en", "train.de", out="runs/en-de")
-    Translator.load("runs/en-de")("Two dogs run.")
+>>> from transduce import Translator, train
+>>> run = train("train.en", "train.de", out="runs/en-de")
+>>> Translator.load(run)("Two dogs run.")
+'Zwei Hunde laufen.'
 
 Public names are imported on first use, so that `import transduce` is fast.
 """

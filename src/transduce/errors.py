@@ -21,7 +21,15 @@ from collections.abc import Iterable
 
 
 class TransduceError(Exception):
-    """Base class of all errors that a user can fix."""
+    """Base class: every error that a user can fix. The message is written for people.
+
+    >>> from transduce import TransduceError, Translator
+    >>> try:
+    ...     Translator.load("runs/missing")
+    ... except TransduceError as error:
+    ...     print(error)
+    there is no run folder runs/missing...
+    """
 
 
 class BadInput(TransduceError):

@@ -1,4 +1,4 @@
-"""Pages that link to code name a symbol that the linked file defines; paper.md covers the paper."""
+"""Links to code name a symbol that the file defines; paper.md covers every section of the paper."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ SECTIONS = (
 
 @cache
 def definitions(path: Path) -> frozenset[str]:
-    """Return the names that a module defines, with those inside its classes: Class.method."""
+    """Return the names that a module defines, with members of its classes: Class.method."""
     names: set[str] = set()
 
     def visit(body: list[ast.stmt], before: str) -> None:
@@ -51,7 +51,7 @@ def test_a_link_names_a_symbol_of_the_file(symbol: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_is_checked_or_leads_to_a_page_or_a_heading_that_exists(page: Path) -> None:
+def test_every_other_link_points_to_an_existing_page_or_heading(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     headings = {
         re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
@@ -77,7 +77,7 @@ def test_every_promise_names_the_tests_that_hold_it() -> None:
         assert all(symbol.startswith("test_") for symbol, _ in held), promise
 
 
-def test_every_section_of_the_paper_has_its_heading_in_its_place() -> None:
+def test_every_section_of_the_paper_has_its_heading_in_order() -> None:
     titles = HEADING.findall(PAGE.read_text(encoding="utf-8"))
     numbered = [
         (len(hashes), match[0])

@@ -1,4 +1,4 @@
-"""The site: built strictly, whole by itself, and every link in it leads somewhere."""
+"""The documentation site: built strictly, self-contained, without broken links."""
 
 import json
 import re
@@ -28,11 +28,11 @@ ROOT = Path(__file__).parents[2]
 PHONE = (390, 844)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of MkDocs and its parts
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
-HARMLESS = {"canonical", "next", "prev", "edit"}  # links of a head that load nothing
+LOADS_NOTHING = {"canonical", "next", "prev", "edit"}
 
 
-class Found(HTMLParser):
-    """What a page has: anchors, links, what it loads, and its title."""
+class PageParser(HTMLParser):
+    """Collects the title, anchors, links and loaded files of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,12 +43,12 @@ class Found(HTMLParser):
         self._in_title = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        own = {name: value or "" for name, value in attrs}
-        self.anchors |= {own[name] for name in ("id", "name") if name in own}
-        if tag == "a" and "href" in own:
-            self.links.append(own["href"])
-        if tag in LOADED and LOADED[tag] in own and own.get("rel") not in HARMLESS:
-            self.loads.append(own[LOADED[tag]])
+        values = {name: value or "" for name, value in attrs}
+        self.anchors |= {values[name] for name in ("id", "name") if name in values}
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        if tag in LOADED and LOADED[tag] in values and values.get("rel") not in LOADS_NOTHING:
+            self.loads.append(values[LOADED[tag]])
         self._in_title = tag == "title" or (self._in_title and tag != "body")
 
     def handle_data(self, data: str) -> None:
@@ -58,21 +58,21 @@ class Found(HTMLParser):
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """A server that keeps to itself what it serves."""
+    """A file server that logs nothing."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
+        """Log nothing."""
 
 
 @dataclass
 class Site:
-    """A site that was built."""
+    """A built site."""
 
     folder: Path
-    pages: dict[Path, Found] = field(default_factory=dict)
+    pages: dict[Path, PageParser] = field(default_factory=dict)
 
     def inside(self, page: Path, link: str) -> Path | None:
-        """Return the file that a link of a page leads to; None for another site."""
+        """Return the file that a link of a page points to; None for another site."""
         parts = urlsplit(link)
         if parts.scheme or parts.netloc:
             return None
@@ -90,16 +90,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
         patch.setenv("NO_MKDOCS_2_WARNING", "1")
         patch.chdir(ROOT)
         build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=True))
-    found = Site(folder)
+    built = Site(folder)
     for page in folder.rglob("*.html"):
-        found.pages[page] = Found()
-        found.pages[page].feed(page.read_text(encoding="utf-8"))
-    return found
+        built.pages[page] = PageParser()
+        built.pages[page].feed(page.read_text(encoding="utf-8"))
+    return built
 
 
 @pytest.fixture(scope="module")
 def address(site: Site) -> Iterator[str]:
-    """The address of the site, as any server of files serves it."""
+    """The address of the site on a plain file server."""
     handler = partial(Quiet, directory=str(site.folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -110,29 +110,29 @@ def address(site: Site) -> Iterator[str]:
 
 
 def test_every_page_has_a_title(site: Site) -> None:
-    assert [page for page, found in site.pages.items() if not found.title.strip()] == []
+    assert [page for page, parsed in site.pages.items() if not parsed.title.strip()] == []
     assert len(site.pages) > 60
 
 
-def test_every_link_and_anchor_within_the_site_is_there(site: Site) -> None:
+def test_no_link_or_anchor_of_the_site_is_broken(site: Site) -> None:
     broken = []
-    for page, found in site.pages.items():
-        if page.name == "404.html":  # whose links begin at the root of the server
+    for page, parsed in site.pages.items():
+        if page.name == "404.html":  # its links begin at the root of the server
             continue
-        for link in (*found.links, *found.loads):
+        for link in (*parsed.links, *parsed.loads):
             file = site.inside(page, link)
             anchor = unquote(urldefrag(link).fragment)
             if file is None or (file.suffix != ".html" and file.is_file()):
                 continue
-            there = file in site.pages and (not anchor or anchor in site.pages[file].anchors)
-            if not there:
+            exists = file in site.pages and (not anchor or anchor in site.pages[file].anchors)
+            if not exists:
                 broken.append(f"{page.relative_to(site.folder)}: {link}")
     assert broken == []
 
 
 def test_nothing_is_loaded_from_another_host(site: Site) -> None:
-    for page, found in site.pages.items():
-        for link in found.loads:
+    for page, parsed in site.pages.items():
+        for link in parsed.loads:
             assert link.startswith("data:") or not urlsplit(link).netloc, f"{page.name}: {link}"
     for style in site.folder.rglob("*.css"):
         assert not re.findall(r"(?:url\(|@import\s)['\"]?(?:https?:)?//", style.read_text()), style
@@ -144,7 +144,7 @@ def test_links_to_code_stay_within_the_site(site: Site) -> None:
     assert not [link for link in site.pages[page].links if link.endswith(".py")]
 
 
-def test_formulas_are_drawn_without_scripts(site: Site) -> None:
+def test_formulas_are_rendered_without_scripts(site: Site) -> None:
     text = (site.folder / "paper.html").read_text(encoding="utf-8")
     assert text.count("<math") > 20
     assert "arithmatex" not in text
@@ -153,22 +153,22 @@ def test_formulas_are_drawn_without_scripts(site: Site) -> None:
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_pages_fit_their_screen_and_ask_nothing_of_the_network(
+def test_pages_fit_the_screen_and_request_nothing_from_other_hosts(
     browser: "Browser", address: str, size: tuple[int, int]
 ) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     with opened(browser, size=size, dark=True) as page:
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requested.append(request.url))
         for name in ("index", "commands/train", "settings", "paper", "notebook", "results"):
             page.goto(f"{address}/{name}.html", wait_until="networkidle")
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
-    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+    assert [url for url in requested if not url.startswith((address, "data:", "blob:"))] == []
 
 
 def test_every_command_has_a_page_with_all_its_options() -> None:
-    found = commands.pages()
+    pages = commands.pages()
     for words, command in commands.walk():
-        _, text = found[f"commands/{'-'.join(words)}.md"]
+        _, text = pages[f"commands/{'-'.join(words)}.md"]
         assert text.startswith(f"# transduce {' '.join(words)}\n")
         for parameter in command.params:
             shown = parameter.opts[0] if parameter.param_type_name == "option" else ""
@@ -176,13 +176,13 @@ def test_every_command_has_a_page_with_all_its_options() -> None:
         assert not re.search(r"\[/?(bold|italic|dim|cyan|green)\]", text), words
 
 
-def test_help_is_written_as_pages_write() -> None:
+def test_help_is_converted_to_markdown() -> None:
     assert commands.prose("[bold]one[/bold]: with --set a_b\n[bold]two[/bold]: <s>") == (
         "- **one**: with `--set` `a_b`\n- **two**: &lt;s>"
     )
 
 
-def test_everything_public_is_described() -> None:
+def test_every_public_name_is_in_the_reference() -> None:
     import transduce
 
     text = "".join(text for _, text in api.pages().values())
@@ -206,34 +206,40 @@ def test_the_page_of_the_settings_is_in_the_navigation(site: Site) -> None:
     assert "settings.html" in home.links
 
 
-def test_a_link_is_led_to_the_place_that_its_file_has_in_the_site() -> None:
-    text = "[a](../src/transduce/model/transformer.py#L3) [b](results.md) [c](../SECURITY.md#who) [d](https://e.org)"
-    assert places.relinked(text, "paper.md") == (
-        "[a](source/src/transduce/model/transformer.py.md#L3) [b](results.md) [c](security.md#who) "
+def test_a_link_between_files_becomes_a_link_between_pages() -> None:
+    text = (
+        "[a](../src/transduce/model/transformer.py) [b](results.md) [c](../SECURITY.md#who) "
         "[d](https://e.org)"
     )
-    assert places.relinked("![p](docs/pictures/page.png)", "readme.md") == "![p](pictures/page.png)"
+    assert places.rewrite_links(text, "paper.md") == (
+        "[a](source/src/transduce/model/transformer.py.md) [b](results.md) [c](security.md#who) "
+        "[d](https://e.org)"
+    )
+    assert (
+        places.rewrite_links("![p](docs/pictures/page.png)", "readme.md")
+        == "![p](pictures/page.png)"
+    )
 
 
-def test_code_is_shown_line_by_line_and_escaped(
+def test_source_code_is_escaped_and_has_line_anchors(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "a.py").write_text('x = "<script>"\n\ny = 2\n')
     monkeypatch.setattr(places, "ROOT", tmp_path)
-    code, anchors = places.highlighted("a.py")
+    code, anchors = places.highlight_code("a.py")
     assert anchors == ["L1", "L2", "L3"]
     assert "<script>" not in code
     assert 'id="L3"' in code
 
 
 def test_a_formula_becomes_mathml() -> None:
-    drawn = formulas.drawn(r'<span class="arithmatex">\(\frac{a}{\sqrt{b}} \dots\)</span>')
-    assert drawn.startswith("<math")
-    assert "<mfrac>" in drawn
-    assert "…" in drawn
+    math = formulas.to_mathml(r'<span class="arithmatex">\(\frac{a}{\sqrt{b}} \dots\)</span>')
+    assert math.startswith("<math")
+    assert "<mfrac>" in math
+    assert "…" in math
 
 
-def test_a_notebook_is_shown_with_what_it_was_kept_with(tmp_path: Path) -> None:
+def test_a_notebook_is_shown_with_its_saved_outputs(tmp_path: Path) -> None:
     outputs: list[dict[str, Any]] = [
         {"output_type": "stream", "name": "stderr", "text": ["working"]},
         {"output_type": "stream", "name": "stdout", "text": ["found\n"]},
@@ -270,5 +276,5 @@ def test_the_notebook_runs_from_top_to_bottom(
         for output in cell.get("outputs", [])
         if "text/html" in output.get("data", {})
     ]
-    assert sum("<svg" in one for one in shown) == 2
-    assert sum("<table" in one for one in shown) == 2
+    assert sum("<svg" in output for output in shown) == 2
+    assert sum("<table" in output for output in shown) == 2

@@ -1,4 +1,4 @@
-"""Blocks of code in the pages, and what a reader would do with them."""
+"""The code blocks of documentation pages, and the commands in them."""
 
 import re
 import shlex
@@ -13,13 +13,13 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 FENCE = re.compile(r"^( *)```(\S*)")
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
 WITH_A_SERVICE = "<!-- with a service -->"
-# A page whose commands were run elsewhere, on another day, says so once.
+# A page whose commands were run on another machine says so once.
 ELSEWHERE = "run elsewhere, on another day"
 PARSED = "<!-- commands of this page are parsed, not run -->"
 RUN = ("console", "python")
-# Commands to which the word is a name, of a package or of an image.
-NAMES_IT = [["pip", "install"], ["pip", "uninstall"], ["docker", "build"]]
-SHOWN = ("", "text", "toml", "yaml", "json")  # for the eye; toml is read
+# Commands in which `transduce` is the name of a package or of an image.
+NAME_ONLY = [["pip", "install"], ["pip", "uninstall"], ["docker", "build"]]
+SHOWN = ("", "text", "toml", "yaml", "json")  # not run; toml is parsed
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Block:
     """A block of code."""
 
     page: Path
-    line: int  # where it begins
+    line: int  # of its first line
     language: str
     text: str
     reason: str | None  # why it is not run
@@ -35,24 +35,24 @@ class Block:
 
     @property
     def where(self) -> str:
-        """The place of the block, for messages."""
+        """The position of the block, for messages."""
         return f"{self.page.name}, line {self.line}"
 
     def commands(self) -> list[str]:
-        """Return the commands of a console block, those of several lines as one."""
+        """Return the commands of a console block; continued lines are joined."""
         joined = self.text.replace("\\\n", " ")
         return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
 
     def ours(self) -> Iterator[list[str]]:
-        """Yield the words of each of our commands, however it is started, `transduce` left out."""
+        """Yield the words after `transduce` of each of our commands."""
         lines = self.commands() if self.language == "console" else self._lines()
         for line in lines:
             for stage in stages(line):
-                if "transduce" in stage.words and stage.words[:2] not in NAMES_IT:
+                if "transduce" in stage.words and stage.words[:2] not in NAME_ONLY:
                     yield stage.words[stage.words.index("transduce") + 1 :]
 
     def _lines(self) -> list[str]:
-        """Return the lines of a script, or of a block without a language, that begin a command."""
+        """Return the lines of a script that start one of our commands."""
         begins = ("transduce ", "torchrun ", "srun torchrun ", "time transduce ", "$ transduce ")
         joined = self.text.replace("\\\n", " ").splitlines()
         return [line.removeprefix("$ ") for line in joined if line.startswith(begins)]
@@ -60,7 +60,7 @@ class Block:
 
 @dataclass
 class Stage:
-    """One program of a line, and where its input and output go."""
+    """One program of a command line, with its input and output."""
 
     words: list[str] = field(default_factory=list)
     read: str | None = None
@@ -69,8 +69,8 @@ class Stage:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that are set before its name."""
-        return dict(one.split("=", 1) for one in self._set())
+        """The environment variables set before its name."""
+        return dict(word.split("=", 1) for word in self._set())
 
     @property
     def command(self) -> list[str]:
@@ -88,7 +88,7 @@ def blocks(page: Path) -> list[Block]:
     """Return the blocks of a page."""
     lines = page.read_text(encoding="utf-8").splitlines()
     parsed = any(line.strip() == PARSED for line in lines)
-    found = []
+    result = []
     begin: int | None = None
     for number, line in enumerate(lines):
         match = FENCE.match(line)
@@ -98,11 +98,11 @@ def blocks(page: Path) -> list[Block]:
             above = _above(lines, begin)
             reason = NOT_RUN.fullmatch(above)
             body = textwrap.dedent("\n".join(lines[begin + 1 : number]) + "\n")
-            why = reason[1] if reason else ELSEWHERE if parsed else None
-            found.append(Block(page, begin + 1, language, body, why, above == WITH_A_SERVICE))
+            skipped = reason[1] if reason else ELSEWHERE if parsed else None
+            result.append(Block(page, begin + 1, language, body, skipped, above == WITH_A_SERVICE))
             begin = None
     assert begin is None, f"{page.name}: the block of line {begin} does not end"
-    return found
+    return result
 
 
 def _above(lines: list[str], number: int) -> str:
@@ -112,18 +112,18 @@ def _above(lines: list[str], number: int) -> str:
 
 
 def stages(line: str) -> list[Stage]:
-    """Split a line of the shell into programs: pipes, && and files are known, and nothing else."""
+    """Split a shell line into programs; only pipes, && and redirection are supported."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&<>;")
     lexer.whitespace_split = True
-    found = [Stage()]
+    programs = [Stage()]
     words = iter(lexer)
     for word in words:
         if word in ("|", "&&"):
-            found.append(Stage(piped=word == "|"))
+            programs.append(Stage(piped=word == "|"))
         elif word == ">":
-            found[-1].write = next(words)
+            programs[-1].write = next(words)
         elif word == "<":
-            found[-1].read = next(words)
+            programs[-1].read = next(words)
         else:
-            found[-1].words.append(word)
-    return found
+            programs[-1].words.append(word)
+    return programs

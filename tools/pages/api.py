@@ -1,4 +1,4 @@
-"""The pages on Python, made of the docstrings, signatures and fields of what the package offers."""
+"""The reference of the Python API, generated from docstrings, signatures and fields."""
 
 import ast
 import dataclasses
@@ -12,51 +12,63 @@ from typing import Any
 from transduce import errors as error_module
 from transduce.settings.base import Settings
 
-RESULTS = ("translation.Translations", "Translation", "Candidate")
-COMPARED = ("comparing.Comparison", "comparing.SystemScore")
-LOOK = ("look.attention_map", "look.maps.AttentionMap", "look.draw_attention", "look.save")
-# What stands together; a public name that is not here is on a page of its own kind, the last.
-PAGES = {
-    "translating": ("Translating", ("Translator", *RESULTS)),
+# Page: its title and its names, below `transduce`. Other public names go to a last page, "More".
+PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "translating": (
+        "Translating",
+        ("Translator", "Translation", "Candidate", "translation.translation.Translations"),
+    ),
     "training": ("Training", ("train", "distill")),
-    "scoring": ("Scoring", ("score", "Score", "comparing.compare", *COMPARED)),
+    "scoring": (
+        "Scoring",
+        (
+            *("score", "Score", "evaluation.significance.compare"),
+            *("evaluation.significance.Comparison", "evaluation.significance.SystemScore"),
+        ),
+    ),
     "model": ("The model", ("Transformer", "ModelConfig", "TrainConfig", "SearchConfig")),
-    "looking": ("Looking inside", ("Inspector", "Inspection", *LOOK)),
+    "looking": (
+        "Looking inside",
+        (
+            *("Inspector", "Inspection", "inspection.attention_map", "inspection.draw_attention"),
+            *("inspection.notebook_map.AttentionMap", "inspection.save"),
+        ),
+    ),
     "parsing": ("Parsing", ("Parser", "Tree", "train_parser")),
 }
-# Of these classes most members are for the package itself.
+NAMES = [name for _, names in PAGES.values() for name in names]
+# Most members of these classes are internal: only the named ones are described.
 OF_SETTINGS = ("replace", "to_json", "from_json")
 MEMBERS = {
     "Transformer": ("forward_padded",),
     **dict.fromkeys(("ModelConfig", "TrainConfig", "SearchConfig"), OF_SETTINGS),
 }
-COLUMNS = 88  # of a signature in one line
+COLUMNS = 88  # width of a signature in one line
 
 
 def pages() -> dict[str, tuple[str, str]]:
-    """Return the title and the text of each page by its place."""
-    offered = importlib.import_module("transduce")
-    placed = {name for _, names in PAGES.values() for name in names}
-    placed |= set(vars(error_module))  # on the page of the errors
+    """Return the title and the text of each page, by its path in the site."""
+    package = importlib.import_module("transduce")
+    listed = {*NAMES, *vars(error_module)}  # errors have their own page
     groups = dict(PAGES)
-    if rest := tuple(name for name in offered.__all__ if name not in placed):
-        groups["more"] = ("More", rest)
-    found = {}
-    for place, (title, names) in groups.items():
-        texts = [described(f"transduce.{name}", offered_as(name)) for name in names]
-        found[f"api/{place}.md"] = title, "\n\n".join([f"# {title}", *texts])
-    found["api/errors.md"] = "Errors", errors()
-    return {"api/index.md": ("From Python", _index(groups)), **found}
+    if unlisted := tuple(name for name in package.__all__ if name not in listed):
+        groups["more"] = ("More", unlisted)
+    texts = {}
+    for page, (title, names) in groups.items():
+        described = [describe(f"transduce.{name}", resolve(name)) for name in names]
+        texts[f"api/{page}.md"] = title, "\n\n".join([f"# {title}", *described])
+    texts["api/errors.md"] = "Errors", errors()
+    return {"api/index.md": ("From Python", _index(groups)), **texts}
 
 
-def offered_as(name: str) -> Any:
-    """Return what has a name below the package: Translator, look.save."""
-    module, _, own = f"transduce.{name}".rpartition(".")
-    return getattr(importlib.import_module(module), own)
+def resolve(name: str) -> Any:
+    """Return the object of a name below the package: Translator, inspection.save."""
+    module, _, attribute = f"transduce.{name}".rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
 
 
-def described(name: str, thing: Any, level: int = 2) -> str:
-    """Describe a class or a function: how it is called, what it is for, what it has."""
+def describe(name: str, thing: Any, level: int = 2) -> str:
+    """Describe a class or a function: its signature, docstring, fields and members."""
     title = name.removeprefix("transduce.").replace("__", r"\_\_")
     parts = [f"{'#' * level} {title}"]
     if inspect.isclass(thing):
@@ -68,7 +80,8 @@ def described(name: str, thing: Any, level: int = 2) -> str:
         elif dataclasses.is_dataclass(thing) and (rows := list(fields(thing))):
             parts.append(_table(("field", "type", "meaning"), rows))
         parts += [
-            described(f"{thing.__name__}.{own}", one, level + 1) for own, one in _members(thing)
+            describe(f"{thing.__name__}.{member}", value, level + 1)
+            for member, value in members(thing)
         ]
     elif isinstance(thing, property):
         assert thing.fget is not None
@@ -80,37 +93,38 @@ def described(name: str, thing: Any, level: int = 2) -> str:
 
 
 def signature(thing: Any) -> str:
-    """Write how something is called, an argument a line where one line is too short."""
-    called = inspect.signature(thing)
-    own = [one for one in called.parameters.values() if one.name not in ("self", "cls")]
-    called = called.replace(parameters=own)
-    text = _plain(str(called))
+    """Write a signature, with one argument per line if it is long."""
+    full = inspect.signature(thing)
+    shown = [part for part in full.parameters.values() if part.name not in ("self", "cls")]
+    text = _plain(str(full.replace(parameters=shown)))
     if len(text) <= COLUMNS - 20:
         return text
     words: list[str] = []
     starred = False
-    for one in own:
-        if one.kind is one.KEYWORD_ONLY and not starred:
+    for parameter in shown:
+        kind = parameter.kind
+        if kind is parameter.KEYWORD_ONLY and not starred:
             words.append("*")
-        starred = starred or one.kind in (one.KEYWORD_ONLY, one.VAR_POSITIONAL)
-        words.append(_plain(str(one)))
+        starred = starred or kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        words.append(_plain(str(parameter)))
     end = text.rpartition(" -> ")[2] if " -> " in text else ""
     return "(\n" + "".join(f"    {word},\n" for word in words) + ")" + (f" -> {end}" if end else "")
 
 
 def fields(thing: type) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, type and meaning of each field; the comment behind or above tells it."""
+    """Yield the name, type and meaning of each field; its comment is the meaning."""
     lines = textwrap.dedent(inspect.getsource(thing)).splitlines()
     (body,) = ast.parse("\n".join(lines)).body
     assert isinstance(body, ast.ClassDef)
-    public = {one.name for one in dataclasses.fields(thing) if not one.name.startswith("_")}
+    names = [field.name for field in dataclasses.fields(thing)]
+    public = {name for name in names if not name.startswith("_")}
     for node in body.body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
         if node.target.id in public:
-            behind = lines[(node.end_lineno or 1) - 1][node.end_col_offset or 0 :]
+            after = lines[(node.end_lineno or 1) - 1][node.end_col_offset or 0 :]
             above = lines[node.lineno - 2].strip()
-            _, _, comment = (behind if "#" in behind else above).partition("#")
+            _, _, comment = (after if "#" in after else above).partition("#")
             kind = ast.unparse(node.annotation).strip("'\"")
             yield f"`{node.target.id}`", f"`{kind}`", _cell(comment)
 
@@ -120,63 +134,68 @@ def errors() -> str:
     overview = inspect.cleandoc(error_module.__doc__ or "")
     first, tree, last = overview.split("\n\n")
     parts = ["# Errors", first, f"```text\n{tree}\n```", last]
-    known = [one for _, one in inspect.getmembers(error_module, inspect.isclass)]
-    for one in sorted(known, key=lambda one: (len(one.__mro__), one.__name__)):
-        parts += [f"## {one.__name__}", f"`transduce.errors.{one.__name__}`", markdown(one.__doc__)]
+    classes = [
+        value
+        for _, value in inspect.getmembers(error_module, inspect.isclass)
+        if issubclass(value, error_module.TransduceError)
+    ]
+    for error in sorted(classes, key=lambda error: (len(error.__mro__), error.__name__)):
+        parts += [f"## {error.__name__}", _block(f"transduce.{error.__name__}")]
+        parts.append(markdown(error.__doc__))
     return "\n\n".join(parts)
 
 
 def markdown(doc: str | None) -> str:
-    """Return a docstring as Markdown: what begins with >>> is a block of code."""
-    found = []
+    """Return a docstring as Markdown, with examples (>>>) as blocks of code."""
+    parts = []
     for paragraph in inspect.cleandoc(doc or "").split("\n\n"):
         lines = paragraph.splitlines()
         if lines and lines[0].startswith(">>>"):
-            found.append(_block("\n".join(map(_typed, lines))))
+            parts.append(_block("\n".join(map(_typed, lines))))
         else:
-            found.append(_escaped(paragraph))
-    return "\n\n".join(found)
+            parts.append(_escaped(paragraph))
+    return "\n\n".join(parts)
 
 
 def _typed(line: str) -> str:
-    """Return a line of a session as it is typed; what is answered becomes a comment."""
+    """Return a line of an example without its prompt; output becomes a comment."""
     is_input = line.startswith((">>>", "..."))
     return line[3:].removeprefix(" ") if is_input else f"# {line}"
 
 
-def _members(thing: type) -> Iterator[tuple[str, Any]]:
-    """Yield the public members that a class defines, or those that `MEMBERS` has for it."""
+def members(thing: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public members of a class, or those that MEMBERS lists."""
     chosen = MEMBERS.get(thing.__name__)
-    found = {name: inspect.getattr_static(thing, name) for name in chosen or vars(thing)}
-    for name, one in found.items():
-        plain = one.__func__ if isinstance(one, classmethod | staticmethod) else one
+    values = {name: inspect.getattr_static(thing, name) for name in chosen or vars(thing)}
+    for name, value in values.items():
+        plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         public = name == "__call__" or not name.startswith("_")
-        if public and (inspect.isfunction(plain) or isinstance(one, property)) and plain.__doc__:
-            yield name, one if isinstance(one, property) else getattr(thing, name)
+        if public and (inspect.isfunction(plain) or isinstance(value, property)) and plain.__doc__:
+            yield name, value if isinstance(value, property) else getattr(thing, name)
 
 
 def _called(thing: type) -> bool:
-    """Tell whether people make these themselves: what has `load` is loaded, and data is given."""
+    """Return whether users call the class: not those with `load`, and not dataclasses."""
     return not hasattr(thing, "load") and not dataclasses.is_dataclass(thing)
 
 
 def _index(groups: dict[str, tuple[str, tuple[str, ...]]]) -> str:
     rows = []
-    for place, (_, names) in groups.items():
+    for page, (_, names) in groups.items():
         for name in names:
-            first = (offered_as(name).__doc__ or "").strip().splitlines()[0]
+            first = (resolve(name).__doc__ or "").strip().splitlines()[0]
             anchor = name.lower().replace(".", "")
-            rows.append((f"[`{name}`]({place}.md#{anchor})", _cell(first)))
+            rows.append((f"[`{name}`]({page}.md#{anchor})", _cell(first)))
     rows += [
         ("[Settings](../settings.md)", "Every setting, with its default."),
-        ("[Errors](errors.md)", "What can go wrong, and what it is called."),
+        ("[Errors](errors.md)", "The classes of errors to catch."),
     ]
     about = markdown(importlib.import_module("transduce").__doc__)
     return "\n\n".join(["# From Python", about, _table(("name", "what it is"), rows)])
 
 
 def _plain(text: str) -> str:
-    """Shorten what Python writes of types: their names alone."""
+    """Shorten type annotations to the names of the types."""
     text = re.sub(r"\b(?:[a-z_][\w]*\.)+(?=[A-Za-z_])", "", text).replace("'", '"')
     text = re.sub(r"<function <lambda> at 0x[0-9a-f]+>", "…", text)
     return re.sub(r'"([A-Z]\w*)"(?!\])', r"\1", text)
@@ -191,7 +210,7 @@ def _block(code: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    text = re.sub(r"</?s>|<[a-z]+>", lambda one: f"`{one[0]}`", text)
+    text = re.sub(r"</?s>|<[a-z]+>", lambda match: f"`{match[0]}`", text)
     return re.sub(r"(?<![`\w/.])(\w+_\w+)(?![`\w(])", r"`\1`", text)
 
 
@@ -200,5 +219,5 @@ def _cell(text: str) -> str:
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(one) + " |" for one in [head, ("---",) * len(head), *rows]]
+    lines = ["| " + " | ".join(row) + " |" for row in [head, ("---",) * len(head), *rows]]
     return "\n".join(lines)

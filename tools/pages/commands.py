@@ -1,4 +1,4 @@
-"""A page for each command, made of the command line itself."""
+"""A page for each command, generated from the command line."""
 
 import inspect
 import re
@@ -13,75 +13,81 @@ from transduce.cli import app
 Named = tuple[tuple[str, ...], Any]  # the words of a command, and the command
 
 WHOLE = """\
-Every command answers `--help`. Results go to standard output, everything for people to standard
-error. Exit status: 0; 1 after an error, which is one sentence; 2 where a command is mistyped; 130
-where it was interrupted, after saving."""
+Every command has `--help`. Results go to standard output; progress, notes and errors go to standard
+error. Exit status: 0 on success, 1 after an error (one sentence), 2 after a usage error, 130 if
+interrupted (after saving)."""
 MARKUP = re.compile(r"\[(/?)(bold|italic|dim)\]")
+HEADING = re.compile(r"\[bold\]Examples?\[/bold\]")
 EXAMPLE = re.compile(r"^(?:\w+=\S+ )*(?:transduce|torchrun|cat|echo|curl|pip|make) ")
 
 
 @cache
 def tree() -> Any:
-    """Return the command line as click sees it; typer has brought its own click since 0.27."""
+    """Return the command line as a click command; typer has its own copy of click since 0.27."""
     return get_command(app)
 
 
 def walk(command: Any = None, before: tuple[str, ...] = ()) -> Iterator[Named]:
-    """Yield every command and group with its words, ("paper", "table1"), below the whole."""
+    """Yield every command and group with its words, such as ("paper", "table1")."""
     command = tree() if command is None else command
-    for name, one in _inner(command):
-        yield (*before, name), one
-        yield from walk(one, (*before, name))
+    for name, inner in _subcommands(command):
+        yield (*before, name), inner
+        yield from walk(inner, (*before, name))
 
 
 def pages() -> dict[str, tuple[tuple[str, ...], str]]:
-    """Return the words and the text of each page by its place."""
-    found: dict[str, tuple[tuple[str, ...], str]] = {"commands/index.md": ((), _index())}
+    """Return the words and the text of each page, by its path in the site."""
+    texts: dict[str, tuple[tuple[str, ...], str]] = {"commands/index.md": ((), _index())}
     for words, command in walk():
-        found[f"commands/{'-'.join(words)}.md"] = words, page(words, command)
-    return found
+        texts[f"commands/{'-'.join(words)}.md"] = words, page(words, command)
+    return texts
 
 
 def page(words: tuple[str, ...], command: Any) -> str:
     """Write the page of a command."""
     title = " ".join(("transduce", *words))
     parts = [f"# {title}", prose(command.help)]
-    if inner := _inner(command):
-        rows = [_row((*words, name), one) for name, one in inner]
-        return "\n\n".join([*parts, _table(("command", "what it does"), rows)]) + "\n"
-    arguments = [one for one in command.params if one.param_type_name == "argument"]
-    options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
+    if subcommands := _subcommands(command):
+        rows = [_row((*words, name), inner) for name, inner in subcommands]
+        return "\n\n".join([*parts, _table(("command", "purpose"), rows)]) + "\n"
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    options = [
+        param for param in command.params if param.param_type_name == "option" and not param.hidden
+    ]
     parts.append(f"```text\n{usage(title, arguments, options)}\n```")
     if arguments:
-        rows = [(f"`{_metavar(one)}`", _about(one)) for one in arguments]
+        rows = [(f"`{_metavar(argument)}`", _about(argument)) for argument in arguments]
         parts += ["## Arguments", _table(("argument", "meaning"), rows)]
-    for panel in dict.fromkeys(getattr(one, "rich_help_panel", None) for one in options):
-        own = [one for one in options if getattr(one, "rich_help_panel", None) == panel]
-        rows = [(_names(one), _about(one)) for one in own]
+    for panel in dict.fromkeys(_panel(option) for option in options):
+        rows = [(_names(option), _about(option)) for option in options if _panel(option) == panel]
         parts += [f"## {panel or 'Options'}", _table(("option", "meaning"), rows)]
     return "\n\n".join([*parts, *_examples(command.epilog)]) + "\n"
 
 
 def usage(title: str, arguments: list[Any], options: list[Any]) -> str:
-    """Write how a command is called: what must be said, then what may be."""
+    """Write the usage line: required words first, then optional ones."""
     words = [title]
-    for one in arguments:
-        many = "…" if one.nargs == -1 else ""
-        words.append(_metavar(one) + many if one.required else f"[{_metavar(one)}{many}]")
-    words += [f"{one.opts[0]} {_values(one)}" for one in options if one.required]
-    return " ".join([*words, "[options]"] if any(not one.required for one in options) else words)
+    for argument in arguments:
+        metavar = _metavar(argument) + ("…" if argument.nargs == -1 else "")
+        words.append(metavar if argument.required else f"[{metavar}]")
+    words += [f"{option.opts[0]} {_values(option)}" for option in options if option.required]
+    if not all(option.required for option in options):
+        words.append("[options]")
+    return " ".join(words)
 
 
 def prose(text: str | None) -> str:
-    """Return a text of the help as Markdown: the markup of terminals is not that of pages."""
+    """Convert a help text from terminal markup to Markdown."""
     text = inspect.cleandoc(text or "")
-    # A terminal shows lines that begin bold as a list.
+    # Lines that begin bold are a list.
     text = re.sub(r"^(?=\[bold\])", "- ", text, flags=re.MULTILINE)
-    return MARKUP.sub(lambda one: {"bold": "**", "italic": "*", "dim": ""}[one[2]], escaped(text))
+    return MARKUP.sub(
+        lambda match: {"bold": "**", "italic": "*", "dim": ""}[match[2]], escaped(text)
+    )
 
 
 def escaped(text: str) -> str:
-    """Keep what pages would read as markup: angle brackets, stars, and underscores in names."""
+    """Escape angle brackets and stars; write options and names with underscores as code."""
     text = re.sub(r"`?(--[a-z][\w-]*)`?", r"`\1`", text)
     text = re.sub(r"(?<![`\w])(\w+_\w+)(?![`\w])", r"`\1`", text)
     return text.replace("<", "&lt;").replace("*", r"\*")
@@ -92,9 +98,14 @@ def brief(command: Any) -> str:
     return prose((command.help or "").split("\n\n")[0]).replace("\n", " ")
 
 
-def _inner(command: Any) -> list[tuple[str, Any]]:
-    """Return the commands of a group, those that are shown."""
-    return [one for one in getattr(command, "commands", {}).items() if not one[1].hidden]
+def _subcommands(command: Any) -> list[tuple[str, Any]]:
+    """Return the commands of a group, except hidden ones."""
+    commands: dict[str, Any] = getattr(command, "commands", {})
+    return [(name, inner) for name, inner in commands.items() if not inner.hidden]
+
+
+def _panel(option: Any) -> str | None:
+    return getattr(option, "rich_help_panel", None)
 
 
 def _row(words: tuple[str, ...], command: Any) -> tuple[str, str]:
@@ -102,14 +113,15 @@ def _row(words: tuple[str, ...], command: Any) -> tuple[str, str]:
 
 
 def _index() -> str:
-    rows = [_row(*one) for one in walk()]
-    top = [(_names(one), _about(one)) for one in tree().params if one.param_type_name == "option"]
+    rows = [_row(words, command) for words, command in walk()]
+    options = [param for param in tree().params if param.param_type_name == "option"]
+    top = [(_names(option), _about(option)) for option in options]
     return "\n\n".join(
         [
             "# Commands",
             WHOLE,
-            _table(("command", "what it does"), rows),
-            "## Before any command",
+            _table(("command", "purpose"), rows),
+            "## Options before the command",
             _table(("option", "meaning"), top),
         ]
     )
@@ -144,14 +156,14 @@ def _about(parameter: Any) -> str:
 
 
 def _examples(epilog: str | None) -> list[str]:
-    """Return the examples as a block to copy, and what is said beside them as text."""
-    paragraphs = [" ".join(one.split()) for one in (epilog or "").split("\n\n") if one.strip()]
-    paragraphs = [one for one in paragraphs if not re.fullmatch(r"\[bold\]Examples?\[/bold\]", one)]
+    """Return the examples as a block to copy, and other paragraphs as text."""
+    paragraphs = [" ".join(text.split()) for text in (epilog or "").split("\n\n") if text.strip()]
+    paragraphs = [text for text in paragraphs if not HEADING.fullmatch(text)]
     if not paragraphs:
         return []
-    commands = [f"$ {one}" for one in paragraphs if EXAMPLE.match(one)]
-    said = [prose(one) for one in paragraphs if not EXAMPLE.match(one)]
-    return ["## Examples", "\n".join(["```console", *commands, "```"]), *said]
+    commands = [f"$ {text}" for text in paragraphs if EXAMPLE.match(text)]
+    notes = [prose(text) for text in paragraphs if not EXAMPLE.match(text)]
+    return ["## Examples", "\n".join(["```console", *commands, "```"]), *notes]
 
 
 def _table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, no fonts."""
+"""Formulas as MathML, which browsers render without scripts or fonts."""
 
 import html
 import re
@@ -6,18 +6,18 @@ import re
 from docutils.utils.math.latex2mathml import tex2mathml
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
-# What the converter does not know, as it knows it.
-SPELLED = {r"\!": "", r"\big(": "(", r"\big)": ")", r"\dots": r"\ldots"}
-UNKNOWN = re.compile("|".join(map(re.escape, SPELLED)))
+# TeX that the converter does not support, and its replacement.
+REPLACED = {r"\!": "", r"\big(": "(", r"\big)": ")", r"\dots": r"\ldots"}
+UNSUPPORTED = re.compile("|".join(map(re.escape, REPLACED)))
 
 
-def drawn(page: str) -> str:
-    """Return the HTML of a page with its formulas, as arithmatex has marked them, in MathML."""
+def to_mathml(page: str) -> str:
+    """Replace the formulas of an HTML page, which arithmatex has marked, by MathML."""
     if 'class="arithmatex"' not in page:
         return page
 
     def draw(match: re.Match[str]) -> str:
-        tex = UNKNOWN.sub(lambda one: SPELLED[one[0]], html.unescape(match[2]))
+        tex = UNSUPPORTED.sub(lambda found: REPLACED[found[0]], html.unescape(match[2]))
         return str(tex2mathml(tex, as_block=match[1] == "div"))
 
     return FORMULA.sub(draw, page)

@@ -1,4 +1,4 @@
-"""A notebook as a page: its cells as Markdown, with the outputs that it was kept with."""
+"""A notebook as a page: its cells as Markdown, with their saved outputs."""
 
 import json
 import re
@@ -21,12 +21,12 @@ def _cell(cell: dict[str, Any]) -> str:
 
 
 def _output(output: dict[str, Any]) -> str:
-    """Return what a cell showed; what it said while working (stderr) is of that day alone."""
+    """Return the output of a cell; progress on stderr is left out."""
     if output["output_type"] == "stream":
         return _text(output["text"]) if output["name"] == "stdout" else ""
     data = output.get("data", {})
     if "text/html" in data:
-        # A line that is blank would end the block for Markdown.
+        # A blank line would end the HTML block in Markdown.
         shown = re.sub(r"\s*\n\s*", " ", "".join(data["text/html"]))
         return f'<div class="output">{shown}</div>'
     return _text(data["text/plain"]) if "text/plain" in data else ""

@@ -1,4 +1,4 @@
-"""Where the files of the project stand in the site, and links between them."""
+"""Paths of the project's files in the site, and links between them."""
 
 import html
 import posixpath
@@ -11,7 +11,7 @@ from pygments.lexers import get_lexer_for_filename
 
 ROOT = Path(__file__).parents[2]
 
-# Files outside of docs/ that are pages: each has one source, and is not copied.
+# Files outside docs/ that are pages of the site.
 PAGES = {
     "README.md": "readme.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -24,7 +24,7 @@ LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[\w.-]+)?(?=\))")
 
 
 def origin(page: str) -> str:
-    """Return the file that a page of the site is made of, from the project's root."""
+    """Return the file that a page is made from, relative to the project's root."""
     for file, uri in PAGES.items():
         if uri == page:
             return file
@@ -32,7 +32,7 @@ def origin(page: str) -> str:
 
 
 def place(file: str) -> str | None:
-    """Return the page or picture that a file of the project is in the site; None for none."""
+    """Return the path of a file in the site, or None if it is not part of it."""
     if file in PAGES:
         return PAGES[file]
     if file.startswith("docs/"):
@@ -43,34 +43,34 @@ def place(file: str) -> str | None:
 
 
 def target(link: str, file: str) -> str | None:
-    """Return the file of the project that a link in a file leads to; None for the web."""
+    """Return the file of the project that a link in a file points to; None for a web address."""
     if ":" in link or link.startswith("/"):
         return None
     return posixpath.normpath(posixpath.join(posixpath.dirname(file), link))
 
 
-def relinked(text: str, page: str) -> str:
-    """Lead the links of a text to the places that its files have in the site."""
+def rewrite_links(text: str, page: str) -> str:
+    """Change links between files of the project into links between pages of the site."""
     file = origin(page)
 
-    def lead(match: re.Match[str]) -> str:
+    def rewrite(match: re.Match[str]) -> str:
         wanted = target(match[1], file)
         uri = wanted and place(wanted)
         if not uri:
             return match[0]
         return posixpath.relpath(uri, posixpath.dirname(page) or ".") + (match[2] or "")
 
-    return LINK.sub(lead, text)
+    return LINK.sub(rewrite, text)
 
 
 def linked_code(texts: dict[str, str]) -> set[str]:
-    """Return the files of code that some texts, by their files, link to."""
+    """Return the code files that texts link to; `texts` has them by their file."""
     links = [(file, match[1]) for file, text in texts.items() for match in LINK.finditer(text)]
-    found = {target(link, file) for file, link in links}
-    return {file for file in found if file and (place(file) or "").startswith("source/")}
+    targets = {target(link, file) for file, link in links}
+    return {file for file in targets if file and (place(file) or "").startswith("source/")}
 
 
-def highlighted(file: str) -> tuple[str, list[str]]:
+def highlight_code(file: str) -> tuple[str, list[str]]:
     """Return a file of code as HTML, and the anchors of its lines: L1, L2 and so on."""
     code = (ROOT / file).read_text(encoding="utf-8")
     lexer = get_lexer_for_filename(file, stripnl=False)

@@ -1,4 +1,4 @@
-"""The page of the settings, made from the fields of the configurations."""
+"""The page of settings, generated from the fields of the configurations."""
 
 import re
 
@@ -10,18 +10,17 @@ PAGE = "settings.md"
 INTRODUCTION = """\
 # Settings
 
-Every setting with its default, which is the paper's where the paper has one. Presets change some of
-them; what is not set is chosen from the data and the machine. A setting without a section is not in
-the paper. [`transduce settings`](commands/settings.md) prints this list.
+Every setting with its default, which is the paper's value where the paper gives one. Presets change
+some of them, and some are chosen from the data and the machine unless you set them. A setting
+without a section is not in the paper. [`transduce settings`](commands/settings.md) prints the list.
 
 Settings of the model and of training are given as `--set NAME=VALUE` to [`transduce
 train`](commands/train.md), in the `[settings]` of a [recipe](recipes.md), and as `settings={…}` to
-[`train`](api/training.md#train) in Python. The names that other toolkits have for a setting work in
-these places too."""
+[`train`](api/training.md#train) in Python. The names that other toolkits use work there too."""
 WHERE = {
     "model": "The architecture: `ModelConfig` in Python.",
     "training": "How a model is trained: `TrainConfig` in Python.",
-    "search": "How translations are searched: options of [`transduce "
+    "search": "Beam search and sampling: options of [`transduce "
     "translate`](commands/translate.md), arguments of "
     "[`Translator.translate`](api/translating.md#translator), `SearchConfig` in Python.",
 }
@@ -32,25 +31,25 @@ def page() -> str:
     """Write the page."""
     parts = [INTRODUCTION]
     for group in GROUPS:
-        rows = [_row(one) for one in all_settings().values() if one.group == group]
+        rows = [_row(setting) for setting in all_settings().values() if setting.group == group]
         parts += [f"## {group.capitalize()}", WHERE[group], _table(rows)]
-    parts += ["## Names that mean something else elsewhere", _elsewhere()]
+    parts += ["## Names from other toolkits that mean something else here", _elsewhere()]
     return "\n\n".join(parts) + "\n"
 
 
-def _row(one: SettingInfo) -> tuple[str, ...]:
-    values = re.sub(r"'([^']+)'", r"`\1`", one.values)
-    aliases = ", ".join(f"`{alias}`" for alias in one.aliases)
-    name, default = f"`{one.name}`", f"`{format_value(one.default)}`"
-    return name, default, values, one.paper, _names(one.meaning), aliases
+def _row(setting: SettingInfo) -> tuple[str, ...]:
+    values = re.sub(r"'([^']+)'", r"`\1`", setting.values)
+    aliases = ", ".join(f"`{alias}`" for alias in setting.aliases)
+    name, default = f"`{setting.name}`", f"`{format_value(setting.default)}`"
+    return name, default, values, setting.paper, _names(setting.meaning), aliases
 
 
 def _elsewhere() -> str:
-    """List the names that are refused, with what to set instead."""
+    """List the names that are refused, and what to set instead."""
     groups: dict[str, list[str]] = {}
-    for name, why in NO_EQUIVALENT.items():
-        groups.setdefault(why, []).append(f"`{name}`")
-    return "\n".join(f"- {', '.join(names)}: {_names(why)}." for why, names in groups.items())
+    for name, reason in NO_EQUIVALENT.items():
+        groups.setdefault(reason, []).append(f"`{name}`")
+    return "\n".join(f"- {', '.join(names)}: {_names(text)}." for text, names in groups.items())
 
 
 def _names(text: str) -> str:

@@ -64,6 +64,11 @@ def train_parser(
     Without `valid`, a part of the trees is held out. With `masked`, the model tells only where
     constituents are, and of a word not its tag. The rest is as for `train`; what was stopped goes
     on when it is called with the same arguments again.
+
+    >>> from transduce import train_parser
+    >>> run = train_parser("train.trees", out="runs/new-parser", valid="dev.trees")
+    >>> run.name
+    'new-parser'
     """
     told, run, name = progress or Silent(), Path(out), preset or PRESET
     _, recipe = settled(find_preset(name), together_with(settings, steps=steps), None)

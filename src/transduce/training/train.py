@@ -136,6 +136,11 @@ def train(
     and a preset chooses the training alone; `extend_vocabulary` adds so many subwords of the new
     text. With `subwords_of`, it takes that run's subwords; with `codec`, those. `search` is how it
     will be searched, `task` what it does.
+
+    >>> from transduce import train
+    >>> run = train("train.en", "train.de", out="runs/en-de", settings={"N": 2, "P_drop": 0.3})
+    >>> run.name
+    'en-de'
     """
     wanted = Wanted(
         run=Path(out),

@@ -79,6 +79,11 @@ def distill(
     With `pairs`, two files of sentences and their translations by people, it learns from those too.
     Its subwords are its own, fewer in a smaller model, unless it takes the teacher's. Called again
     with the same arguments it goes on where it was stopped. The rest is as for `train`.
+
+    >>> from transduce import distill
+    >>> run = distill("runs/en-de", "train.en", out="runs/student", preset="tiny")
+    >>> run.name
+    'student'
     """
     told = progress or Silent()
     run, own = Path(out), Start(Path(teacher))
