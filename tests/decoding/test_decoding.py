@@ -24,6 +24,7 @@ from transduce.decoding import workspaces as recording
 from transduce.decoding.scheduler import Decoder
 from transduce.decoding.search import Beams, largest, log_probabilities
 from transduce.decoding.workspaces import KEPT, Pool, Workspace, Workspaces
+from transduce.model.attention import DotProduct, Heads
 from transduce.model.cache import GRAIN, Cache
 from transduce.model.ops import graphs
 from transduce.model.transformer import Transformer
@@ -457,6 +458,9 @@ def test_the_largest_are_those_of_topk(
 # --- The cache -----------------------------------------------------------------------------------
 
 
+HEADS = Heads(4, 8, 8, 0.0, DotProduct())  # those of `small_model`
+
+
 def contents(cache: Cache) -> list[Tensor]:
     """All that a cache remembers."""
     return [*cache.source, *cache.own, cache.source_lengths, cache.lengths, cache.ancestors]
@@ -468,8 +472,8 @@ def used_cache() -> Cache:
     cache = filled_cache(model, [sentence(length, length) for length in (2, 4, 5)], 3, 8)
     for _ in range(4):
         cache.begin_step(5, 4)
-        for past in cache.pasts[0]:
-            past.attend(torch.randn(9, 3 * 32))
+        for own, _ in cache.contexts(torch.zeros(9)):
+            own.attend(torch.randn(9, 3 * 32), HEADS)
         cache.end_step(torch.randint(3, (3, 3)), torch.tensor([True, True, False]))
     return cache
 
@@ -498,7 +502,7 @@ def test_slots_that_are_kept_keep_what_they_have() -> None:
     for number, (one, other) in enumerate(zip(contents(cache), before, strict=True)):
         assert torch.equal(one, other[:, kept] if number < 4 else other[kept])
     cache.begin_step(5, 5)
-    cache.pasts[0][0].attend(torch.randn(6, 3 * 32))
+    cache.contexts(torch.zeros(6))[0][0].attend(torch.randn(6, 3 * 32), HEADS)
 
 
 @torch.inference_mode()

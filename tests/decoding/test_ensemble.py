@@ -12,6 +12,7 @@ from transduce.batching.packed import make_batch
 from transduce.config import SearchConfig
 from transduce.decoding.search import log_probabilities
 from transduce.errors import BadRun
+from transduce.model.attention_maps import attention_maps
 from transduce.model.transformer import Transformer
 from transduce.subwords import EOS
 from transduce.translation.engines.pytorch import TorchEngine, _fits
@@ -81,7 +82,7 @@ def test_links_are_taken_from_the_last_layer_at_the_step_that_writes() -> None:
     pairs = [(a, b) for a in SOURCES for b in SOURCES]
     for pair, found in zip(pairs, TorchEngine([model], FORBIDDEN).align(pairs), strict=True):
         with torch.inference_mode():
-            cross = model.weights(make_batch([pair])).cross  # (N, H, target, source)
+            cross = attention_maps(model, make_batch([pair])).cross  # (N, H, target, source)
         assert found.shape == (len(pair[1]), len(pair[0]))
         assert found == pytest.approx(cross[-1].mean(0).numpy(), abs=1e-5)
 

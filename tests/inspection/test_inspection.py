@@ -20,6 +20,8 @@ from transduce.checkpoints.checkpoint import load_model
 from transduce.errors import BadInput
 from transduce.inspection.inspector import KINDS, MOST
 from transduce.interop.importing import import_model
+from transduce.model.attention_maps import attention_maps
+from transduce.model.contexts.selection import self_context
 from transduce.subwords import EOS
 from transduce.translation.engines.pytorch import transformer
 
@@ -74,23 +76,22 @@ def test_weights_are_those_of_equation_1_in_float64(
     (below,), (layer,) = model.encoder, model.decoder
     with torch.inference_mode():
         x = model.source_embedding(batch.source.tokens, batch.source.positions)
-        W_Q, W_K, _ = below.self_attention.W_QKV.weight.split(below.self_attention.sizes)
+        W_Q, W_K = below.self_attention.W_Q, below.self_attention.W_K
         assert inspection.encoder[0] == pytest.approx(by_hand(x, x, W_Q, W_K, h), abs=1e-6)
         memory = model.encode(batch.source)
         x = model.target_embedding(batch.target.tokens, batch.target.positions)
-        W_Q, W_K, _ = layer.self_attention.W_QKV.weight.split(layer.self_attention.sizes)
+        W_Q, W_K = layer.self_attention.W_Q, layer.self_attention.W_K
         expected = by_hand(x, x, W_Q, W_K, h, causal=True)
         assert inspection.decoder[0] == pytest.approx(expected, abs=1e-6)
-        x = layer.after_self(x, layer.self_attention(x, batch.target.segments, causal=True))
-        W_Q = layer.cross_attention.W_Q.weight
-        W_K, _ = layer.cross_attention.W_KV.weight.split(layer.cross_attention.sizes)
+        x = layer.after_self(x, layer.self_attention(x, self_context(batch.target, causal=True)))
+        W_Q, W_K = layer.cross_attention.W_Q.weight, layer.cross_attention.W_K
         expected = by_hand(x, memory, W_Q, W_K, h)
         assert inspection.cross[0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_pass_that_tells_weights_ends_as_every_other() -> None:
     model, batch = small_model(N_decoder=3), batch_of((5, 7))
-    assert torch.equal(model.weights(batch).output, model(batch))
+    assert torch.equal(attention_maps(model, batch).output, model(batch))
 
 
 def test_what_a_query_looks_at_sums_to_1_and_is_never_still_to_come(inspection: Inspection) -> None:

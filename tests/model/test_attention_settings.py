@@ -27,16 +27,26 @@ from models import (
 )
 from plain_beam_search import plain_search
 from reference import distance
-from transduce.batching.packed import KeyRanges, LengthGroups, SourceRows, make_batch, reach
+from transduce.batching.packed import (
+    KeyRanges,
+    LengthGroups,
+    PackedTokens,
+    SourceRows,
+    make_batch,
+)
 from transduce.batching.static import pack
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadSetting
-from transduce.model.attention import CrossAttention, SelfAttention, attention
+from transduce.model.attention import CrossAttention, SelfAttention, SelfContext, attention
+from transduce.model.attention_maps import attention_maps, source_weights
 from transduce.model.cache import Cache
+from transduce.model.contexts.grouped import GroupedCross, GroupedSelf
+from transduce.model.contexts.recorded import RecordedCross, RecordedSelf
+from transduce.model.contexts.selection import grouped_self
 from transduce.model.transformer import Transformer
 from transduce.model.variants import additive
 from transduce.model.variants.additive import additive_scores
-from transduce.model.variants.restricted import BLOCK, neighbours, restricted
+from transduce.model.variants.restricted import BLOCK, narrow, neighbours, restricted, span
 from transduce.training.gradient import Objective
 
 DOT_PRODUCTS: list[dict[str, Any]] = [
@@ -79,6 +89,13 @@ def plain_self(layer: SelfAttention, x: Tensor, config: ModelConfig, *, causal: 
     return out
 
 
+def context_of(lengths: list[int], config: ModelConfig, *, causal: bool) -> GroupedSelf:
+    """The context of sentences of these lengths, shortest first."""
+    positions = torch.cat([torch.arange(length) for length in lengths])
+    tokens = PackedTokens(positions, positions, LengthGroups.of(np.array(lengths)))
+    return grouped_self(tokens, causal=causal, neighbourhood=config.neighbourhood)
+
+
 # --- One layer ---------------------------------------------------------------------------------
 
 
@@ -95,7 +112,7 @@ def test_self_attention_is_its_formula_forward_and_backward(
     layer = SelfAttention(config)
     lengths = [1, 3, 3, 40, 90, 200]
     x = torch.randn(sum(lengths), config.d_model, requires_grad=True)
-    ours = layer(x, LengthGroups.of(np.array(lengths)), causal=causal)
+    ours = layer(x, context_of(lengths, config, causal=causal))
     exact = torch.cat([plain_self(layer, one, config, causal=causal) for one in x.split(lengths)])
     assert distance(ours, exact) < 1e-6
     upstream = torch.randn_like(ours)
@@ -113,13 +130,15 @@ def test_weights_are_those_that_average_the_values(changes: dict[str, Any]) -> N
     layer = SelfAttention(config)
     x = torch.randn(50, config.d_model)
     for causal in (False, True):
-        weights = layer.weights(x, causal=causal)  # (H, T, T)
+        context = RecordedSelf(context_of([50], config, causal=causal))
+        output = layer(x, context)
+        (((weights,),),) = context.weights  # (H, T, T)
         seen = seen_by(50, config.neighbourhood, causal=causal)
         assert bool((weights[:, ~seen] == 0).all())
         assert bool((weights[:, seen] > 0).all())
         v = layer.W_QKV(x).split(layer.sizes, -1)[2].unflatten(-1, (config.h, -1)).transpose(0, 1)
         y = layer.W_O((weights @ v).transpose(0, 1).flatten(1))
-        torch.testing.assert_close(y, layer(x, LengthGroups(((1, 50),)), causal=causal))
+        torch.testing.assert_close(y, output)
 
 
 @pytest.mark.parametrize("changes", [{"scaled": False}, {"attention": "additive"}], ids=str)
@@ -129,9 +148,13 @@ def test_cross_attention_is_its_formula(changes: dict[str, Any]) -> None:
     layer = CrossAttention(config)
     x, memory = torch.randn(7, 24), torch.randn(11, 24)
     view = SourceRows.of(queries=np.array([3, 4]), keys=np.array([5, 6]), rows=np.array([1, 0]))
-    found = layer(x, layer.keys_values(memory, view), view.groups).split([3, 4])
+    context = RecordedCross(GroupedCross(view))
+    found = layer(x, memory, context).split([3, 4])
+    (groups,) = context.weights
     W_K, W_V = layer.W_KV.weight.double().split(layer.sizes)
-    for own, source, y in zip(x.split([3, 4]), (memory[5:], memory[:5]), found, strict=True):
+    for own, source, y, (weights,) in zip(
+        x.split([3, 4]), (memory[5:], memory[:5]), found, groups, strict=True
+    ):
         sides = (own, layer.W_Q.weight.double()), (source, W_K), (source, W_V)
         q, k, v = (
             (run.double() @ W.T).unflatten(-1, (config.h, -1)).transpose(0, 1) for run, W in sides
@@ -141,17 +164,17 @@ def test_cross_attention_is_its_formula(changes: dict[str, Any]) -> None:
         else:
             met = torch.tanh(q[:, :, None] + k[:, None])
             scores = (met * layer.v_a.double()[:, None, None]).sum(-1)
-        assert distance(layer.weights(own, source), scores.softmax(-1)) < 1e-6
+        assert distance(weights, scores.softmax(-1)) < 1e-6
         exact = (scores.softmax(-1) @ v).transpose(0, 1).flatten(1) @ layer.W_O.weight.double().T
         assert distance(y, exact) < 1e-6
 
 
 @given(st.integers(1, 40))
 def test_a_neighbourhood_has_r_tokens_around_its_own(r: int) -> None:
-    before, after = reach(r)
+    before, after = span(r)
     assert before + 1 + after == r
     assert before - after in (0, 1)
-    assert reach(r, causal=True) == (before, 0)
+    assert span(r, causal=True) == (before, 0)
     seen = neighbours(100, r, causal=False, device=torch.device("cpu"))
     assert torch.equal(seen, seen_by(100, r, causal=False))
     assert seen[50].sum() == r
@@ -163,7 +186,7 @@ def test_blocks_of_a_sentence_see_what_the_whole_sees(n: int, r: int, causal: bo
     torch.manual_seed(n)
     q, k, v = torch.randn(3, 2, 2, n, 4, requires_grad=True).unbind()
     ours = restricted(q, k, v, r, causal=causal)
-    exact = attention(q, k, v, allowed=seen_by(n, r, causal=causal))
+    exact = attention(q, k, v, seen_by(n, r, causal=causal))
     torch.testing.assert_close(ours, exact)
     upstream = torch.randn_like(ours)
     for a, b in zip(
@@ -188,14 +211,14 @@ def test_restricted_attention_works_on_r_keys_a_token() -> None:
 
 
 def test_a_key_outside_the_neighbourhood_has_no_influence_in_one_layer() -> None:
-    layer = SelfAttention(SHAPE.replace(neighbourhood=9))
+    config = SHAPE.replace(neighbourhood=9)
+    layer = SelfAttention(config)
     x = torch.randn(120, SHAPE.d_model)
     changed = x.clone()
     changed[60] += 100
     for causal in (False, True):
-        before, after = (
-            layer(one, LengthGroups(((1, 120),)), causal=causal) for one in (x, changed)
-        )
+        context: SelfContext = context_of([120], config, causal=causal)
+        before, after = layer(x, context), layer(changed, context)
         same = (before == after).all(-1)
         last = 60 + 4  # the last that sees 60 as one of its 4 before
         first = 60 if causal else 60 - 4
@@ -224,11 +247,12 @@ def test_additive_scores_do_not_depend_on_how_many_are_made_at_a_time(
 
 @pytest.mark.parametrize("changes", [{"attention": "additive"}, {"neighbourhood": 3}], ids=str)
 def test_attention_dropout_acts_on_the_weights(changes: dict[str, Any]) -> None:
-    layer = SelfAttention(SHAPE.replace(attention_dropout=0.5, **changes))
-    x, view = torch.randn(60, SHAPE.d_model), LengthGroups(((1, 60),))
-    torch.testing.assert_close(layer.eval()(x, view, causal=True), layer(x, view, causal=True))
+    config = SHAPE.replace(attention_dropout=0.5, **changes)
+    layer, x = SelfAttention(config), torch.randn(60, SHAPE.d_model)
+    context = context_of([60], config, causal=True)
+    torch.testing.assert_close(layer.eval()(x, context), layer(x, context))
     layer.train()
-    assert not torch.allclose(layer(x, view, causal=True), layer(x, view, causal=True))
+    assert not torch.allclose(layer(x, context), layer(x, context))
 
 
 # --- The whole model ---------------------------------------------------------------------------
@@ -308,7 +332,7 @@ def test_narrow_and_packed_models_score_nearly_as_before(changes: dict[str, Any]
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
 def test_looking_shows_the_weights_that_were_used(changes: dict[str, Any]) -> None:
     model, batch = small_model(**changes), batch_of((6, 9))
-    weights = model.weights(batch)
+    weights = attention_maps(model, batch)
     r = model.config.neighbourhood
     for part, seen in (
         (weights.encoder, seen_by(6, r, causal=False)),
@@ -329,13 +353,14 @@ def sums_and_gradients(model: Transformer, batch: Any) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
-def test_what_links_words_is_what_the_last_layer_asks_with(changes: dict[str, Any]) -> None:
-    model, batch = small_model(**changes), batch_of((6, 9))
-    memory, x = model.asked(batch)
-    *_, last = model.decoder
-    torch.testing.assert_close(
-        last.cross_attention.weights(x, memory), model.weights(batch).cross[-1]
-    )
+def test_alignment_is_the_cross_attention_of_the_last_layer(changes: dict[str, Any]) -> None:
+    model, pairs = small_model(**changes), pairs_of([(6, 9), (3, 9), (8, 2)])
+    batch = make_batch(pairs)
+    for number, weights in zip(batch.order, source_weights(model, batch), strict=True):
+        source = len(pairs[number][0])
+        alone = attention_maps(model, make_batch([pairs[number]])).cross[-1].mean(0)
+        torch.testing.assert_close(weights[:, :source], alone, rtol=1e-4, atol=1e-5)
+        assert not weights[:, source:].any()
 
 
 @pytest.mark.parametrize("changes", DOT_PRODUCTS, ids=str)
@@ -361,7 +386,7 @@ def test_narrowed_ranges_see_as_they_are_seen_and_only_grow(
     at = torch.arange(total)
     for run, causal in ((batch.source, False), (batch.target, True)):
         assert isinstance(run.segments, KeyRanges)
-        view = run.segments.around(r)
+        view = narrow(run.segments, r)
         sees = (at >= view.first[:, None]) & (at < view.last[:, None])
         seen = (at >= view.seen_first[:, None]) & (at < view.seen_last[:, None])
         assert torch.equal(sees, seen.T)

@@ -22,6 +22,7 @@ from transduce.batching.packed import Batch
 from transduce.batching.static import pack
 from transduce.config import ModelConfig
 from transduce.model import loss as losses
+from transduce.model.attention import DotProduct, Heads
 from transduce.model.baselines.bytenet import ByteNet
 from transduce.model.cache import Cache
 from transduce.model.ops import fused, kernels, packed_attention
@@ -587,6 +588,7 @@ def test_decodings_kernels_see_what_the_dense_way_sees(
         for by_kernels in (False, True)
     ]
     keys = torch.randn(1, S * room[0], row).to(dtype)
+    heads = Heads(2, d_k, d_v, 0.0, DotProduct())
     for step in range(10):
         if step in (0, 4):  # the second sentence begins anew
             slots = torch.tensor([0, 1, 2] if step == 0 else [1])
@@ -599,10 +601,11 @@ def test_decodings_kernels_see_what_the_dense_way_sees(
         made = torch.tensor([True, True, step < 7])
         for cache in caches:
             cache.begin_step(room[0], step + 1)
-        own, source = (past[0] for past in caches[0].pasts)
-        exact = own.attend(qkv), source.attend(q)
-        own, source = (past[0] for past in caches[1].pasts)
-        ours = own.attend(qkv), source.attend(q)
+        outputs = []
+        for cache in caches:
+            ((own, source),) = cache.contexts(torch.full((S * k,), step))
+            outputs.append((own.attend(qkv, heads), source.attend(q, torch.relu, None, heads)))
+        exact, ours = outputs
         for one, other in zip(ours, exact, strict=True):
             assert distance(one, other) < EXACT[dtype]
         for cache in caches:

@@ -22,6 +22,7 @@ from models import (
 )
 from transduce.batching.packed import make_batch, pack
 from transduce.config import ModelConfig
+from transduce.model.attention_maps import attention_maps
 from transduce.model.embedding import Embedding, sinusoids
 from transduce.model.ops.dropout import dropout_factors
 from transduce.model.transformer import Transformer
@@ -103,7 +104,7 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(changes: dict[str
 
 def test_attention_weights_come_from_every_layer_and_head() -> None:
     model = small_model(N_decoder=3)
-    weights = model.weights(batch_of((5, 7)))
+    weights = attention_maps(model, batch_of((5, 7)))
     assert weights.encoder.shape == (2, 4, 5, 5)
     assert weights.decoder.shape == (3, 4, 7, 7)
     assert weights.cross.shape == (3, 4, 7, 5)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from transduce.batching.packed import Batch, KeyRanges
+from transduce.model.variants.restricted import narrow
 from transduce.subwords import PAD
 
 
@@ -23,7 +24,7 @@ def view_of(batch: Batch, kind: str) -> KeyRanges:
         name
     ]
     assert isinstance(view, KeyRanges)
-    return view.around(int(near.removesuffix(" near"))) if near else view
+    return narrow(view, int(near.removesuffix(" near"))) if near else view
 
 
 def attention_of(q: Tensor, k: Tensor, v: Tensor, view: KeyRanges, d_out: Tensor) -> list[Tensor]:

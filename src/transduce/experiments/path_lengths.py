@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.autograd import grad
 
-from transduce.batching.packed import LengthGroups
 from transduce.experiments.table1_layers import Kind, Sizes, attention_of
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.lstm import LSTM
@@ -34,8 +33,8 @@ def path(kind: Kind, n: int, *, k: int, r: int, dilated: bool = False) -> int:
         return _least(_convolutions(n, k, dilated=dilated), n, back=False)
     sizes = Sizes(n=n, d=D, k=k, r=r)
     attention = attention_of(sizes, restricted=kind == "restricted").double()
-    view = LengthGroups(((1, n),))
-    return _least(lambda _: lambda x: attention(x, view, causal=False), n, back=True)
+    context = attention.context(sizes, torch.device("cpu"))
+    return _least(lambda _: lambda x: attention(x, context), n, back=True)
 
 
 def _convolutions(n: int, k: int, *, dilated: bool) -> Callable[[int], Layer]:

@@ -7,11 +7,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from transduce.batching.packed import KeyRanges, LengthGroups
+from transduce.batching.packed import KeyRanges, LengthGroups, PackedTokens
 from transduce.config import ModelConfig
-from transduce.model.attention import SelfAttention
+from transduce.model.attention import SelfAttention, SelfContext
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.lstm import LSTM, sequence
+from transduce.model.contexts.selection import self_context
 from transduce.model.ops.linear import Linear
 
 D_K = 64  # of a head, as in the paper's models
@@ -82,15 +83,34 @@ def made(layer: nn.Module, sizes: Sizes, dtype: torch.dtype, *, projected: bool 
         positions = torch.arange(sizes.n, device=device).repeat(sizes.batch)
         near = Neighbours(positions, dtype)
         return Made(lambda x: layer(x, near), x, weights)
-    assert isinstance(layer, SelfAttention)
-    view = _view(sizes, x, layer.neighbourhood)
+    assert isinstance(layer, Attention)
+    context = layer.context(sizes, device)
     if projected:
-        return Made(lambda x: layer(x, view, causal=False), x, weights)
+        return Made(lambda x: layer(x, context), x, weights)
     qkv = torch.randn(len(x), sum(layer.sizes), device=device).to(dtype).requires_grad_()
-    return Made(lambda qkv: layer.attend(qkv, view, causal=False), qkv, [])
+    return Made(lambda qkv: context.attend(qkv, layer.heads), qkv, [])
 
 
-def attention_of(sizes: Sizes, *, restricted: bool) -> SelfAttention:
+class Attention(SelfAttention):
+    """Self-attention, restricted to the neighbourhood of its configuration."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.neighbourhood = config.neighbourhood
+
+    def context(self, sizes: Sizes, device: torch.device) -> SelfContext:
+        """Return the attention context of training on this device, for sentences of n tokens."""
+        positions = torch.arange(sizes.n, device=device).repeat(sizes.batch)
+        segments: LengthGroups | KeyRanges = LengthGroups(((sizes.batch, sizes.n),))
+        if sizes.packed:
+            begins = torch.arange(sizes.batch, dtype=torch.int32, device=device) * sizes.n
+            first = begins.repeat_interleave(sizes.n)
+            segments = KeyRanges(first, first + sizes.n, first, first + sizes.n)
+        tokens = PackedTokens(positions, positions, segments)
+        return self_context(tokens, causal=False, neighbourhood=self.neighbourhood)
+
+
+def attention_of(sizes: Sizes, *, restricted: bool) -> Attention:
     """Make self-attention with heads of the paper's width."""
     h = max(1, sizes.d // D_K)
     config = ModelConfig(
@@ -100,17 +120,7 @@ def attention_of(sizes: Sizes, *, restricted: bool) -> SelfAttention:
         d_v=sizes.d // h,
         neighbourhood=sizes.r if restricted else None,
     )
-    return SelfAttention(config)
-
-
-def _view(sizes: Sizes, x: Tensor, r: int | None) -> LengthGroups | KeyRanges:
-    """Return who meets whom: as on this device in training."""
-    if not sizes.packed:
-        return LengthGroups(((sizes.batch, sizes.n),))
-    begins = torch.arange(sizes.batch, dtype=torch.int32, device=x.device) * sizes.n
-    first = begins.repeat_interleave(sizes.n)
-    view = KeyRanges(first, first + sizes.n, first, first + sizes.n)
-    return view if r is None else view.around(r)
+    return Attention(config)
 
 
 def operations(kind: Kind, sizes: Sizes, *, projected: bool = False) -> int:

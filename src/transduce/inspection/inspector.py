@@ -19,6 +19,7 @@ import torch
 
 from transduce.batching.packed import make_batch
 from transduce.errors import BadInput
+from transduce.model.attention_maps import attention_maps
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import SUBWORDS, RunConfig
 from transduce.subwords import EOS, UNK, Codec, Coder
@@ -170,11 +171,11 @@ class Inspector:
 
     @torch.inference_mode()
     def _look(self, source: Ints, target: Ints) -> Inspection:
-        """Pass the model once, with the target given, and keep what it attended to."""
+        """Pass a pair through the model and keep the attention weights."""
         model, codec = self.model, self.codec
         batch = make_batch([(source, target)]).to(model.output.device)
-        seen = model.weights(batch)
-        likely = model.logits(seen.output).float().softmax(-1)  # (T, V)
+        maps = attention_maps(model, batch)
+        likely = model.logits(maps.output).float().softmax(-1)  # (T, V)
         probabilities = likely.gather(1, batch.labels[:, None]).flatten()
         likely[:, self.forbidden] = -1.0
         best, pieces = likely.topk(min(ALTERNATIVES, likely.size(1) - len(self.forbidden)))
@@ -198,9 +199,9 @@ class Inspector:
                 tuple(zip(codec.target.pieces(step), values, strict=True))
                 for step, values in zip(pieces.tolist(), best.tolist(), strict=True)
             ),
-            encoder=seen.encoder.float().cpu().numpy(),
-            decoder=seen.decoder.float().cpu().numpy(),
-            cross=seen.cross.float().cpu().numpy(),
+            encoder=maps.encoder.float().cpu().numpy(),
+            decoder=maps.decoder.float().cpu().numpy(),
+            cross=maps.cross.float().cpu().numpy(),
         )
 
 

@@ -1,13 +1,16 @@
-"""What decoding remembers. S sentences, k hypotheses of each, R = S * k rows, N layers, H heads.
+"""Attention contexts of decoding, on cached keys and values.
 
-Keys and values never move once written. All hypotheses of a sentence share what any of them has
-written, step by step, and `ancestors` says for each of them in whose row each step of its past
-lies; when a search reorders its hypotheses it reorders that table alone.
+S sentences in slots, k hypotheses of each, R = S * k rows, N layers, H heads, C channels.
 
-On the CPU the shared keys meet all queries of the sentence in one product, with a mask for those of
-others; on a GPU our own kernel leaves them out.
+Keys and values never move once written. All hypotheses of a sentence share the entries of all of
+them, step by step. `ancestors` says for each hypothesis and step which hypothesis wrote its entry;
+when a search reorders hypotheses, it reorders that table only.
+
+On the CPU the queries of a sentence meet all of its entries in one product, and a mask hides those
+of other hypotheses. On a GPU our own kernel skips them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +18,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transduce.batching.packed import reach
 from transduce.config import ModelConfig
-from transduce.model.attention import attend_few
+from transduce.model.attention import CrossContext, Heads, SelfContext
+from transduce.model.variants.restricted import span
 
-GRAIN = 16  # steps by which a cache that can grow does so, at the least
+GRAIN = 16  # least number of steps by which a cache grows
 
 
 class Cache:
-    """The keys and values of one model, for so many sentences side by side."""
+    """The keys and values of a decoder: those of the sources, and those of the steps so far."""
 
     def __init__(
         self,
@@ -35,30 +38,29 @@ class Cache:
         *,
         by_kernels: bool = False,
     ) -> None:
-        """Make an empty cache, with room for so many tokens of a source and steps of an output.
+        """Make an empty cache for `room` tokens of a source and steps of an output.
 
-        `by_kernels` has our Triton kernels attend, which know dot products only.
+        With `by_kernels` our Triton kernels attend; they know dot products only.
         """
         self.config, self.k = config, hypotheses
         N, device = config.decoder_layers, like.device
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         r = config.neighbourhood
-        self.near = None if r is None else reach(r, causal=True)[0]  # steps of the past that count
+        self.window = None if r is None else span(r, causal=True)[0]  # earlier steps that are seen
         self.by_kernels = by_kernels
         of_source, of_own = (N, slots, config.h, room[0]), (N, slots, config.h, room[1], hypotheses)
         # Keys, then values.
         self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]
         self.own = [like.new_zeros(*of_own, C) for C in (config.d_k, config.d_v)]
         ints: dict[str, Any] = {"dtype": torch.int32, "device": device}
-        self.source_lengths = torch.ones(slots, **ints)  # no query may have nothing to see
+        self.source_lengths = torch.ones(slots, **ints)  # at least 1: every query sees something
         self.lengths = torch.zeros(slots, **ints)  # steps made
         self.ancestors = torch.full((slots, hypotheses, room[1]), -1, **ints)
         self.hypotheses = torch.arange(hypotheses, **ints)
-        self.pasts = [Own(self, layer) for layer in range(N)], [Source(self, n) for n in range(N)]
-        # Of the step that is being made:
-        self.used = room  # no source or output is longer
+        # Of the current step:
+        self.used = room  # longest source and longest output
         self.now = self.lengths
-        self.every = torch.arange(slots, device=device)
+        self.slots = torch.arange(slots, device=device)
         self.own_mask = self.source_mask = like
 
     def put(
@@ -66,8 +68,8 @@ class Cache:
     ) -> None:
         """Begin new sentences in some slots.
 
-        `rows` (N, T, H * C) are the projections of their sources, keys and then values; `places`
-        tell where each goes: its slot, and its position in the sentence.
+        `rows` (N, T, H * (d_k + d_v)) are the keys and values of their sources; `places` are the
+        slot of each token and its position in the sentence.
         """
         slot, position = places
         for cached, part in zip(self.source, rows.split(self.sizes, dim=-1), strict=True):
@@ -78,7 +80,7 @@ class Cache:
         self.ancestors.index_fill_(0, slots, -1)
 
     def grow(self, source: int, steps: int) -> None:
-        """Have room for so many tokens of a source and so many steps."""
+        """Make room for `source` tokens of a source and `steps` steps of an output."""
         missing = source - self.source[0].size(3)
         if missing > 0:
             self.source = [F.pad(part, (0, 0, 0, missing)) for part in self.source]
@@ -89,14 +91,14 @@ class Cache:
             self.ancestors = F.pad(self.ancestors, (0, missing), value=-1)
 
     def keep(self, slots: Tensor) -> None:
-        """Go on with some of the slots."""
+        """Remove all slots but these."""
         self.source = [part[:, slots] for part in self.source]
         self.own = [part[:, slots] for part in self.own]
         self.source_lengths, self.lengths = self.source_lengths[slots], self.lengths[slots]
-        self.ancestors, self.every = self.ancestors[slots], self.every[: len(slots)]
+        self.ancestors, self.slots = self.ancestors[slots], self.slots[: len(slots)]
 
     def begin_step(self, source: int, steps: int) -> None:
-        """Make ready for a step, where no source and no output (with it) is longer than told."""
+        """Prepare a step; no source is longer than `source`, no output longer than `steps`."""
         now = self.lengths.long()
         self.ancestors.scatter_(
             2,
@@ -107,69 +109,116 @@ class Cache:
             return
         self.used, self.now = (source, steps), now
         seen = self.ancestors[:, :, :steps, None] == self.hypotheses  # (S, k, steps, k)
-        if self.near is not None:
-            places = torch.arange(steps, device=now.device)
-            last = now.clamp(
-                max=steps - 1
-            )  # a slot that waits for its next sentence sees something
-            seen &= (places >= last[:, None] - self.near)[:, None, :, None]
+        if self.window is not None:
+            step = torch.arange(steps, device=now.device)
+            last = now.clamp(max=steps - 1)  # so that vacant slots see something too
+            seen &= (step >= last[:, None] - self.window)[:, None, :, None]
         self.own_mask = self._mask(seen.flatten(2))
         real = torch.arange(source, device=now.device) < self.source_lengths[:, None]
         self.source_mask = self._mask(real[:, None])
 
     def _mask(self, allowed: Tensor) -> Tensor:
-        """Turn a mask into what is added to all heads' scores: once for all layers."""
+        """Return what is added to the scores of all heads, once for all layers."""
         mask = torch.zeros(allowed.shape, dtype=self.own[0].dtype, device=allowed.device)
         mask.masked_fill_(~allowed, -torch.inf)
         return mask.repeat_interleave(self.config.h, dim=0)  # (S * H, 1 or k, keys)
 
+    def contexts(self, positions: Tensor) -> list[tuple[SelfContext, CrossContext]]:
+        """Return the contexts of each layer for a step; `positions` (R,) are those of its tokens.
+
+        Self-attention adds the keys and values of its layer to the cache: once in a step.
+        """
+        layers = range(self.config.decoder_layers)
+        if self.by_kernels:
+            return [(KernelSelf(self, n, positions), KernelCross(self, n)) for n in layers]
+        return [(CachedSelf(self, n, positions), CachedCross(self, n)) for n in layers]
+
     def end_step(self, parents: Tensor, made: Tensor) -> None:
-        """Let hypotheses go on from others of their sentence (S, k), where it was made (S,)."""
+        """Let each hypothesis continue its parent (S, k), in the slots that made a step (S,)."""
         chosen = parents[..., None].expand_as(self.ancestors)
         self.ancestors.copy_(self.ancestors.gather(1, chosen))
         self.lengths += made
 
 
-@dataclass(slots=True)
-class Own:
-    """The past of a layer's self-attention; each call adds a step to it."""
+@dataclass(frozen=True, slots=True)
+class CachedSelf:
+    """Self-attention of a layer to its cached keys and values, by products and a mask."""
 
     cache: Cache
     layer: int
+    positions: Tensor  # (R,)
 
-    def attend(self, projected: Tensor, v_a: Tensor | None = None) -> Tensor:
-        """Let each hypothesis see its own past and itself. (R, H * (2 d_k + d_v)) -> (R, …)."""
+    def attend(self, qkv: Tensor, heads: Heads) -> Tensor:
+        """Let each hypothesis see its past and itself. (R, H * (2 d_k + d_v)) -> (R, H * d_v)."""
         cache = self.cache
         keys, values = (part[self.layer] for part in cache.own)  # (S, H, room, k, C)
-        if cache.by_kernels:
-            from transduce.model.ops.triton import decoding
-
-            return decoding.own(
-                projected, keys, values, cache.ancestors, cache.lengths, near=cache.near
-            )
-        q, *new = projected.split([cache.sizes[0], *cache.sizes], dim=-1)
+        q, *new = heads.split(qkv, heads.d_k, heads.d_k, heads.d_v)
         for cached, part in zip((keys, values), new, strict=True):
-            heads = part.unflatten(0, (-1, cache.k)).unflatten(-1, (cache.config.h, -1))
-            cached[cache.every, :, cache.now] = heads.transpose(1, 2)
+            by_slot = part.unflatten(0, (-1, cache.k))  # (S, k, H, C)
+            cached[cache.slots, :, cache.now] = by_slot.transpose(1, 2)
         used = cache.used[1] * cache.k
         keys, values = (part.flatten(0, 1).flatten(1, 2)[:, :used] for part in (keys, values))
-        return attend_few(q, keys, values, cache.own_mask, cache.config.h, v_a)
+        return attend_few(q, keys, values, cache.own_mask, heads)
 
 
-@dataclass(slots=True)
-class Source:
-    """What a layer's cross-attention sees."""
+@dataclass(frozen=True, slots=True)
+class CachedCross:
+    """Cross-attention of a layer to the cached keys and values of the sources."""
 
     cache: Cache
     layer: int
 
-    def attend(self, projected: Tensor, v_a: Tensor | None = None) -> Tensor:
-        """Let each hypothesis see the source of its sentence. (R, H * d_k) -> (R, H * d_v)."""
+    def attend(
+        self, q: Tensor, project: Callable[[Tensor], Tensor], memory: Tensor | None, heads: Heads
+    ) -> Tensor:
+        """Let each hypothesis see its source. (R, H * d_k) -> (R, H * d_v)."""
         cache = self.cache
-        keys, values = (part[self.layer] for part in cache.source)  # (S, H, room, C)
-        if cache.by_kernels:
-            from transduce.model.ops.triton import decoding
+        keys, values = (part[self.layer].flatten(0, 1)[:, : cache.used[0]] for part in cache.source)
+        return attend_few(q.unflatten(-1, (heads.h, -1)), keys, values, cache.source_mask, heads)
 
-            return decoding.source(projected, keys, values, cache.source_lengths)
-        keys, values = (part.flatten(0, 1)[:, : cache.used[0]] for part in (keys, values))
-        return attend_few(projected, keys, values, cache.source_mask, cache.config.h, v_a)
+
+def attend_few(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, heads: Heads) -> Tensor:
+    """Eq. 1 for the few queries of each sentence in a decoding step, on the CPU.
+
+    Fused kernels are made for many queries; for a beam of 4, plain products take half the time.
+    (R, H, C), (S * H, K, C), and a mask that is added to the scores -> (R, H * C).
+    """
+    S = len(k) // heads.h
+    rows = q.unflatten(0, (S, -1)).transpose(1, 2).flatten(0, 1)  # (S * H, Q, C)
+    weights = heads.scoring.masked_scores(rows, k, mask).softmax(-1)
+    y = torch.bmm(weights, v).unflatten(0, (S, heads.h))  # (S, H, Q, C)
+    return y.transpose(1, 2).reshape(len(q), -1)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSelf:
+    """Self-attention of a layer to its cached keys and values, by our GPU kernel."""
+
+    cache: Cache
+    layer: int
+    positions: Tensor  # (R,)
+
+    def attend(self, qkv: Tensor, heads: Heads) -> Tensor:
+        """Let each hypothesis see its past and itself. (R, H * (2 d_k + d_v)) -> (R, H * d_v)."""
+        from transduce.model.ops.triton import decoding
+
+        cache = self.cache
+        keys, values = (part[self.layer] for part in cache.own)  # (S, H, room, k, C)
+        return decoding.own(qkv, keys, values, cache.ancestors, cache.lengths, near=cache.window)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCross:
+    """Cross-attention of a layer to the cached keys and values of the sources, by our kernel."""
+
+    cache: Cache
+    layer: int
+
+    def attend(
+        self, q: Tensor, project: Callable[[Tensor], Tensor], memory: Tensor | None, heads: Heads
+    ) -> Tensor:
+        """Let each hypothesis see its source. (R, H * d_k) -> (R, H * d_v)."""
+        from transduce.model.ops.triton import decoding
+
+        keys, values = (part[self.layer] for part in self.cache.source)  # (S, H, room, C)
+        return decoding.source(q, keys, values, self.cache.source_lengths)

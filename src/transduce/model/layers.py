@@ -5,9 +5,8 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.batching.packed import CrossGroup, KeyRanges, LengthGroups
 from transduce.config import ModelConfig
-from transduce.model.attention import CrossAttention, KeysValues, Past, SelfAttention
+from transduce.model.attention import CrossAttention, CrossContext, SelfAttention, SelfContext
 from transduce.model.ops.dropout import dropout_factors
 from transduce.model.ops.fused import linear_relu, residual_norm
 from transduce.model.ops.kernels import Kernels
@@ -72,9 +71,9 @@ class EncoderLayer(nn.Module):
         """Return the matrices whose outputs are added to the residual stream."""
         return [self.self_attention.W_O, self.feed_forward.W_2]
 
-    def forward(self, x: Tensor, view: LengthGroups | KeyRanges) -> Tensor:
-        """Transform a run. (T, d_model) -> (T, d_model)."""
-        x = self.after_self(x, self.self_attention(x, view, causal=False))
+    def forward(self, x: Tensor, context: SelfContext) -> Tensor:
+        """Transform the tokens of a batch. (T, d_model) -> (T, d_model)."""
+        x = self.after_self(x, self.self_attention(x, context))
         return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]
 
 
@@ -95,13 +94,9 @@ class DecoderLayer(nn.Module):
         return [self.self_attention.W_O, self.cross_attention.W_O, self.feed_forward.W_2]
 
     def forward(
-        self,
-        x: Tensor,
-        own: LengthGroups | KeyRanges | Past,
-        source: KeysValues | Tensor | Past,
-        cross: tuple[CrossGroup, ...] | KeyRanges = (),
+        self, x: Tensor, memory: Tensor | None, own: SelfContext, cross: CrossContext
     ) -> Tensor:
-        """Transform a run, or the next tokens after a past. (T, d_model) -> (T, d_model)."""
-        x = self.after_self(x, self.self_attention(x, own, causal=True))
-        x = self.after_cross(x, self.cross_attention(x, source, cross))
+        """Transform the tokens of a batch or of a decoding step. (T, d_model) -> (T, d_model)."""
+        x = self.after_self(x, self.self_attention(x, own))
+        x = self.after_cross(x, self.cross_attention(x, memory, cross))
         return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]

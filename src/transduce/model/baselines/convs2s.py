@@ -15,14 +15,14 @@ from torch.nn import functional as F
 
 from transduce.batching.packed import KeyRanges, PackedTokens, SourceRows
 from transduce.config import ModelConfig
-from transduce.model.attention import attention, in_rows, over_groups
+from transduce.model.attention import DotProduct, Heads
 from transduce.model.base import DecoderState, Stack, Transducer
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
 from transduce.model.baselines.states import States
+from transduce.model.contexts.selection import cross_context
 from transduce.model.embedding import Embedding
 from transduce.model.ops.dropout import dropout
 from transduce.model.ops.linear import Linear, product
-from transduce.model.ops.packed_attention import attend_cross
 from transduce.system.devices import widest_float
 
 HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
@@ -238,10 +238,12 @@ def _roots(source: PackedTokens) -> Tensor:
 def _over(memory: Tensor, cross: SourceRows | KeyRanges) -> Attend:
     """Return attention over the sources of a run; memory: (T, 2 * d_model)."""
     d_model = memory.size(1) // 2
-    if isinstance(cross, KeyRanges):
-        return lambda q: attend_cross(q, memory, cross, 1, d_model, d_model)
-    source = in_rows(memory, cross, [d_model, d_model], 1)
-    return lambda q: over_groups(q[:, None], source, cross.groups, attention)
+    context, heads = cross_context(cross), Heads(1, d_model, d_model, 0.0, DotProduct())
+    return lambda q: context.attend(q, _identity, memory, heads)
+
+
+def _identity(memory: Tensor) -> Tensor:
+    return memory
 
 
 def _over_states(cache: States) -> Attend:

@@ -38,6 +38,11 @@ class Linear(nn.Linear):
         """Map each token. (T, inputs) -> (T, outputs)."""
         return product(x, self.weight, self.bias)
 
+    def block(self, number: int) -> Tensor:
+        """Return one of the matrices that share this one, as a view. (block size, inputs)."""
+        blocks: Sequence[Tensor] = self.weight.split(self.blocks)
+        return blocks[number]
+
     def pack(self) -> None:
         """Keep the matrix as the processor multiplies it fastest; it is not to be learned then."""
         matrix = packed(self.weight)

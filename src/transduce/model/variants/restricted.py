@@ -1,29 +1,70 @@
-"""Restricted self-attention (paper 4): each token sees r tokens around its own.
+"""Restricted self-attention (paper 4): each token sees the r tokens around it.
 
-B sentences, H heads, n tokens, C channels. Packed batches use `KeyRanges.around` instead; here
-sentences of equal length lie in rows, and the work still grows as r n: each block of queries meets
-only the few keys around it.
+B sentences, H heads, n tokens, C channels. The work grows as r n: packed batches narrow the range
+of each query (`narrow`); where sentences of equal length lie in rows, each block of queries meets
+only the keys around it (`restricted`).
 """
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transduce.batching.packed import reach
+from transduce.batching.packed import KeyRanges, LengthGroups
+from transduce.model.attention import Heads
+from transduce.model.contexts.grouped import GroupedSelf
 
-BLOCK = 32  # queries of a block at the least
+BLOCK = 32  # least number of queries of a block
+
+
+def span(r: int, *, causal: bool = False) -> tuple[int, int]:
+    """Return how many tokens before and after its own a token sees (paper 4).
+
+    Differs: the paper says "centred"; an even r has one more token before. With `causal`, only the
+    half before.
+    """
+    return r // 2, 0 if causal else (r - 1) // 2
+
+
+def narrow(ranges: KeyRanges, r: int) -> KeyRanges:
+    """Narrow the ranges of self-attention to the r tokens around each query."""
+    before, after = span(r)
+    token = torch.arange(len(ranges.first), dtype=ranges.first.dtype, device=ranges.first.device)
+    return KeyRanges(
+        torch.maximum(ranges.first, token - before),
+        torch.minimum(ranges.last, token + after + 1),
+        torch.maximum(ranges.seen_first, token - after),
+        torch.minimum(ranges.seen_last, token + before + 1),
+    )
+
+
+class RestrictedSelf(GroupedSelf):
+    """Self-attention over groups of equally long sentences, within a neighbourhood."""
+
+    def __init__(
+        self, groups: LengthGroups, positions: Tensor, neighbourhood: int, *, causal: bool
+    ) -> None:
+        super().__init__(groups, positions, causal=causal)
+        self.neighbourhood = neighbourhood
+
+    def attend_group(self, q: Tensor, k: Tensor, v: Tensor, heads: Heads) -> Tensor:
+        """Let each token see its neighbourhood. (B, H, n, C) -> (B, H, n, C)."""
+        return restricted(q, k, v, self.neighbourhood, causal=self.causal, dropout=heads.dropout)
+
+    def allowed(self, n: int, device: torch.device) -> Tensor:
+        """Return which tokens of a sentence each of them sees. (n, n)."""
+        return neighbours(n, self.neighbourhood, causal=self.causal, device=device)
 
 
 def restricted(
     q: Tensor, k: Tensor, v: Tensor, r: int, *, causal: bool, dropout: float = 0.0
 ) -> Tensor:
-    """Eq. 1 where each token sees its neighbourhood alone. (B, H, n, C) -> (B, H, n, C)."""
+    """Eq. 1 where each token sees only its neighbourhood. (B, H, n, C) -> (B, H, n, C)."""
     n = q.size(2)
-    before, after = reach(r, causal=causal)
-    if before >= n - 1 and (causal or after >= n - 1):  # all of it
+    before, after = span(r, causal=causal)
+    if before >= n - 1 and (causal or after >= n - 1):  # everything
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, dropout_p=dropout)
     block = max(r, BLOCK)
-    window = before + block + after  # keys that a block meets
+    window = before + block + after  # keys of a block
     if n <= window:
         allowed = neighbours(n, r, causal=causal, device=q.device)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout)
@@ -40,20 +81,20 @@ def restricted(
 
 
 def neighbours(n: int, r: int, *, causal: bool, device: torch.device) -> Tensor:
-    """Tell which tokens of a sentence each of them sees. (n, n)."""
-    before, after = reach(r, causal=causal)
-    own = torch.arange(n, device=device)
-    away = own - own[:, None]  # of a key from a query
-    return (away >= -before) & (away <= after)
+    """Return which tokens of a sentence each of them sees. (n, n)."""
+    before, after = span(r, causal=causal)
+    token = torch.arange(n, device=device)
+    distance = token - token[:, None]  # from query to key
+    return (distance >= -before) & (distance <= after)
 
 
 def _allowed(n: int, blocks: int, sizes: tuple[int, int, int], device: torch.device) -> Tensor:
-    """Tell what each query of a block sees of its window. (blocks, block, window)."""
+    """Return which keys of its window each query of a block sees. (blocks, block, window)."""
     before, block, after = sizes
     begins = torch.arange(blocks, device=device)[:, None, None] * block
     query = torch.arange(block, device=device)[:, None]
     key = torch.arange(before + block + after, device=device)
-    near = (key >= query) & (key <= query + before + after)
+    inside = (key >= query) & (key <= query + before + after)
     query, key = begins + query, begins - before + key  # in the sentence
-    # What fills the last block sees its like: a softmax over nothing has no gradient.
-    return near & (key >= 0) & ((key < n) | (query >= n))
+    # Padding of the last block sees padding: a softmax over no keys has no gradient.
+    return inside & (key >= 0) & ((key < n) | (query >= n))

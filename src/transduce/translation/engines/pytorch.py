@@ -13,12 +13,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from transduce.batching.packed import SourceRows, make_batch
+from transduce.batching.packed import make_batch
 from transduce.checkpoints.checkpoint import load_model
 from transduce.config import SearchConfig
 from transduce.decoding.scheduler import Decoder
 from transduce.decoding.search import Constrain, log_probabilities
 from transduce.errors import BadInput, BadRun
+from transduce.model.attention_maps import source_weights
 from transduce.model.base import Transducer
 from transduce.model.ops import graphs
 from transduce.model.transformer import Transformer
@@ -146,7 +147,7 @@ class TorchEngine:
         the layer below it finds 83% and 39%, the step that reads the token 25% and 8%.
         """
         graphs.use(self.decoder.device)
-        each = [attended(transformer(model), pairs) for model in self.models]
+        each = [cross_attention(transformer(model), pairs) for model in self.models]
         found = [
             torch.stack(weights).mean(0).float().cpu().numpy()
             for weights in zip(*each, strict=True)
@@ -183,18 +184,8 @@ def transformer(model: Transducer) -> Transformer:
     return model
 
 
-def attended(model: Transformer, pairs: Sequence[tuple[Ints, Ints]]) -> list[Tensor]:
+def cross_attention(model: Transformer, pairs: Sequence[tuple[Ints, Ints]]) -> list[Tensor]:
     """Return the last layer's attention to the source, the mean of its heads. (target, source)."""
     batch = make_batch(list(pairs)).to(model.output.device)
-    assert isinstance(batch.cross, SourceRows)
-    memory, x = model.asked(batch)
-    *_, last = model.decoder
-    found: list[Tensor] = [x] * len(pairs)
-    begin = 0
-    for row, sentence in enumerate(batch.order):
-        source, target = map(len, pairs[sentence])
-        own = memory[batch.cross.index[row, :source]]
-        weights = last.cross_attention.weights(x[begin : begin + target], own)  # (H, Q, K)
-        found[sentence] = weights.mean(0)
-        begin += target
-    return found
+    by_pair = dict(zip(batch.order.tolist(), source_weights(model, batch), strict=True))
+    return [by_pair[number][:, : len(source)] for number, (source, _) in enumerate(pairs)]
