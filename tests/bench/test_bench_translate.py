@@ -399,7 +399,7 @@ def test_a_peer_that_cannot_hold_the_model_is_left_out_unless_asked_for(
     tiny_run: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise BadInput("positions = 'learned': Marian has sinusoidal positions only")
+        raise BadInput("Marian cannot represent this model: positions = 'learned'")
 
     monkeypatch.setattr("transduce.interop.export.huggingface.export", refuse)
     found = compare(tiny_run, str(files[0]), engines=["torch"], lines=1, rounds=1, single=0)

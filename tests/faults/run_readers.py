@@ -279,7 +279,7 @@ def importing(material: Material, folder: Path) -> Reader:
 
 def tokenizer(material: Material, folder: Path) -> Reader:
     """The tokenizer.json of a folder that `transduce export` has written, on its import."""
-    from transduce.interop.importing.settings import Theirs
+    from transduce.interop.importing.settings import MarianSettings
     from transduce.interop.importing.vocabulary import read_sides
     from transduce.subwords import Subwords
 
@@ -289,7 +289,7 @@ def tokenizer(material: Material, folder: Path) -> Reader:
 
     def read(data: bytes) -> None:
         (folder / "tokenizer.json").write_bytes(data)
-        source, _ = read_sides(Theirs.read(folder))
+        source, _ = read_sides(MarianSettings.read(folder))
         source.subwords.encode("Two dögs run.")
 
     small = Subwords.learn(["two dogs run over the grass"], 270)

@@ -37,7 +37,7 @@ UNCACHED = "the CTranslate2 export of the model is not cached"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache for each test, and nothing said yet."""
     monkeypatch.setenv("TRANSDUCE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(cache, "_warned", set())
     return tmp_path / "cache"
 
 
@@ -179,7 +179,7 @@ def test_the_cache_is_where_the_system_keeps_a_users_caches(
     for name, value in {"HOME": "/home/me", **variables}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "platform", platform)
-    assert cache.location() == Path(expected)
+    assert cache.cache_folder() == Path(expected)
 
 
 def test_only_the_user_can_use_a_cache_that_was_made(tiny_run: Path, folder: Path) -> None:
@@ -368,7 +368,7 @@ def test_few_hashes_are_remembered(
     tiny_run: Path, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "SETTLED", -1)
-    monkeypatch.setattr(cache, "REMEMBERED", 3)
+    monkeypatch.setattr(cache, "MAX_HASHES", 3)
     folder.mkdir()
     paths = [tmp_path / str(number) for number in range(5)]
     for path in paths:

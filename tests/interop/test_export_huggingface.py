@@ -204,13 +204,16 @@ def test_an_export_imported_again_is_the_same_model(exported: Exported, tmp_path
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"positions": "learned"}, r"positions = 'learned': Marian has sinusoidal positions only"),
-        ({"d_v": 8}, r"d_k = 16 and d_v = 8: Marian has both alike"),
-        ({"d_k": 8, "d_v": 8}, r"h = 2 heads of d_k = 8: .* d_model = 32"),
+        (
+            {"positions": "learned"},
+            r"Marian cannot represent .* positions = 'learned', expected sin",
+        ),
+        ({"d_v": 8}, r"d_v = 8 is less than d_model / h = 16"),
+        ({"d_k": 8, "d_v": 8}, r"d_k = 8 is less than d_model / h = 16"),
     ],
     ids=str,
 )
-def test_what_marian_cannot_hold_is_refused_by_name(
+def test_a_setting_that_marian_cannot_represent_is_refused_by_name(
     settings: dict[str, Any], message: str, own_run: Path, tmp_path: Path
 ) -> None:
     changed(own_run, **settings)

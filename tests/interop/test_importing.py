@@ -282,7 +282,7 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
     (settings(d_model=None), r"d_model = None: expected a whole number"),
     (settings(encoder_layers=0), r"encoder_layers = 0"),
     (settings(encoder_layers=3), r"lack model.encoder.layers.2"),
-    (settings(encoder_layers=1), r"config.json says nothing: model.encoder.layers.1"),
+    (settings(encoder_layers=1), r"config.json does not describe: model.encoder.layers.1"),
     (settings(dropout=2.0), r"P_drop = 2.0"),
     (settings(activation_function=["relu"]), r"activation_function = \['relu'\]: expected relu"),
     (written("generation_config.json", '{"bad_words_ids": 7}'), r"bad_words_ids = 7: expected"),
@@ -300,7 +300,7 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
         r"bad_words_ids = \[\[7\]\]: expected none but <pad>",
     ),
     (without("model.safetensors"), r"no weights: expected model.safetensors or pytorch_model.bin"),
-    (written("model.safetensors", "no tensors"), r"damaged or no safetensors file"),
+    (written("model.safetensors", "no tensors"), r"damaged or not a safetensors file"),
     (renamed("layers.0.fc1.weight", "layers.0.fc9.weight"), r"lack model.*fc1.weight"),
     (renamed("model.shared.weight", "model.shored.weight"), r"lack model.shared.weight"),
     (without("source.spm"), r"no subwords: expected source.spm"),
@@ -319,7 +319,7 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
 
 
 @pytest.mark.parametrize(("breaks", "message"), BROKEN, ids=[message for _, message in BROKEN])
-def test_what_our_model_cannot_hold_is_refused_by_name(
+def test_a_model_that_ours_cannot_represent_is_refused_by_name(
     breaks: Callable[[Path], None], message: str, own: Path, tmp_path: Path
 ) -> None:
     breaks(own)

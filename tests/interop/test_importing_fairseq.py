@@ -233,7 +233,7 @@ def test_the_script_of_the_page_writes_what_is_imported(
     [
         ({"encoder_normalize_before": True}, "encoder_normalize_before = True"),
         ({"adaptive_softmax_cutoff": [10, 20]}, "adaptive_softmax_cutoff"),
-        ({"decoder_attention_heads": 2}, "our two stacks are alike"),
+        ({"decoder_attention_heads": 2}, "only depths may differ"),
         ({"encoder_embed_dim": 30, "decoder_embed_dim": 30}, "a multiple of 4"),
         ({"activation_fn": "tanh"}, "activation_fn = 'tanh'"),
         ({"source_lang": "../en"}, "expected a language"),
@@ -244,7 +244,7 @@ def test_the_script_of_the_page_writes_what_is_imported(
         ({"decoder_learned_pos": True}, "the weights lack decoder.embed_positions.weight"),
     ],
 )
-def test_settings_that_our_model_has_no_place_for_are_refused(
+def test_settings_that_our_model_cannot_represent_are_refused(
     changes: dict[str, Any], words: str, cli: CommandLine, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "theirs")

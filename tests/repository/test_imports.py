@@ -33,10 +33,11 @@ TABLE = {
     "training": "batching checkpoints config corpus decoding errors evaluation model presets runs "
     "settings subwords system text translation.types",
     "interop.marian": "config model",
-    "interop.converting": "config errors text",
+    "interop.dictionary": "errors",
+    "interop.converting": "config errors interop.dictionary text",
     "interop.export": "checkpoints config errors interop.marian runs subwords system",
-    "interop.importing": "checkpoints config errors interop.marian runs settings subwords system "
-    "text",
+    "interop.importing": "checkpoints config errors interop.dictionary interop.marian runs "
+    "settings subwords system text",
     "translation": "batching checkpoints config decoding errors interop.export model runs subwords "
     "system text translation.types",
     "recipes": "config datasets errors presets settings system text",

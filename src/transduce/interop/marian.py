@@ -1,8 +1,8 @@
-"""The same weights by the names and in the layout of Hugging Face's MarianMTModel. V words.
+"""Our weights under the names and in the layout of Hugging Face's MarianMTModel. V words.
 
-Marian lays the sines and cosines of positions out in two halves where the paper interleaves them
-(3.5). So our channel 2i is its channel i, and our 2i + 1 its d_model / 2 + i, in every
-matrix, norm and bias that meets the sum of embeddings and positions.
+Marian concatenates the sines and the cosines of positions, the paper interleaves them (3.5). So our
+channel 2i is Marian's channel i, and our 2i + 1 its d_model / 2 + i, in every matrix, norm and bias
+that is added to or multiplied by the residual stream.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from torch import Tensor
 from transduce.config import ModelConfig
 from transduce.model.transformer import Transformer
 
-# Our matrix of embeddings to Marian's names for it, by what is tied; a tied one stands once here.
+# Our embedding matrices and Marian's names, by the setting `tie`; a shared matrix is listed once.
 EMBEDDINGS = {
     "all": {"output": "model.shared.weight"},
     "decoder": {
@@ -32,50 +32,52 @@ LOGITS_BIAS = "final_logits_bias"  # (1, V)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One of our tensors, and those of Marian's that it is made of, one below the other."""
+    """One of our tensors, and the tensors of Marian that it concatenates."""
 
     ours: str
     theirs: tuple[str, ...]
-    axis: int | None  # which of its axes has the channels of positions; None: no axis has
+    axis: int | None  # the axis along the residual stream's channels; None: no axis
 
 
 def to_marian(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return Marian's tensors of ours; biases that ours has none of are 0."""
+    """Convert our tensors to Marian's; biases that we do not have are 0."""
     order = _order(config.d_model)
-    found: dict[str, Tensor] = {}
+    converted: dict[str, Tensor] = {}
     for entry in entries(config.replace(attention_bias=True)):
         if entry.ours not in tensors:
-            found |= {name: torch.zeros(config.d_model) for name in entry.theirs}
+            converted |= {name: torch.zeros(config.d_model) for name in entry.theirs}
             continue
         tensor = tensors[entry.ours].float()
         if entry.axis is not None:
             tensor = tensor.index_select(entry.axis, order)
         for name, part in zip(entry.theirs, tensor.chunk(len(entry.theirs)), strict=True):
-            found[name] = part.contiguous()
+            converted[name] = part.contiguous()
     bias = tensors["logits_bias"] if config.logits_bias else torch.zeros(config.target_vocabulary)
-    return found | {LOGITS_BIAS: bias[None]}
+    return converted | {LOGITS_BIAS: bias[None]}
 
 
 def from_marian(
-    config: ModelConfig, tensors: Mapping[str, Tensor], *, halves: bool = True
+    config: ModelConfig, tensors: Mapping[str, Tensor], *, reorder: bool = True
 ) -> dict[str, Tensor]:
-    """Return our tensors of Marian's, all of which must be there.
+    """Convert Marian's tensors to ours; none may be missing.
 
-    `halves` tells whether the channels are to be brought into our order; they stay as they are
-    where a table of positions comes along that has them so.
+    `reorder=False` leaves the channels in their order, for a model that brings its own table of
+    positions in that order.
     """
-    back = _order(config.d_model).argsort() if halves else torch.arange(config.d_model)
-    found = {}
+    back = _order(config.d_model).argsort() if reorder else torch.arange(config.d_model)
+    converted = {}
     for entry in entries(config):
         tensor = torch.cat([tensors[name].float() for name in entry.theirs])
-        found[entry.ours] = tensor if entry.axis is None else tensor.index_select(entry.axis, back)
+        if entry.axis is not None:
+            tensor = tensor.index_select(entry.axis, back)
+        converted[entry.ours] = tensor
     if config.logits_bias:
-        found["logits_bias"] = tensors[LOGITS_BIAS][0].float()
-    return found
+        converted["logits_bias"] = tensors[LOGITS_BIAS][0].float()
+    return converted
 
 
 def shapes(config: ModelConfig) -> dict[str, torch.Size]:
-    """Return the shape of everything that Marian has."""
+    """Return the shape of each of Marian's tensors."""
     with torch.device("meta"):
         tensors = to_marian(config, dict(Transformer(config).named_parameters()))
     return {name: tensor.shape for name, tensor in tensors.items()}
@@ -88,7 +90,7 @@ def attention_biases(tensors: Mapping[str, Tensor]) -> list[Tensor]:
 
 
 def entries(config: ModelConfig) -> Iterator[Entry]:
-    """Pass over all tensors but the bias of the logits."""
+    """Yield all tensors except the bias of the logits."""
     for ours, theirs in EMBEDDINGS[config.tie].items():
         yield Entry(ours, (theirs,), 1)
     for n in range(config.N):
@@ -108,9 +110,9 @@ def entries(config: ModelConfig) -> Iterator[Entry]:
 
 
 def _self_attention(ours: str, theirs: str, config: ModelConfig) -> Iterator[Entry]:
-    own, other, bias = f"{ours}.self_attention", f"{theirs}.self_attn", config.attention_bias
-    yield from _linear(f"{own}.W_QKV", other, ("q_proj", "k_proj", "v_proj"), 1, bias=bias)
-    yield from _linear(f"{own}.W_O", other, ("out_proj",), 0, bias=bias)
+    block, other, bias = f"{ours}.self_attention", f"{theirs}.self_attn", config.attention_bias
+    yield from _linear(f"{block}.W_QKV", other, ("q_proj", "k_proj", "v_proj"), 1, bias=bias)
+    yield from _linear(f"{block}.W_O", other, ("out_proj",), 0, bias=bias)
     yield from _norm(f"{ours}.after_self", f"{theirs}.self_attn_layer_norm")
 
 
@@ -123,7 +125,7 @@ def _feed_forward(ours: str, theirs: str) -> Iterator[Entry]:
 def _linear(
     ours: str, theirs: str, names: tuple[str, ...], axis: int, *, bias: bool
 ) -> Iterator[Entry]:
-    """Pass over a map from (axis 1) or to (axis 0) the channels of positions."""
+    """Yield a linear map from (axis 1) or to (axis 0) the residual stream."""
     yield Entry(f"{ours}.weight", tuple(f"{theirs}.{name}.weight" for name in names), axis)
     if bias:
         biases = tuple(f"{theirs}.{name}.bias" for name in names)

@@ -1,1 +1,5 @@
-"""Models for other libraries: a module for each, with a function `export(run, folder)`."""
+"""Export a run for another library: each module has a function `export(run, folder)`.
+
+`support` says which models each library can represent; `ctranslate2` and `huggingface` write the
+folders; `cache` keeps the CTranslate2 exports that the engine makes for itself.
+"""

@@ -8,7 +8,7 @@ an export in a run folder is never loaded. The engine makes its own export and k
     ctranslate2/KEY/   an export; KEY is the hash of everything that determines it
 
 The weights are identified by the SHA-256 of the file's bytes, not by the checksum in its header,
-which is a claim. Hashing takes a large part of the start-up time, so hashes.json remembers it for a
+which is a claim. Hashing takes a large part of the start-up time, so hashes.json caches it for a
 file whose device, inode, size, modification time and change time are the same. Only the user can
 write to hashes.json, and the change time cannot be set back without changing the system's clock.
 The files of an export are hashed at every load: a damaged model.bin could crash the process.
@@ -50,33 +50,33 @@ from transduce.system.files import (
 VARIABLE = "TRANSDUCE_CACHE"
 EXPORTS, HASHES, MAKING = "ctranslate2", "hashes.json", ".making-"
 KEY = re.compile("[0-9a-f]{64}")
-# What a killed process leaves: a half-made export, or one that it was deleting.
+# What a killed process leaves: an unfinished export, or one that it was deleting.
 LEFTOVER = re.compile(rf"{re.escape(MAKING)}.*|{OWN_NAME.pattern}")
 FORMAT = 1
 LIMIT = 4 << 30  # bytes of all exports; a big model in float32 has 0.9 GB
-REMEMBERED = 200  # hashes of weights files
+MAX_HASHES = 200  # of weights files
 # A file that changed this recently may change again within one tick of its file system's clock.
 SETTLED = 2_000_000_000  # nanoseconds
-ABANDONED = 24 * 3600  # seconds after which a half-made export belongs to a killed process
+ABANDONED = 24 * 3600  # seconds after which an unfinished export belongs to a killed process
 
 Loaded = TypeVar("Loaded")
 
 logger = logging.getLogger("transduce")
 _lock = threading.Lock()
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def load_export(
     run: Path, config: RunConfig, codec: Codec, quantize: str, load: Callable[[Path], Loaded]
 ) -> Loaded:
-    """Call `load` with the export of a run folder: a cached one, or one that is made now.
+    """Call `load` with the export of a run folder, taken from the cache or made now.
 
     Without a usable cache the export is made in a temporary folder, which is deleted after `load`.
     """
     weights = checked_weights(run, config)
     with _lock:
         try:
-            cache = opened()
+            cache = open_cache()
         except OSError as error:
             return _load_temporary(run, config, codec, quantize, load, because=error)
         stamp = stamp_of(run, config, quantize, weights_hash(weights, cache))
@@ -93,13 +93,13 @@ def load_export(
             ) as making:
                 made = Path(making, "model")
                 write(run, config, codec, made, stamp, tokenizers=False)
-                return load(_placed(made, entry, stamp))
+                return load(_move_to_cache(made, entry, stamp))
         except OSError as error:
             return _load_temporary(run, config, codec, quantize, load, because=error)
 
 
-def location() -> Path:
-    """Return the cache folder: TRANSDUCE_CACHE, or the one that the system has for a user."""
+def cache_folder() -> Path:
+    """Return the cache folder: TRANSDUCE_CACHE, or the user's cache folder of the system."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).absolute()
     try:
@@ -114,28 +114,28 @@ def location() -> Path:
     return (base if base.is_absolute() else home / ".cache") / "transduce"
 
 
-def opened() -> Path:
-    """Return the cache folder, made if it is missing; refuse one that others could write to."""
-    cache = location()
+def open_cache() -> Path:
+    """Return the cache folder, created if missing; refuse one that others could write to."""
+    cache = cache_folder()
     for folder in (cache, cache / EXPORTS):
         if not os.path.lexists(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)  # another process may make it at the same time
-        found = folder.lstat()
-        if stat.S_ISLNK(found.st_mode):
+        status = folder.lstat()
+        if stat.S_ISLNK(status.st_mode):
             raise PermissionError(f"{folder} is a symbolic link")
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(f"{folder} is not a folder")
         if hasattr(os, "geteuid"):
-            if found.st_uid != os.geteuid():
+            if status.st_uid != os.geteuid():
                 raise PermissionError(f"{folder} is owned by another user")
-            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise PermissionError(f"{folder} is writable by other users")
     return cache
 
 
 def weights_hash(path: Path, cache: Path) -> str:
-    """Return the SHA-256 of a weights file; it is remembered while the file stays the same."""
+    """Return the SHA-256 of a weights file; it is cached while the file stays the same."""
     name, before = str(path.resolve()), _identity(path)
     try:
         expected = {"files": dict[str, Any]}
@@ -145,20 +145,20 @@ def weights_hash(path: Path, cache: Path) -> str:
     except BadRun:
         known = {}
     match known.get(name):
-        case [identity, str(remembered)] if identity == before:
-            return remembered
+        case [identity, str(cached)] if identity == before:
+            return cached
     settled = time.time_ns() - max(before[-2:]) > SETTLED
-    found = sha256(path)
+    digest = sha256(path)
     if settled and _identity(path) == before:
-        kept = [item for item in known.items() if item[0] != name][1 - REMEMBERED :]
-        files = dict([*kept, (name, [before, found])])
+        kept = [item for item in known.items() if item[0] != name][1 - MAX_HASHES :]
+        files = dict([*kept, (name, [before, digest])])
         with contextlib.suppress(OSError):  # without it the next start only takes longer
             write_checksummed(cache / HASHES, {"format": FORMAT, "files": files})
-    return found
+    return digest
 
 
 def prune(exports: Path, keep: Path) -> None:
-    """Delete the least recently used exports beyond LIMIT, and what killed processes left.
+    """Delete the least recently used exports beyond LIMIT, and leftovers of killed processes.
 
     Only folders with the name and the stamp of an export are deleted, and leftovers by their name.
     """
@@ -182,8 +182,8 @@ def prune(exports: Path, keep: Path) -> None:
             total -= size
 
 
-def _placed(made: Path, entry: Path, stamp: dict[str, Any]) -> Path:
-    """Move an export to its place in the cache; return where an export can be loaded from."""
+def _move_to_cache(made: Path, entry: Path, stamp: dict[str, Any]) -> Path:
+    """Move a finished export into the cache; return the folder to load it from."""
     try:
         if entry.exists() and not is_export_of(entry, stamp):
             remove_folder(entry)  # it is damaged
@@ -210,8 +210,8 @@ def _load_temporary(
         f"the CTranslate2 export of the model is not cached ({reason}): every start makes it again;"
         f" set {VARIABLE} to a folder that only you can write to"
     )
-    if text not in _said:
-        _said.add(text)
+    if text not in _warned:
+        _warned.add(text)
         logger.warning(text)
     stamp = stamp_of(run, config, quantize, sha256(checked_weights(run, config)))
     with tempfile.TemporaryDirectory(prefix="transduce-") as temporary:
@@ -221,5 +221,11 @@ def _load_temporary(
 
 
 def _identity(path: Path) -> list[int]:
-    found = path.stat()
-    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    status = path.stat()
+    return [
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    ]

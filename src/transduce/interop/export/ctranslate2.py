@@ -1,12 +1,12 @@
-"""A trained model as a folder of CTranslate2, the engine for processors (OpenNMT/CTranslate2).
+"""Export to CTranslate2, a fast inference engine for CPUs and GPUs (OpenNMT/CTranslate2).
 
     model.bin, config.json    what CTranslate2 reads
-    *_vocabulary.json         the subwords' names, in the order of their ids
+    *_vocabulary.json         the names of the subwords, in the order of their ids
     *tokenizer.json           for `tokenizers`: text to those names and back
-    source.spm, target.spm    for `sentencepiece`, in their place: of an imported model
-    transduce.json            what the export was made from, and the hash of each file
+    source.spm, target.spm    for `sentencepiece`, instead, if the model was imported
+    transduce.json            the stamp: what the export was made from, and the hash of each file
 
-It is made through the library's own specification classes, from arrays, without torch.
+The model is written by the library's own specification classes, from arrays, without torch.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from transduce.config import ModelConfig
 from transduce.errors import BadInput, BadRun, MissingExtra
+from transduce.interop.export.support import CTRANSLATE2
 from transduce.runs.arrays import (
     Arrays,
     Shapes,
@@ -51,7 +52,7 @@ Array = npt.NDArray[Any]
 
 
 def library() -> ModuleType:
-    """Import CTranslate2; that takes no torch."""
+    """Import CTranslate2, which does not import torch."""
     try:
         import ctranslate2
     except ModuleNotFoundError as error:
@@ -62,25 +63,26 @@ def library() -> ModuleType:
 
 
 def specifications() -> ModuleType:
-    """Import the classes that describe models, without torch unless that is imported already.
+    """Import the classes that describe models, without importing torch.
 
-    They take it for the tensors that they would also accept. Without it they know that there is
-    none, so they are not left for others to find, who may have tensors.
+    The module imports torch if it is installed, to accept tensors. Unless torch is loaded already,
+    it is hidden during the import; that copy of the module is then removed from `sys.modules`, so
+    that other code imports one that knows torch.
     """
-    own = library()
+    package = library()
     if "torch" in sys.modules:
         return importlib.import_module("ctranslate2.specs")
     with hidden("torch"):
         specs = importlib.import_module("ctranslate2.specs")
     for name in [name for name in sys.modules if f"{name}.".startswith("ctranslate2.specs.")]:
         del sys.modules[name]
-    vars(own).pop("specs", None)
+    vars(package).pop("specs", None)
     return specs
 
 
 @contextlib.contextmanager
 def hidden(name: str) -> Iterator[None]:
-    """Make a module that is not imported yet seem not installed for a while."""
+    """Make a module that is not imported yet seem not installed."""
     sys.modules[name] = None  # type: ignore[assignment]
     try:
         yield
@@ -95,7 +97,7 @@ def export(run: Path, folder: Path, quantize: str = "auto") -> str:
     chosen = choose_quantization(quantize)
     config = RunConfig.load(run)
     config.require("translation", run)
-    refuse_inexpressible(config.model)
+    CTRANSLATE2.require_support(config.model)
     stamp = stamp_of(run, config, chosen, sha256(checked_weights(run, config)))
     write(run, config, Codec.load(config.verified(run, SUBWORDS)), folder, stamp)
     return chosen
@@ -110,8 +112,8 @@ def write(
     *,
     tokenizers: bool = True,
 ) -> None:
-    """Write the model that `stamp` describes, whole or not at all, with or without tokenizers."""
-    refuse_inexpressible(config.model)
+    """Write the model that `stamp` describes, completely or not at all."""
+    CTRANSLATE2.require_support(config.model)
     config.require_subwords(len(codec.source), len(codec.target), run)
     path = checked_weights(run, config)
     arrays = load_arrays(path)
@@ -166,35 +168,35 @@ def stamp_of(run: Path, config: RunConfig, quantize: str, weights: str) -> dict[
 
 
 def is_export_of(folder: Path, stamp: dict[str, Any]) -> bool:
-    """Tell whether a folder holds, whole, the export that a stamp describes."""
+    """Return whether a folder holds the complete export that a stamp describes."""
     try:
         found = read_checksummed(folder / STAMP, FORMAT, "an export")
         files = found.pop("files")
     except (BadRun, KeyError):
         return False
     try:
-        there = {file.name: file for file in folder.iterdir() if file.name != STAMP}
-        # What is a link might lead to something without an end.
-        plain = all(file.is_file() and not file.is_symlink() for file in there.values())
-        return found == stamp and plain and files == {n: sha256(f) for n, f in there.items()}
+        present = {file.name: file for file in folder.iterdir() if file.name != STAMP}
+        # A link might lead to a device that never ends.
+        regular = all(file.is_file() and not file.is_symlink() for file in present.values())
+        return found == stamp and regular and files == {n: sha256(f) for n, f in present.items()}
     except OSError:
         return False
 
 
 def choose_quantization(quantize: str) -> str:
-    """Return how matrices are stored; auto is what this processor multiplies fastest.
+    """Return the number format of matrices; auto is the fastest on this processor.
 
-    Products of 8 bits need instructions of their own, VNNI of x86 or the dot products of ARM. With
-    older ones they are no faster than float32, and sums that overflow cost exactness: docs/log.md.
+    8-bit products are fast only with special instructions (VNNI on x86, dot products on ARM).
+    Without them they are no faster than float32, and overflowing sums cost accuracy: docs/log.md.
     """
     if quantize == "auto":
-        return "int8" if _multiplies_bytes() else "none"
+        return "int8" if _has_int8_instructions() else "none"
     if quantize not in QUANTIZATIONS:
         raise BadInput(f"quantize = {quantize!r}: expected auto, {', '.join(QUANTIZATIONS)}")
     return quantize
 
 
-def _multiplies_bytes() -> bool:
+def _has_int8_instructions() -> bool:
     try:
         lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -205,34 +207,15 @@ def _multiplies_bytes() -> bool:
     return not flags.isdisjoint(("avx512_vnni", "avx_vnni", "asimddp"))
 
 
-def refuse_inexpressible(model: ModelConfig) -> None:
-    """Say by name what the format has no place for."""
-    if model.first_departure or model.positions not in ("sinusoidal", "learned"):
-        what = model.first_departure or f"positions = {model.positions!r}"
-        raise BadInput(f"CTranslate2 cannot hold this model: {what}")
-    head = model.d_model // model.h
-    if head * model.h != model.d_model:
-        raise BadInput(
-            f"CTranslate2 cannot hold this model: d_model = {model.d_model} is no multiple of "
-            f"h = {model.h}"
-        )
-    for name in ("d_k", "d_v"):
-        if getattr(model, name) > head:
-            raise BadInput(
-                f"CTranslate2 cannot hold this model: {name} = {getattr(model, name)} is more than "
-                f"d_model / h = {head}"
-            )
-
-
 def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
-    """Return the library's description of a model, complete and checked by it."""
+    """Return the library's specification of a model, validated by the library."""
     specs = specifications()
-    kinds = specs.common_spec.Activation
+    activations = specs.common_spec.Activation
     spec = specs.TransformerSpec.from_config(
         (model.N, model.decoder_layers),
         model.h,
         pre_norm=False,
-        activation={"relu": kinds.RELU, "swish": kinds.SWISH, "gelu": kinds.GELU}[model.activation],
+        activation=getattr(activations, model.activation.upper()),
         alignment_layer=-1,
         alignment_heads=model.h,  # the mean of the last layer's heads
     )
@@ -255,7 +238,7 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
         weights.self_attention(layer.self_attention, f"decoder.{number}")
         weights.cross_attention(layer.attention, f"decoder.{number}")
         weights.feed_forward(layer.ffn, f"decoder.{number}")
-    # The library itself adds </s> to a source and begins an output with <s>.
+    # The library adds </s> to a source and begins an output with <s>.
     spec.config.bos_token, spec.config.eos_token = SPECIAL[BOS], SPECIAL[EOS]
     spec.config.unk_token = SPECIAL[UNK]
     spec.config.decoder_start_token = SPECIAL[BOS]
@@ -268,23 +251,23 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
 
 
 def shapes(model: ModelConfig) -> Shapes:
-    """Return the shape of each array of a Transformer, without torch and without making it."""
-    d, words = model.d_model, model.target_vocabulary
-    found: dict[str, tuple[int, ...]] = {"output": (words, d)}
+    """Return the shape of each array of a Transformer, without torch and without building it."""
+    d, vocabulary = model.d_model, model.target_vocabulary
+    shape_of: dict[str, tuple[int, ...]] = {"output": (vocabulary, d)}
     if model.logits_bias:
-        found["logits_bias"] = (words,)
+        shape_of["logits_bias"] = (vocabulary,)
     if model.tie != "all":
-        found["source_embedding.matrix"] = (model.source_vocabulary, d)
+        shape_of["source_embedding.matrix"] = (model.source_vocabulary, d)
     if model.tie == "none":
-        found["target_embedding.matrix"] = (words, d)
+        shape_of["target_embedding.matrix"] = (vocabulary, d)
     if model.positions == "learned":
-        places = (model.max_positions, d)
-        found |= {f"{side}_embedding.positions": places for side in ("source", "target")}
+        table = (model.max_positions, d)
+        shape_of |= {f"{side}_embedding.positions": table for side in ("source", "target")}
 
     def linear(name: str, rows: int, columns: int, *, bias: bool = model.attention_bias) -> None:
-        found[f"{name}.weight"] = (rows, columns)
+        shape_of[f"{name}.weight"] = (rows, columns)
         if bias:
-            found[f"{name}.bias"] = (rows,)
+            shape_of[f"{name}.bias"] = (rows,)
 
     h, d_k, d_v = model.h, model.d_k, model.d_v
     encoder = [f"encoder.{n}" for n in range(model.N)]
@@ -301,12 +284,12 @@ def shapes(model: ModelConfig) -> Shapes:
             linear(f"{layer}.cross_attention.W_O", d, h * d_v)
             norms.append("after_cross")
         for norm in norms:
-            found |= {f"{layer}.{norm}.norm.{part}": (d,) for part in ("weight", "bias")}
-    return found
+            shape_of |= {f"{layer}.{norm}.norm.{part}": (d,) for part in ("weight", "bias")}
+    return shape_of
 
 
 def sinusoids(length: int, d_model: int) -> Array:
-    """Return the positional encodings (paper 3.5), as those of the model. (length, d_model)."""
+    """Return the positional encodings (paper 3.5) as the model has them. (length, d_model)."""
     pos = np.arange(length, dtype=np.float64)[:, None]
     angle = pos / 10_000 ** (np.arange(0, d_model, 2, dtype=np.float64) / d_model)
     both = np.stack([np.sin(angle), np.cos(angle)], axis=-1)
@@ -319,10 +302,10 @@ def _embedding(spec: Any, matrix: Array) -> None:
 
 
 class _Weights:
-    """The arrays of a model, laid where the library wants them.
+    """Assigns the arrays of a model to the library's specification.
 
-    All its heads are d_model / h wide. Narrower ones get channels of zeros, which change nothing:
-    they add nothing to the products of queries and keys, and the values there meet zeros of W_O.
+    Its heads are d_model / h wide. Narrower heads are padded with zeros, which change nothing: they
+    add 0 to the products of queries and keys, and padded values are multiplied by zeros of W_O.
     """
 
     def __init__(self, model: ModelConfig, arrays: Arrays) -> None:
@@ -347,7 +330,7 @@ class _Weights:
     def _attention(self, spec: Any, name: str, after: str) -> None:
         spec.queries_scale = np.float32(self.model.d_k**-0.5)  # Eq. 1
         self._linear(spec.linear[-1], f"{name}.W_O")
-        inputs = self._widened(spec.linear[-1].weight.T, self.model.d_v)
+        inputs = self._pad_heads(spec.linear[-1].weight.T, self.model.d_v)
         spec.linear[-1].weight = np.ascontiguousarray(inputs.T)
         self._norm(spec.layer_norm, after)
 
@@ -357,11 +340,11 @@ class _Weights:
         ends = np.cumsum([self.model.h * width for width in widths])[:-1]
         for part in ("weight", "bias") if spec.has_bias() else ("weight",):
             blocks = np.split(getattr(spec, part), ends)
-            wide = [self._widened(*both) for both in zip(blocks, widths, strict=True)]
-            setattr(spec, part, np.concatenate(wide))
+            padded = [self._pad_heads(*both) for both in zip(blocks, widths, strict=True)]
+            setattr(spec, part, np.concatenate(padded))
 
-    def _widened(self, rows: Array, width: int) -> Array:
-        """Give each head its full width. (h * width, ...) -> (d_model, ...)."""
+    def _pad_heads(self, rows: Array, width: int) -> Array:
+        """Pad each head to its full width. (h * width, ...) -> (d_model, ...)."""
         heads = rows.reshape(self.model.h, width, *rows.shape[1:])
         padding = [(0, 0), (0, self.head - width), *[(0, 0)] * (rows.ndim - 1)]
         return np.pad(heads, padding).reshape(self.model.d_model, *rows.shape[1:])

@@ -1,4 +1,4 @@
-"""A run as a folder that Hugging Face's `transformers` loads: MarianMTModel and AutoTokenizer."""
+"""Export to Hugging Face's `transformers`: MarianMTModel and AutoTokenizer."""
 
 import os
 from pathlib import Path
@@ -9,6 +9,7 @@ import torch
 from transduce.checkpoints.checkpoint import load_model, weights_of, write_tensors
 from transduce.config import ModelConfig
 from transduce.errors import BadInput
+from transduce.interop.export.support import MARIAN
 from transduce.interop.marian import to_marian
 from transduce.runs.arrays import KEY
 from transduce.runs.folder import SUBWORDS, RunConfig
@@ -17,26 +18,26 @@ from transduce.system.files import atomic_folder, sync, write_json
 
 
 def export(run: Path, folder: Path) -> None:
-    """Write a run's model as a new folder, for `from_pretrained`; whole or not at all.
+    """Write the model of a run to a new folder for `from_pretrained`, completely or not at all.
 
-    The logits are ours, and so are the words that may come out. What differs is around them:
+    Logits and forbidden tokens are the same. The search differs:
 
-    - `generate` divides by |Y|^length_penalty, the paper's search by ((5 + |Y|) / 6)^alpha; and its
-      beam stays as wide as it is where ours has a slot less for each output that has ended. Both
-      agree in greedy search, and in beam search with length_penalty 0 where no better output than
-      the first that ended is still alive.
-    - `generate` has one limit for all outputs, as many tokens as there are positions, and lets them
-      end there at no cost; ours is 50 subwords more than the source has, and the end counts.
-    - The tokenizer cuts nothing: a source longer than `model_max_length` is for its caller to cut.
+    - `generate` divides by |Y|^length_penalty, the paper's search by ((5 + |Y|) / 6)^alpha. Its
+      beam keeps its width; ours loses a slot for each hypothesis that has ended. Both agree in
+      greedy search, and in beam search with length_penalty 0 if no live hypothesis is better than
+      the first that ended.
+    - `generate` limits all outputs to the number of positions, where they end at no cost. Our limit
+      is 50 subwords more than the source has, and the end is scored.
+    - The tokenizer does not cut: sources longer than `model_max_length` are the caller's concern.
 
-    With separate vocabularies the tokenizer is the source's, and that of the target stands in the
-    folder `target` in it. Subwords of an imported model come out as the files they came in as.
+    With separate vocabularies the tokenizer is that of the source, and that of the target is in the
+    subfolder `target`. SentencePiece files of an imported model are written unchanged.
     """
     if os.path.lexists(folder):
         raise BadInput(f"{folder} exists already: choose a new folder for the export")
     config = RunConfig.load(run)
     config.require("translation", run)
-    _require_marian(config.model)
+    MARIAN.require_support(config.model)
     codec = Codec.load(config.verified(run, SUBWORDS))
     config.require_subwords(len(codec.source), len(codec.target), run)
     model, _ = load_model(run, config, torch.device("cpu"))
@@ -55,21 +56,6 @@ def export(run: Path, folder: Path) -> None:
                 _write_tokenizer(beside / "target", codec.target, config)
                 for file in (beside / "target").iterdir():
                     sync(file)
-
-
-def _require_marian(model: ModelConfig) -> None:
-    """Refuse by its name what Marian has no place for."""
-    if model.first_departure:
-        raise BadInput(f"{model.first_departure}: Marian has the paper's Transformer only")
-    if model.positions != "sinusoidal":
-        raise BadInput(f"positions = {model.positions!r}: Marian has sinusoidal positions only")
-    if model.d_k != model.d_v:
-        raise BadInput(f"d_k = {model.d_k} and d_v = {model.d_v}: Marian has both alike")
-    if model.h * model.d_k != model.d_model:
-        raise BadInput(
-            f"h = {model.h} heads of d_k = {model.d_k}: Marian's have d_model = {model.d_model} "
-            "channels together"
-        )
 
 
 def _config(model: ModelConfig) -> dict[str, Any]:
@@ -105,7 +91,7 @@ def _generation(config: RunConfig, codec: Codec) -> dict[str, Any]:
         "length_penalty": config.search.alpha,
         "max_length": config.model.max_positions,
         "suppress_tokens": codec.target.forbidden_ids(),
-        KEY: config.search.to_json(),  # for an import: `generate` has no place for the penalty
+        KEY: config.search.to_json(),  # for our import: `generate` cannot represent the penalty
         **_tokens(),
     }
 
@@ -120,10 +106,10 @@ def _tokens() -> dict[str, int]:
     }
 
 
-def _tokenizer_config(kind: str, config: RunConfig) -> dict[str, Any]:
+def _tokenizer_config(tokenizer_class: str, config: RunConfig) -> dict[str, Any]:
     source, target = config.languages
     return {
-        "tokenizer_class": kind,
+        "tokenizer_class": tokenizer_class,
         "pad_token": SPECIAL[PAD],
         "eos_token": SPECIAL[EOS],
         "unk_token": SPECIAL[UNK],
@@ -136,18 +122,18 @@ def _tokenizer_config(kind: str, config: RunConfig) -> dict[str, Any]:
 
 
 def _write_tokenizer(folder: Path, subwords: Coder, config: RunConfig) -> None:
-    """Write learned subwords; </s> is added behind a text, a special token's name in it is text."""
+    """Write learned subwords; </s> follows a text, and names of special tokens are plain text."""
     end = {"SpecialToken": {"id": SPECIAL[EOS], "type_id": 0}}
-    one, other = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
-    after = {
+    first, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    template = {
         "type": "TemplateProcessing",
-        "single": [one, end],
-        "pair": [one, end, other, end],
+        "single": [first, end],
+        "pair": [first, end, second, end],
         "special_tokens": {
             SPECIAL[EOS]: {"id": SPECIAL[EOS], "ids": [EOS], "tokens": [SPECIAL[EOS]]}
         },
     }
-    write_json(folder / "tokenizer.json", {**subwords.to_json(), "post_processor": after})
+    write_json(folder / "tokenizer.json", {**subwords.to_json(), "post_processor": template})
     write_json(
         folder / "tokenizer_config.json",
         {

@@ -1,14 +1,14 @@
-"""Weights of fairseq's Transformer, which its own environment has written as safetensors.
+"""Weights of fairseq's Transformer, saved as safetensors in fairseq's own environment.
 
-The folder holds model.safetensors by fairseq's names, fairseq.json with the model's settings and
+The folder holds model.safetensors with fairseq's names, fairseq.json with the model's settings and
 the two languages, the dictionaries dict.SOURCE.txt and dict.TARGET.txt, and the SentencePiece model
-that cut the text: sentencepiece.model, or source.spm and target.spm.
+of the text: sentencepiece.model, or source.spm and target.spm.
 
-fairseq's sinusoids begin at position 2 and have wavelengths of their own, so they come along as a
-table: `positions` is "learned" here. Outputs begin with </s>, whose row our <s> gets a copy of;
-fairseq's own <s> has a share of the softmax, and so stays in it as one more word.
+fairseq's sinusoids begin at position 2 and have other wavelengths, so they are imported as a table:
+`positions` is "learned" here. Outputs begin with </s>, so our <s> gets a copy of its row. fairseq's
+own <s> has a share of the softmax, so it stays in it as one more word.
 
-Differs: neither that nor <unk> ever comes out here.
+Differs: that word and <unk> are never written here.
 """
 
 import math
@@ -21,13 +21,14 @@ from torch import Tensor
 
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput, BadSetting
+from transduce.interop.dictionary import require_dictionary
 from transduce.interop.importing.settings import ACTIVATIONS, sizes
 from transduce.interop.importing.vocabulary import Side
 from transduce.interop.importing.weights import (
     HEAD,
-    as_expected,
-    embeddings_of,
+    check_weights,
     logits_bias,
+    read_embeddings,
     read_safetensors,
 )
 from transduce.interop.marian import LOGITS_BIAS, from_marian
@@ -35,28 +36,27 @@ from transduce.subwords import SPECIAL, Codec, SentencePiece
 from transduce.system.files import read_json
 
 SETTINGS = "fairseq.json"
-FIRST = 2  # the number of the first position: theirs is that of <pad>, and one more
-# Their ids of <pad>, of what begins an output, of </s> and of <unk>, in our order.
+FIRST = 2  # fairseq's number of the first position: the id of <pad>, plus one
+# fairseq's ids of <pad>, of the token that begins outputs, of </s> and of <unk>.
 ROWS = (1, 2, 2, 3)
-# The name of fairseq's own <s>. No text has a line feed, and with one no search says it.
+# The name of fairseq's own <s>: the line feed keeps it out of text, and the search never writes it.
 BEGIN = "<s>\n"
-LONGEST_DICTIONARY = 1 << 26  # bytes
-NONE: tuple[Any, ...] = (False, None, 0, [], "")
-LONGEST = 4_096  # positions of a table; fairseq has 1,024 unless told otherwise
-# What our model has no place for, whatever it is set to but these.
+UNSET: tuple[Any, ...] = (False, None, 0, [], "")
+MAX_POSITIONS = 4_096  # of a table; fairseq's default is 1,024
+# Settings that our model cannot represent; they must be unset.
 REFUSED = (
     *("encoder_normalize_before", "decoder_normalize_before", "layernorm_embedding"),
     *("no_scale_embedding", "no_cross_attention", "cross_self_attention", "adaptive_input"),
     *("adaptive_softmax_cutoff", "no_token_positional_embeddings", "char_inputs"),
     *("encoder_layers_to_keep", "decoder_layers_to_keep", "base_layers"),
 )
-# Numbers of the file's own format, and a buffer.
-NO_WEIGHTS = ("version", "_float_tensor")
+# Version numbers and a buffer, not weights.
+NOT_WEIGHTS = ("version", "_float_tensor")
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """All that a run is made of."""
+    """The content of an imported run."""
 
     model: ModelConfig
     search: SearchConfig
@@ -65,27 +65,27 @@ class Imported:
     languages: tuple[str, str]
 
 
-def of_fairseq(folder: Path) -> Imported:
+def read_fairseq(folder: Path) -> Imported:
     """Read a folder of fairseq's weights."""
-    theirs = _Settings(folder, read_json(folder / SETTINGS))
-    languages = theirs.language("source_lang"), theirs.language("target_lang")
+    settings = _Settings(folder, read_json(folder / SETTINGS))
+    languages = settings.language("source_lang"), settings.language("target_lang")
     source, target = (
         _side(folder, *side) for side in zip(("source", "target"), languages, strict=True)
     )
     codec = Codec(source.subwords, target.subwords)
-    model = theirs.model(len(source.rows), len(target.rows), joint=codec.joint)
+    model = settings.model(len(source.rows), len(target.rows), joint=codec.joint)
     tensors = {
         f"model.{name}": tensor
         for name, tensor in read_safetensors(folder / "model.safetensors").items()
-        if not name.endswith(NO_WEIGHTS)
+        if not name.endswith(NOT_WEIGHTS)
     }
-    learned = {side: theirs.positions(side, tensors) for side in ("encoder", "decoder")}
+    learned = {side: settings.positions(side, tensors) for side in ("encoder", "decoder")}
     for name in ("model.decoder.output_projection.weight", "model.decoder.embed_out"):
         if name in tensors:
             tensors[HEAD] = tensors.pop(name)
-    tensors |= embeddings_of(folder, tensors, model, source, target)
+    tensors |= read_embeddings(folder, tensors, model, source, target)
     tensors[LOGITS_BIAS] = logits_bias(folder, tensors, target)
-    weights = from_marian(model, as_expected(folder, tensors, model), halves=False)
+    weights = from_marian(model, check_weights(folder, tensors, model), reorder=False)
     tables = {
         f"{ours}_embedding.positions": _positions(folder, learned[side], model)
         for ours, side in (("source", "encoder"), ("target", "decoder"))
@@ -118,14 +118,16 @@ class _Settings:
         return cast("str", value)
 
     def model(self, source: int, target: int, *, joint: bool) -> ModelConfig:
-        """Return the settings of our model, with the biases that fairseq's attention has."""
+        """Return our model settings, with the attention biases that fairseq has."""
         values = self.values
         for name in REFUSED:
-            if values.get(name) not in NONE:
-                self.refuse(name, "none of it, for our model is the paper's: post-norm and plain")
+            if values.get(name) not in UNSET:
+                self.refuse(
+                    name, "no value, because our model is the paper's post-norm Transformer"
+                )
         for what in ("embed_dim", "ffn_embed_dim", "attention_heads"):
             if values.get(f"decoder_{what}") != self.number(f"encoder_{what}"):
-                self.refuse(f"decoder_{what}", "what the encoder has: our two stacks are alike")
+                self.refuse(f"decoder_{what}", "the encoder's value: only depths may differ")
         if values.get("activation_fn", "relu") not in ACTIVATIONS:
             self.refuse("activation_fn", " or ".join(ACTIVATIONS))
         d_model, h = self.number("encoder_embed_dim"), self.number("encoder_attention_heads")
@@ -135,7 +137,7 @@ class _Settings:
         tie = "decoder" if values.get("share_decoder_input_output_embed") else "none"
         if values.get("share_all_embeddings"):
             if not joint:
-                self.refuse("share_all_embeddings", "false, for the dictionaries differ")
+                self.refuse("share_all_embeddings", "false, because the dictionaries differ")
             tie = "all"
         sides = ("max_source_positions", "max_target_positions")
         try:
@@ -145,11 +147,11 @@ class _Settings:
                 attention_dropout=values.get("attention_dropout", 0.0),
                 relu_dropout=values.get("activation_dropout", 0.0),
                 attention_bias=True,
-                logits_bias=True,  # it keeps <s> out of the softmax
+                logits_bias=True,  # keeps <s> out of the softmax
                 activation=cast("Any", ACTIVATIONS[values.get("activation_fn", "relu")]),
                 positions="learned",
                 tie=cast("Any", tie),
-                max_len=min(*(self.number(side) for side in sides), LONGEST),
+                max_len=min(*(self.number(side) for side in sides), MAX_POSITIONS),
                 source_vocabulary=source,
                 target_vocabulary=target,
             )
@@ -157,12 +159,12 @@ class _Settings:
             raise BadInput(f"{self.folder} cannot be imported: {error}") from None
 
     def positions(self, side: str, tensors: dict[str, Tensor]) -> Tensor | None:
-        """Take the learned positions of a side out of the weights; nothing where it has none."""
+        """Remove the learned positions of a side from the weights, and return them."""
         learned = tensors.pop(f"model.{side}.embed_positions.weight", None)
-        if learned is None and self.values.get(f"{side}_learned_pos") not in NONE:
+        if learned is None and self.values.get(f"{side}_learned_pos") not in UNSET:
             self.refuse(
                 f"{side}_learned_pos",
-                f"none, for the weights lack {side}.embed_positions.weight",
+                f"false, because the weights lack {side}.embed_positions.weight",
             )
         return learned
 
@@ -177,7 +179,7 @@ def _side(folder: Path, name: str, language: str) -> Side:
     if not spm.exists():
         raise BadInput(
             f"{folder} has no {name}.spm and no sentencepiece.model: expected the SentencePiece "
-            "model that cut the text; words of subword-nmt or fastBPE cannot be imported"
+            "model of the text; vocabularies of subword-nmt or fastBPE cannot be imported"
         )
     size = len(SPECIAL) + len(words)
     rows = (*ROWS, *range(len(SPECIAL), size), 0)
@@ -185,18 +187,12 @@ def _side(folder: Path, name: str, language: str) -> Side:
 
 
 def _dictionary(path: Path) -> list[str]:
-    """Read the words of a dictionary of fairseq, each with its count."""
-    if not path.is_file():
-        raise BadInput(f"{path} is missing: expected fairseq's dictionary of that language")
-    if path.stat().st_size > LONGEST_DICTIONARY:
-        raise BadInput(
-            f"{path} is larger than {LONGEST_DICTIONARY >> 20} MiB: expected a dictionary, "
-            "a word and a count on each line"
-        )
+    """Read the words of a dictionary of fairseq: a word and its count on each line."""
+    require_dictionary(path)
     try:
         lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError:
-        raise BadInput(f"{path} is no UTF-8: expected fairseq's dictionary") from None
+        raise BadInput(f"{path} is not UTF-8: expected fairseq's dictionary") from None
     words = []
     for number, line in enumerate(lines, 1):
         word, space, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
@@ -204,12 +200,12 @@ def _dictionary(path: Path) -> list[str]:
             raise BadInput(f"{path}, line {number} is {line!r:.40}: expected a word and a count")
         words.append(word)
     if len({*words, *SPECIAL}) < len(words) + len(SPECIAL):
-        raise BadInput(f"{path} has a word twice, or a special one: expected each once")
+        raise BadInput(f"{path} has a word twice, or a special token: expected each word once")
     return words
 
 
 def _positions(folder: Path, learned: Tensor | None, model: ModelConfig) -> Tensor:
-    """Return the positions of a side as a table: learned ones, or fairseq's sinusoids."""
+    """Return the positional embeddings of a side: learned ones, or fairseq's sinusoids."""
     count, d_model = model.max_positions, model.d_model
     if learned is not None:
         if learned.dim() != 2 or len(learned) < FIRST + count or learned.size(1) != d_model:

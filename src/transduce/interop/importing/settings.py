@@ -1,4 +1,4 @@
-"""What a Hugging Face folder says of its model, and what our model makes of it."""
+"""The settings of a Marian folder, converted to ours."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +9,8 @@ from transduce.errors import BadInput, BadSetting
 from transduce.runs.arrays import KEY
 from transduce.settings.base import MAXIMUM
 from transduce.system.files import read_json
-from transduce.text import reading as text
 
-# Settings, what Marian takes them for where they are not stated, and what our model has.
+# Setting: Marian's default, and the value that our model requires.
 EXPECTED = {
     "model_type": (None, "marian"),
     "scale_embedding": (False, True),
@@ -24,8 +23,8 @@ ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"
 
 
 @dataclass(frozen=True)
-class Theirs:
-    """The settings of a folder."""
+class MarianSettings:
+    """The settings of a Marian folder."""
 
     folder: Path
     config: dict[str, Any]
@@ -34,33 +33,31 @@ class Theirs:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the settings, and refuse those that our model has no place for."""
+        """Read the settings, and refuse those that our model cannot represent."""
         if not folder.is_dir():
-            raise BadInput(
-                f"there is no folder {folder}: expected that of a MarianMTModel, downloaded before"
-            )
+            raise BadInput(f"there is no folder {folder}: expected a downloaded MarianMTModel")
         if (folder / "subwords.json").exists():
             raise BadInput(f"{folder} is a run folder already: there is nothing to import")
         if (folder / "model.bin").exists():
             raise BadInput(
-                f"{folder} is a folder of CTranslate2, which tells too little of its model: "
-                "import the MarianMT folder that it was made of"
+                f"{folder} is a CTranslate2 model, whose files do not describe it fully: "
+                "import the MarianMT folder that it was converted from"
             )
         config = read_json(folder / "config.json")
-        others = [folder / f"{name}.json" for name in ("tokenizer_config", "generation_config")]
-        theirs = cls(folder, config, *(read_json(one) if one.exists() else {} for one in others))
+        paths = [folder / f"{name}.json" for name in ("tokenizer_config", "generation_config")]
+        settings = cls(
+            folder, config, *(read_json(path) if path.exists() else {} for path in paths)
+        )
         for name, (default, expected) in EXPECTED.items():
-            theirs.require(name, config.get(name, default) == expected, repr(expected))
+            settings.require(name, config.get(name, default) == expected, repr(expected))
         for what in ("attention_heads", "ffn_dim"):
             encoder = config.get(f"encoder_{what}")
-            alike = (
-                f"{encoder}, which the encoder has: our two stacks are alike but for their depth"
-            )
-            theirs.require(f"decoder_{what}", config.get(f"decoder_{what}") == encoder, alike)
-        return theirs
+            same = f"{encoder}, the encoder's value: only depths may differ"
+            settings.require(f"decoder_{what}", config.get(f"decoder_{what}") == encoder, same)
+        return settings
 
     def require(self, name: str, condition: bool, expected: str) -> None:
-        """Refuse a setting by its name."""
+        """Refuse a setting, naming it, unless the condition holds."""
         if not condition:
             raise BadInput(
                 f"{self.folder / 'config.json'} has {name} = {self.config.get(name)!r}: "
@@ -68,7 +65,7 @@ class Theirs:
             )
 
     def model(self, source: int, target: int, *, joint: bool) -> ModelConfig:
-        """Return the settings of our model for vocabularies of these sizes, but for its biases."""
+        """Return our model settings, without the biases, for vocabularies of these sizes."""
         config = self.config
         d_model, h = self._number("d_model"), self._number("encoder_attention_heads")
         self.require("d_model", d_model % h == 0, f"a multiple of {h}, the number of heads")
@@ -94,11 +91,11 @@ class Theirs:
             raise BadInput(f"{self.folder} cannot be imported: {error}") from None
 
     def require_sizes(self, source: int, target: int) -> None:
-        """Refuse vocabularies that are larger than the files of their words."""
+        """Refuse vocabularies that are larger than their files."""
         for name, words in (("vocab_size", source), ("decoder_vocab_size", target)):
             given = self.config.get(name)
             fits = given is None or (type(given) is int and given <= words)
-            self.require(name, fits, f"at most {words}, the words there are")
+            self.require(name, fits, f"at most {words}, the number of words")
 
     def _tie(self, *, joint: bool) -> Literal["all", "decoder", "none"]:
         if not self.config.get("tie_word_embeddings", True):
@@ -112,14 +109,14 @@ class Theirs:
         return cast("int", value)
 
     def search(self) -> SearchConfig:
-        """Return the settings of the search."""
+        """Return the search settings."""
         stated = self.config | self.generation
         words = stated.get("bad_words_ids") or []
         pad = [self.config.get("pad_token_id")]
         if not isinstance(words, list) or any(word != pad for word in words):
             raise BadInput(
-                f"{self.folder} has bad_words_ids = {words!r:.60}: expected none but <pad>, for "
-                "what may not come out here follows from the subwords"
+                f"{self.folder} has bad_words_ids = {words!r:.60}: expected none but <pad>: the "
+                "forbidden tokens follow from the subwords here"
             )
         try:
             if KEY in self.generation:  # an export of ours
@@ -134,16 +131,16 @@ class Theirs:
                 f"num_beams or length_penalty of {self.folder} cannot be used: {error}"
             ) from None
 
-    def languages(self, given: str | None) -> tuple[str, str]:
-        """Return the languages: as given, else as the folder says, else src and tgt."""
+    def languages(self) -> tuple[str, str]:
+        """Return the languages as the folder says, else src and tgt."""
         source, target = (self.tokenizer.get(f"{side}_lang") for side in ("source", "target"))
-        if given is None and isinstance(source, str) and isinstance(target, str):
+        if isinstance(source, str) and isinstance(target, str):
             return source, target
-        return text.guess_languages("", "", given)
+        return "src", "tgt"
 
 
 def sizes(N: int, N_decoder: int, d_model: int, d_ff: int, h: int) -> dict[str, Any]:
-    """Return the sizes of a model whose heads share d_model evenly, by the names of settings."""
-    other = {} if N_decoder == N else {"N_decoder": N_decoder}
-    of_heads = dict.fromkeys(("d_k", "d_v"), d_model // h)
-    return {"N": N, "d_model": d_model, "d_ff": d_ff, "h": h} | other | of_heads
+    """Return the sizes of a model with heads of d_model / h channels, by setting."""
+    decoder = {} if N_decoder == N else {"N_decoder": N_decoder}
+    heads = dict.fromkeys(("d_k", "d_v"), d_model // h)
+    return {"N": N, "d_model": d_model, "d_ff": d_ff, "h": h} | decoder | heads

@@ -1,7 +1,7 @@
-"""The weights of a Hugging Face folder, with the rows of embeddings in our order. V words.
+"""The weights of a Marian folder, with the rows of embeddings in our order. V words.
 
-Nothing here runs code from a file: safetensors are read as they are, older formats by
-`transformers`, which takes tensors from them and nothing else.
+Nothing here runs code from a file: safetensors holds tensors only, and older formats are read by
+`transformers`, which loads tensors only.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from transduce.interop.marian import EMBEDDINGS, LOGITS_BIAS, shapes
 from transduce.runs.arrays import require_small_header
 from transduce.subwords import BOS
 
-# The bias of a word that is never said. Finite, for label smoothing takes the mean over all words;
+# The bias of a word that is never written. Finite, because label smoothing averages over all words;
 # e^-100 adds nothing to a softmax.
 NEVER = -100.0
 OLDER = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.safetensors.index.json")
@@ -26,32 +26,32 @@ SHARED, ENCODER, DECODER, HEAD = (
     *("model.shared.weight", "model.encoder.embed_tokens.weight"),
     *("model.decoder.embed_tokens.weight", "lm_head.weight"),
 )
-# By what is tied: under which other names a matrix may have been saved, alone or once more.
+# By the setting `tie`: other names under which a matrix may be saved, instead or in addition.
 TIED: dict[str, dict[str, tuple[str, ...]]] = {
     "all": {SHARED: (ENCODER, DECODER, HEAD)},
     "decoder": {DECODER: (HEAD,)},
     "none": {ENCODER: (SHARED,), DECODER: (SHARED,)},
 }
-# What may be there beside: the same matrix again, and what follows from a formula (paper 3.5).
+# Ignored: copies of tied matrices, and the sinusoids of positions (paper 3.5).
 REPEATED = (SHARED, ENCODER, DECODER, HEAD, "embed_positions.weight")
 
 
 def read_weights(folder: Path, model: ModelConfig, source: Side, target: Side) -> dict[str, Tensor]:
     """Return the weights by Marian's names.
 
-    Where no token of its own begins an output, <s> gets a copy of the row of the one that does, and
-    a bias that keeps it out of the softmax.
+    If another token begins outputs, <s> gets a copy of its row, and a bias that keeps <s> out of
+    the softmax.
     """
     tensors = _read(folder)
-    tensors |= embeddings_of(folder, tensors, model, source, target)
+    tensors |= read_embeddings(folder, tensors, model, source, target)
     tensors[LOGITS_BIAS] = logits_bias(folder, tensors, target)
-    return as_expected(folder, tensors, model)
+    return check_weights(folder, tensors, model)
 
 
-def embeddings_of(
+def read_embeddings(
     folder: Path, tensors: dict[str, Tensor], model: ModelConfig, source: Side, target: Side
 ) -> dict[str, Tensor]:
-    """Return the matrices of embeddings, with a row for each of our ids."""
+    """Return the embedding matrices, with a row for each of our ids."""
     embeddings = {}
     for name in EMBEDDINGS[model.tie].values():
         saved = _saved_as(folder, tensors, name, model)
@@ -61,16 +61,18 @@ def embeddings_of(
 
 
 def logits_bias(folder: Path, tensors: dict[str, Tensor], target: Side) -> Tensor:
-    """Return a bias for each of our ids. (1, V)."""
+    """Return the bias of each of our ids. (1, V)."""
     bias = tensors.get(LOGITS_BIAS, torch.zeros(1, target.size))  # (1, V)
     bias = _in_our_order(folder, {LOGITS_BIAS: bias.flatten()}, LOGITS_BIAS, target)
-    if target.begins_with_copy:
+    if target.bos_row_is_shared:
         bias[BOS] = NEVER
     return bias.clamp(min=NEVER)[None]
 
 
-def as_expected(folder: Path, tensors: dict[str, Tensor], model: ModelConfig) -> dict[str, Tensor]:
-    """Return just what the model has; refuse what is missing, of another shape or unheard of."""
+def check_weights(
+    folder: Path, tensors: dict[str, Tensor], model: ModelConfig
+) -> dict[str, Tensor]:
+    """Return the model's weights; refuse missing, misshapen and unknown ones."""
     expected = shapes(model)
     for name, shape in expected.items():
         if name not in tensors:
@@ -81,19 +83,19 @@ def as_expected(folder: Path, tensors: dict[str, Tensor], model: ModelConfig) ->
             )
     for name in sorted(tensors.keys() - expected.keys()):
         if not name.endswith(REPEATED):
-            raise BadInput(f"{folder} has weights of which its config.json says nothing: {name}")
+            raise BadInput(f"{folder} has weights that its config.json does not describe: {name}")
     return {name: tensors[name] for name in expected}
 
 
 def _saved_as(folder: Path, tensors: dict[str, Tensor], name: str, model: ModelConfig) -> str:
-    """Return under which name a matrix of embeddings was saved; refuse twins that differ."""
+    """Return the name under which an embedding matrix was saved; refuse copies that differ."""
     names = (name, *TIED[model.tie].get(name, ()))
-    first, *others = [one for one in names if one in tensors] or [name]
-    for other in others if model.tie != "none" else []:
+    first, *copies = [candidate for candidate in names if candidate in tensors] or [name]
+    for other in copies if model.tie != "none" else []:
         if not torch.equal(tensors[first], tensors[other]):
             raise BadInput(
-                f"{first} and {other} of {folder} differ: expected one matrix, for its "
-                "config.json says that they are tied"
+                f"{first} and {other} of {folder} differ: expected equal matrices, "
+                "because its config.json says that they are tied"
             )
     return first
 
@@ -111,12 +113,12 @@ def _in_our_order(folder: Path, tensors: dict[str, Tensor], name: str, side: Sid
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Read a file of tensors, or say what is wrong with it."""
+    """Read a safetensors file; refuse a damaged one."""
     try:
         require_small_header(path)
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
-        raise BadInput(f"{path} is damaged or no safetensors file: {error}") from None
+        raise BadInput(f"{path} is damaged or not a safetensors file: {error}") from None
 
 
 def _read(folder: Path) -> dict[str, Tensor]:
@@ -134,17 +136,17 @@ def _read_by_transformers(folder: Path) -> dict[str, Tensor]:
         from transformers.utils import logging
     except ImportError:
         raise MissingExtra(f"the format of {folder}", "transformers", "huggingface") from None
-    talks = logging.get_verbosity()
+    verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        model, told = MarianMTModel.from_pretrained(folder, output_loading_info=True)
-    except Exception as error:  # of whatever class it has chosen
-        sentence = (str(error).strip() or type(error).__name__).splitlines()[0].partition(". ")[0]
-        raise BadInput(f"transformers cannot load {folder}: {sentence}") from None
+        model, report = MarianMTModel.from_pretrained(folder, output_loading_info=True)
+    except Exception as error:  # transformers documents no class
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BadInput(f"transformers cannot load {folder}: {reason}") from None
     finally:
-        logging.set_verbosity(talks)
+        logging.set_verbosity(verbosity)
         logging.enable_progress_bar()
-    for name in sorted(told["missing_keys"]):
+    for name in sorted(report["missing_keys"]):
         raise BadInput(f"the weights of {folder} lack {name}")
     return dict(model.state_dict())

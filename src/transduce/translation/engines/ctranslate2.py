@@ -25,7 +25,8 @@ import numpy.typing as npt
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput
 from transduce.interop.export.cache import load_export
-from transduce.interop.export.ctranslate2 import choose_quantization, library, refuse_inexpressible
+from transduce.interop.export.ctranslate2 import choose_quantization, library
+from transduce.interop.export.support import CTRANSLATE2
 from transduce.runs.folder import RunConfig
 from transduce.subwords import EOS, Codec
 from transduce.system.processes import cores
@@ -85,7 +86,7 @@ class CTranslate2Engine:
     @classmethod
     def load(cls, run: Path, config: RunConfig, codec: Codec, quantize: str = "none") -> Self:
         """Load the model of a run folder, from the cache of exports or exported now."""
-        refuse_inexpressible(config.model)
+        CTRANSLATE2.require_support(config.model)
         chosen = choose_quantization(quantize)
         compute_type = "float32" if chosen == "none" else chosen
         supported = library().get_supported_compute_types("cpu")
