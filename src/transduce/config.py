@@ -4,9 +4,9 @@ The defaults are the paper's. `transduce settings` lists the fields below.
 """
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeVar
 
 from transduce.errors import BadSetting
 from transduce.settings import base
@@ -17,14 +17,42 @@ T = TypeVar("T")
 
 MIN_TEMPERATURE = 1e-6  # smaller values could overflow float32 in logits / temperature
 EXTRA_POSITIONS = 256  # beyond max_len: an output may be longer than the longest input
-# Settings that architectures have no place for: they stay as they are.
-_OF_LAYERS = ("neighbourhood", "attention_dropout", "relu_dropout", "activation")
-_OF_ATTENTION = ("attention", "scaled", "attention_bias")
-UNUSED: dict[str, tuple[str, ...]] = {
-    "transformer": ("kernel",),
-    "recurrent": (*_OF_LAYERS, "kernel"),
-    "convs2s": _OF_LAYERS + _OF_ATTENTION,
-    "bytenet": _OF_LAYERS + _OF_ATTENTION,
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Architecture:
+    """The settings of one architecture, beyond those that every architecture has."""
+
+    uses: frozenset[str]  # of a setting that it does not use, only the default is valid
+    requires: Mapping[str, tuple[Callable[[Any], bool], str]] = field(default_factory=dict)
+
+
+_ATTENTION = frozenset({"attention", "scaled", "attention_bias"})
+# A new architecture needs a row here, its name in `ModelConfig.architecture`, and its class in
+# model/architecture.py.
+ARCHITECTURES = {
+    "transformer": Architecture(
+        uses=_ATTENTION | {"neighbourhood", "attention_dropout", "relu_dropout", "activation"}
+    ),
+    "recurrent": Architecture(
+        uses=_ATTENTION,
+        requires={
+            "positions": (
+                lambda positions: positions == "none",
+                "'none': a recurrent model needs no positions",
+            )
+        },
+    ),
+    "convs2s": Architecture(uses=frozenset({"kernel"})),
+    "bytenet": Architecture(
+        uses=frozenset({"kernel"}),
+        requires={
+            "kernel": (
+                lambda width: width >= 2,
+                "at least 2: with 1, positions could not exchange information",
+            )
+        },
+    ),
 }
 
 
@@ -121,28 +149,27 @@ class ModelConfig(Settings):
         if self.attention == "additive":
             self._require(self.scaled, "scaled", "true: additive attention has no dot products")
             self._require(r is None, "neighbourhood", "none: additive attention has no window")
-        for name in UNUSED.get(self.architecture, ()):
-            usual = type(self).__dataclass_fields__[name].default
-            expected = "none" if usual is None else repr(usual)
-            self._require(
-                getattr(self, name) == usual,
-                name,
-                f"{expected}: it has no effect with architecture = {self.architecture!r}",
-            )
-        if self.architecture == "recurrent":
-            expected = "'none': a recurrent model needs no positions"
-            self._require(self.positions == "none", "positions", expected)
-        if self.architecture == "bytenet":
-            self._require(
-                self.kernel >= 2,
-                "kernel",
-                "at least 2: with 1, positions could not exchange information",
-            )
+        self._check_architecture()
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(
                 "tie = 'all' needs a joint vocabulary: expected 'decoder' or 'none' with separate "
                 "vocabularies"
             )
+
+    def _check_architecture(self) -> None:
+        """Refuse settings that the architecture does not use, and values that it cannot have."""
+        own = ARCHITECTURES[self.architecture]
+        optional = frozenset[str]().union(*(other.uses for other in ARCHITECTURES.values()))
+        for name in sorted(optional - own.uses):
+            default = type(self).__dataclass_fields__[name].default
+            expected = "none" if default is None else repr(default)
+            self._require(
+                getattr(self, name) == default,
+                name,
+                f"{expected}: it has no effect with architecture = {self.architecture!r}",
+            )
+        for name, (valid, expected) in own.requires.items():
+            self._require(valid(getattr(self, name)), name, expected)
 
     @property
     def first_departure(self) -> str:

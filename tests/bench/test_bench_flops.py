@@ -8,15 +8,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from models import SMALL, pairs_of
 from transduce.bench import pytorch
-from transduce.bench.flops import flops, weights_met
+from transduce.bench.flops import flops
 from transduce.bench.peer import Padded
 from transduce.config import ModelConfig
+from transduce.model.transformer import Transformer
 
 
 def test_the_base_model_meets_as_many_weights_as_a_count_by_hand() -> None:
     """All its matrices are 512 x 512 or 512 x 2,048, but for the vocabulary's."""
     square, wide, words = 512 * 512, 512 * 2048, 512 * 37_000
-    of_source, of_target = weights_met(ModelConfig())
+    of_source, of_target = Transformer.weights_per_token(ModelConfig())
     assert of_source == 6 * (4 * square + 2 * wide) + 6 * 2 * square == 22_020_096
     assert of_target == 6 * (6 * square + 2 * wide) + words == 40_964_096
     assert flops(ModelConfig(), 100, 10) == 6 * (100 * of_source + 10 * of_target)
@@ -24,7 +25,7 @@ def test_the_base_model_meets_as_many_weights_as_a_count_by_hand() -> None:
 
 def test_heads_that_do_not_make_up_the_model_count_with_their_own_width() -> None:
     """Row B-dk16: queries and keys of 8 x 16, values of 8 x 64."""
-    of_source, _ = weights_met(ModelConfig(N=1, d_k=16))
+    of_source, _ = Transformer.weights_per_token(ModelConfig(N=1, d_k=16))
     narrow, square, wide = 512 * 128, 512 * 512, 512 * 2048
     assert of_source == (2 * narrow + 2 * square + 2 * wide) + (narrow + square)
 

@@ -1,4 +1,4 @@
-"""Which model a configuration describes."""
+"""Build the model that a configuration describes."""
 
 import torch
 
@@ -10,19 +10,16 @@ from transduce.model.baselines.recurrent import Recurrent
 from transduce.model.transformer import Transformer
 
 MODELS: dict[str, type[Transducer]] = {
-    "transformer": Transformer,
-    "convs2s": ConvS2S,
-    "bytenet": ByteNet,
-    "recurrent": Recurrent,
+    model.architecture: model for model in (Transformer, Recurrent, ConvS2S, ByteNet)
 }
 
 
 def build(config: ModelConfig) -> Transducer:
-    """Make a model, with its first weights drawn."""
+    """Return a model with random weights."""
     return MODELS[config.architecture](config)
 
 
 def count_parameters(config: ModelConfig) -> int:
-    """Return how many weights a model has, without making it."""
+    """Return the number of weights of a model, without allocating them."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build(config).parameters())

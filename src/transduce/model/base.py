@@ -5,7 +5,7 @@ R rows of hypotheses, V words.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from transduce.batching.packed import Batch, KeyRanges, PackedTokens, SourceRows
 from transduce.batching.padded import packed_batch
 from transduce.config import ModelConfig
+from transduce.errors import BadSetting
 from transduce.model.embedding import Embedding
 from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear, packed, product, wide_product
@@ -64,8 +65,16 @@ class Transducer(nn.Module):
 
     supports_packed = True  # whether it trains on runs with filler, which a GPU can record
 
+    architecture: ClassVar[str]  # the setting that stands for the model
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        if config.architecture != self.architecture:
+            raise BadSetting(
+                f"architecture = {config.architecture!r}: {type(self).__name__} is the model of "
+                f"architecture = {self.architecture!r}; transduce.model.architecture.build(config) "
+                "builds the model of any configuration"
+            )
         self.config = config
         self.kernels = Kernels()
         self.recompute = False  # layers in the backward pass, instead of remembering their insides
@@ -105,6 +114,11 @@ class Transducer(nn.Module):
         logits = self.logits(self(batch))  # (tokens, V)
         padded = logits.new_zeros(target.numel(), logits.size(1))
         return padded.index_copy(0, places, logits).view(*target.shape, -1)
+
+    @staticmethod
+    @abstractmethod
+    def weights_per_token(config: ModelConfig) -> tuple[int, int]:
+        """Return how many weights a source token, and a target token, is multiplied with."""
 
     @abstractmethod
     def encode(self, source: PackedTokens) -> Tensor:

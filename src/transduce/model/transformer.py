@@ -23,6 +23,8 @@ class Transformer(Transducer):
     `forward_padded` takes padded tensors.
     """
 
+    architecture = "transformer"
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         self.supports_packed = config.attention == "dot-product"  # as our kernels do
@@ -34,6 +36,17 @@ class Transformer(Transducer):
         )
         scale_residual_init([layer.residual_outputs() for layer in self.encoder])
         scale_residual_init([layer.residual_outputs() for layer in self.decoder])
+
+    @staticmethod
+    def weights_per_token(config: ModelConfig) -> tuple[int, int]:
+        """Return how many weights a source token, and a target token, is multiplied with."""
+        W_Q = config.d_model * config.h * config.d_k
+        W_KV = config.d_model * config.h * (config.d_k + config.d_v)
+        W_O = config.h * config.d_v * config.d_model
+        layer = W_Q + W_KV + W_O + 2 * config.d_model * config.d_ff
+        source = config.N * layer + config.decoder_layers * W_KV  # of cross-attention
+        target = config.decoder_layers * (layer + W_Q + W_O)
+        return source, target + config.d_model * config.target_vocabulary
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Transform source sentences. -> (T, d_model)."""

@@ -73,6 +73,8 @@ class ByteNet(Transducer):
     enter side by side, through one matrix.
     """
 
+    architecture = "bytenet"
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         d_model = config.d_model
@@ -89,6 +91,14 @@ class ByteNet(Transducer):
         self.last = Linear(d_model, d_model, bias=True)
         for stack in (self.encoder, self.decoder):
             scale_residual_init(stack)
+
+    @staticmethod
+    def weights_per_token(config: ModelConfig) -> tuple[int, int]:
+        """Return how many weights a source token, and a target token, is multiplied with."""
+        d_model, C = config.d_model, config.d_ff
+        block = 2 * d_model * C + config.kernel * C * C
+        target = 3 * d_model * d_model + config.decoder_layers * block
+        return config.N * block, target + d_model * config.target_vocabulary
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Transform a run of source sentences. -> (T, d_model)."""
@@ -167,12 +177,3 @@ def scale_residual_init(stack: Stack[Block]) -> None:
     """Let all blocks of a stack together add about as much as one would."""
     for block in stack:
         block.W_2.weight *= len(stack) ** -0.5
-
-
-def products(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
-    """Return how many products of a weight with a number a pass takes."""
-    d_model, C = config.d_model, config.d_ff
-    block = 2 * d_model * C + config.kernel * C * C
-    of_target = 2 * d_model * d_model + config.decoder_layers * block + d_model * d_model
-    of_target += d_model * config.target_vocabulary
-    return source_tokens * config.N * block + target_tokens * of_target

@@ -116,6 +116,8 @@ class ConvS2S(Transducer):
     queries and residuals are scaled as the authors' program does it, by sqrt(0.5) at every sum.
     """
 
+    architecture = "convs2s"
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         d_model, C, kept = config.d_model, config.d_ff, 1 - config.P_drop
@@ -129,6 +131,14 @@ class ConvS2S(Transducer):
             DecoderLayer(config) for _ in range(config.decoder_layers)
         )
         self.out_of_decoder = WeightNormed(C, d_model, gain=1)
+
+    @staticmethod
+    def weights_per_token(config: ModelConfig) -> tuple[int, int]:
+        """Return how many weights a source token, and a target token, is multiplied with."""
+        d_model, C = config.d_model, config.d_ff
+        ends, block, attention = 2 * d_model * C, config.kernel * C * 2 * C, 2 * d_model * C
+        target = ends + config.decoder_layers * (block + attention)
+        return ends + config.N * block, target + d_model * config.target_vocabulary
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Transform a run of source sentences: keys z, values z + e. -> (T, 2 * d_model)."""
@@ -258,13 +268,3 @@ def _over_states(cache: States) -> Attend:
         return torch.bmm(scores.softmax(-1), values).flatten(0, 1)
 
     return attend
-
-
-def products(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
-    """Return how many products of a weight with a number a pass takes, dot products left out."""
-    d_model, C = config.d_model, config.d_ff
-    ends, block, attending = 2 * d_model * C, config.kernel * C * 2 * C, 2 * d_model * C
-    of_source = ends + config.N * block
-    of_target = ends + config.decoder_layers * (block + attending)
-    of_target += d_model * config.target_vocabulary
-    return source_tokens * of_source + target_tokens * of_target

@@ -70,6 +70,7 @@ class Recurrent(Transducer):
     a layer reads the whole run in one call of cuDNN; and the decoder begins with states of 0.
     """
 
+    architecture = "recurrent"
     supports_packed = False
 
     def __init__(self, config: ModelConfig) -> None:
@@ -85,6 +86,17 @@ class Recurrent(Transducer):
         )
         self.attention = Attention(config)
         self.W_O = Linear(C + read, config.d_model, bias=True)
+
+    @staticmethod
+    def weights_per_token(config: ModelConfig) -> tuple[int, int]:
+        """Return how many weights a source token, and a target token, is multiplied with."""
+        d, C, keys = config.d_model, config.d_ff, config.h * config.d_k
+        values = config.h * config.d_v
+        encoder = [d + C, d + C, *[3 * C][: config.N - 1], *[2 * C] * (config.N - 2)]
+        decoder = [d + C] + [2 * C + values] * (config.decoder_layers - 1)
+        source = 4 * C * sum(encoder) + C * (keys + values) + (2 * C * C if config.N == 1 else 0)
+        target = 4 * C * sum(decoder) + C * keys + (C + values) * d
+        return source, target + d * config.target_vocabulary
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Transform a run of source sentences. -> (T, C)."""
@@ -158,14 +170,3 @@ class Recurrent(Transducer):
         for state, now in zip(states, new, strict=True):
             state.copy_(now.unflatten(0, (-1, cache.k)))
         return new[0]
-
-
-def products(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
-    """Return the multiplications of weights with so many tokens, forward."""
-    d, C, keys = config.d_model, config.d_ff, config.h * config.d_k
-    read = config.h * config.d_v
-    encoder = [d + C, d + C, *[3 * C][: config.N - 1], *[2 * C] * (config.N - 2)]
-    decoder = [d + C] + [2 * C + read] * (config.decoder_layers - 1)
-    of_source = 4 * C * sum(encoder) + C * (keys + read) + (2 * C * C if config.N == 1 else 0)
-    of_target = 4 * C * sum(decoder) + C * keys + (C + read) * d + d * config.target_vocabulary
-    return source_tokens * of_source + target_tokens * of_target
