@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -23,27 +24,29 @@ from models import (
 from transduce.batching.packed import make_batch, pack
 from transduce.config import ModelConfig
 from transduce.model.attention_maps import attention_maps
-from transduce.model.embedding import Embedding, sinusoids
+from transduce.model.embedding import Embedding
 from transduce.model.ops.dropout import dropout_factors
+from transduce.model.positions import sinusoids
 from transduce.model.transformer import Transformer
 from transduce.subwords import EOS
 
 
-def test_positions_follow_the_formula_from_0() -> None:
+@pytest.mark.parametrize("library", [torch, np])
+def test_positions_follow_the_formula_from_0(library: ModuleType) -> None:
     """Paper 3.5, element by element: interleaved, no offset, no zeroed row."""
-    table = sinusoids(50, 12)
+    table = sinusoids(50, 12, library)
     for pos in (0, 1, 7, 49):
         for i in range(6):
             angle = pos / 10_000 ** (2 * i / 12)
-            assert table[pos, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
-            assert table[pos, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+            assert table[pos, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-12)
+            assert table[pos, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
 
 
 def test_embeddings_are_scaled_on_the_way_in_and_not_on_the_way_out() -> None:
     model = small_model()
     tokens = torch.tensor([5, 9])
     x = model.source_embedding(tokens, torch.tensor([0, 1]))
-    expected = model.output[tokens] * math.sqrt(32) + sinusoids(2, 32)
+    expected = model.output[tokens] * math.sqrt(32) + sinusoids(2, 32, torch).float()
     torch.testing.assert_close(x, expected)
     torch.testing.assert_close(model.logits(x), x @ model.output.T)
 

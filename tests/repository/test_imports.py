@@ -25,7 +25,8 @@ TABLE = {
     "corpus": "config errors settings subwords system text",
     "batching": "config corpus errors subwords",
     "runs": "config corpus errors settings system",
-    "model": "batching config errors subwords system",
+    "model.positions": "",
+    "model": "batching config errors model.positions subwords system",
     "checkpoints": "config errors model runs system",
     "translation.types": "config",
     "decoding": "batching config errors model subwords system translation.types",
@@ -35,7 +36,8 @@ TABLE = {
     "interop.marian": "config model",
     "interop.dictionary": "errors",
     "interop.converting": "config errors interop.dictionary text",
-    "interop.export": "checkpoints config errors interop.marian runs subwords system",
+    "interop.export": "checkpoints config errors interop.marian model.positions runs subwords "
+    "system",
     "interop.importing": "checkpoints config errors interop.dictionary interop.marian runs "
     "settings subwords system text",
     "translation": "batching checkpoints config decoding errors interop.export model runs subwords "
@@ -48,8 +50,8 @@ TABLE = {
     "pages": "",
     "inspection": "batching errors model pages runs subwords system translation translation.types",
     "serving": "config errors inspection pages runs system text translation translation.types",
-    "bench": "batching checkpoints config corpus errors evaluation interop.export model presets "
-    "runs subwords system text training translation",
+    "bench": "batching checkpoints config corpus errors evaluation interop.export model "
+    "model.positions presets runs subwords system text training translation",
     "experiments": "batching bench checkpoints config corpus datasets errors evaluation inspection "
     "model pages parsing presets runs settings subwords system text training translation",
 }

@@ -20,8 +20,7 @@ from transduce.checkpoints.checkpoint import save_model, weights_of
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, MissingExtra
 from transduce.interop.export import ctranslate2 as export_module
-from transduce.interop.export.ctranslate2 import choose_quantization, export, sinusoids
-from transduce.model.embedding import sinusoids as sinusoids_of_the_model
+from transduce.interop.export.ctranslate2 import choose_quantization, export
 from transduce.model.transformer import Transformer
 from transduce.runs.arrays import load_arrays
 from transduce.runs.folder import RunConfig
@@ -108,11 +107,6 @@ def trained(tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFact
 def engines(trained: Path) -> Iterator[tuple[TorchEngine, CTranslate2Engine]]:
     with threads_kept():
         yield both(trained)
-
-
-def test_the_positions_are_those_of_the_model() -> None:
-    ours = sinusoids_of_the_model(512, 64).numpy()
-    np.testing.assert_allclose(sinusoids(512, 64), ours, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
-from transduce.model.embedding import sinusoids
+from transduce.model.positions import sinusoids
 from transduce.subwords import PAD
 
 NAME = "torch"
@@ -28,7 +28,8 @@ class Model(nn.Module):
         self.embedding = nn.Embedding(config.target_vocabulary, config.d_model)
         nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)
         self.positions: Tensor
-        self.register_buffer("positions", sinusoids(config.max_len, config.d_model))
+        table: Tensor = sinusoids(config.max_len, config.d_model, torch).float()
+        self.register_buffer("positions", table)
         self.scale = math.sqrt(config.d_model)
         self.dropout = nn.Dropout(config.P_drop)
         self.transformer = transformer(config)

@@ -8,16 +8,7 @@ from torch.nn import functional as F
 
 from transduce.config import ModelConfig
 from transduce.model.ops.dropout import dropout_factors
-
-
-def sinusoids(length: int, d_model: int) -> Tensor:
-    """Return the positional encodings. (length, d_model).
-
-    Paper: 3.5, PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
-    """
-    pos = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = pos / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+from transduce.model.positions import sinusoids
 
 
 class Embedding(nn.Module):
@@ -35,7 +26,7 @@ class Embedding(nn.Module):
             self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
         elif config.positions == "sinusoidal":
             del self.positions
-            table = sinusoids(config.max_positions, config.d_model)
+            table: Tensor = sinusoids(config.max_positions, config.d_model, torch).float()
             self.register_buffer("positions", table, persistent=False)
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:

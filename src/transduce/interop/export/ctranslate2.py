@@ -24,6 +24,7 @@ import numpy.typing as npt
 from transduce.config import ModelConfig
 from transduce.errors import BadInput, BadRun, MissingExtra
 from transduce.interop.export.support import CTRANSLATE2
+from transduce.model.positions import sinusoids
 from transduce.runs.arrays import (
     Arrays,
     Shapes,
@@ -228,8 +229,9 @@ def specification(model: ModelConfig, arrays: Arrays, codec: Codec) -> Any:
         spec.decoder.projection.bias = arrays["logits_bias"]
     for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
         stack.scale_embeddings = True
-        learned = arrays.get(f"{side}_embedding.positions")
-        table = sinusoids(model.max_positions, model.d_model) if learned is None else learned
+        table = arrays.get(f"{side}_embedding.positions")
+        if table is None:
+            table = sinusoids(model.max_positions, model.d_model, np).astype(np.float32)
         stack.position_encodings.encodings = table
     for number, layer in enumerate(spec.encoder.layer):
         weights.self_attention(layer.self_attention, f"encoder.{number}")
@@ -286,14 +288,6 @@ def shapes(model: ModelConfig) -> Shapes:
         for norm in norms:
             shape_of |= {f"{layer}.{norm}.norm.{part}": (d,) for part in ("weight", "bias")}
     return shape_of
-
-
-def sinusoids(length: int, d_model: int) -> Array:
-    """Return the positional encodings (paper 3.5) as the model has them. (length, d_model)."""
-    pos = np.arange(length, dtype=np.float64)[:, None]
-    angle = pos / 10_000 ** (np.arange(0, d_model, 2, dtype=np.float64) / d_model)
-    both = np.stack([np.sin(angle), np.cos(angle)], axis=-1)
-    return both.reshape(length, d_model).astype(np.float32)
 
 
 def _embedding(spec: Any, matrix: Array) -> None:
