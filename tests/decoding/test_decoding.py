@@ -670,7 +670,7 @@ def test_a_sentence_whose_values_overflow_has_no_outputs_and_no_other_has_wrong_
     broken = {place for place, job in enumerate(jobs) if len(job.source) == longest}
     without = {place for place, outputs in found.items() if not outputs}
     assert broken <= without
-    assert len(without) < 6
+    assert len(without) < len(jobs)
     for place in found.keys() - without:
         assert_same(found[place], expected[place])
 

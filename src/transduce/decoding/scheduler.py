@@ -19,12 +19,12 @@ from torch import Tensor
 
 from transduce.batching.packed import KeyRanges, PackedTokens, pack, positions
 from transduce.config import SearchConfig
-from transduce.decoding.search import NONE, Beams, Constrain, limit
+from transduce.decoding.search import NONE, Beams, Constrain
 from transduce.decoding.workspaces import Workspace, Workspaces
 from transduce.model.base import Transducer
 from transduce.model.ops import graphs
 from transduce.system.devices import widest_float
-from transduce.translation.types import Hypothesis, Ints, Job
+from transduce.translation.types import Hypothesis, Ints, Job, output_limit
 
 SHARE = 8  # waiting sentences enter when 1 slot in 8 is free: encoding several is faster
 AHEAD = 256  # sentences that a GPU encodes at once
@@ -52,10 +52,9 @@ class Decoder:
     def search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield each job's place and its `nbest` outputs, best first, in the order they are done.
+        """Yield each job's index and its `nbest` hypotheses, best first, as jobs are finished.
 
-        Sort jobs by length, the longest first: that is fastest. A job has no outputs if a number
-        overflowed: its log-probabilities are NaN.
+        A job has no hypotheses if its log-probabilities are NaN: a value overflowed.
         """
         if not config.sample:
             yield from self._search(jobs, config, batch)
@@ -82,14 +81,19 @@ class Decoder:
         if not jobs:
             return
         graphs.use(self.device)
+        # Longest first: sentences of similar length end together.
+        order = sorted(range(len(jobs)), key=lambda index: -len(jobs[index].source))
+        jobs = [jobs[index] for index in order]
         longest = min(model.config.max_positions for model in self.models)
-        limits = np.array([limit(job.source, job.prefix, config, longest) for job in jobs])
+        limits = np.array([output_limit(job, config, longest) for job in jobs])
         lengths = np.array([len(job.source) for job in jobs])
         room = int(lengths.max()), int(limits.max()) + 1
         workspace = self.workspaces.take(config, self._slots(len(jobs), batch), room)
         try:
             intake = _Intake(self.models, jobs, limits, config)
-            yield from self._steps(_Slots(workspace.beams, self.static_shapes), intake, workspace)
+            slots = _Slots(workspace.beams, self.static_shapes)
+            for number, hypotheses in self._steps(slots, intake, workspace):
+                yield order[number], hypotheses
         finally:
             self.workspaces.give(workspace)
 

@@ -26,7 +26,7 @@ from transduce.config import SearchConfig
 from transduce.model.base import Transducer
 from transduce.subwords import BOS, EOS
 from transduce.system.devices import widest_float
-from transduce.translation.types import Hypothesis, Ints, length_penalty
+from transduce.translation.types import Hypothesis, length_penalty
 
 BLOCK = 64  # words among which the best is found at once
 NONE = -1  # no word is forced
@@ -331,11 +331,3 @@ def log_probabilities(
             results[sentence] = log_p.gather(1, batch.labels[begin:end, None]).flatten().tolist()
             begin = end
     return results
-
-
-def limit(source: Ints, prefix: Sequence[int], config: SearchConfig, longest: int) -> int:
-    """Return how long an output may be, </s> included.
-
-    `extra` counts from the source or from the prefix, whichever is longer.
-    """
-    return min(max(len(source), len(prefix)) + config.extra, longest)

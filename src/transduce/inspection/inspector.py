@@ -146,14 +146,12 @@ class Inspector:
         return min(MOST, self.config.model.max_len)
 
     def _translated(self, sources: Sequence[Ints]) -> list[Ints]:
-        order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
-        jobs = [Job(sources[place]) for place in order]
+        jobs = [Job(source) for source in sources]
         settings = self.config.search.replace(nbest=1)
         found = dict(self.engine.search(jobs, settings, self.engine.batch))
-        written = {place: found[job][0].tokens for job, place in enumerate(order)}
         return [
-            self._allowed(np.array([*written[place], EOS]), "translation")
-            for place in range(len(sources))
+            self._allowed(np.array([*found[index][0].tokens, EOS]), "translation")
+            for index in range(len(jobs))
         ]
 
     def _tokens(self, text: str, subwords: Coder, what: str) -> Ints:

@@ -122,7 +122,6 @@ class Parser:
             if words:
                 classes = [self.lexicon.of(word) for word in words]
                 jobs.append((place, Job(source, number=(first + place,), classes=classes)))
-        jobs.sort(key=lambda one: -len(one[1].source))
         trees: list[Tree | None] = [None] * len(sentences)
         advance(len(sentences) - len(jobs))
         found = self.engine.search([job for _, job in jobs], config, self.engine.batch)

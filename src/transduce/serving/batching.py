@@ -233,7 +233,6 @@ class Batcher:
         until, enough = 0.0, 0
         while taken := self._take(until, enough):
             config, units = taken
-            units.sort(key=lambda unit: -len(unit.job.source))
             begin = time.perf_counter()
             waiting = dict(enumerate(units))
             try:

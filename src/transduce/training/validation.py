@@ -86,12 +86,11 @@ def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:
     count = min(count, len(part))
     pairs = [part.pair(i) for i in range(count)]
     outputs = [""] * count
-    by_length = sorted(range(count), key=lambda i: -len(pairs[i][0]))
     decoder = Decoder([model], codec.target.forbidden_ids(), record=False)
-    jobs = [Job(pairs[i][0].astype(np.int64)) for i in by_length]
+    jobs = [Job(source.astype(np.int64)) for source, _ in pairs]
     for place, found in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):
         if found:  # else a value overflowed
-            outputs[by_length[place]] = codec.target.decode(found[0].tokens)
+            outputs[place] = codec.target.decode(found[0].tokens)
     sources = [codec.source.decode(source.tolist()) for source, _ in pairs]
     references = [codec.target.decode(target.tolist()) for _, target in pairs]
     return Translated(sources, references, outputs)

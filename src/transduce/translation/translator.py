@@ -220,9 +220,8 @@ class Translator:
         batch: int,
         advance: Callable[[int], None],
     ) -> None:
-        """Search all segments of some texts, longest first, and store their hypotheses."""
+        """Search all segments of some texts and store their hypotheses."""
         segments = [(text, index) for text in texts for index in range(len(text.segments))]
-        segments.sort(key=lambda segment: -len(segment[0].segments[segment[1]].ids))
         jobs = [text.job(index) for text, index in segments]
         advance(sum(not text.segments for text in texts))
         for number, best in self.engine.search(jobs, config, batch) if jobs else ():

@@ -46,6 +46,14 @@ def length_penalty(length: float, config: SearchConfig) -> float:
     return float(base**config.alpha)
 
 
+def output_limit(job: Job, config: SearchConfig, max_positions: int) -> int:
+    """Return the length of the longest output of a job, </s> included.
+
+    `extra` counts from the source or from the prefix, whichever is longer.
+    """
+    return min(max(len(job.source), len(job.prefix)) + config.extra, max_positions)
+
+
 class Engine(Protocol):
     """Translates token ids to token ids."""
 
@@ -57,7 +65,7 @@ class Engine(Protocol):
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's index and its `nbest` hypotheses, best first, as jobs finish.
 
-        `batch` sentences are searched side by side. Jobs are sorted by length, longest first.
+        Jobs may come in any order. `batch` sentences are searched side by side, longest first.
         """
 
     def lanes(self) -> "Sequence[Engine]":

@@ -30,7 +30,7 @@ from transduce.interop.export.support import CTRANSLATE2
 from transduce.runs.folder import RunConfig
 from transduce.subwords import EOS, Codec
 from transduce.system.processes import cores
-from transduce.translation.types import Hypothesis, Ints, Job
+from transduce.translation.types import Hypothesis, Ints, Job, output_limit
 
 AHEAD = 2  # batches that wait for each worker
 IMPOSSIBLE = -1e9  # CTranslate2 gives less to what it fills a beam with where it has nothing
@@ -216,9 +216,7 @@ class CTranslate2Engine:
         )
 
     def _limit(self, job: Job, config: SearchConfig) -> int:
-        """Return the length of the longest output that a job may have, </s> included."""
-        longest = max(len(job.source), len(job.prefix))
-        return min(longest + config.extra, self.model.max_positions)
+        return output_limit(job, config, self.model.max_positions)
 
     def _outputs(self, result: Any, config: SearchConfig) -> list[Output]:
         """Return what was found for one job."""

@@ -99,7 +99,6 @@ class TorchEngine:
             else:
                 overflowed.append(place)
         if overflowed:
-            overflowed.sort()  # the longest first
             again = [jobs[place] for place in overflowed]
             for number, found in self._widened().search(again, config, batch):
                 yield overflowed[number], found
