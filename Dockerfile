@@ -1,10 +1,10 @@
 # syntax=docker/dockerfile:1
-# A service that translates: docker run -p 8000:8000 -v ./runs:/runs transduce serve /runs/en-de …
-# docs/install.md says how to build it, for a GPU too.
+# Translation service: docker run -p 8000:8000 -v ./runs:/runs transduce serve /runs/en-de …
+# docs/install.md explains how to build it, also for GPUs.
 
 FROM python:3.11-slim-bookworm AS build
-# Where torch comes from: by default the usual index, whose build is for GPUs and processors; name
-# torch's own index of builds for processors to have an image of a fraction of the size.
+# The package index for torch. The default build supports GPUs; PyTorch's index of CPU builds gives
+# a much smaller image.
 ARG TORCH_INDEX=
 ARG EXTRAS=web,fast,zst
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -12,7 +12,7 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 RUN python -m venv /opt/transduce
 ENV PATH=/opt/transduce/bin:$PATH
 WORKDIR /build
-# What seldom changes first, so that a change of ours installs torch no second time.
+# Dependencies first, so that a change of our code does not install torch again.
 COPY constraints.txt requirements.lock ./
 RUN pip install --constraint constraints.txt ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch \
     && sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' requirements.lock > locked.txt
@@ -33,7 +33,7 @@ USER 10001:10001
 WORKDIR /runs
 VOLUME /runs
 EXPOSE 8000
-# Of a service; what trains or translates files has none, and is started with --no-healthcheck.
+# For the service; run other commands with --no-healthcheck.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 ENTRYPOINT ["transduce"]

@@ -1,4 +1,4 @@
-# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+# On a fresh machine, `make demo` and `make test` install everything they need.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -9,18 +9,18 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help demo test test-gpu coverage faults docs docs-serve dist lock audit lint types unit browser format clean
 
 help:
-	@echo "make demo      install into $(VENV), train on the corpus that comes along, translate, show"
-	@echo "make test      install into $(VENV), lint, type-check, test; installs Chromium if root on Debian"
-	@echo "make test-gpu  test what needs a GPU, with what is installed"
-	@echo "make coverage  the tests once more, with their branch coverage"
-	@echo "make faults    the long tests; inject faults by the hundred and count; KIND=kills for one kind, COUNT=50 for fewer"
-	@echo "make docs      build the site into site/; make docs-serve shows it while you write"
+	@echo "make demo      install into $(VENV), train on the built-in corpus, translate"
+	@echo "make test      install into $(VENV), lint, type-check, test; as root on Debian, also install Chromium"
+	@echo "make test-gpu  run the tests that need a GPU, with the installed torch"
+	@echo "make coverage  run the tests with branch coverage"
+	@echo "make faults    run the long tests and inject hundreds of faults; KIND=kills for one kind, COUNT=50 for fewer"
+	@echo "make docs      build the documentation into site/; make docs-serve serves it and reloads on changes"
 	@echo "make dist      build and check the wheel and the source distribution, in dist/"
 	@echo "make format    format the code"
-	@echo "make lock      write requirements.lock, from which CI installs; make audit asks for its weaknesses"
-	@echo "make clean     remove what these commands made in this folder"
+	@echo "make lock      write requirements.lock, from which CI installs; make audit checks it for known vulnerabilities"
+	@echo "make clean     delete everything that these commands created"
 
-# Installed anew when what is to be installed has changed.
+# Reinstalled when one of these files changes.
 $(VENV)/user: pyproject.toml constraints.txt $(if $(LOCKED),requirements.lock)
 	@echo "== installing transduce into $(VENV) (torch is large: this takes a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,17 +37,17 @@ endif
 
 $(VENV)/dev: $(VENV)/user
 ifndef LOCKED
-	@echo "== installing what the tests need"
+	@echo "== installing the tools for tests"
 	@$(BIN)/pip install -qq --constraint constraints.txt --editable ".[dev]"
 endif
 	@touch $@
 
 $(VENV)/fuzz: $(VENV)/dev
-	@echo "== installing what the fuzzer needs"
+	@echo "== installing the fuzzer"
 	@$(BIN)/pip install -qq --constraint constraints.txt --editable ".[dev,fuzz]"
 	@touch $@
 
-# What CI installs: every file by its hash. All but torch, whose build depends on the machine.
+# CI installs every file by its hash, except torch, whose build depends on the machine.
 lock:
 	@rm -rf $(VENV)-lock
 	@$(PYTHON) -m venv $(VENV)-lock
@@ -65,11 +65,11 @@ audit:
 	@rm -rf $(VENV)-audit
 
 demo: $(VENV)/user
-	@echo "== training on the corpus that comes along"
+	@echo "== training on the built-in corpus"
 	@$(BIN)/transduce demo
 
 test: lint types unit
-	@echo "== all is well"
+	@echo "== all checks passed"
 
 lint: $(VENV)/dev
 	@echo "== ruff: style and formatting"
@@ -80,45 +80,45 @@ types: $(VENV)/dev
 	@echo "== mypy --strict: types"
 	@$(BIN)/mypy
 
-# A process a core, each with one thread. No more than 8: every one imports torch and trains its own
-# small models, and the longest tests set the end.
+# One process per core, each with one thread. At most 8: each imports torch and trains its own small
+# models, and the longest tests determine the total time.
 unit: $(VENV)/dev browser
 	@echo "== pytest: tests$(if $(COVERAGE), with branch coverage)"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(COVERAGE) \
 		--numprocesses logical --maxprocesses 8 --dist worksteal
 
-# The tests with their branch coverage, which takes a third longer.
+# Branch coverage takes a third longer.
 coverage: COVERAGE := --cov --cov-report=term
 coverage: unit
 
-# A real browser tests the pages. Without one those tests are skipped, and the rest stands.
+# The pages are tested in a real browser. Without one, those tests are skipped.
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 browser:
 	@for name in $(BROWSERS); do command -v $$name > /dev/null && exit; done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-		echo "== installing Chromium for the tests of pages"; \
+		echo "== installing Chromium to test the pages"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 			apt-get install -qq --no-install-recommends chromium fonts-liberation > /dev/null && exit; \
 	fi; \
-	echo "== no browser: the tests of pages are skipped; to have them, install chromium and run again"
+	echo "== no browser found: skipping the tests of pages; install chromium to run them"
 
-# With the torch that fits the machine's driver: $(VENV) has it, or the machine itself.
+# Uses the torch that fits the machine's driver, from $(VENV) or from the system.
 test-gpu:
 	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m pytest -m gpu tests/gpu
 
-# The long form of tests/faults: an hour or more, with its counts.
+# The long form of tests/faults takes an hour or more.
 faults: $(VENV)/fuzz
 	@$(if $(KIND),,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long)
 	@PYTHONPATH=tests:tests/support:tools OMP_NUM_THREADS=1 $(BIN)/python -m faults $(KIND) $(if $(COUNT),--count $(COUNT))
 
-# Built without isolation: what builds it is installed, and no other version is fetched.
+# Built without isolation, with the installed build tools.
 dist: $(VENV)/dev
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation --outdir dist .
 	@$(BIN)/twine check --strict dist/*
 	@$(BIN)/check-wheel-contents dist/*.whl
 
-# The site asks nothing of other hosts, neither here nor in a reader's browser.
+# Neither the build nor the site requests anything from other hosts.
 docs docs-serve: export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/dev
 	@$(BIN)/mkdocs build --quiet --strict
