@@ -388,7 +388,7 @@ def test_a_missing_library_is_no_peer_where_none_was_asked_for(
 @pytest.mark.parametrize(
     ("make", "argument", "kind", "words"),
     [
-        (open_corpus, Path("nowhere"), BadRun, "nowhere holds no corpus"),
+        (open_corpus, Path("nowhere"), BadRun, "nowhere is not a corpus"),
         (int, "seven", RuntimeError, "invalid literal"),
         (bytearray, 1 << 60, MemoryError, "^$"),
         (os._exit, 9, TransduceError, r"that measures ours ended \(status 9\)"),

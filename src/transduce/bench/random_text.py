@@ -15,6 +15,7 @@ from transduce.corpus.token_files import (
     Counts,
     Ints,
     Manifest,
+    TokenType,
     open_corpus,
 )
 from transduce.errors import BadSetting, did_you_mean
@@ -26,7 +27,7 @@ BATCHES = 60  # of text; more are further epochs of the same
 EQUAL = 30  # tokens, </s> included, here and below
 SHORTEST, LONGEST = 4, 150
 VALID = 10  # pairs, which are never looked at
-TOKEN_TYPE = "<u4"  # whatever the vocabulary  # noqa: S105
+TOKEN_TYPE: TokenType = "<u4"  # whatever the vocabulary  # noqa: S105
 
 
 def require(kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Pairs of sentences to token files: encoded, judged by their lengths, written and counted."""
+"""Encode pairs of sentences, drop those with bad lengths, write token files and count."""
 
 import contextlib
 import itertools
@@ -12,59 +12,59 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.corpus.inputs import Pair
-from transduce.corpus.token_files import SIDES, Counts, Ints
+from transduce.corpus.token_files import SIDES, Counts, Ints, TokenType
 from transduce.subwords import EOS, Codec
 
 BATCH_PAIRS = 4_096  # encoded at once
-BATCH_CHARACTERS = 1 << 21  # or fewer, where sentences are long
+BATCH_CHARACTERS = 1 << 21  # fewer pairs, if sentences are long
 
-# Why pairs are dropped: see the head of `preparation`.
-EMPTY, TWIN, OVER_LONG, SKEWED = "empty", "equal to a held-out pair", "over-long", "skewed"
-REASONS = (EMPTY, TWIN, OVER_LONG, SKEWED)
+# Why pairs are dropped: see the docstring of `preparation`.
+EMPTY, DUPLICATE, OVER_LONG, SKEWED = "empty", "equal to a held-out pair", "over-long", "skewed"
+REASONS = (EMPTY, DUPLICATE, OVER_LONG, SKEWED)
 
 Bools = npt.NDArray[np.bool_]
 Encoded = tuple[list[list[int]], list[list[int]]]  # sources and targets, without </s>
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Which pairs are dropped for their lengths."""
+class LengthRules:
+    """Which pairs are dropped because of their lengths."""
 
     max_len: int
     max_skew: float
 
-    def judge(self, source: Ints, target: Ints) -> tuple[Bools, Bools]:
-        """Tell which pairs are over-long, and which of the others are skewed."""
+    def check(self, source: Ints, target: Ints) -> tuple[Bools, Bools]:
+        """Return which pairs are over-long, and which of the others are skewed."""
         shorter, longer = np.minimum(source, target), np.maximum(source, target)
         over_long = longer > self.max_len
         return over_long, ~over_long & (longer > self.max_skew * shorter + 10)
 
 
-def write_part(
-    part: str,
+def write_split(
+    split: str,
     pairs: Iterable[Pair],
     *,
     held_out: set[str],
     codec: Codec,
-    rules: Rules,
+    rules: LengthRules,
     folder: Path,
 ) -> Counts:
-    """Encode pairs into the four files of a part, and count what becomes of them."""
+    """Encode pairs into the four files of a split, and count kept and dropped pairs."""
     dropped = dict.fromkeys(REASONS, 0)
     kept = 0
     with contextlib.ExitStack() as stack:
-        kind = token_type_of(codec)
-        sides = [_SideWriter(folder / f"{part}.{side}", kind, stack) for side in SIDES]
-        left = usable(pairs, held_out, dropped)
-        for encoded in _encoded(codec, in_batches(left)):
-            over_long, skewed = rules.judge(*map(lengths_of, encoded))
+        dtype = token_type_of(codec)
+        sides = [_SideWriter(folder / f"{split}.{side}", dtype, stack) for side in SIDES]
+        usable = drop_unusable(pairs, held_out, dropped)
+        for encoded in _encode_batches(codec, batches(usable)):
+            over_long, skewed = rules.check(*map(lengths_of, encoded))
             dropped[OVER_LONG] += int(over_long.sum())
             dropped[SKEWED] += int(skewed.sum())
             keep = ~(over_long | skewed)
             kept += int(keep.sum())
             for side, sentences in zip(sides, encoded, strict=True):
                 side.append(list(itertools.compress(sentences, keep)))
-    dropped[TWIN] -= len(held_out)  # each held-out pair itself came by once
+    dropped[DUPLICATE] -= len(held_out)  # the held-out pairs themselves are not duplicates
     source, target = sides
     return Counts(
         read=kept + sum(dropped.values()),
@@ -78,9 +78,9 @@ def write_part(
 
 
 class _SideWriter:
-    """Appends sentences to the two files of a side."""
+    """Appends sentences to the two files of one side."""
 
-    def __init__(self, stem: Path, token_type: str, stack: contextlib.ExitStack) -> None:
+    def __init__(self, stem: Path, token_type: TokenType, stack: contextlib.ExitStack) -> None:
         self.tokens, self.offsets = (
             stack.enter_context(stem.with_name(f"{stem.name}.{what}").open("wb"))
             for what in ("tokens", "offsets")
@@ -90,7 +90,7 @@ class _SideWriter:
         self.offsets.write(np.zeros(1, "<i8").data)
 
     def append(self, sentences: list[list[int]]) -> None:
-        """Append sentences, each with its end."""
+        """Append sentences, each followed by `</s>`."""
         lengths = lengths_of(sentences)
         flat = itertools.chain.from_iterable((*sentence, EOS) for sentence in sentences)
         self.tokens.write(np.fromiter(flat, self.token_type, int(lengths.sum())).data)
@@ -99,19 +99,21 @@ class _SideWriter:
         self.longest = max(self.longest, int(lengths.max(initial=0)))
 
 
-def usable(pairs: Iterable[Pair], held_out: set[str], dropped: dict[str, int]) -> Iterator[Pair]:
-    """Let pass what is neither blank nor held out, and count the rest."""
+def drop_unusable(
+    pairs: Iterable[Pair], held_out: set[str], dropped: dict[str, int]
+) -> Iterator[Pair]:
+    """Yield the pairs that are neither blank nor held out, and count the others."""
     for pair in pairs:
         if not pair[0].strip() or not pair[1].strip():
             dropped[EMPTY] += 1
-        elif held_out and key_of(*pair) in held_out:
-            dropped[TWIN] += 1
+        elif held_out and pair_key(*pair) in held_out:
+            dropped[DUPLICATE] += 1
         else:
             yield pair
 
 
-def in_batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """Gather pairs until there are many, or much of them."""
+def batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """Group pairs into batches with a limited number of pairs and characters."""
     batch: list[Pair] = []
     characters = 0
     for pair in pairs:
@@ -124,17 +126,17 @@ def in_batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield batch
 
 
-def _encoded(codec: Codec, batches: Iterable[list[Pair]]) -> Iterator[Encoded]:
-    """Encode batches, each while the next is being read and the one before written."""
+def _encode_batches(codec: Codec, batches: Iterable[list[Pair]]) -> Iterator[Encoded]:
+    """Encode each batch while the next is read and the previous is written."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        before: Future[Encoded] | None = None
+        pending: Future[Encoded] | None = None
         for batch in batches:
-            now = pool.submit(encode, codec, batch)
-            if before:
-                yield before.result()
-            before = now
-        if before:
-            yield before.result()
+            submitted = pool.submit(encode, codec, batch)
+            if pending:
+                yield pending.result()
+            pending = submitted
+        if pending:
+            yield pending.result()
 
 
 def encode(codec: Codec, batch: list[Pair]) -> Encoded:
@@ -144,15 +146,15 @@ def encode(codec: Codec, batch: list[Pair]) -> Encoded:
 
 
 def lengths_of(sentences: list[list[int]]) -> Ints:
-    """Return the lengths of sentences with their ends."""
+    """Return the lengths of sentences, `</s>` included."""
     return np.fromiter(map(len, sentences), np.int64, len(sentences)) + 1
 
 
-def key_of(source: str, target: str) -> str:
-    """Return what two pairs have in common if they are one to a model."""
+def pair_key(source: str, target: str) -> str:
+    """Return a key that is the same for pairs that a model cannot tell apart."""
     return unicodedata.normalize("NFC", f"{source.strip()}\t{target.strip()}")
 
 
-def token_type_of(codec: Codec) -> str:
-    """Return the type of number that ids are stored as."""
+def token_type_of(codec: Codec) -> TokenType:
+    """Return the numpy type that ids are stored as."""
     return "<u2" if max(len(codec.source), len(codec.target)) <= 1 << 16 else "<u4"

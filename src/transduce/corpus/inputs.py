@@ -1,4 +1,4 @@
-"""The texts that a corpus is made of: read several times, and known again."""
+"""The texts a corpus is made of: read several times, and compared with earlier ones."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,45 +13,45 @@ from transduce.text.reading import STDIN, display_name, read_pairs
 
 Pair = tuple[str, str]
 
-REPORTED = 4_096  # pairs between two reports of progress
+REPORTED = 4_096  # pairs between progress reports
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file of text that can be read again, and the name that people know it by."""
+    """A text file that can be read several times, and its name for people."""
 
     path: Path
     name: str
 
-    def agrees(self, old: InputRecord) -> bool:
-        """Tell whether this is the text of then: by its name, size and time, else by its hash."""
-        size, mtime_ns = self.facts()
-        if size != old.size:
+    def matches(self, record: InputRecord) -> bool:
+        """Return whether the file is unchanged: same name, size and time, or else same hash."""
+        size, mtime_ns = self.size_and_time()
+        if size != record.size:
             return False
-        if (self.name, mtime_ns) == (old.path, old.mtime_ns):
+        if (self.name, mtime_ns) == (record.path, record.mtime_ns):
             return True
         try:
-            return sha256(self.path) == old.sha256
+            return sha256(self.path) == record.sha256
         except OSError:
-            return False  # reading it will say why
+            return False  # reading the file will report the reason
 
-    def facts(self) -> tuple[int, int]:
-        """Return what changes when the file does: its size and its time."""
+    def size_and_time(self) -> tuple[int, int]:
+        """Return the file's size and modification time."""
         try:
-            now = self.path.stat()
+            status = self.path.stat()
         except OSError:
-            return -1, -1  # reading it will say why
-        return now.st_size, now.st_mtime_ns
+            return -1, -1  # reading the file will report the reason
+        return status.st_size, status.st_mtime_ns
 
-    def describe(self) -> InputRecord:
-        """Return what is remembered of the text."""
-        size, mtime_ns = self.facts()
+    def to_record(self) -> InputRecord:
+        """Return the record that `matches` compares with later."""
+        size, mtime_ns = self.size_and_time()
         return InputRecord(path=self.name, size=size, mtime_ns=mtime_ns, sha256=sha256(self.path))
 
 
 @dataclass(frozen=True)
 class InputText:
-    """A text of pairs that can be read more than once."""
+    """A parallel text that can be read several times."""
 
     source: str | Path
     target: str | Path | None
@@ -66,14 +66,14 @@ class InputText:
         folder: Path,
         stack: contextlib.ExitStack,
     ) -> Self:
-        """Copy what comes through a pipe beside `folder`, for as long as `stack` is open."""
-        given = [source] if target is None else [source, target]
-        name = " and ".join(map(display_name, given))
-        if all(map(_lasts, given)):
-            files = [InputFile(Path(path), str(Path(path).resolve())) for path in given]
+        """Open a text; a pipe is copied to a folder beside `folder` while `stack` is open."""
+        paths = [source] if target is None else [source, target]
+        name = " and ".join(map(display_name, paths))
+        if all(map(_can_be_reread, paths)):
+            files = [InputFile(Path(path), str(Path(path).resolve())) for path in paths]
             return cls(source, target, files, name)
-        spool = stack.enter_context(working_folder(folder))
-        left, right = (spool / side for side in SIDES)
+        copy = stack.enter_context(working_folder(folder))
+        left, right = (copy / side for side in SIDES)
         with left.open("wb") as sources, right.open("wb") as targets:
             for sentence, translation in read_pairs(source, target):
                 sources.write(sentence.encode() + b"\n")
@@ -81,7 +81,7 @@ class InputText:
         return cls(left, right, [InputFile(left, name), InputFile(right, name)], name)
 
     def pairs(self, advance: Advance) -> Iterator[Pair]:
-        """Yield the pairs, and report them."""
+        """Yield the pairs, and report progress."""
         number = 0
         for number, pair in enumerate(read_pairs(self.source, self.target), start=1):
             yield pair
@@ -90,8 +90,8 @@ class InputText:
         advance(number % REPORTED)
 
 
-def _lasts(path: str | Path) -> bool:
-    """Tell whether a path can be read more than once; one that is not there can, and fails."""
+def _can_be_reread(path: str | Path) -> bool:
+    """Return whether a path is not a pipe; a missing file is reported when it is read."""
     return str(path) != STDIN and (
         Path(path).is_file() or Path(path).is_dir() or not Path(path).exists()
     )

@@ -94,7 +94,7 @@ class Experiment:
         for row in rows:  # refused before anything is written
             settled(find_preset(row.preset), row.settings, None)
         choose_device(self.device)
-        inputs = [dataclasses.asdict(file.describe()) for file in self.data.files]
+        inputs = [dataclasses.asdict(file.to_record()) for file in self.data.files]
         write_checksummed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
 
     def _shared(self) -> dict[str, Any]:

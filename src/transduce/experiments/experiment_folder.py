@@ -63,7 +63,7 @@ def require_files(
             old = types.dataclass_from_json(InputRecord, one)
         except TypeError as error:
             raise BadRun(f"experiment.json of {folder} is damaged: {error}") from None
-        if not file.agrees(old):
+        if not file.matches(old):
             raise BadRun(
                 f"{file.path} holds other {what} than {old.path}, which {folder} was begun with: "
                 f"{OTHERWISE}"

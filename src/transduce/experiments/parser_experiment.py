@@ -145,7 +145,7 @@ class Experiment:
             with progress.track(f"reading {file.path}", None, "trees") as advance:
                 for _ in read_trees(file.path):
                     advance(1)
-        inputs = [dataclasses.asdict(file.describe()) for file in self.files]
+        inputs = [dataclasses.asdict(file.to_record()) for file in self.files]
         write_checksummed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
 
     def _shared(self) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class _Work:
                 f"{OTHERWISE}"
             )
         for part, file in self.files.items():
-            if not file.agrees(old[part]):
+            if not file.matches(old[part]):
                 raise BadRun(
                     f"{file.path} holds other trees than {old[part].path}, which {self.run} was "
                     f"begun with: {OTHERWISE}"
@@ -188,7 +188,7 @@ class _Work:
                     kept += 1
             without = f"; {empty:,} without words are left out" if empty else ""
             progress.say(f"{file.path}: {pluralize(kept, 'tree')}{without}")
-        inputs = {part: dataclasses.asdict(one.describe()) for part, one in self.files.items()}
+        inputs = {part: dataclasses.asdict(one.to_record()) for part, one in self.files.items()}
         write_checksummed(
             self.folder / MANIFEST, {"format": FORMAT, "masked": self.masked, "inputs": inputs}
         )

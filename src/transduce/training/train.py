@@ -235,9 +235,9 @@ def begin_or_go_on(
         train=config.train,
         max_len=config.model.max_len,
         codec=codec,
-        more=more,
-        base=config.origin.subwords if config.origin else None,
-        anew=fresh or (not goes_on and wanted.corpus is None),
+        more_subwords=more,
+        extended_from=config.origin.subwords if config.origin else None,
+        may_replace=fresh or (not goes_on and wanted.corpus is None),
         progress=told,
     )
     if not goes_on:

@@ -198,7 +198,7 @@ class _Work:
                 "format": FORMAT,
                 "teacher": dataclasses.asdict(self.teacher.origin),
                 "search": self.search.to_json(),
-                "inputs": [dataclasses.asdict(file.describe()) for file in self.files],
+                "inputs": [dataclasses.asdict(file.to_record()) for file in self.files],
                 "lines": lines,
                 "block": BLOCK,
             },
@@ -288,7 +288,7 @@ class _Work:
             began = "without" if len(files) > len(old) else "with"
             raise BadSetting(f"{self.run} was begun {began} the pairs of people: {otherwise}")
         for file, before in zip(files, old, strict=True):
-            if not file.agrees(before):
+            if not file.matches(before):
                 raise BadRun(
                     f"{file.path} is another text than {before.path}, which {self.run} was begun "
                     f"with: {otherwise}"

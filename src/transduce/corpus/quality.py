@@ -1,8 +1,7 @@
-"""Checks for text that cannot be right: equal sides, copies, repeats, leaked validation pairs.
+"""Warnings about training text: copies, repeats, and validation pairs that leaked into it.
 
-The pairs are checked while they are counted, before anything is learned. What is suspicious is
-reported and kept: the checks never change what a model learns. Only one thing is refused: the same
-text given as source and as target.
+The pairs are checked in the first pass over the text. Suspicious pairs are reported but kept. Only
+one thing is refused: the same text as source and as target.
 """
 
 from zlib import crc32
@@ -12,91 +11,88 @@ from transduce.errors import BadInput
 from transduce.system.files import sha256
 from transduce.system.formatting import pluralize
 
-# Shares of the pairs from which a warning is given; docs/training.md explains them.
+# Smallest fractions of the pairs that cause a warning; docs/training.md explains them.
 COPIES, REPEATS, LEAKED = 0.05, 0.20, 0.01
-MOST_KEYS = 1 << 17  # pairs that are remembered at once, about 15 MB
+MAX_KEYS = 1 << 17  # pairs stored at once, about 15 MB
 
 
-class PairCounts:
-    """Counts pairs that are copies, that repeat another, or that validation text has too.
+class PairStatistics:
+    """Counts copies, repeats, and pairs that are also in the validation text.
 
-    Repeats are counted exactly among as many as `MOST_KEYS` different pairs. Of more pairs a random
-    half is remembered, chosen by a hash, then a quarter, and so on, and the share is an estimate.
-    The hash is the same in every process, and so is the estimate.
+    Repeats are exact up to `MAX_KEYS` different pairs. Beyond, a hash selects half of the pairs,
+    then a quarter, and so on, and the number is an estimate, the same in every process.
     """
 
-    def __init__(self, valid: "PairCounts | None" = None) -> None:
+    def __init__(self, valid: "PairStatistics | None" = None) -> None:
         self.valid = valid
         self.pairs = self.copies = 0
         self.counts: dict[int, int] = {}  # by hash
         self.leaked: set[int] = set()  # hashes of validation pairs that occur here
-        self.mask = 0  # a pair is remembered if its hash has none of these bits
+        self.mask = 0  # a pair is stored if its hash has none of these bits
 
     def add(self, source: str, target: str) -> None:
-        """Count a pair; its sides have no outer spaces."""
+        """Count a pair, given without outer white space."""
         self.pairs += 1
         if source == target:
             self.copies += 1
         key = crc32(source.encode()) << 32 | crc32(target.encode())
         if not key & self.mask:
             self.counts[key] = self.counts.get(key, 0) + 1
-            if len(self.counts) > MOST_KEYS:
-                self._forget_half()
+            if len(self.counts) > MAX_KEYS:
+                self._drop_half()
         if self.valid is not None and key in self.valid.counts:
             self.leaked.add(key)
 
-    def _forget_half(self) -> None:
+    def _drop_half(self) -> None:
         self.mask = self.mask << 1 | 1
         self.counts = {key: n for key, n in self.counts.items() if not key & self.mask}
 
     def warnings(self, name: str) -> list[str]:
-        """Say what is suspicious in a text, a line each, with numbers and what to do."""
-        found = []
+        """Return one line for each problem of a text, with numbers and what to do."""
+        problems = []
         if self.copies and self.copies >= COPIES * self.pairs:
-            found.append(
+            problems.append(
                 f"{self.share(self.copies)} of {name} have the same text on both sides, so the "
                 "model learns to copy: remove those that are not translated"
             )
-        remembered = sum(self.counts.values())
-        repeats = remembered - len(self.counts)
-        if repeats and repeats >= REPEATS * remembered:
+        stored = sum(self.counts.values())
+        repeats = stored - len(self.counts)
+        if repeats and repeats >= REPEATS * stored:
             about = "about " if self.mask else ""
-            number = round(self.pairs * repeats / remembered)
-            found.append(
+            number = round(self.pairs * repeats / stored)
+            problems.append(
                 f"{about}{self.share(number)} of {name} repeat an earlier pair, so the model sees "
                 "these more often than others: remove duplicates unless that is intended"
             )
-        return [f"warning: {one}" for one in (*found, *self._leaks(name))]
+        return [f"warning: {problem}" for problem in (*problems, *self._leaks(name))]
 
     def _leaks(self, name: str) -> list[str]:
         if self.valid is None:
             return []
-        of_valid = self.valid.counts
-        remembered = sum(of_valid.values())
-        leaked = sum(of_valid[key] for key in self.leaked)
-        if not leaked or leaked < LEAKED * remembered:
+        counts = self.valid.counts
+        stored = sum(counts.values())
+        leaked = sum(counts[key] for key in self.leaked)
+        if not leaked or leaked < LEAKED * stored:
             return []
-        number = round(self.valid.pairs * leaked / remembered)
+        number = round(self.valid.pairs * leaked / stored)
         about = "about " if self.valid.mask else ""
         how_many = f"{about}{self.valid.share(number, 'validation pair')}"
         why = "so validation looks better than it is: remove them from the training text"
         return [f"{how_many} also occur in {name}, {why}"]
 
     def share(self, number: int, noun: str = "pair") -> str:
-        """Write how many of the pairs that is."""
-        of = pluralize(self.pairs, noun)
-        return (
-            f"all {of}"
-            if number == self.pairs
-            else f"{number:,} of {of} ({number / self.pairs:.1%})"
-        )
+        """Format a number of pairs as a share of all."""
+        total = pluralize(self.pairs, noun)
+        if number == self.pairs:
+            return f"all {total}"
+        return f"{number:,} of {total} ({number / self.pairs:.1%})"
 
 
 def refuse_equal_sides(text: InputText) -> None:
-    """Refuse one file, or two of the same content, as both sides of a text."""
+    """Refuse the same file, or two files with the same content, as both sides of a text."""
     source, target = text.files
-    size = source.facts()[0]
-    if size <= 0 or size != target.facts()[0]:
+    size, _ = source.size_and_time()
+    if size <= 0 or size != target.size_and_time()[0]:
         return
     same = source.path.resolve() == target.path.resolve()
     if same or sha256(source.path) == sha256(target.path):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from test_corpus import Listener, make, some_pairs, write_tsv
 
-from transduce.corpus import suspects
-from transduce.corpus.suspects import PairCounts
+from transduce.corpus import quality
+from transduce.corpus.quality import PairStatistics
 from transduce.errors import BadInput
 
 
@@ -17,8 +17,8 @@ def warnings_of(pairs: list[tuple[str, str]], valid: list[tuple[str, str]] | Non
     return "\n".join(counts_of(pairs, of_valid).warnings("text"))
 
 
-def counts_of(pairs: list[tuple[str, str]], valid: PairCounts | None = None) -> PairCounts:
-    counts = PairCounts(valid)
+def counts_of(pairs: list[tuple[str, str]], valid: PairStatistics | None = None) -> PairStatistics:
+    counts = PairStatistics(valid)
     for pair in pairs:
         counts.add(*pair)
     return counts
@@ -50,7 +50,7 @@ def test_repeats_are_reported_from_a_fifth_on(repeats: int, warned: bool) -> Non
 def test_repeats_of_more_pairs_than_are_remembered_are_estimated_in_little_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(suspects, "MOST_KEYS", 1_000)
+    monkeypatch.setattr(quality, "MAX_KEYS", 1_000)
     once = some_pairs(20_000)
     pairs = once + random.Random(1).sample(once, 10_000)
     counts = counts_of(pairs)
