@@ -1,10 +1,10 @@
-"""Text that cannot be right is reported with its number, and never changes what is learned."""
+"""Suspicious pairs are reported with their number, and do not change the corpus."""
 
 import random
 from pathlib import Path
 
 import pytest
-from test_corpus import Listener, make, some_pairs, write_tsv
+from small_corpora import Listener, make, make_pairs, write_tsv
 
 from transduce.corpus import quality
 from transduce.corpus.quality import PairStatistics
@@ -25,68 +25,68 @@ def counts_of(pairs: list[tuple[str, str]], valid: PairStatistics | None = None)
 
 
 def test_good_text_gives_no_warning() -> None:
-    assert warnings_of(some_pairs(1000), some_pairs(100, seed=7)) == ""
+    assert warnings_of(make_pairs(1000), make_pairs(100, seed=7)) == ""
 
 
 @pytest.mark.parametrize(("copies", "warned"), [(49, False), (50, True), (1000, True)])
-def test_copies_are_reported_from_a_twentieth_on(copies: int, warned: bool) -> None:
-    pairs = some_pairs(1000)
+def test_copies_are_reported_from_five_percent(copies: int, warned: bool) -> None:
+    pairs = make_pairs(1000)
     pairs[:copies] = [(source, source) for source, _ in pairs[:copies]]
-    said = warnings_of(pairs)
-    assert ("have the same text on both sides" in said) == warned
+    warnings = warnings_of(pairs)
+    assert ("have the same text on both sides" in warnings) == warned
     if warned:
         many = "all 1,000 pairs" if copies == 1000 else f"{copies} of 1,000 pairs (5.0%)"
-        assert f"warning: {many} of text" in said
+        assert f"warning: {many} of text" in warnings
 
 
 @pytest.mark.parametrize(("repeats", "warned"), [(199, False), (200, True)])
-def test_repeats_are_reported_from_a_fifth_on(repeats: int, warned: bool) -> None:
-    pairs = some_pairs(1000 - repeats)
+def test_repeats_are_reported_from_twenty_percent(repeats: int, warned: bool) -> None:
+    pairs = make_pairs(1000 - repeats)
     pairs += pairs[:repeats]
-    said = warnings_of(pairs)
-    assert ("200 of 1,000 pairs (20.0%) of text repeat an earlier pair" in said) == warned
+    warnings = warnings_of(pairs)
+    assert ("200 of 1,000 pairs (20.0%) of text repeat an earlier pair" in warnings) == warned
 
 
-def test_repeats_of_more_pairs_than_are_remembered_are_estimated_in_little_memory(
+def test_repeats_in_a_large_text_are_estimated_in_little_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(quality, "MAX_KEYS", 1_000)
-    once = some_pairs(20_000)
+    once = make_pairs(20_000)
     pairs = once + random.Random(1).sample(once, 10_000)
     counts = counts_of(pairs)
     assert len(counts.counts) <= 1_000
-    (said,) = counts.warnings("text")
-    share = float(said.partition("(")[2].partition("%")[0])
-    assert "warning: about " in said
+    (warning,) = counts.warnings("text")
+    share = float(warning.partition("(")[2].partition("%")[0])
+    assert "warning: about " in warning
     assert share == pytest.approx(100 / 3, abs=4)
-    assert counts_of(pairs).warnings("text") == [said]
+    assert counts_of(pairs).warnings("text") == [warning]
 
 
 @pytest.mark.parametrize(("leaked", "warned"), [(1, False), (2, True)])
-def test_validation_pairs_in_the_training_text_are_reported_from_a_hundredth_on(
+def test_validation_pairs_in_the_training_text_are_reported_from_one_percent(
     leaked: int, warned: bool
 ) -> None:
-    pairs, valid = some_pairs(1000), some_pairs(200, seed=7)
+    pairs, valid = make_pairs(1000), make_pairs(200, seed=7)
     valid[:leaked] = pairs[:leaked]
-    said = warnings_of(pairs, valid)
-    assert ("2 of 200 validation pairs (1.0%) also occur in text" in said) == warned
+    warnings = warnings_of(pairs, valid)
+    assert ("2 of 200 validation pairs (1.0%) also occur in text" in warnings) == warned
 
 
-def test_preparation_says_it_before_it_learns_anything_and_learns_the_same(tmp_path: Path) -> None:
-    pairs = some_pairs(300)
+def test_warnings_come_before_subwords_are_learned_and_drop_nothing(tmp_path: Path) -> None:
+    pairs = make_pairs(300)
     pairs[:100] = [(source, source) for source, _ in pairs[:100]]
     text = write_tsv(tmp_path / "text.tsv", pairs)
     listener = Listener()
     corpus = make(text, tmp_path / "corpus", valid=(text, None), progress=listener)
-    assert listener.said[2] == "learned 400 subwords"
-    assert f"100 of 300 pairs (33.3%) of {text}" in listener.said[0]
-    assert "all 300 validation pairs" in listener.said[1]
+    assert listener.lines[2] == "learned 400 subwords"
+    assert f"100 of 300 pairs (33.3%) of {text}" in listener.lines[0]
+    assert "all 300 validation pairs" in listener.lines[1]
     assert len(corpus.train) == 300
 
 
 @pytest.mark.parametrize("how", ["one file", "two files", "validation text"])
 def test_the_same_text_on_both_sides_is_refused(how: str, tmp_path: Path) -> None:
-    pairs = some_pairs(50)
+    pairs = make_pairs(50)
     paths = [tmp_path / name for name in ("a.en", "a.de", "copy.de")]
     for path, side in zip(paths, (0, 1, 0), strict=True):
         path.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
@@ -100,5 +100,5 @@ def test_the_same_text_on_both_sides_is_refused(how: str, tmp_path: Path) -> Non
 
 
 def test_a_model_that_copies_can_be_trained_on_a_tsv(tmp_path: Path) -> None:
-    text = write_tsv(tmp_path / "copies.tsv", [(source, source) for source, _ in some_pairs(50)])
+    text = write_tsv(tmp_path / "copies.tsv", [(source, source) for source, _ in make_pairs(50)])
     assert len(make(text, tmp_path / "corpus").train) == 49
