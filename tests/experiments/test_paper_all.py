@@ -1,4 +1,4 @@
-"""`transduce paper all`: everything within a time, on one page."""
+"""`transduce paper all`: all experiments within a time budget, on one page."""
 
 import dataclasses
 import time
@@ -24,16 +24,16 @@ SMALLEST = SIZE | {"vocabulary": "300", "batch_tokens": "400"}
 
 
 def planned(out: Path, files: Files, seconds: float = 100.0) -> AllExperiments:
-    """Return everything, for a time."""
+    """Return all experiments with a time budget."""
     return AllExperiments(data=Data(train=files), out=out, seconds=seconds, settings=SMALLEST)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of experiments that are begun, each of which does nothing."""
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the experiments that were started; none of them measures anything."""
     names: list[str] = []
 
-    def one(
+    def run(
         self: AllExperiments, name: str, share: float, until: float, progress: Progress
     ) -> Finding:
         names.append(name)
@@ -42,20 +42,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         results = dict.fromkeys(ROWS if name == "table3" else [])
         return Finding(name=name, title=name, said="", data={"results": results})
 
-    monkeypatch.setattr(AllExperiments, "_one", one)
+    monkeypatch.setattr(AllExperiments, "_run_experiment", run)
     return names
 
 
-def test_everything_ends_on_one_page(
+def test_all_experiments_are_on_one_page(
     cli: CommandLine, tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What takes long has tests of its own; here are two tables, the figures and the page."""
+    """Two tables, the figures and the page; slow experiments have tests of their own."""
     kept = {name: SHARES[name] for name in ("table2", "table3", "figures")}
     monkeypatch.setattr(all_experiments, "SHARES", kept)
     monkeypatch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(64, "float32", 1, 3))
     hour = {"table2": 3600.0, "table3": 3600.0}
-    monkeypatch.setattr(all_experiments, "BESIDE", hour)
-    monkeypatch.setattr(all_experiments, "LEAST_OF_STEPS", 0.0)  # which leaves a second each
+    monkeypatch.setattr(all_experiments, "OVERHEAD", hour)
+    monkeypatch.setattr(all_experiments, "LEAST_TRAINING_SHARE", 0.0)  # leaves a second for each
     out, valid = tmp_path / "all", write_pairs(tmp_path, "dev", tiny_pairs(20, seed=2))
     texts: list[str | Path] = [*tiny_files, "--valid", *valid]
     command: list[str | Path] = ["paper", "all", *texts, "--time", "1h"]
@@ -68,46 +68,46 @@ def test_everything_ends_on_one_page(
         assert f'<section id="{name}">' in page
     assert "no trees were given" in page
     again = cli(*command, *how, "--out", out)
-    assert again.stderr.count("1 of 1 rows are finished") == 2
+    assert again.stderr.count("1 of 1 rows are finished already") == 2
 
 
-def test_the_shares_are_all_of_the_time(tiny_files: Files, tmp_path: Path) -> None:
+def test_the_shares_add_up_to_the_time(tiny_files: Files, tmp_path: Path) -> None:
     plan = planned(tmp_path, tiny_files)
     assert sum(plan.shares().values()) == pytest.approx(100)
     assert "table4" not in plan.shares()
     assert sorted(ROWS) == sorted(TABLE_3)
 
 
-def test_a_training_leaves_time_for_what_is_done_beside_its_steps() -> None:
-    assert all_experiments._each("table2", 2000.0, 4).seconds == 420
-    assert all_experiments._each("table2", 400.0, 4).seconds == 30
+def test_a_training_leaves_time_for_work_besides_its_steps() -> None:
+    assert all_experiments._budget("table2", 2000.0, 4).seconds == 420
+    assert all_experiments._budget("table2", 400.0, 4).seconds == 30
 
 
-def test_an_experiment_that_cannot_be_done_leaves_the_others(
-    tiny_files: Files, tmp_path: Path, asked: list[str]
+def test_an_experiment_that_fails_does_not_stop_the_others(
+    tiny_files: Files, tmp_path: Path, started: list[str]
 ) -> None:
     saved: list[str] = []
     plan = planned(tmp_path / "all", tiny_files)
     left_out = plan.run(lambda finding, folder: saved.append(folder.name), Silent())
-    assert asked == [name for name in SHARES if name != "table4"]
-    assert saved == [name for name in asked if name != "smoothing"]
+    assert started == [name for name in SHARES if name != "table4"]
+    assert saved == [name for name in started if name != "smoothing"]
     assert "smoothing: it cannot be done" in left_out
     assert left_out[0].startswith("table4: no trees")
-    assert any(one.startswith("table2: no time was left for tiny") for one in left_out)
+    assert any(note.startswith("table2: no time was left for tiny") for note in left_out)
 
 
-def test_what_does_not_fit_is_left_out_and_said(
-    tiny_files: Files, tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+def test_experiments_without_time_are_skipped_and_reported(
+    tiny_files: Files, tmp_path: Path, started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([0.0, *[1.0] * 4, *[97.0] * 40])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     left_out = planned(tmp_path / "all", tiny_files).run(lambda finding, folder: None, Silent())
-    assert asked == ["table1", "table2", "figures", "scaling"][: len(asked)]
-    assert any("smoothing: of the 1m40s too little was left" in one for one in left_out)
+    assert started == ["table1", "table2", "figures", "scaling"][: len(started)]
+    assert any("smoothing: too little of the 1m40s was left" in note for note in left_out)
 
 
-def test_another_time_or_a_folder_of_something_else_is_refused(
-    tiny_files: Files, tmp_path: Path, asked: list[str]
+def test_another_time_or_a_foreign_folder_is_refused(
+    tiny_files: Files, tmp_path: Path, started: list[str]
 ) -> None:
     out = tmp_path / "all"
     planned(out, tiny_files).run(lambda finding, folder: None, Silent())
@@ -124,21 +124,21 @@ def test_another_time_or_a_folder_of_something_else_is_refused(
         ({"systems": ["smal"]}, "there is no preset smal"),
     ],
 )
-def test_what_is_mistyped_is_refused_before_anything_is_measured(
-    changes: dict[str, Any], error: str, tiny_files: Files, tmp_path: Path, asked: list[str]
+def test_typing_mistakes_are_refused_before_anything_is_measured(
+    changes: dict[str, Any], error: str, tiny_files: Files, tmp_path: Path, started: list[str]
 ) -> None:
     wrong = dataclasses.replace(planned(tmp_path / "all", tiny_files), **changes)
     with pytest.raises(BadSetting, match=error):
         wrong.run(lambda finding, folder: None, Silent())
-    assert asked == []
+    assert started == []
 
 
 def test_ctrl_c_says_that_the_same_command_goes_on(
     tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def one(*_: object) -> Finding:
+    def interrupt(*_: object) -> Finding:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(AllExperiments, "_one", one)
+    monkeypatch.setattr(AllExperiments, "_run_experiment", interrupt)
     with pytest.raises(Interrupted, match="the same command"):
         planned(tmp_path / "all", tiny_files).run(lambda finding, folder: None, Silent())

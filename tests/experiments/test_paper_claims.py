@@ -1,4 +1,4 @@
-"""The claims of the paper's text are measured: scaling, positions, label smoothing."""
+"""The claims of the paper's text: scaling, positions, label smoothing."""
 
 import json
 import math
@@ -13,8 +13,13 @@ from transduce.decoding.search import log_probabilities
 from transduce.experiments.claims import Trial
 from transduce.experiments.findings import Finding
 from transduce.experiments.positions import _buckets
-from transduce.experiments.scaling import measure, softmax_of
-from transduce.experiments.teacher_forcing import Forced, accuracy, forced, perplexity
+from transduce.experiments.scaling import measure, measure_softmax
+from transduce.experiments.teacher_forcing import (
+    TokenScores,
+    accuracy,
+    perplexity,
+    score_tokens,
+)
 from transduce.system.progress import Silent
 from transduce.translation.translator import Translator
 
@@ -33,19 +38,19 @@ QUICK = ["--pairs", "200", "--held", "30", "--steps", "4", "--device", "cpu", *o
 HEADS = options({"h": "2", "d_k": "8", "d_v": "8"})
 
 
-def found(result: Result, folder: Path, name: str) -> Finding:
-    """Return what a command has written."""
+def finding_of(result: Result, folder: Path, name: str) -> Finding:
+    """Return the finding that a command has written."""
     assert result.status == 0, result.stderr
     return Finding.load(folder / f"{name}.json")
 
 
-def test_the_variance_of_dot_products_is_their_width() -> None:
+def test_the_variance_of_dot_products_is_d_k() -> None:
     """Paper 3.2.1, footnote 4."""
-    for one in measure([4, 64, 512]):
-        assert one.variance == pytest.approx(one.d_k, rel=0.05)
+    for width in measure([4, 64, 512]):
+        assert width.variance == pytest.approx(width.d_k, rel=0.05)
 
 
-def test_without_scaling_a_large_width_has_a_sharp_softmax_of_small_gradient() -> None:
+def test_without_scaling_a_large_d_k_has_a_sharp_softmax_with_small_gradients() -> None:
     narrow, wide = measure([16, 512])
     assert narrow.scaled.largest == pytest.approx(wide.scaled.largest, rel=0.05)
     assert narrow.scaled.gradient == pytest.approx(wide.scaled.gradient, rel=0.05)
@@ -55,20 +60,20 @@ def test_without_scaling_a_large_width_has_a_sharp_softmax_of_small_gradient() -
     assert wide.unscaled.entropy < narrow.unscaled.entropy < wide.scaled.entropy
 
 
-def test_the_norm_of_the_gradient_is_that_of_autograd() -> None:
+def test_the_norm_of_the_gradient_is_autograds() -> None:
     scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     jacobians = [torch.autograd.functional.jacobian(lambda x: x.softmax(-1), row) for row in scores]
-    norms = torch.stack([one.norm() for one in jacobians])
-    measured = softmax_of(scores)
+    norms = torch.stack([jacobian.norm() for jacobian in jacobians])
+    measured = measure_softmax(scores)
     assert measured.gradient == pytest.approx(float(norms.mean()))
     assert measured.median == pytest.approx(float(norms.median()))
-    alike = softmax_of(torch.zeros(1, 8, dtype=torch.float64))
-    assert (alike.largest, alike.entropy) == pytest.approx((1 / 8, math.log(8)))
+    uniform = measure_softmax(torch.zeros(1, 8, dtype=torch.float64))
+    assert (uniform.largest, uniform.entropy) == pytest.approx((1 / 8, math.log(8)))
 
 
 def test_scaling_is_measured_without_training(cli: CommandLine, tmp_path: Path) -> None:
     result = cli("paper", "scaling", "--no-train", "--widths", "4,512", "--out", tmp_path)
-    finding = found(result, tmp_path, "scaling")
+    finding = finding_of(result, tmp_path, "scaling")
     (table,) = finding.tables
     assert [row[0] for row in table.rows] == ["4", "512"]
     assert len(finding.pictures) == 1
@@ -77,7 +82,7 @@ def test_scaling_is_measured_without_training(cli: CommandLine, tmp_path: Path) 
 
 def test_scaling_is_trained_three_ways(cli: CommandLine, tmp_path: Path) -> None:
     arguments = ["paper", "scaling", "--d-k", "16", "--widths", "4", *QUICK, "--out", str(tmp_path)]
-    finding = found(cli(*arguments), tmp_path, "scaling")
+    finding = finding_of(cli(*arguments), tmp_path, "scaling")
     rows = finding.tables[1].rows
     assert [row[0] for row in rows] == [
         *("dot products / sqrt(d_k)", "dot products, unscaled", "additive attention")
@@ -86,7 +91,7 @@ def test_scaling_is_trained_three_ways(cli: CommandLine, tmp_path: Path) -> None
     assert "d_k = 16" in finding.tables[1].title
     again = cli(*arguments)
     assert "3 of 3 rows are finished" in again.stderr
-    assert finding.tables == found(again, tmp_path, "scaling").tables
+    assert finding.tables == finding_of(again, tmp_path, "scaling").tables
 
 
 def test_smoothing_is_measured_at_each_amount(cli: CommandLine, tmp_path: Path) -> None:
@@ -94,7 +99,7 @@ def test_smoothing_is_measured_at_each_amount(cli: CommandLine, tmp_path: Path) 
         *("paper", "smoothing", *QUICK, *HEADS, "--eps", "0,0.3", "--seeds", "2"),
         *("--out", tmp_path),
     )
-    finding = found(result, tmp_path, "smoothing")
+    finding = finding_of(result, tmp_path, "smoothing")
     assert [(row[0], row[1]) for row in finding.tables[0].rows] == [
         *(("0", "1"), ("0", "2"), ("0.3", "1"), ("0.3", "2"))
     ]
@@ -112,7 +117,7 @@ def test_positions_are_measured_at_lengths_seen_and_beyond(
 ) -> None:
     lengths = ("--longest", "8", "--held", "80", "--most", "10")
     result = cli("paper", "positions", *QUICK, *HEADS, *lengths, "--out", tmp_path)
-    finding = found(result, tmp_path, "positions")
+    finding = finding_of(result, tmp_path, "positions")
     rows = finding.tables[0].rows
     assert {row[1] for row in rows} == {"seen", "longer"}
     short = (tmp_path / "texts" / "short.en").read_text().splitlines()
@@ -129,30 +134,30 @@ def test_positions_are_measured_at_lengths_seen_and_beyond(
     assert beyond["seen"] == "0%"
 
 
-def test_a_text_of_ones_own_is_split_by_length(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_given_text_is_split_by_length(cli: CommandLine, tmp_path: Path) -> None:
     pairs = [(f"a {'b ' * (number % 12)}c", f"x {'y ' * (number % 12)}z") for number in range(600)]
     files = write_pairs(tmp_path, "own", pairs)
     quick = ["--steps", "2", "--device", "cpu", *options(SMALL), *HEADS]
     result = cli("paper", "positions", *files, "--longest", "6", *quick, "--out", tmp_path / "out")
-    finding = found(result, tmp_path / "out", "positions")
+    finding = finding_of(result, tmp_path / "out", "positions")
     assert finding.data["longest"] == 6
     held = (tmp_path / "out" / "texts" / "lengths.en").read_text().splitlines()
     assert len(held) == 30  # one of twenty
     assert max(len(line.split()) for line in held) > 6
 
 
-def test_lengths_are_cut_where_training_ended() -> None:
+def test_lengths_are_divided_where_training_ended() -> None:
     pairs = [("w " * length, "w") for length in range(1, 31)]
-    buckets = list(_buckets(pairs, 10, fewest=1))
-    assert [(one.shortest, one.longest, one.seen) for one in buckets] == [
+    buckets = list(_buckets(pairs, 10, least=1))
+    assert [(bucket.shortest, bucket.longest, bucket.seen) for bucket in buckets] == [
         *((1, 5, True), (6, 10, True), (11, 12, False), (13, 15, False)),
         *((16, 20, False), (21, 30, False)),
     ]
 
 
-def test_what_is_judged_is_what_the_model_says(learnt_run: Path) -> None:
+def test_token_scores_are_the_log_probabilities_of_the_model(learnt_run: Path) -> None:
     pairs = [("a dog sees the man.", "ein Hund sieht der Mann."), ("one fish!", "jener Fisch!")]
-    judged = forced(learnt_run, pairs, "cpu", Silent())
+    scores = score_tokens(learnt_run, pairs, "cpu", Silent())
     translator = Translator.load(learnt_run, device="cpu", engine="torch")
     codec = translator.codec
     tokens = [
@@ -160,22 +165,22 @@ def test_what_is_judged_is_what_the_model_says(learnt_run: Path) -> None:
         for a, b in pairs
     ]
     models = translator.engine.models  # type: ignore[attr-defined]
-    for one, logs in zip(judged, log_probabilities(models, tokens), strict=True):
-        np.testing.assert_allclose(one.nll, [-log for log in logs], rtol=1e-4, atol=1e-5)
-        assert one.right[one.nll < math.log(2)].all()
-        assert not one.right[one.nll > 20].any()
+    for sentence, logs in zip(scores, log_probabilities(models, tokens), strict=True):
+        np.testing.assert_allclose(sentence.nll, [-log for log in logs], rtol=1e-4, atol=1e-5)
+        assert sentence.correct[sentence.nll < math.log(2)].all()
+        assert not sentence.correct[sentence.nll > 20].any()
 
 
-def test_perplexity_and_accuracy_count_tokens_and_not_sentences() -> None:
-    two = Forced(np.array([0.5, 0.5]), np.array([True, True]))
-    one = Forced(np.array([2.0]), np.array([False]))
-    assert perplexity([two, one]).value == pytest.approx(math.e)
-    assert accuracy([two, one]).value == pytest.approx(200 / 3)
-    low, high = perplexity([two, one] * 20).low, perplexity([two, one] * 20).high
+def test_perplexity_and_accuracy_are_means_over_tokens() -> None:
+    likely = TokenScores(np.array([0.5, 0.5]), np.array([True, True]))
+    unlikely = TokenScores(np.array([2.0]), np.array([False]))
+    assert perplexity([likely, unlikely]).value == pytest.approx(math.e)
+    assert accuracy([likely, unlikely]).value == pytest.approx(200 / 3)
+    low, high = perplexity([likely, unlikely] * 20).low, perplexity([likely, unlikely] * 20).high
     assert low < math.e < high
 
 
-def test_a_short_training_warms_up_for_a_quarter_to_the_usual_rate() -> None:
+def test_a_short_training_warms_up_for_a_quarter_of_its_steps_to_the_same_peak() -> None:
     shared = Trial(out=Path("x"), steps=100, settings={"seed": "3"}).shared()
     assert shared["warmup"] == "25"
     assert float(shared["lr_scale"]) / math.sqrt(25) == pytest.approx(1 / math.sqrt(400))
@@ -195,17 +200,17 @@ def test_a_short_training_warms_up_for_a_quarter_to_the_usual_rate() -> None:
         (["smoothing", "--preset", "tinny"], "there is no preset tinny. Did you mean tiny?"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_in_one_sentence(
+def test_bad_arguments_are_refused_in_one_sentence(
     cli: CommandLine, tmp_path: Path, arguments: list[str], error: str
 ) -> None:
     assert error in cli("paper", *arguments, "--out", tmp_path / "out").error
 
 
 @pytest.mark.parametrize("name", ["experiment.json", "config.json"])
-def test_the_folder_of_a_table_or_a_run_is_left_alone(
+def test_the_folder_of_a_table_or_a_run_is_refused_and_unchanged(
     cli: CommandLine, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / name).touch()
-    said = cli("paper", "smoothing", "--out", tmp_path).error
-    assert said == f"{tmp_path} holds something else ({name}): choose another folder"
-    assert [one.name for one in tmp_path.iterdir()] == [name]
+    error = cli("paper", "smoothing", "--out", tmp_path).error
+    assert error == f"{tmp_path} holds something else ({name}): choose another folder"
+    assert [path.name for path in tmp_path.iterdir()] == [name]

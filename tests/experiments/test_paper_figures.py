@@ -1,4 +1,4 @@
-"""Figures 3 to 5: heads are chosen by what they show, and it is said how strongly they do."""
+"""Figures 3 to 5: heads are chosen by how strongly they show a phenomenon."""
 
 import dataclasses
 import json
@@ -9,7 +9,12 @@ import pytest
 from conftest import CommandLine
 
 from transduce.experiments import phenomena
-from transduce.experiments.words import can_be_meant, has_content, is_pronoun, is_word
+from transduce.experiments.phenomena import (
+    is_content_word,
+    is_pronoun,
+    is_word,
+    may_be_antecedent,
+)
 from transduce.inspection.attention_drawing import Panel, panels
 from transduce.inspection.head_jobs import jobs_of
 from transduce.inspection.inspector import Inspector
@@ -20,8 +25,8 @@ from transduce.runs.folder import RunConfig
 SENTENCE = "every dog likes the tree and the man finds every bird and the fish sees it today."
 
 
-def view_of(words: str, *heads: np.ndarray, layers: int = 1) -> AttentionMatrices:
-    """Make a view of one sentence, the same heads in every layer."""
+def attention_of(words: str, *heads: np.ndarray, layers: int = 1) -> AttentionMatrices:
+    """Return attention within one sentence, with the same heads in every layer."""
     labels = tuple(words.split())
     weights = np.stack(heads).astype(np.float32)
     return AttentionMatrices(
@@ -32,14 +37,14 @@ def view_of(words: str, *heads: np.ndarray, layers: int = 1) -> AttentionMatrice
     )
 
 
-def alike(words: int) -> np.ndarray:
-    """Return the weights of a head that looks at everything alike."""
+def uniform(words: int) -> np.ndarray:
+    """Return the weights of a uniform head."""
     return np.full((words, words), 1 / words)
 
 
 def looking(words: int, query: int, key: int, share: float) -> np.ndarray:
-    """Return the same, but for one word that looks at another."""
-    weights = alike(words)
+    """Return the weights of a head that is uniform except for one word."""
+    weights = uniform(words)
     weights[query] = (1 - share) / (words - 1)
     weights[query, key] = share
     return weights
@@ -48,9 +53,9 @@ def looking(words: int, query: int, key: int, share: float) -> np.ndarray:
 LONG = "governments passed laws making the whole voting process difficult . </s>"
 
 
-def test_a_long_distance_is_found_where_heads_look_far() -> None:
+def test_a_long_distance_link_is_found_where_heads_attend_far() -> None:
     heads = [looking(11, 3, 8, share) for share in (0.9, 0.5, 0.4)]
-    found = phenomena.long_distance(view_of(LONG, *heads, alike(11)), [1], "en")
+    found = phenomena.long_distance(attention_of(LONG, *heads, uniform(11)), [1], "en")
     assert found is not None
     assert (found.word, found.at) == (3, (8,))
     assert found.heads == (1, 2, 3)
@@ -61,19 +66,21 @@ def test_a_long_distance_is_found_where_heads_look_far() -> None:
     assert found.strength == pytest.approx(0.6 - 1 / 11)
 
 
-def test_neighbours_that_are_looked_at_too_belong_to_what_is_found() -> None:
-    weights = alike(11)
+def test_neighbours_with_enough_weight_belong_to_the_link() -> None:
+    weights = uniform(11)
     weights[0] = 0
     weights[0, 6:8] = 0.3, 0.7
-    found = phenomena.long_distance(view_of(LONG, weights), [1], "en")
+    found = phenomena.long_distance(attention_of(LONG, weights), [1], "en")
     assert found is not None
     assert (found.word, found.at) == (0, (6, 7))
     assert found.shares == pytest.approx((1.0,))
 
 
 @pytest.mark.parametrize(("query", "key"), [(3, 6), (0, 9), (0, 10), (4, 10), (4, 0)])
-def test_near_words_marks_and_words_of_grammar_are_no_long_distance(query: int, key: int) -> None:
-    found = phenomena.long_distance(view_of(LONG, looking(11, query, key, 0.9)), [1], "en")
+def test_near_words_punctuation_and_function_words_are_not_long_distance(
+    query: int, key: int
+) -> None:
+    found = phenomena.long_distance(attention_of(LONG, looking(11, query, key, 0.9)), [1], "en")
     assert found is not None
     assert (found.word, *found.at) != (query, key)
     assert found.strength < 0.05
@@ -82,44 +89,44 @@ def test_near_words_marks_and_words_of_grammar_are_no_long_distance(query: int, 
 def test_a_word_that_everything_looks_at_is_no_dependency() -> None:
     sink = np.full((11, 11), 0.01)
     sink[:, 8] = 0.9
-    found = phenomena.long_distance(view_of(LONG, sink), [1], "en")
+    found = phenomena.long_distance(attention_of(LONG, sink), [1], "en")
     assert found is not None
     assert found.strength == pytest.approx(0, abs=1e-6)
 
 
 def test_a_short_sentence_has_no_long_distance() -> None:
-    assert phenomena.long_distance(view_of("dogs run . </s>", alike(4)), [1], "en") is None
+    assert phenomena.long_distance(attention_of("dogs run . </s>", uniform(4)), [1], "en") is None
 
 
 ITS = "The law will never work but its application is fine . </s>"
 
 
 def test_anaphora_is_found_from_a_pronoun_to_an_earlier_noun() -> None:
-    heads = [looking(12, 6, 1, 0.6), alike(12), looking(12, 6, 1, 0.8)]
-    found = phenomena.anaphora(view_of(ITS, *heads), [1], "en")
+    heads = [looking(12, 6, 1, 0.6), uniform(12), looking(12, 6, 1, 0.8)]
+    found = phenomena.anaphora(attention_of(ITS, *heads), [1], "en")
     assert found is not None
     assert (found.word, found.at, found.heads) == (6, (1,), (3, 1))
     assert found.shares == pytest.approx((0.8, 0.6))
     assert found.strength == pytest.approx(0.7 - 1 / 12)
 
 
-def test_a_later_word_is_not_what_a_pronoun_means() -> None:
-    found = phenomena.anaphora(view_of(ITS, looking(12, 6, 7, 0.9)), [1], "en")
+def test_a_later_word_is_not_an_antecedent() -> None:
+    found = phenomena.anaphora(attention_of(ITS, looking(12, 6, 7, 0.9)), [1], "en")
     assert found is not None
     assert found.at != (7,)
 
 
 def test_without_a_pronoun_there_is_no_anaphora() -> None:
-    assert phenomena.anaphora(view_of(LONG, alike(11)), [1], "en") is None
-    assert phenomena.anaphora(view_of(ITS, alike(12)), [1], "xx") is None
+    assert phenomena.anaphora(attention_of(LONG, uniform(11)), [1], "en") is None
+    assert phenomena.anaphora(attention_of(ITS, uniform(12)), [1], "xx") is None
 
 
-def test_two_heads_with_different_jobs_are_those_that_look_apart_and_sharply() -> None:
+def test_heads_with_different_jobs_attend_sharply_to_different_words() -> None:
     before = np.eye(5, k=-1)
     before[0, 0] = 1
     after = np.eye(5, k=1)
     after[4, 4] = 1
-    view = view_of("dogs like old men </s>", alike(5), before, np.full((5, 5), 0.2), after)
+    view = attention_of("dogs like old men </s>", uniform(5), before, np.full((5, 5), 0.2), after)
     found = phenomena.different_jobs(view, [1])
     assert found is not None
     assert found.heads == (2, 4)
@@ -128,37 +135,39 @@ def test_two_heads_with_different_jobs_are_those_that_look_apart_and_sharply() -
     assert found.typical == pytest.approx(0.8)
 
 
-def test_a_head_that_rests_on_the_end_has_no_job() -> None:
+def test_a_head_that_attends_to_the_end_has_no_job() -> None:
     end = np.zeros((5, 5))
     end[:, 4] = 1
     before = np.eye(5, k=-1)
     before[0, 0] = 1
     vague = 0.7 * np.eye(5) + 0.06
-    found = phenomena.different_jobs(view_of("dogs like old men </s>", end, before, vague), [1])
+    found = phenomena.different_jobs(
+        attention_of("dogs like old men </s>", end, before, vague), [1]
+    )
     assert found is not None
     assert found.heads == (2, 3)
 
 
 def test_one_head_alone_has_no_other_to_differ_from() -> None:
-    assert phenomena.different_jobs(view_of(LONG, alike(11)), [1]) is None
+    assert phenomena.different_jobs(attention_of(LONG, uniform(11)), [1]) is None
 
 
-def test_the_layers_above_the_middle_are_looked_at() -> None:
+def test_the_layers_above_the_middle_are_searched() -> None:
     assert phenomena.upper_layers(6, None) == [4, 5, 6]
     assert phenomena.upper_layers(3, None) == [2, 3]
     assert phenomena.upper_layers(1, None) == [1]
     assert phenomena.upper_layers(6, 5) == [5]
 
 
-def test_a_head_is_named_by_what_it_does_most() -> None:
+def test_a_head_is_named_by_the_job_with_the_largest_share() -> None:
     before = np.eye(5, k=-1)
     before[0, 0] = 1
-    shares = jobs_of([view_of("dogs like old men </s>", alike(5), before)], 1, 2)
+    shares = jobs_of([attention_of("dogs like old men </s>", uniform(5), before)], 1, 2)
     assert shares["the word before"] == pytest.approx((1.0, 0.2))
     assert max(shares, key=lambda job: shares[job][0] - shares[job][1]) == "the word before"
 
 
-def test_words_are_told_apart() -> None:
+def test_words_are_classified() -> None:
     assert is_word("2009")
     assert not is_word(",")
     assert not is_word("</s>")
@@ -166,11 +175,11 @@ def test_words_are_told_apart() -> None:
     assert is_pronoun("ihre", "de")
     assert is_pronoun("leur", "fr")
     assert not is_pronoun("its", "de")
-    assert has_content("difficult", "en")
-    assert not has_content("because", "en")
-    assert can_be_meant("Hund", "de")
-    assert not can_be_meant("läuft", "de")
-    assert not can_be_meant("running", "en")
+    assert is_content_word("difficult", "en")
+    assert not is_content_word("because", "en")
+    assert may_be_antecedent("Hund", "de")
+    assert not may_be_antecedent("läuft", "de")
+    assert not may_be_antecedent("running", "en")
 
 
 def test_a_head_has_one_colour_in_all_drawings(learnt_run: Path) -> None:
@@ -187,14 +196,14 @@ def test_a_head_has_one_colour_in_all_drawings(learnt_run: Path) -> None:
     assert {"one", "two", "Title"} <= set(texts)
 
 
-def test_what_reads_alone_is_what_reads_to_translate(learnt_run: Path) -> None:
+def test_reading_gives_the_encoder_attention_of_translating(learnt_run: Path) -> None:
     inspector = Inspector.load(learnt_run)
     np.testing.assert_allclose(
         inspector.read(SENTENCE).encoder, inspector.inspect(SENTENCE).encoder, atol=1e-6
     )
 
 
-def test_the_figures_are_drawn_and_say_how_strong_they_are(
+def test_the_figures_are_drawn_with_their_strength(
     cli: CommandLine, learnt_run: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -239,13 +248,13 @@ def test_the_sentences_of_the_paper_are_the_default(cli: CommandLine, learnt_run
         ([SENTENCE, "--layer", "3"], "--layer 3: the encoder has layers 1 to 2"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_in_one_sentence(
+def test_bad_arguments_are_refused_in_one_sentence_by_figures(
     cli: CommandLine, learnt_run: Path, arguments: list[str], error: str
 ) -> None:
     assert error in cli("paper", "figures", learnt_run, *arguments).error
 
 
-def test_a_source_that_is_not_english_asks_for_sentences(cli: CommandLine, own_run: Path) -> None:
+def test_a_model_of_another_language_needs_sentences(cli: CommandLine, own_run: Path) -> None:
     dataclasses.replace(RunConfig.load(own_run), languages=("sv", "de")).save(own_run)
     assert "give a sentence of your own, or --text FILE" in cli("paper", "figures", own_run).error
 

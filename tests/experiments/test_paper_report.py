@@ -12,7 +12,7 @@ from conftest import CommandLine
 
 from transduce.errors import BadInput
 from transduce.experiments.findings import Finding, Picture, Table
-from transduce.experiments.report import page, papers_columns
+from transduce.experiments.report import papers_columns, render_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -76,7 +76,7 @@ class Read(HTMLParser):
 
 
 def test_the_page_loads_nothing_from_anywhere() -> None:
-    text = page([finding("table1"), finding("table3")])
+    text = render_page([finding("table1"), finding("table3")])
     read = Read(text)
     assert not read.open
     assert read.loaded
@@ -87,14 +87,14 @@ def test_the_page_loads_nothing_from_anywhere() -> None:
 
 
 def test_the_index_leads_to_every_finding() -> None:
-    read = Read(page([finding("table1"), finding("table3")]))
+    read = Read(render_page([finding("table1"), finding("table3")]))
     assert {"table1", "table3"} <= set(read.ids)
     assert {target[1:] for target in read.targets} <= set(read.ids)
     assert [target for target in read.targets if target == "#table3"] == ["#table3"] * 2
 
 
 def test_what_was_found_is_on_the_page_as_text() -> None:
-    words = "".join(Read(page([finding("table3")], ["Table 4: no trees."])).words)
+    words = "".join(Read(render_page([finding("table3")], ["Table 4: no trees."])).words)
     for expected in (
         *("Rows <here>", "so & so", "23.10", "6.11", "It held.", "Scaled down: 20 steps."),
         *("transduce paper table3 a.tsv", "Some GPU", "torch 2.11", "Table 4: no trees."),
@@ -106,7 +106,7 @@ def test_what_came_out_stands_right_after_the_first_table_and_commands_are_code(
     one = finding("table3", notes=("`transduce parse a<b` parses.",))
     (first,) = one.tables
     more = Table("Details", first.columns, first.rows)
-    text = page([dataclasses.replace(one, tables=(first, more))])
+    text = render_page([dataclasses.replace(one, tables=(first, more))])
     places = [text.index(part) for part in ("Rows &lt;here", "<b>What came out", "Details")]
     assert places == sorted(places)
     assert "<code>transduce parse a&lt;b</code> parses." in text
@@ -115,7 +115,7 @@ def test_what_came_out_stands_right_after_the_first_table_and_commands_are_code(
 def test_the_papers_columns_are_marked_and_words_stand_on_the_left() -> None:
     assert papers_columns(("row", "BLEU", "paper: BLEU", "time", "the paper's")) == {2, 4}
     assert papers_columns(("row", "BLEU")) == set()
-    text = page([finding("table3")])
+    text = render_page([finding("table3")])
     assert '<td class="papers">23.7</td>' in text
     assert '<td class="words">N 2</td>' in text
     assert "<td>23.10</td>" in text
@@ -132,10 +132,10 @@ def test_findings_of_several_sittings_are_put_together(cli: CommandLine, tmp_pat
 
 
 def test_a_folder_without_findings_is_refused(cli: CommandLine, tmp_path: Path) -> None:
-    assert "there is no finding in" in cli("paper", "report", tmp_path).error
+    assert "no findings in" in cli("paper", "report", tmp_path).error
     (tmp_path / "table3.json").write_text('{"format": 1}', encoding="utf-8")
-    assert "holds no finding" in cli("paper", "report", tmp_path).error
-    assert "is no folder" in cli("paper", "report", tmp_path / "none").error
+    assert "is not a finding of `transduce paper`" in cli("paper", "report", tmp_path).error
+    assert "is not a folder" in cli("paper", "report", tmp_path / "none").error
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -144,7 +144,7 @@ def test_the_page_opens_in_a_browser_and_fits(
 ) -> None:
     path = tmp_path / "report.html"
     wide = Table("Wide", tuple(f"column {n}" for n in range(30)), (("1.0",) * 30,))
-    path.write_text(page([finding("table3", tables=(wide,))]), encoding="utf-8")
+    path.write_text(render_page([finding("table3", tables=(wide,))]), encoding="utf-8")
     requests: list[str] = []
     errors: list[str] = []
     opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme="dark")
@@ -161,11 +161,11 @@ def test_the_page_opens_in_a_browser_and_fits(
     opened.close()
 
 
-def test_a_finding_that_was_changed_is_refused_and_older_ones_have_no_seal(tmp_path: Path) -> None:
+def test_a_changed_finding_is_refused_and_a_missing_checksum_is_accepted(tmp_path: Path) -> None:
     (path, *_) = finding("table1").save(tmp_path)
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(content | {"title": "Another"}), encoding="utf-8")
-    with pytest.raises(BadInput, match="does not agree with its checksum"):
+    with pytest.raises(BadInput, match="does not match its checksum"):
         Finding.load(path)
     del content["sha256"]
     path.write_text(json.dumps(content), encoding="utf-8")

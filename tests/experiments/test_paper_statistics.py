@@ -59,7 +59,7 @@ def test_a_difference_is_taken_on_the_same_samples() -> None:
 
 def test_a_difference_that_reads_as_none_is_none() -> None:
     found = Resampled({"good": GOOD, "same": GOOD}, REFERENCES, samples=200)
-    found.of["same"] = found.of["good"] - 0.004
+    found.samples["same"] = found.samples["good"] - 0.004
     assert [f"{one:+}" for one in found.difference("same", "good")] == ["+0.0", "+0.0"]
 
 

@@ -23,6 +23,7 @@ from transduce.config import TrainConfig
 from transduce.errors import BadRun, BadSetting
 from transduce.experiments import paper_numbers, table3
 from transduce.experiments.budget import Budget, schedule
+from transduce.experiments.comparison import Setup
 from transduce.experiments.experiment_folder import require_new
 from transduce.experiments.findings import Finding
 from transduce.experiments.rows import Data, Result
@@ -49,7 +50,7 @@ def arguments(files: Files, out: Path, rows: str = ",".join(ROWS), steps: str = 
 
 @pytest.fixture(scope="module")
 def trained(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder of finished rows, for looking at, and what the command has printed."""
+    """A folder of finished rows, and the output of the command."""
     out = tmp_path_factory.mktemp("paper") / "t3"
     command = [*COMMAND, *arguments(tiny_files, out)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
@@ -58,31 +59,31 @@ def trained(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 
 @pytest.fixture
-def gathered(trained: tuple[Path, str]) -> Path:
-    """The folder alone."""
+def folder(trained: tuple[Path, str]) -> Path:
+    """The folder of finished rows; tests do not change it."""
     return trained[0]
 
 
 @pytest.fixture
-def own(gathered: Path, tmp_path: Path) -> Path:
-    """Finished rows as they come from another machine: without weights, runs and corpus."""
+def results_only(folder: Path, tmp_path: Path) -> Path:
+    """A copy of the results alone: without weights, runs and corpus."""
     out = tmp_path / "t3"
     for name in ("experiment.json", "references.txt"):
         out.mkdir(exist_ok=True)
-        shutil.copy(gathered / name, out)
+        shutil.copy(folder / name, out)
     for row in ROWS:
         (out / row).mkdir()
         for name in ("result.json", "translations.txt"):
-            shutil.copy(gathered / row / name, out / row)
+            shutil.copy(folder / row / name, out / row)
     return out
 
 
-def test_the_papers_numbers_are_there_for_every_row() -> None:
+def test_every_row_has_the_papers_numbers() -> None:
     assert list(paper_numbers.TABLE_3) == list(TABLE_3)
     assert paper_numbers.TABLE_3["C-ff4096"] == (4.75, 26.2, 90)
 
 
-def test_rows_are_trained_and_put_beside_the_papers(trained: tuple[Path, str]) -> None:
+def test_rows_are_trained_and_compared_with_the_papers(trained: tuple[Path, str]) -> None:
     out, printed = trained
     (table,) = Finding.load(out / "table3.json").tables
     assert [row[0] for row in table.rows] == list(ROWS)
@@ -100,52 +101,52 @@ def test_rows_are_trained_and_put_beside_the_papers(trained: tuple[Path, str]) -
     assert (out / "table3.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
-def test_rows_share_one_corpus_and_leave_no_weights(gathered: Path) -> None:
-    assert (gathered / "corpus" / "manifest.json").exists()
+def test_rows_share_one_corpus_and_leave_no_weights(folder: Path) -> None:
+    assert (folder / "corpus" / "manifest.json").exists()
     for row in ROWS:
-        assert not (gathered / row / "corpus").exists()
-        assert not list((gathered / row).rglob("*.safetensors"))
+        assert not (folder / row / "corpus").exists()
+        assert not list((folder / row).rglob("*.safetensors"))
 
 
-def test_a_result_says_what_came_out(gathered: Path) -> None:
-    result = Result.load(gathered / "C-N2")
+def test_a_result_has_the_numbers_of_its_row(folder: Path) -> None:
+    result = Result.load(folder / "C-N2")
     assert (result.steps, result.preset, result.model["N"]) == (4, "C-N2", 2)
     assert result.low <= result.bleu <= result.high
     assert result.perplexity > 1
     assert result.flops > 0
     assert result.curve[-1]["step"] == 4
-    lines = (gathered / "C-N2" / "translations.txt").read_text(encoding="utf-8")
-    assert lines.count("\n") == (gathered / "references.txt").read_text("utf-8").count("\n") == 3
+    lines = (folder / "C-N2" / "translations.txt").read_text(encoding="utf-8")
+    assert lines.count("\n") == (folder / "references.txt").read_text("utf-8").count("\n") == 3
 
 
 def test_finished_rows_are_gathered_without_weights_or_corpus(
-    cli: CommandLine, tiny_files: Files, own: Path
+    cli: CommandLine, tiny_files: Files, results_only: Path
 ) -> None:
-    before = snapshot(own)
-    done = cli(*arguments(tiny_files, own))
+    before = snapshot(results_only)
+    done = cli(*arguments(tiny_files, results_only))
     assert done.status == 0, done.stderr
-    assert "3 of 3 rows are finished" in done.stderr
-    after = snapshot(own)
+    assert "3 of 3 rows are finished already" in done.stderr
+    after = snapshot(results_only)
     assert {name: after[name] for name in before} == before
     assert after.keys() - before.keys() == {"table3.json", "table3.svg"}
 
 
-def test_other_rows_may_come_later_and_all_are_shown(
-    cli: CommandLine, tiny_files: Files, own: Path
+def test_rows_can_be_added_later_and_all_are_reported(
+    cli: CommandLine, tiny_files: Files, results_only: Path
 ) -> None:
-    done = cli(*arguments(tiny_files, own, rows="E"))
+    done = cli(*arguments(tiny_files, results_only, rows="E"))
     assert done.status == 0, done.stderr
-    (table,) = Finding.load(own / "table3.json").tables
+    (table,) = Finding.load(results_only / "table3.json").tables
     assert [row[0] for row in table.rows] == [*ROWS, "E-learned"]
 
 
-def test_gathering_trains_nothing(cli: CommandLine, tiny_files: Files, own: Path) -> None:
-    done = cli(*arguments(tiny_files, own, rows="A"), "--gather")
+def test_gathering_trains_nothing(cli: CommandLine, tiny_files: Files, results_only: Path) -> None:
+    done = cli(*arguments(tiny_files, results_only, rows="A"), "--gather")
     assert done.status == 0, done.stderr
-    assert not (own / "A-h1").exists()
+    assert not (results_only / "A-h1").exists()
 
 
-def test_a_row_that_was_stopped_goes_on(
+def test_an_interrupted_row_continues(
     cli: CommandLine, tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update = Trainer.update
@@ -166,7 +167,7 @@ def test_a_row_that_was_stopped_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("--steps", "5"), "was begun with steps = 4, not 5"),
         (("--set", "P_drop=0.2"), "was begun without P_drop, which is now 0.2"),
@@ -174,24 +175,24 @@ def test_a_row_that_was_stopped_goes_on(
         (("--languages", "en-fr"), "other validation or test text, or other languages"),
     ],
 )
-def test_a_folder_of_other_settings_is_refused(
-    change: tuple[str, ...], said: str, cli: CommandLine, tiny_files: Files, own: Path
+def test_a_folder_with_other_settings_is_refused(
+    change: tuple[str, ...], message: str, cli: CommandLine, tiny_files: Files, results_only: Path
 ) -> None:
-    before = snapshot(own)
-    assert said in cli(*arguments(tiny_files, own), *change).error
-    assert snapshot(own) == before
+    before = snapshot(results_only)
+    assert message in cli(*arguments(tiny_files, results_only), *change).error
+    assert snapshot(results_only) == before
 
 
-def test_a_folder_of_another_text_or_test_set_is_refused(
-    cli: CommandLine, tiny_files: Files, own: Path, tmp_path: Path
+def test_a_folder_with_another_text_or_test_set_is_refused(
+    cli: CommandLine, tiny_files: Files, results_only: Path, tmp_path: Path
 ) -> None:
     other = write_pairs(tmp_path, "other", tiny_pairs(300, seed=2))
-    assert "holds other text than" in cli(*arguments(other, own)).error
-    error = cli(*arguments(tiny_files, own), "--test", *other).error
+    assert " differs from " in cli(*arguments(other, results_only)).error
+    error = cli(*arguments(tiny_files, results_only), "--test", *other).error
     assert "other validation or test text" in error
 
 
-def test_a_folder_of_something_else_is_refused(
+def test_a_foreign_folder_is_refused(
     cli: CommandLine, tiny_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
     assert "holds something else" in cli(*arguments(tiny_files, tiny_run)).error
@@ -201,7 +202,7 @@ def test_a_folder_of_something_else_is_refused(
     assert "holds table2, not table3" in error
 
 
-def test_a_folder_in_which_a_beginning_was_killed_is_begun_again(tmp_path: Path) -> None:
+def test_a_folder_with_only_an_unfinished_write_counts_as_new(tmp_path: Path) -> None:
     leave_unfinished(tmp_path, "experiment.json")
     require_new(tmp_path)
     (tmp_path / "notes.txt").touch()
@@ -209,21 +210,16 @@ def test_a_folder_in_which_a_beginning_was_killed_is_begun_again(tmp_path: Path)
         require_new(tmp_path)
 
 
-def test_more_systems_than_a_picture_can_show_are_refused_before_any_is_trained(
+def test_too_many_systems_for_a_picture_are_refused_before_training(
     tiny_files: Files, tmp_path: Path
 ) -> None:
+    setup = Setup(out=tmp_path / "out", data=Data(train=tiny_files), budget=Budget(steps=1))
     with pytest.raises(BadSetting, match="9 systems: expected at most 8"):
-        table2(
-            Data(train=tiny_files),
-            out=tmp_path / "out",
-            systems=list(TABLE_3)[:9],
-            budget=Budget(steps=1),
-            progress=Silent(),
-        )
+        table2(setup, list(TABLE_3)[:9], Silent())
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_device_is_told_before_the_corpus_is_prepared(
+def test_a_missing_device_is_reported_before_the_corpus_is_prepared(
     cli: CommandLine, tiny_files: Files, tmp_path: Path
 ) -> None:
     if torch.cuda.is_available():
@@ -233,32 +229,32 @@ def test_a_missing_device_is_told_before_the_corpus_is_prepared(
     assert not (tmp_path / "t3" / "corpus").exists()
 
 
-def test_what_deleted_the_weights_of_a_row_is_told(cli: CommandLine, gathered: Path) -> None:
-    error = cli("paper", "figures", gathered / "base").error
+def test_the_error_says_why_a_row_has_no_weights(cli: CommandLine, folder: Path) -> None:
+    error = cli("paper", "figures", folder / "base").error
     assert "`transduce paper` deleted them; --keep-weights keeps them" in error
 
 
-def test_a_result_of_other_settings_is_refused(
-    cli: CommandLine, tiny_files: Files, own: Path
+def test_a_result_with_other_settings_is_refused(
+    cli: CommandLine, tiny_files: Files, results_only: Path
 ) -> None:
-    shutil.rmtree(own / "base")
-    shutil.copytree(own / "C-N2", own / "base")
-    assert "is of another run, with other settings" in cli(*arguments(tiny_files, own)).error
+    shutil.rmtree(results_only / "base")
+    shutil.copytree(results_only / "C-N2", results_only / "base")
+    assert "belongs to a run with other settings" in cli(*arguments(tiny_files, results_only)).error
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"), [("C-N3", "Did you mean C-N"), ("bsae", "Did you mean base?"), ("F", "A, B,")]
+    ("rows", "hint"), [("C-N3", "Did you mean C-N"), ("bsae", "Did you mean base?"), ("F", "A, B,")]
 )
-def test_a_row_that_is_none_is_refused(
-    rows: str, said: str, cli: CommandLine, tiny_files: Files, tmp_path: Path
+def test_an_unknown_row_is_refused(
+    rows: str, hint: str, cli: CommandLine, tiny_files: Files, tmp_path: Path
 ) -> None:
     error = cli(*arguments(tiny_files, tmp_path / "t3", rows=rows)).error
     assert f"there is no row {rows}." in error
-    assert said in error
+    assert hint in error
     assert not (tmp_path / "t3").exists()
 
 
-def test_a_mistyped_setting_or_budget_is_refused_before_anything_is_trained(
+def test_an_unknown_setting_or_a_second_budget_is_refused(
     cli: CommandLine, tiny_files: Files, tmp_path: Path
 ) -> None:
     command = arguments(tiny_files, tmp_path / "t3")
@@ -267,12 +263,17 @@ def test_a_mistyped_setting_or_budget_is_refused_before_anything_is_trained(
     assert "give the budget as" in cli(*command, "--set", "epochs=3").error
 
 
-def test_groups_and_names_are_rows_in_the_order_given() -> None:
-    assert table3.named(["E", "B", "base", "B-dk32"]) == ["E-learned", "B-dk16", "B-dk32", "base"]
-    assert table3.named([]) == list(TABLE_3)
+def test_rows_are_chosen_by_group_and_name_in_the_order_given() -> None:
+    assert table3.row_names(["E", "B", "base", "B-dk32"]) == [
+        "E-learned",
+        "B-dk16",
+        "B-dk32",
+        "base",
+    ]
+    assert table3.row_names([]) == list(TABLE_3)
 
 
-def test_what_a_row_changes_stands_and_the_rest_is_set() -> None:
+def test_shared_settings_do_not_override_what_a_row_changes() -> None:
     settings = {"N": "3", "P_drop": "0.3"}
     assert table3.row_of("C-N2", settings, 1).settings == {"P_drop": "0.3"}
     assert table3.row_of("D-drop0", settings, 1).settings == {"N": "3"}
@@ -280,7 +281,7 @@ def test_what_a_row_changes_stands_and_the_rest_is_set() -> None:
     assert shrunk == {"d_model": "64", "d_ff": "512", "d_k": "8", "d_v": "8"}
 
 
-def test_a_short_budget_warms_up_to_the_same_rate_and_cools_down() -> None:
+def test_a_short_budget_warms_up_to_the_same_peak_and_cools_down() -> None:
     recipe = TrainConfig()
     short = schedule(1000, recipe, 2, 2)
     assert (short["warmup"], short["cooldown"], short["validate_every"]) == ("250", "0.4", "500")
@@ -289,7 +290,7 @@ def test_a_short_budget_warms_up_to_the_same_rate_and_cools_down() -> None:
     assert "cooldown" not in schedule(100_000, recipe, 2, 2)
 
 
-def test_systems_are_compared_for_the_same_time(
+def test_systems_are_trained_for_the_same_time(
     cli: CommandLine, tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(64, "float32", 1, 3))
@@ -312,10 +313,10 @@ def test_systems_are_compared_for_the_same_time(
     assert results[0].curve[-1]["step"] == results[0].steps
 
 
-def test_time_may_count_steps_alone(
+def test_time_can_count_steps_only(
     tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A validation that takes long takes nothing from a budget that counts steps."""
+    """A slow validation does not use up a time budget that counts steps only."""
     clock = 0.0
 
     def slow(self: Trainer, interrupted: object) -> tuple[float, int, int]:
@@ -343,7 +344,7 @@ def test_time_may_count_steps_alone(
     assert steps == {"all": 3, "steps": 10}
 
 
-def test_a_shared_corpus_is_never_made_anew_by_a_run(tiny_files: Files, tmp_path: Path) -> None:
+def test_a_run_never_replaces_a_shared_corpus(tiny_files: Files, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     first = SMALLEST | {"steps": "1"}
     with threads_kept():

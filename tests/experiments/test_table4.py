@@ -12,7 +12,13 @@ import pytest
 from conftest import CommandLine, options, snapshot
 
 from transduce.experiments.findings import Finding
-from transduce.experiments.parser_experiment import GOLD, PARSED, Experiment, Scores, scored
+from transduce.experiments.parser_experiment import (
+    GOLD,
+    PARSED,
+    ParserExperiment,
+    Scores,
+    score_parser,
+)
 from transduce.parsing.evaluation import CUTOFF
 from transduce.parsing.parser import Parser
 from transduce.parsing.sequences import replace_tags
@@ -75,14 +81,14 @@ def test_the_weights_that_parse_are_those_that_did_best_on_the_validation_trees(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def told(
+    def scored(
         parser: Parser, gold: Sequence[Tree], what: str, progress: Progress
     ) -> tuple[list[Tree], Scores]:
-        guesses, scores = scored(parser, gold[:1], what, progress)
+        guesses, scores = score_parser(parser, gold[:1], what, progress)
         f1 = best if what == "best validation loss" else 50.0
         return guesses, dataclasses.replace(scores, all=dataclasses.replace(scores.all, f1=f1))
 
-    monkeypatch.setattr("transduce.experiments.parser_experiment.scored", told)
+    monkeypatch.setattr("transduce.experiments.parser_experiment.score_parser", scored)
     assert cli(*command).status == 0
     data = json.loads((tmp_path / "out" / "table4.json").read_text())["data"]
     assert data["candidates"] == {"checkpoint at step 2": 50.0, "best validation loss": best}
@@ -108,7 +114,7 @@ def test_brackets_are_scored_over_gold_tags_and_tags_by_themselves() -> None:
     gold = trees(20, seed=8)
     short = [tree for tree in gold if len(tree.words()) < 12]
     assert 0 < len(short) < len(gold)
-    guesses, scores = scored(cast("Parser", Mistagging()), gold, "test", Silent())
+    guesses, scores = score_parser(cast("Parser", Mistagging()), gold, "test", Silent())
     assert [guess == tree for guess, tree in zip(guesses, gold, strict=True)] == [
         tree in short for tree in gold
     ]
@@ -123,9 +129,9 @@ def test_brackets_are_scored_over_gold_tags_and_tags_by_themselves() -> None:
 def test_where_steps_are_set_the_schedule_fits_them_unless_it_is_set_too(tmp_path: Path) -> None:
     def paced(**settings: str) -> dict[str, str]:
         nothing = tmp_path / "nothing"
-        return Experiment(
+        return ParserExperiment(
             folder=nothing, train=nothing, valid=nothing, test=nothing, settings=settings
-        ).paced()
+        ).scheduled_settings()
 
     assert paced() == {}
     assert paced(seconds="60") == {"seconds": "60"}
@@ -171,7 +177,7 @@ def test_a_folder_of_other_trees_or_of_something_else_is_refused(
     shutil.rmtree(out)
     assert cli(*command).status == 0
     write(tmp_path / "dev.trees", trees(11, 9))
-    assert "dev.trees holds other trees than" in cli(*command).error
+    assert "dev.trees differs from" in cli(*command).error
 
 
 @pytest.mark.parametrize(

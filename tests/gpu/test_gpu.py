@@ -27,8 +27,8 @@ from transduce.batching.static import pack
 from transduce.config import SearchConfig, TrainConfig
 from transduce.corpus.updates import DataPosition
 from transduce.decoding.scheduler import Decoder
-from transduce.experiments.costs import Plan
 from transduce.experiments.table1 import table1
+from transduce.experiments.table1_measurement import Plan
 from transduce.model.ops.kernels import Kernels
 from transduce.presets import TABLE_3
 from transduce.subwords import EOS, PAD

@@ -160,7 +160,7 @@ class Workspaces:
         k = 1 if config.sample else config.beam
         while True:
             beams = self._made(config, slots, room, room)
-            attends = any(isinstance(cache, Cache) and cache.uses_kernels for cache in beams.caches)
+            attends = any(isinstance(cache, Cache) and cache.by_kernels for cache in beams.caches)
             try:
                 with graphs.LOCK:  # one thread at a time compiles
                     beams.step(*beams.room)
@@ -187,7 +187,7 @@ class Workspaces:
         beams = Beams(self.models, config, self.forbidden, slots, room, cached, self.constrain)
         for cache in beams.caches:
             if isinstance(cache, Cache) and beams.k in self.without_kernels:
-                cache.uses_kernels = False
+                cache.by_kernels = False
         return beams
 
     def _fitted(self, config: SearchConfig, slots: int, room: Room) -> int:

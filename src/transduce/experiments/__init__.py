@@ -1,5 +1,23 @@
-"""The paper's experiments: its tables, its figures and the claims of its text, measured here.
+"""The paper's experiments: its tables, its figures and the claims of its text (`transduce paper`).
 
-Each yields a `Finding`: tables with the paper's numbers beside ours, pictures, and notes on what
-was scaled down.
+Each experiment returns a `Finding`: tables with the paper's numbers beside ours, pictures, and
+notes on what was scaled down. In reading order:
+
+- findings: `Finding`, its tables and pictures, saved as JSON and SVG
+- paper_numbers: the numbers of the paper's Tables 2 to 4
+- statistics: bootstrap intervals, rank correlation, power-law fits
+- drawing: pictures of findings
+- table1_layers, path_lengths, table1_measurement, table1: costs and paths of single layers
+- experiment_folder: experiment.json and result.json
+- rows: one training: its texts, settings and result
+- budget: the budget of a training and a schedule that fits it
+- comparison: several trainings on one corpus, translated and scored the same way
+- table2, table3: earlier models, and variations on the Transformer
+- parser_experiment, table4: constituency parsing
+- claims: shared by scaling, positions and smoothing
+- teacher_forcing: perplexity and accuracy of given translations
+- scaling, positions, smoothing: claims of the paper's text
+- phenomena, figures: Figures 3 to 5
+- all_experiments: everything within a time budget
+- report: all findings on one HTML page
 """

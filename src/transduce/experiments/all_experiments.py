@@ -1,12 +1,12 @@
-"""All experiments within a time, and one page of what they found.
+"""All experiments within a time budget, and one page with their findings.
 
 DIR/
-  plan.json        the time, and what follows from it: the same when the work goes on
+  plan.json        the time budget and the steps derived from it, kept for later calls
   table1/ …        a folder for each experiment
   report.html
 
-Each has a share of the time; one whose turn comes when too little is left is left out, and the
-page says so. Called again it goes on: what is finished stays.
+Each experiment has a share of the time. One that comes when too little time is left is skipped, and
+the page says so. The same call continues: what is finished is kept.
 """
 
 import time
@@ -16,10 +16,10 @@ from pathlib import Path
 
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadRun, Interrupted, TransduceError
-from transduce.experiments.budget import LONGEST, Budget, pace
+from transduce.experiments.budget import LONGEST_TIMING, Budget, steps_per_second
 from transduce.experiments.claims import Trial, pocket_texts
-from transduce.experiments.comparison import CORPUS
-from transduce.experiments.experiment_folder import OTHERWISE, require_new
+from transduce.experiments.comparison import CORPUS, Setup
+from transduce.experiments.experiment_folder import ADVICE, require_new
 from transduce.experiments.findings import Finding
 from transduce.experiments.rows import Data
 from transduce.presets import find_preset
@@ -33,14 +33,13 @@ from transduce.training.settings import begun, settled
 
 FORMAT = 1
 PLAN = "plan.json"
-FIELDS = {"seconds": float, "steps": dict[str, int] | None}
-# Rows of Table 3 in the order of what they tell; those for which no time is left wait.
+# Rows of Table 3, the most informative first: the last ones are trained if time is left.
 ROWS = (
     *("base", "C-N2", "A-h1", "C-d256", "D-drop0", "C-ff1024", "B-dk16", "A-h32", "D-ls0"),
     *("E-learned", "C-N8", "C-ff4096", "D-drop0.2", "C-N4", "A-h4", "A-h16", "B-dk32", "D-ls0.2"),
     *("C-d1024", "big"),
 )
-TRAINED = 11  # rows that a share is divided by
+ROWS_WITHIN_SHARE = 11  # the share of Table 3 is divided by at most this many rows
 SHARES = {
     "table1": 0.08,
     "table2": 0.30,
@@ -51,99 +50,100 @@ SHARES = {
     "smoothing": 0.07,
     "table4": 0.20,
 }
-OF_STEPS = 0.5  # of the time of an experiment: the rest goes to preparing, validating, translating
-# Seconds beside its steps that a training takes on a GPU, and the least part that is left to these.
-BESIDE, LEAST_OF_STEPS = {"table2": 80.0, "table3": 25.0}, 0.3
-LEAST = 0.4  # of its share that must be left for an experiment to begin
-# Of a claim: the trainings, and the most steps of each that are worth their time.
+TRAINING_SHARE = 0.5  # of an experiment's time; the rest is preparation, validation, translation
+# On a GPU, seconds that a training takes besides its steps, and the least share left to steps.
+OVERHEAD, LEAST_TRAINING_SHARE = {"table2": 80.0, "table3": 25.0}, 0.3
+LEAST_SHARE = 0.4  # of its share that must be left for an experiment to begin
+# For each claim: the number of trainings, and the most steps of each.
 CLAIMS = {"scaling": (3, 2_000), "positions": (3, 4_000), "smoothing": (3, 4_000)}
-FEWEST = 10  # steps
-TOKENS = tuple(2**power for power in range(4, 14))  # n of Table 1, 16 to 8,192
-WIDE = {"h": "1", "d_k": "256", "d_v": "256"}  # a head whose dot products need scaling
-POCKET = (20_000, 500)  # pairs of the corpus that comes along: to train on, and to test
-LENGTHS = (8, 200)  # words that are trained on, and test sentences of a length
-Saved = Callable[[Finding, Path], None]
+LEAST_STEPS = 10
+TABLE_1_LENGTHS = tuple(2**power for power in range(4, 14))  # n: 16 to 8,192
+WIDE_HEAD = {"h": "1", "d_k": "256", "d_v": "256"}  # dot products that need scaling
+POCKET_PAIRS = (20_000, 500)  # of the built-in corpus: for training, and for test
+LENGTHS = (8, 200)  # words in training, and test sentences of a length
+
+Save = Callable[[Finding, Path], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllExperiments:
-    """What to measure, on what, and for how long."""
+    """All experiments on one data set, within a time budget."""
 
     data: Data
     out: Path
     seconds: float
-    trees: tuple[Path, Path, Path] | None = None  # to train on, to validate, to test
+    trees: tuple[Path, Path, Path] | None = None  # training, validation, test
     systems: Sequence[str] = ()  # of Table 2
     rows: Sequence[str] = ROWS  # of Table 3
-    preset: str | None = None  # of what the claims train
+    preset: str | None = None  # for the claims
     settings: Mapping[str, str]
     device: str = "auto"
 
-    def run(self, save: Saved, progress: Progress) -> list[str]:
-        """Do one after the other, save what each found; return what was left out, and why."""
+    def run(self, save: Save, progress: Progress) -> list[str]:
+        """Run and save one experiment after the other; return what was skipped, and why."""
         self.data.require()
         for path in self.trees or ():
             check_readable(path)
-        for name in (*self._systems(), self._preset()):  # what is mistyped is refused at once
+        for name in (*self._systems(), self._preset()):  # refuse unknown names and settings early
             settled(find_preset(name), self.settings, None)
         choose_device(self.device)
         self._begin()
         with signals_as_interrupt():
-            return self._run(save, progress)
+            return self._run_each(save, progress)
 
-    def _run(self, save: Saved, progress: Progress) -> list[str]:
-        left_out = []
+    def _run_each(self, save: Save, progress: Progress) -> list[str]:
+        skipped = []
         if self.trees is None:
-            left_out.append("table4: no trees were given (--trees TRAIN DEV TEST).")
-        shares = self.shares()
+            skipped.append("table4: no trees were given (--trees TRAIN DEV TEST).")
         end = time.monotonic() + self.seconds
-        for name, share in shares.items():
+        for name, share in self.shares().items():
             left = end - time.monotonic()
-            if left < LEAST * share:
-                left_out.append(
-                    f"{name}: of the {format_duration(self.seconds)} too little was left; "
-                    "the same command goes on with it."
+            if left < LEAST_SHARE * share:
+                skipped.append(
+                    f"{name}: too little of the {format_duration(self.seconds)} was left; "
+                    "the same command continues with it."
                 )
                 continue
             progress.say(f"{name}: about {format_duration(min(share, left))}")
+            until = time.monotonic() + min(share, left)
             try:
-                finding = self._one(name, share, time.monotonic() + min(share, left), progress)
+                finding = self._run_experiment(name, share, until, progress)
             except Interrupted:
                 raise
-            except TransduceError as error:  # the others are worth having
-                progress.say(f"{name} is left out: {error}")
-                left_out.append(f"{name}: {error}")
+            except TransduceError as error:  # the other experiments can still run
+                progress.say(f"{name} is skipped: {error}")
+                skipped.append(f"{name}: {error}")
                 continue
             save(finding, self.out / name)
-            left_out += self._unfinished(name, finding)
-        return left_out
+            skipped += self._unfinished(name, finding)
+        return skipped
 
     def shares(self) -> dict[str, float]:
-        """Return the seconds of each experiment, in the order of their turns."""
-        chosen = {name: one for name, one in SHARES.items() if name != "table4" or self.trees}
-        whole = sum(chosen.values())
-        return {name: self.seconds * share / whole for name, share in chosen.items()}
+        """Return the seconds of each experiment, in the order they are run."""
+        chosen = {name: share for name, share in SHARES.items() if name != "table4" or self.trees}
+        total = sum(chosen.values())
+        return {name: self.seconds * share / total for name, share in chosen.items()}
 
     def _begin(self) -> None:
-        """Remember the time, or refuse another: trainings that have begun depend on it."""
+        """Record the time budget, or refuse another: trainings that have begun depend on it."""
         path = self.out / PLAN
         if not path.exists():
             require_new(self.out)
             write_checksummed(path, {"format": FORMAT, "seconds": self.seconds})
-        before = read_checksummed(path, FORMAT, "a plan", FIELDS)["seconds"]
+        before = read_checksummed(path, FORMAT, "a plan")["seconds"]
         if before != self.seconds:
             raise BadRun(
                 f"{self.out} was begun with a time of {format_duration(before)}, not "
-                f"{format_duration(self.seconds)}: {OTHERWISE}"
+                f"{format_duration(self.seconds)}: {ADVICE}"
             )
 
-    def _one(self, name: str, share: float, until: float, progress: Progress) -> Finding:
-        """Do one experiment in about its share of the time."""
+    def _run_experiment(self, name: str, share: float, until: float, progress: Progress) -> Finding:
+        """Run one experiment in about its share of the time."""
         if name == "table1":
-            from transduce.experiments.costs import Plan
             from transduce.experiments.table1 import table1
+            from transduce.experiments.table1_measurement import Plan
 
-            plan = Plan(n=TOKENS, seconds=share * OF_STEPS)
+            plan = Plan(n=TABLE_1_LENGTHS, seconds=share * TRAINING_SHARE)
             return table1(plan, self.device, progress)
         if name == "table2":
             return self._table2(share, until, progress)
@@ -165,51 +165,49 @@ class AllExperiments:
     def _unfinished(self, name: str, finding: Finding) -> list[str]:
         """Say which systems or rows there was no time for."""
         wanted = {"table2": self._systems(), "table3": self.rows}.get(name, ())
-        missing = [one for one in wanted if one not in finding.data.get("results", {})]
+        missing = [row for row in wanted if row not in finding.data.get("results", {})]
         if not missing:
             return []
-        return [f"{name}: no time was left for {', '.join(missing)}; the same command goes on."]
+        listed = ", ".join(missing)
+        return [f"{name}: no time was left for {listed}; the same command continues with them."]
 
     def _table2(self, share: float, until: float, progress: Progress) -> Finding:
         from transduce.experiments.table2 import table2
 
         systems = self._systems()
-        return table2(
-            self.data,
+        setup = Setup(
             out=self.out / "table2",
-            systems=systems,
-            budget=_each("table2", share, len(systems)),
+            data=self.data,
+            budget=_budget("table2", share, len(systems)),
             settings=self.settings,
             device=self.device,
             keep_weights=True,  # for the figures
             until=until,
-            progress=progress,
         )
+        return table2(setup, systems, progress)
 
     def _table3(self, share: float, until: float, progress: Progress) -> Finding:
         from transduce.experiments.table3 import table3
 
         small = choose_device(self.device).type != "cuda"
-        return table3(
-            self.data,
+        setup = Setup(
             out=self.out / "table3",
-            rows=self.rows,
-            budget=_each("table3", share, min(len(self.rows), TRAINED)),
-            shrink=4 if small else 1,
+            data=self.data,
+            budget=_budget("table3", share, min(len(self.rows), ROWS_WITHIN_SHARE)),
             settings=({"batch_tokens": "4000"} if small else {}) | dict(self.settings),
             device=self.device,
             until=until,
-            progress=progress,
         )
+        return table3(setup, self.rows, progress, shrink=4 if small else 1)
 
     def _table4(self, share: float, progress: Progress) -> Finding:
-        from transduce.experiments.parser_experiment import Experiment
+        from transduce.experiments.parser_experiment import ParserExperiment
         from transduce.experiments.table4 import table4
 
         assert self.trees is not None
         train, valid, test = self.trees
-        seconds = {"seconds": f"{_whole(share * OF_STEPS):g}"}
-        experiment = Experiment(
+        seconds = {"seconds": f"{_whole_seconds(share * TRAINING_SHARE):g}"}
+        experiment = ParserExperiment(
             folder=self.out / "table4",
             train=train,
             valid=valid,
@@ -220,61 +218,60 @@ class AllExperiments:
         return table4(experiment, progress)
 
     def _claim(self, name: str, share: float, progress: Progress) -> Finding:
-        """Measure a claim of the text, in as many steps as the share allows."""
+        """Measure a claim, in as many steps as the share allows."""
         from transduce.experiments.positions import positions
         from transduce.experiments.scaling import WIDTHS, scaling
         from transduce.experiments.smoothing import smoothing
 
         folder = self.out / name
-        given = self.data if self.data.valid or self.data.test else None
-        if name == "positions" or given is None:  # it needs sentences of known lengths
-            given = pocket_texts(folder / "texts", *POCKET)
-        settings = dict(self.settings) | (WIDE if name == "scaling" else {})
+        data = self.data if self.data.valid or self.data.test else None
+        if name == "positions" or data is None:  # positions needs sentences of known lengths
+            data = pocket_texts(folder / "texts", *POCKET_PAIRS)
         trial = Trial(
             out=folder,
             preset=self._preset(),
             steps=self._steps(name, share),
-            settings=settings,
+            settings=dict(self.settings) | (WIDE_HEAD if name == "scaling" else {}),
             device=self.device,
         )
         if name == "scaling":
-            return scaling(WIDTHS, trial, given, progress)
+            return scaling(WIDTHS, trial, data, progress)
         if name == "positions":
-            return positions(trial, given, *LENGTHS, progress)
-        return smoothing(trial, given, (0.0, 0.1, 0.2), (1,), progress)
+            return positions(trial, data, *LENGTHS, progress)
+        return smoothing(trial, data, (0.0, 0.1, 0.2), (1,), progress)
 
     def _preset(self) -> str:
         return self.preset or ("tiny" if choose_device(self.device).type != "cuda" else "small")
 
     def _steps(self, name: str, share: float) -> int:
-        """Return how many steps each training of a claim makes; the same when the work goes on."""
+        """Return the steps of each training of a claim; later calls return the same."""
         path = self.out / PLAN
-        plan = read_checksummed(path, FORMAT, "a plan", FIELDS)
+        plan = read_checksummed(path, FORMAT, "a plan")
         steps = plan["steps"] = plan.get("steps") or {}
         if name not in steps:
             trainings, most = CLAIMS[name]
-            promised = self._pace() * share * OF_STEPS / trainings
-            steps[name] = max(FEWEST, min(most, int(promised)))
+            possible = self._speed() * share * TRAINING_SHARE / trainings
+            steps[name] = max(LEAST_STEPS, min(most, int(possible)))
             write_checksummed(path, plan)
         return int(steps[name])
 
-    def _pace(self) -> float:
-        """Measure how many steps a second a claim's training makes, on a corpus that is there."""
-        there = [self.out / name / CORPUS for name in ("table2", "table3")]
-        corpora = [folder for folder in there if folder.exists()]
+    def _speed(self) -> float:
+        """Measure the steps per second of a claim's training, on a corpus that is there."""
+        folders = [self.out / name / CORPUS for name in ("table2", "table3")]
+        corpora = [folder for folder in folders if folder.exists()]
         if not corpora:
-            return FEWEST
+            return LEAST_STEPS
         corpus, device = open_corpus(corpora[0]), choose_device(self.device)
         config = begun(corpus, self._preset(), self.settings, device, Silent())
-        return pace(config, corpus, device, LONGEST)
+        return steps_per_second(config, corpus, device, LONGEST_TIMING)
 
 
-def _each(name: str, share: float, trainings: int) -> Budget:
-    """Divide a share among trainings, and leave time for what is done beside their steps."""
+def _budget(name: str, share: float, trainings: int) -> Budget:
+    """Divide a share among trainings, and leave time for the work besides their steps."""
     each = share / trainings
-    return Budget(seconds=_whole(max(each * LEAST_OF_STEPS, each - BESIDE[name])))
+    seconds = max(each * LEAST_TRAINING_SHARE, each - OVERHEAD[name])
+    return Budget(seconds=_whole_seconds(seconds))
 
 
-def _whole(seconds: float) -> float:
-    """Return whole seconds, at least one."""
+def _whole_seconds(seconds: float) -> float:
     return float(max(1, int(seconds)))

@@ -1,4 +1,4 @@
-"""What each training of an experiment may spend, and the schedule that fits it."""
+"""The budget of each training of an experiment, and a schedule that fits it."""
 
 import contextlib
 import math
@@ -20,23 +20,24 @@ from transduce.training.trainer import Trainer
 
 PAPERS_STEPS = 100_000
 COOLDOWN = 0.4
-FIRST, LONGEST = 3, 3.0  # steps that are not timed, and seconds at most that others are
+WARMUP_STEPS = 3  # not timed when the speed is measured
+LONGEST_TIMING = 3.0  # seconds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """Steps, or seconds spent on steps alone; neither: the paper's 100,000 steps."""
+    """Steps, or seconds spent in steps; the default is the paper's 100,000 steps."""
 
     steps: int | None = None
     seconds: float | None = None
 
     @property
     def is_time(self) -> bool:
-        """Whether time is what ends it."""
+        """Whether the budget is a time."""
         return self.steps is None and self.seconds is not None
 
     def settings(self) -> dict[str, str]:
-        """Return when a training ends, as settings."""
+        """Return the settings that end a training."""
         if self.is_time:
             return {"seconds": f"{self.seconds:g}", "timed": "steps"}
         return {"steps": str(self.steps or PAPERS_STEPS)}
@@ -47,40 +48,40 @@ class Budget:
         return pluralize(self.steps or PAPERS_STEPS, "step")
 
 
-def schedule(steps: int, recipe: TrainConfig, validations: int, saves: int) -> dict[str, str]:
-    """Return a schedule for about so many steps, as settings.
+def schedule(steps: int, config: TrainConfig, validations: int, saves: int) -> dict[str, str]:
+    """Return the settings of a schedule for about `steps` steps.
 
-    Differs: of fewer than the paper's 100,000 steps a quarter warms up, or fewer if the preset has
-    it so, to the highest rate of the preset; and over the last 0.4, or what the preset has, the
-    rate falls to 0.
+    Differs: with fewer than the paper's 100,000 steps, warm-up takes a quarter of the steps at
+    most, up to the peak rate of the preset; over the last 40%, or the preset's cooldown, the rate
+    falls to 0.
     """
-    often = {
+    intervals = {
         "validate_every": str(max(1, steps // validations)),
         "save_every": str(max(1, steps // saves)),
     }
     if steps >= PAPERS_STEPS:
-        return often
-    warmup = max(1, min(recipe.warmup, steps // 4))
-    scale = recipe.lr_scale * math.sqrt(warmup / recipe.warmup)
-    cooldown = recipe.cooldown or COOLDOWN
+        return intervals
+    warmup = max(1, min(config.warmup, steps // 4))
+    scale = config.lr_scale * math.sqrt(warmup / config.warmup)
+    cooldown = config.cooldown or COOLDOWN
     rates = {"warmup": str(warmup), "lr_scale": f"{scale:.4g}", "cooldown": f"{cooldown:g}"}
-    return often | rates
+    return intervals | rates
 
 
-def scheduled(recipe: Mapping[str, Any], budget: Budget) -> str:
-    """Say what a schedule came to, of one training for all."""
+def describe_schedule(recipe: Mapping[str, Any], budget: Budget) -> str:
+    """Describe the schedule that trainings had, with the numbers of the first."""
     if not budget.is_time and (budget.steps or PAPERS_STEPS) >= PAPERS_STEPS:
-        return "Warm-up and rates are the paper's."
-    steps = "the steps that its pace promised" if budget.is_time else "all steps"
-    falls = f"over the last {recipe['cooldown']:.0%} it falls to 0 (the paper: it never does)"
+        return "Warm-up and learning rates are the paper's."
+    steps = "the steps expected from its speed" if budget.is_time else "all steps"
+    falls = f"it falls to 0 over the last {recipe['cooldown']:.0%} (the paper: never)"
     return (
-        f"The rate rises for {recipe['warmup']:,} steps in the first, a quarter of {steps} at most "
-        "(the paper: 4,000), to the highest that its preset has"
+        f"The learning rate of the first rises for {recipe['warmup']:,} steps, a quarter of "
+        f"{steps} at most (the paper: 4,000), to the peak of its preset"
         + (f"; {falls}." if recipe["cooldown"] else ".")
     )
 
 
-def averaged(recipe: Mapping[str, Any]) -> str:
+def describe_weights(recipe: Mapping[str, Any]) -> str:
     """Say which weights translate."""
     if recipe["select"] == "best":
         return "the weights of the best validation"
@@ -92,17 +93,19 @@ def averaged(recipe: Mapping[str, Any]) -> str:
     return f"the mean of the last {count} checkpoints"
 
 
-def pace(config: RunConfig, corpus: Corpus, device: torch.device, seconds: float) -> float:
-    """Measure for so many seconds, or a few, how many steps a second a training makes here."""
+def steps_per_second(
+    config: RunConfig, corpus: Corpus, device: torch.device, seconds: float
+) -> float:
+    """Measure the speed of a training for some seconds."""
     with tempfile.TemporaryDirectory(prefix="transduce-pace-") as scratch:
         trainer = Trainer(Path(scratch), config, corpus, device, Silent())
         with contextlib.closing(trainer.prefetcher), trainer.log:
-            for _ in range(FIRST):
+            for _ in range(WARMUP_STEPS):
                 trainer.update()
             trainer.gradient_step.synchronise()
-            began, steps = time.monotonic(), 0
-            while time.monotonic() - began < min(seconds, LONGEST):
+            start, steps = time.monotonic(), 0
+            while time.monotonic() - start < min(seconds, LONGEST_TIMING):
                 trainer.update()
                 trainer.gradient_step.synchronise()
                 steps += 1
-            return steps / (time.monotonic() - began)
+            return steps / (time.monotonic() - start)

@@ -1,21 +1,20 @@
-"""Several trainings on one corpus, each for the same budget, translated and scored the same way.
+"""Several trainings on one corpus with the same budget, translated and scored the same way.
 
     DIR/
-      experiment.json      what all of them share: the texts, the settings, the budget
+      experiment.json      what all rows share: texts, settings, budget
       references.txt       of the test set
       corpus/              token files, shared
-      ROW/                 a run folder, and of a finished one
-        result.json        what came out, and of which settings
+      ROW/                 the run folder of a row; when the row is finished also
+        result.json        its numbers, and the fingerprint of its settings
         translations.txt   of the test set, line by line
 
-A row that has its last two files is finished, wherever its weights are: checkpoints are deleted,
-and so is the model unless it is to be kept. Rows come in any order, in any number of sittings.
+A row with both files is finished and needs no weights: its checkpoints are deleted, and its model
+unless weights are to be kept. Rows may be trained in any order, in any number of calls.
 """
 
-import dataclasses
 import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,33 +23,26 @@ from transduce.bench import hardware
 from transduce.bench.flops import flops
 from transduce.config import SearchConfig
 from transduce.corpus.preparation import prepare
-from transduce.corpus.token_files import Corpus
+from transduce.corpus.token_files import Corpus, open_corpus
 from transduce.errors import BadRun, BadSetting
 from transduce.evaluation.metrics import require_tokeniser
 from transduce.evaluation.scores import score
-from transduce.experiments.budget import Budget, pace, schedule
+from transduce.experiments.budget import Budget, schedule, steps_per_second
 from transduce.experiments.experiment_folder import (
-    BEGUN,
-    OTHERWISE,
-    require_experiment,
-    require_fields,
-    require_files,
-    require_new,
-    require_settings,
+    EXPERIMENT,
+    RESULT,
+    begin,
+    require_same,
+    save_result,
 )
-from transduce.experiments.rows import FORMAT, RESULT, Data, Result, Row
+from transduce.experiments.rows import Data, Result, Row
+from transduce.experiments.statistics import SAMPLES, Resampled
 from transduce.model.architecture import count_parameters
 from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, delete_weights, last_checkpoint
 from transduce.runs.history import read
 from transduce.system.devices import choose_device
-from transduce.system.files import (
-    atomic_write,
-    delete,
-    read_checksummed,
-    require_regular,
-    write_checksummed,
-)
+from transduce.system.files import atomic_write, delete, require_regular
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores, world_size
 from transduce.system.progress import Progress, Silent
@@ -60,141 +52,159 @@ from transduce.training.settings import begun, settled
 from transduce.training.train import train
 from transduce.translation.translator import Translator
 
-EXPERIMENT, REFERENCES, CORPUS = "experiment.json", "references.txt", "corpus"
-TRANSLATIONS = "translations.txt"
-FOR_TRAINING = ("checkpoints", "best.safetensors")  # what a finished row needs no more
-SAMPLES = 1000  # for intervals
-PACED = ("validate_every", "save_every", "warmup", "lr_scale", "cooldown")
+REFERENCES, CORPUS, TRANSLATIONS = "references.txt", "corpus", "translations.txt"
+ONLY_FOR_TRAINING = ("checkpoints", "best.safetensors")
+SCHEDULED = ("validate_every", "save_every", "warmup", "lr_scale", "cooldown")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """A folder of rows that share their texts, their budget and their search."""
+class Setup:
+    """What the caller of a comparison chooses."""
 
-    name: str  # table2, table3
-    folder: Path
+    out: Path
     data: Data
-    settings: Mapping[str, str]  # shared by all rows, the budget among them
-    budget: Budget = field(default_factory=Budget)  # none in time: the settings tell it
-    validations: int = 2  # in all, of each row
-    saves: int = 2
-    rated: bool = False  # whether to measure what the machine can do
-    search: SearchConfig = field(default_factory=SearchConfig)
+    budget: Budget = field(default_factory=Budget)
+    settings: Mapping[str, str] = field(default_factory=dict)
     device: str = "auto"
     keep_weights: bool = False
+    gather: bool = False  # report finished rows and train nothing
+    until: float | None = None  # a time of `time.monotonic`, after which no row is begun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A folder of rows that share their texts, their budget and their search."""
+
+    name: str  # table2, table3, …
+    setup: Setup
+    settings: Mapping[str, str]  # shared by all rows, the budget included
+    validations: int = 2  # of each row, in all
+    saves: int = 2
+    rated: bool = False  # whether to measure the speed of the machine
+    search: SearchConfig = field(default_factory=SearchConfig)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the experiment."""
+        return self.setup.out
+
+    @property
+    def data(self) -> Data:
+        """The texts."""
+        return self.setup.data
+
+    def open_and_run(self, rows: Sequence[Row], progress: Progress) -> None:
+        """Begin or continue the folder; train, translate and score rows unless told to gather."""
+        self.open(rows)
+        if not self.setup.gather:
+            self.run(rows, progress)
 
     def open(self, rows: Sequence[Row]) -> None:
-        """Begin the folder for these rows, or refuse one that was begun with something else."""
+        """Begin the folder, or refuse one that was begun with another setup."""
         self.data.require()
-        path = self.folder / EXPERIMENT
-        if path.exists():
-            self._require_same(read_checksummed(path, FORMAT, "an experiment", BEGUN))
+        if (self.folder / EXPERIMENT).exists():
+            require_same(self.folder, self._shared(), self.data.files)
             return
-        require_new(self.folder)
-        for row in rows:  # refused before anything is written
-            settled(find_preset(row.preset), row.settings, None)
-        choose_device(self.device)
-        inputs = [dataclasses.asdict(file.to_record()) for file in self.data.files]
-        write_checksummed(path, {"format": FORMAT, **self._shared(), "inputs": inputs})
+        require_settings(rows)
+        choose_device(self.setup.device)
+        begin(self.folder, self._shared(), self.data.files)
 
     def _shared(self) -> dict[str, Any]:
         return {
             "experiment": self.name,
             "languages": list(self.data.pair()),
-            "parts": [len(part or ()) for part in (self.data.valid, self.data.test)],
+            "parts": [len(text or ()) for text in (self.data.valid, self.data.test)],
             "settings": dict(sorted(self.settings.items())),
             "search": self.search.to_json(),
         }
 
-    def _require_same(self, before: Mapping[str, Any]) -> None:
-        now = self._shared()
-        require_experiment(self.folder, before["experiment"], now["experiment"])
-        expected = {"search": dict[str, Any], "parts": list[int], "languages": list[str]}
-        require_fields(self.folder / EXPERIMENT, before, expected)
-        for kind in ("settings", "search"):
-            require_settings(self.folder, before[kind], now[kind])
-        require_files(self.folder, before["inputs"], self.data.files, "text")
-        same = before["parts"] == now["parts"] and before["languages"] == now["languages"]
-        if not same or len(before["inputs"]) != len(self.data.files):
-            raise BadRun(
-                f"{self.folder} was begun with other validation or test text, or other languages: "
-                f"{OTHERWISE}"
-            )
-
-    def finished(self, row: Row) -> Result | None:
-        """Return the result of a row that needs nothing more."""
+    def result(self, row: Row) -> Result | None:
+        """Return the result of a row, or None if it is not finished."""
         folder = self.folder / row.name
         if not ((folder / RESULT).exists() and (folder / TRANSLATIONS).exists()):
             return None
         result = Result.load(folder)
         if result.fingerprint != row.fingerprint:
             raise BadRun(
-                f"{folder / RESULT} is of another run, with other settings: "
-                "delete the folder to train that row anew"
+                f"{folder / RESULT} belongs to a run with other settings: "
+                "delete the folder to train that row again"
             )
         return result
 
-    def translations(self, row: Row) -> list[str]:
-        """Return what a finished row made of the test set."""
-        return list(read_lines(require_regular(self.folder / row.name / TRANSLATIONS)))
+    def results(self, rows: Iterable[Row]) -> dict[str, Result]:
+        """Return the results of the rows that are finished."""
+        return {row.name: result for row in rows if (result := self.result(row))}
+
+    def translations(self, name: str) -> list[str]:
+        """Return a finished row's translations of the test set."""
+        return list(read_lines(require_regular(self.folder / name / TRANSLATIONS)))
 
     def references(self) -> list[str]:
-        """Return what the test set should have been translated to."""
+        """Return the references of the test set."""
         return list(read_lines(require_regular(self.folder / REFERENCES)))
 
-    def run(self, rows: Sequence[Row], progress: Progress, until: float | None = None) -> None:
-        """Train, translate and score the rows that are not finished.
+    def resample(self, names: Iterable[str]) -> Resampled:
+        """Score finished rows on bootstrap samples of the test set."""
+        translations = {name: self.translations(name) for name in names}
+        return Resampled(translations, self.references(), self.data.pair()[1])
 
-        None is begun after the moment `until`, by the clock that only goes forward.
-        """
-        left = [row for row in rows if self.finished(row) is None]
-        for row in left:  # what is mistyped is refused before anything is trained
-            settled(find_preset(row.preset), row.settings, None)
-        if done := len(rows) - len(left):
-            progress.say(f"{done} of {len(rows)} rows are finished and stay as they are")
-        if not left:
+    def corpus(self) -> Corpus:
+        """Return the token files that all rows share."""
+        return open_corpus(self.folder / CORPUS)
+
+    def run(self, rows: Sequence[Row], progress: Progress) -> None:
+        """Train, translate and score the rows that are not finished."""
+        unfinished = [row for row in rows if self.result(row) is None]
+        require_settings(unfinished)
+        if done := len(rows) - len(unfinished):
+            progress.say(f"{done} of {len(rows)} rows are finished already")
+        if not unfinished:
             return
         if world_size() > 1:
-            raise BadSetting("rows are trained and translated in one process: leave torchrun away")
-        choose_device(self.device)  # what is not there is told before the corpus is prepared
+            raise BadSetting("rows are trained in one process: run this without torchrun")
+        choose_device(self.setup.device)  # fails before the corpus is prepared
         require_tokeniser(self.data.pair()[1])
         with signals_as_interrupt():
-            corpus = self._corpus(left[0], progress)
-            test = self.test(corpus)
-            _write(self.folder / REFERENCES, [right for _, right in test])
-            for number, row in enumerate(left, start=1):
-                if until is not None and time.monotonic() > until:
-                    rest = ", ".join(one.name for one in left[number - 1 :])
-                    progress.say(f"no time is left for {rest}: the same command goes on with them")
+            corpus = self._prepare(unfinished[0], progress)
+            pairs = self.test_pairs(corpus)
+            _write(self.folder / REFERENCES, [target for _, target in pairs])
+            for number, row in enumerate(unfinished):
+                if self.setup.until is not None and time.monotonic() > self.setup.until:
+                    rest = ", ".join(row.name for row in unfinished[number:])
+                    progress.say(
+                        f"no time is left for {rest}: run the same command again to continue"
+                    )
                     break
-                progress.say(f"{row.name}: row {number} of {len(left)} to do")
-                self._do(row, corpus, [source for source, _ in test], progress)
+                progress.say(f"{row.name}: row {number + 1} of {len(unfinished)} to do")
+                self._run_row(row, corpus, [source for source, _ in pairs], progress)
 
-    def _corpus(self, row: Row, progress: Progress) -> Corpus:
-        """Prepare the token files, which all rows share."""
-        model, recipe = settled(find_preset(row.preset), row.settings, None)
+    def _prepare(self, row: Row, progress: Progress) -> Corpus:
+        """Prepare the shared token files."""
+        model, config = settled(find_preset(row.preset), row.settings, None)
         return prepare(
             *self.data.train,
             self.folder / CORPUS,
             valid=self.data.valid,
             languages=self.data.pair(),
-            train=recipe,
+            train=config,
             max_len=model.max_len,
             progress=progress,
         )
 
-    def test(self, corpus: Corpus) -> list[tuple[str, str]]:
+    def test_pairs(self, corpus: Corpus) -> list[tuple[str, str]]:
         """Return the sentences to translate and their references."""
-        if given := self.data.test or self.data.valid:
-            return list(read_pairs(*given))
-        codec, part = corpus.codec, corpus.valid
-        pairs = [part.pair(place) for place in range(len(part))]
+        if text := self.data.test or self.data.valid:
+            return list(read_pairs(*text))
+        codec = corpus.codec
+        pairs = [corpus.valid.pair(number) for number in range(len(corpus.valid))]
         return [
             (codec.source.decode(source.tolist()), codec.target.decode(target.tolist()))
             for source, target in pairs
         ]
 
-    def _do(self, row: Row, corpus: Corpus, sources: Sequence[str], progress: Progress) -> None:
+    def _run_row(
+        self, row: Row, corpus: Corpus, sources: Sequence[str], progress: Progress
+    ) -> None:
         """Train, translate and score one row."""
         run = self.folder / row.name
         source, target = self.data.train
@@ -206,19 +216,21 @@ class Experiment:
             valid=self.data.valid,
             languages=self.data.languages,
             preset=row.preset,
-            settings=self._settings(row, corpus, progress),
-            device=self.device,
+            settings=self._scheduled(row, corpus, progress),
+            device=self.setup.device,
             progress=progress,
         )
         free_memory()
-        outputs = self._translated(run, sources, progress)
+        outputs = self._translate(run, sources, progress)
         free_memory()
         _write(run / TRANSLATIONS, outputs)
-        result = self._result(row, run, corpus, outputs)
-        result.save(run)
-        for name in FOR_TRAINING:
+        result = self._measure(row, run, corpus, outputs)
+        save_result(run, result)
+        for name in ONLY_FOR_TRAINING:
             delete(run / name)
-        if not self.keep_weights:
+        if not self.setup.keep_weights:
+            delete_weights(run, "`transduce paper` deleted them; --keep-weights keeps them")
+        if not self.setup.keep_weights:
             delete_weights(run, "`transduce paper` deleted them; --keep-weights keeps them")
         progress.say(
             f"{row.name}: BLEU {result.bleu:.2f} ({result.low:.2f} to {result.high:.2f}), "
@@ -226,31 +238,30 @@ class Experiment:
             f"{format_duration(result.seconds)}"
         )
 
-    def _settings(self, row: Row, corpus: Corpus, progress: Progress) -> dict[str, str]:
-        """Return a row's settings; where time is the budget, with a schedule for its pace."""
-        if self.budget.seconds is None or not self.budget.is_time:
+    def _scheduled(self, row: Row, corpus: Corpus, progress: Progress) -> dict[str, str]:
+        """Return a row's settings; for a budget of time, with a schedule for its speed."""
+        if self.setup.budget.seconds is None or not self.setup.budget.is_time:
             return dict(row.settings)
         run = self.folder / row.name
         if (run / "config.json").exists():
-            recipe = RunConfig.load(run).train.to_json()
-            return {name: str(recipe[name]) for name in PACED} | dict(row.settings)
-        device = choose_device(self.device)
+            begun_with = RunConfig.load(run).train.to_json()
+            return {name: str(begun_with[name]) for name in SCHEDULED} | dict(row.settings)
+        device = choose_device(self.setup.device)
         config = begun(corpus, row.preset, row.settings, device, Silent())
-        measured = pace(config, corpus, device, self.budget.seconds / 20)
-        steps = round(self.budget.seconds * measured)
+        speed = steps_per_second(config, corpus, device, self.setup.budget.seconds / 20)
+        steps = round(self.setup.budget.seconds * speed)
         free_memory()
-        progress.say(f"{row.name} makes about {pluralize(steps, 'step')} in {self.budget}")
-        fit = schedule(steps, config.train, self.validations, self.saves)
-        return fit | dict(row.settings)
+        progress.say(f"{row.name} makes about {pluralize(steps, 'step')} in {self.setup.budget}")
+        return schedule(steps, config.train, self.validations, self.saves) | dict(row.settings)
 
-    def _translated(self, run: Path, sources: Sequence[str], progress: Progress) -> list[str]:
-        translator = Translator.load(run, device=self.device, engine="torch")
+    def _translate(self, run: Path, sources: Sequence[str], progress: Progress) -> list[str]:
+        translator = Translator.load(run, device=self.setup.device, engine="torch")
         with progress.track("translating", len(sources), "sentences") as advance:
-            settings = self.search.to_json()
-            found = translator.stream(sources, split=False, advance=advance, **settings)
-            return [one.text for one in found]
+            search = self.search.to_json()
+            translations = translator.stream(sources, split=False, advance=advance, **search)
+            return [translation.text for translation in translations]
 
-    def _result(self, row: Row, run: Path, corpus: Corpus, outputs: Sequence[str]) -> Result:
+    def _measure(self, row: Row, run: Path, corpus: Corpus, outputs: Sequence[str]) -> Result:
         config, newest = RunConfig.load(run), last_checkpoint(run)
         assert newest is not None
         state = newest.state()
@@ -285,31 +296,37 @@ class Experiment:
             model=config.model.to_json(),
             recipe=config.train.to_json(),
             curve=curve,
-            machine=machine(config.device, rated=self.rated),
+            machine=describe_machine(config.device, rated=self.rated),
         )
+
+
+def require_settings(rows: Iterable[Row]) -> None:
+    """Refuse unknown presets and settings before anything is trained."""
+    for row in rows:
+        settled(find_preset(row.preset), row.settings, None)
 
 
 def validations(
     rows: Sequence[Mapping[str, float]], seconds: Callable[[Sequence[float]], list[float]]
 ) -> list[dict[str, float]]:
-    """Return what each validation found, after how many steps and how much time."""
-    found = [row for row in rows if "valid_perplexity" in row]
-    times = seconds([row["step"] for row in found])
+    """Return the scores of each validation, with its step and time."""
+    validated = [row for row in rows if "valid_perplexity" in row]
+    times = seconds([row["step"] for row in validated])
     names = ("step", "valid_perplexity", "valid_bleu")
     return [
         {"seconds": round(time, 3)} | {name: row[name] for name in names if name in row}
-        for row, time in zip(found, times, strict=True)
+        for row, time in zip(validated, times, strict=True)
     ]
 
 
-def machine(device: str, *, rated: bool = False) -> dict[str, Any]:
-    """Describe what was trained on, and measure what it can do if it is to be rated."""
-    found = hardware.describe(device, cores(), ["torch"])
-    return found | ({"matrix": hardware.matrix_rate(device, cores())} if rated else {})
+def describe_machine(device: str, *, rated: bool = False) -> dict[str, Any]:
+    """Describe the machine, and measure its speed if it is to be rated."""
+    machine = hardware.describe(device, cores(), ["torch"])
+    return machine | ({"matrix": hardware.matrix_rate(device, cores())} if rated else {})
 
 
 def free_memory() -> None:
-    """Give back what a model held of a GPU's memory."""
+    """Release the GPU memory of models that are no longer used."""
     import torch
 
     if torch.cuda.is_available():
@@ -318,5 +335,6 @@ def free_memory() -> None:
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    with atomic_write(path) as beside:
-        beside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    with atomic_write(path) as temporary:
+        text = "".join(f"{line}\n" for line in lines)
+        temporary.write_text(text, encoding="utf-8", newline="\n")

@@ -1,70 +1,85 @@
-"""The folder of an experiment: begun once, and gone on with by the same alone."""
+"""The folder of an experiment: experiment.json, and the check that it goes on with the same setup.
 
-from collections.abc import Iterable, Mapping, Sequence
+`shared` is what all trainings of an experiment have in common: its name under "experiment",
+settings and, for some experiments, the preset, the search and the languages.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from transduce.corpus.inputs import InputFile
 from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun
-from transduce.settings import types
+from transduce.system.files import read_checksummed, write_checksummed
 
-OTHERWISE = "go on with the same, or choose another folder"
-# The types of the fields that every experiment.json has.
-BEGUN = {"experiment": str, "settings": dict[str, Any], "inputs": list[dict[str, Any]]}
-ENDS = ("steps", "seconds")  # of a budget's settings the budget itself is told first
+FORMAT = 1
+EXPERIMENT, RESULT = "experiment.json", "result.json"
+ADVICE = "continue with the same, or choose another folder"
+BUDGET = ("steps", "seconds")  # settings whose change is reported first
 
 
 def require_new(folder: Path) -> None:
-    """Refuse a folder that holds something else; what writers left half-done does not count."""
+    """Refuse a folder that holds anything but hidden files, such as unfinished writes."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder} is a file: expected a folder")
-    foreign = [one.name for one in folder.glob("*") if not one.name.startswith(".")]
+    foreign = [path.name for path in folder.glob("*") if not path.name.startswith(".")]
     if foreign:
         raise BadRun(f"{folder} holds something else ({min(foreign)}): choose another folder")
 
 
-def require_experiment(folder: Path, before: str, now: str) -> None:
-    """Refuse the folder of another experiment."""
-    if before != now:
-        raise BadRun(f"{folder} holds {before}, not {now}: choose another folder")
+def begin(folder: Path, shared: Mapping[str, Any], files: Sequence[InputFile]) -> None:
+    """Write experiment.json into a new folder."""
+    require_new(folder)
+    inputs = [dataclasses.asdict(file.to_record()) for file in files]
+    write_checksummed(folder / EXPERIMENT, {"format": FORMAT, **shared, "inputs": inputs})
 
 
-def require_fields(path: Path, content: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Refuse a file with a field of another type than expected."""
-    try:
-        types.check_fields(content, expected)
-    except TypeError as error:
-        raise BadRun(f"{path} is damaged: {error}") from None
+def require_same(folder: Path, shared: Mapping[str, Any], files: Sequence[InputFile]) -> None:
+    """Refuse to continue a folder that was begun with another setup."""
+    before = read_checksummed(folder / EXPERIMENT, FORMAT, "an experiment")
+    if before["experiment"] != shared["experiment"]:
+        name = shared["experiment"]
+        raise BadRun(f"{folder} holds {before['experiment']}, not {name}: choose another folder")
+    old, new = _settings(before), _settings(shared)
+    for name in sorted({*old, *new}, key=lambda name: (name not in BUDGET, name)):
+        if old.get(name) != new.get(name):
+            change = _change(name, old.get(name), new.get(name))
+            raise BadRun(f"{folder} {change}: {ADVICE}")
+    for file, content in zip(files, before["inputs"], strict=False):
+        recorded = InputRecord(**content)
+        if not file.matches(recorded):
+            raise BadRun(
+                f"{file.path} differs from {recorded.path}, which {folder} was begun with: {ADVICE}"
+            )
+    same = all(before.get(name) == shared.get(name) for name in ("parts", "languages"))
+    if not same or len(before["inputs"]) != len(files):
+        raise BadRun(
+            f"{folder} was begun with other validation or test text, or other languages: {ADVICE}"
+        )
 
 
-def require_settings(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to go on with other settings."""
-    for name in sorted({*before, *now}, key=lambda name: (name not in ENDS, name)):
-        old, new = before.get(name), now.get(name)
-        if old != new:
-            raise BadRun(f"{folder} {_begun_with(name, old, new)}: {OTHERWISE}")
+def save_result(folder: Path, result: Any) -> None:
+    """Write a dataclass as result.json."""
+    write_checksummed(folder / RESULT, {"format": FORMAT, **dataclasses.asdict(result)})
 
 
-def _begun_with(name: str, old: object, new: object) -> str:
-    """Say how a setting differs from that which a folder was begun with; none: it is not set."""
+def read_result(folder: Path) -> dict[str, Any]:
+    """Read the fields that `save_result` wrote."""
+    content = read_checksummed(folder / RESULT, FORMAT, "results")
+    content.pop("format")
+    return content
+
+
+def _settings(shared: Mapping[str, Any]) -> dict[str, Any]:
+    single = {name: shared[name] for name in ("preset", "masked") if name in shared}
+    return {**single, **shared["settings"], **shared.get("search", {})}
+
+
+def _change(name: str, old: object, new: object) -> str:
+    """Say how a setting differs from the one that the folder was begun with."""
     if old is None:
         return f"was begun without {name}, which is now {new}"
     now = "which is now not set" if new is None else f"not {new}"
     return f"was begun with {name} = {old}, {now}"
-
-
-def require_files(
-    folder: Path, before: Iterable[Mapping[str, Any]], now: Sequence[InputFile], what: str
-) -> None:
-    """Refuse to go on with other files; those that only one of the two has are not looked at."""
-    for file, one in zip(now, before, strict=False):
-        try:
-            old = types.dataclass_from_json(InputRecord, one)
-        except TypeError as error:
-            raise BadRun(f"experiment.json of {folder} is damaged: {error}") from None
-        if not file.matches(old):
-            raise BadRun(
-                f"{file.path} holds other {what} than {old.path}, which {folder} was begun with: "
-                f"{OTHERWISE}"
-            )

@@ -1,4 +1,4 @@
-"""What an experiment has found: for the terminal, for a file, and for the report."""
+"""The finding of an experiment: printed on the terminal, saved as JSON, shown in the report."""
 
 import dataclasses
 import json
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from transduce.errors import BadInput, BadRun
-from transduce.settings.types import dataclass_from_json
 from transduce.system.files import (
     MAX_PICTURE_BYTES,
     atomic_write,
@@ -24,21 +23,21 @@ NUMBER = re.compile(r"[-+±<>~]?\d")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Numbers as text, in columns."""
+    """Cells as text; an empty cell is ""."""
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]  # "" where there is nothing to say
+    rows: tuple[tuple[str, ...], ...]
 
-    def is_of_words(self, column: int) -> bool:
-        """Tell whether no cell of a column, of those that say something, begins with a number."""
+    def is_text(self, column: int) -> bool:
+        """Return whether a column holds words: no cell that is filled begins with a number."""
         cells = [row[column] for row in self.rows if row[column]]
         return bool(cells) and not any(map(NUMBER.match, cells))
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing that stands by itself."""
+    """A self-contained SVG and its caption."""
 
     caption: str
     svg: str
@@ -46,67 +45,65 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One experiment: what the paper says, and what came out here."""
+    """One experiment: what the paper claims and what was measured here."""
 
-    name: str  # of the command, and of the files: table1, figures, positions
+    name: str  # of the command and of the files: table1, figures, positions
     title: str
-    said: str  # by the paper, in our words
+    said: str  # the paper's claim, in our words
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
-    notes: tuple[str, ...] = ()  # sentences: what it comes to, what was scaled down and by how much
-    data: dict[str, Any] = field(default_factory=dict)  # the figures themselves, and the machine
+    notes: tuple[str, ...] = ()  # sentences: the result, and what was scaled down and by how much
+    data: dict[str, Any] = field(default_factory=dict)  # the numbers, and the machine
 
     def save(self, folder: Path) -> list[Path]:
-        """Write NAME.json, and the pictures beside it; return what was written."""
+        """Write NAME.json and its pictures; return their paths."""
         refuse_foreign(folder, self.name)
-        written = [folder / f"{self.name}.json"]
         content = json.loads(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}))
         content = {"sha256": checksum(content), **content}
-        texts = [json.dumps(content, ensure_ascii=False, indent=1)]
+        texts = {folder / f"{self.name}.json": json.dumps(content, ensure_ascii=False, indent=1)}
         for number, picture in enumerate(self.pictures, start=1):
-            more = "" if len(self.pictures) == 1 else f"-{number}"
-            written.append(folder / f"{self.name}{more}.svg")
-            texts.append(picture.svg)
-        for path, text in zip(written, texts, strict=True):
-            with atomic_write(path) as beside:
+            suffix = "" if len(self.pictures) == 1 else f"-{number}"
+            texts[folder / f"{self.name}{suffix}.svg"] = picture.svg
+        for path, text in texts.items():
+            with atomic_write(path) as temporary:
                 # A file name that is not UTF-8 has surrogates; JSON reads back their escapes.
-                beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-        return written
+                temporary.write_text(
+                    text, encoding="utf-8", errors="backslashreplace", newline="\n"
+                )
+        return list(texts)
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote, or say why it is not that."""
+        """Read a file that `save` wrote."""
         try:
             content = json.loads(read_regular(path, MAX_PICTURE_BYTES).decode("utf-8"))
-            seal = content.pop("sha256", None)  # older ones have none
+            seal = content.pop("sha256", None)  # early versions wrote none
             if seal is not None and seal != checksum(content):
-                raise ValueError("its content does not agree with its checksum")
+                raise ValueError("its content does not match its checksum")
             if content.pop("format") != FORMAT:
-                raise KeyError("format")
-            finding = dataclass_from_json(cls, content)
-            tables = [
-                Table(one.title, tuple(one.columns), tuple(map(tuple, one.rows)))
-                for one in (dataclass_from_json(Table, one) for one in content["tables"])
-            ]
-            pictures = tuple(dataclass_from_json(Picture, one) for one in content["pictures"])
-            notes = tuple(content["notes"])
-            return dataclasses.replace(
-                finding, tables=tuple(tables), pictures=pictures, notes=notes
+                raise ValueError("its format is another")
+            content["tables"] = tuple(
+                Table(table["title"], tuple(table["columns"]), tuple(map(tuple, table["rows"])))
+                for table in content["tables"]
             )
+            content["pictures"] = tuple(Picture(**picture) for picture in content["pictures"])
+            content["notes"] = tuple(content["notes"])
+            return cls(**content)
         except (OSError, BadRun, ValueError, KeyError, TypeError, AttributeError) as error:
+            problem = f"it has no {error}" if isinstance(error, KeyError) else error
             raise BadInput(
-                f"{path} holds no finding of `transduce paper`, or one of another version: {error}"
+                f"{path} is not a finding of `transduce paper`, or has another version: {problem}"
             ) from None
 
 
 def refuse_foreign(folder: Path, name: str) -> None:
-    """Refuse a folder in which a finding of this name would overwrite somebody else's files."""
+    """Refuse a folder where saving this finding would overwrite files of somebody else."""
     path = folder / f"{name}.json"
-    before = Finding.load(path).pictures if os.path.lexists(path) else ()
-    known = {picture.svg for picture in before}  # older versions did not mark their pictures
-    for drawn in [*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg")]:
-        if drawn.is_symlink() or not drawn.is_file() or _text(drawn) not in known:
-            refuse_foreign_file(drawn)
+    pictures = Finding.load(path).pictures if os.path.lexists(path) else ()
+    known = {picture.svg for picture in pictures}  # early versions did not mark their pictures
+    for drawing in [*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg")]:
+        if drawing.is_symlink() or not drawing.is_file() or _text(drawing) not in known:
+            refuse_foreign_file(drawing)
 
 
 def _text(path: Path) -> str:

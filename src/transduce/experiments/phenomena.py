@@ -1,8 +1,8 @@
-"""What the paper's Figures 3 to 5 show, as measures of one sentence's attention.
+"""The phenomena of the paper's Figures 3 to 5, as measures of one sentence's attention.
 
-H heads, Q queries, K keys, all whole words of one sentence, </s> among them; layers and heads count
-from 1, places from 0. Each measure is what a head gives, less what it would give anyway: to the
-same word from elsewhere (Figures 3 and 4), or if it did the same as another (Figure 5).
+H heads, Q queries, K keys, all whole words of one sentence, </s> included; layers and heads count
+from 1, words from 0. Strength is the weight that a head gives beyond what it would give anyway: to
+the same word from elsewhere (Figures 3 and 4), or if it did the same as another (Figure 5).
 """
 
 from collections.abc import Iterable
@@ -11,33 +11,102 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from transduce.experiments.words import can_be_meant, has_content, is_pronoun, is_word
 from transduce.inspection.head_jobs import FAR
 from transduce.inspection.matrices import AttentionMatrices
 from transduce.inspection.style import COLOURS
 
 Floats = npt.NDArray[np.float32]
-Places = npt.NDArray[np.bool_]
+Mask = npt.NDArray[np.bool_]  # (Q, K)
 
-DISTANT = 5  # words: from "making" to "more difficult" the paper's Figure 3 has six
-SEVERAL = 3  # heads that must agree on a distant word
-PAIR = 2  # heads that must agree on what a pronoun means
-STRETCH = 1 / 3  # of the weight of the word found: what a neighbour needs to belong to it
+DISTANT = 5  # words; the paper's Figure 3 has six from "making" to "more difficult"
+AGREEING_ON_DISTANT, AGREEING_ON_PRONOUN = 3, 2  # heads
+NEIGHBOUR_SHARE = 1 / 3  # of the weight of a word, that its neighbour needs to belong to it
+SHORTEST_CONTENT_WORD = 3  # letters
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# In lower case. A word that is both article and pronoun (German die, French le) is an article here.
+PRONOUNS = {
+    "en": _words(
+        "it its itself he him his himself she her hers herself they them their theirs themselves"
+    ),
+    "de": _words(
+        "er sie es ihn ihm ihr ihre ihren ihrem ihrer ihres sein seine seinen seinem seiner seines "
+        "ihnen sich"
+    ),
+    "fr": _words("il ils elle elles lui leur leurs son sa ses se eux celui celle ceux celles"),
+}
+FUNCTION_WORDS = {
+    "en": _words(
+        "a an the this that these those and or but nor so if as than then when while because "
+        "of in on at by for from with without to into onto over under about after before between "
+        "through during against i me my mine you your yours we us our ours who whom whose which "
+        "what there here not no is are was were be been being am has have had having do does did "
+        "will would shall should can could may might must also very such some any all each most "
+        "many never just only behind other others both own even still however where"
+    ),
+    "de": _words(
+        "der die das den dem des ein eine einen einem einer eines kein keine keinen dieser diese "
+        "dieses diesen diesem und oder aber denn sondern wenn als ob dass weil damit da wie so in "
+        "im an am auf aus bei beim mit nach von vom vor zu zum zur über unter durch für gegen ohne "
+        "um bis ich mich mir mein du dich dir dein wir uns unser wer was wo nicht auch nur noch "
+        "sehr ist sind war waren bin bist sei wird werden wurde worden hat haben hatte kann können "
+        "muss müssen soll sollte will wollen darf mag"
+    ),
+    "fr": _words(
+        "le la les l un une des du de d à au aux en dans sur sous par pour avec sans entre vers "
+        "et ou mais donc or ni car si que qui quoi dont où quand comme ce cet cette ces je me moi "
+        "tu te toi nous vous notre nos votre vos mon ma mes ne pas plus est sont était été être a "
+        "ont avait avoir y on aussi très tout tous toute"
+    ),
+}
+
+
+def is_word(text: str) -> bool:
+    """Return whether a token is a word or a number, not punctuation or </s>."""
+    return text[:1] != "<" and any(map(str.isalnum, text))
+
+
+def is_pronoun(text: str, language: str) -> bool:
+    """Return whether a word is a pronoun of the third person."""
+    return text.casefold() in PRONOUNS.get(language, ())
+
+
+def is_content_word(text: str, language: str) -> bool:
+    """Return whether a word is a noun, verb, adjective or name."""
+    word = text.casefold()
+    return (
+        len(word) >= SHORTEST_CONTENT_WORD
+        and is_word(word)
+        and not is_pronoun(word, language)
+        and word not in FUNCTION_WORDS.get(language, ())
+    )
+
+
+def may_be_antecedent(text: str, language: str) -> bool:
+    """Return whether a word looks like a noun, which a pronoun may stand for."""
+    if language == "de":
+        return is_content_word(text, language) and text[0].isupper()
+    verb = language == "en" and text.casefold().endswith(("ing", "ed", "n't"))
+    return is_content_word(text, language) and not verb
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """Heads of a layer that look from one word at another."""
+    """Heads of a layer that attend from one word to another."""
 
     layer: int
     heads: tuple[int, ...]  # the strongest first
-    word: int  # from where
-    at: tuple[int, ...]  # where they look: one word, or some side by side
-    shares: tuple[float, ...]  # what each of the heads gives there
-    alike: float  # what a head would give that looks at everything alike
-    others: float  # what the same heads give there from other words
-    median: float  # what the median head of the layer gives there
-    strength: float  # by which it was chosen
+    word: int  # the query
+    at: tuple[int, ...]  # the keys: one word, or several side by side
+    shares: tuple[float, ...]  # the weight that each head gives there
+    alike: float  # the weight that a uniform head would give there
+    others: float  # the weight that the same heads give there from other words
+    median: float  # the weight that the median head of the layer gives there
+    strength: float  # by which the link was chosen
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,61 +115,62 @@ class Jobs:
 
     layer: int
     heads: tuple[int, int]
-    apart: float  # how far: 0 if they look at the same, 1 if never at the same word
-    typical: float  # the median of that over all pairs of the layer's heads
-    sharpness: tuple[float, float]  # 0 if a head looks at all alike, 1 if at one word each
+    apart: float  # 0 if they attend to the same words, 1 if never to the same
+    typical: float  # the median of `apart` over all pairs of the layer's heads
+    sharpness: tuple[float, float]  # 0 for a uniform head, 1 if each query attends to one word
     strength: float
 
 
 def upper_layers(count: int, layer: int | None) -> list[int]:
-    """Return the layers to look for a phenomenon in: those above the middle, or the one asked."""
+    """Return the layers to search: the given one, or those above the middle."""
     return [layer] if layer is not None else list(range(count // 2 + 1, count + 1))
 
 
-def long_distance(view: AttentionMatrices, layers: Iterable[int], language: str) -> Link | None:
-    """Find the word with a distant one that several heads look at (Figure 3)."""
-    content = np.array([has_content(word, language) for word in view.keys])
-    names = np.array([word.casefold() for word in view.keys])
-    allowed = content[:, None] & content & _apart(len(names), DISTANT)
-    allowed &= names[:, None] != names
-    return _strongest(view, layers, allowed, agreeing=min(SEVERAL, view.heads), most=len(COLOURS))
+def long_distance(
+    attention: AttentionMatrices, layers: Iterable[int], language: str
+) -> Link | None:
+    """Find the word with a distant one that several heads attend to (Figure 3)."""
+    words = np.array([word.casefold() for word in attention.keys])
+    allowed = _distant_content(attention, language) & (words[:, None] != words)
+    agreeing = min(AGREEING_ON_DISTANT, attention.heads)
+    return _strongest(attention, layers, allowed, agreeing=agreeing, most=len(COLOURS))
 
 
-def anaphora(view: AttentionMatrices, layers: Iterable[int], language: str) -> Link | None:
-    """Find the pronoun from which two heads look at one earlier word (Figure 4)."""
-    allowed = _antecedents(view, language)
-    return _strongest(view, layers, allowed, agreeing=min(PAIR, view.heads), most=PAIR)
+def anaphora(attention: AttentionMatrices, layers: Iterable[int], language: str) -> Link | None:
+    """Find the pronoun from which two heads attend to one earlier word (Figure 4)."""
+    allowed = _antecedents(attention, language)
+    agreeing = min(AGREEING_ON_PRONOUN, attention.heads)
+    return _strongest(attention, layers, allowed, agreeing=agreeing, most=AGREEING_ON_PRONOUN)
 
 
-def different_jobs(view: AttentionMatrices, layers: Iterable[int]) -> Jobs | None:
-    """Find the two heads of a layer that look at different things, each sharply (Figure 5).
+def different_jobs(attention: AttentionMatrices, layers: Iterable[int]) -> Jobs | None:
+    """Find the two heads of a layer that attend to different words, each sharply (Figure 5).
 
-    Strength: how far apart they look, times the sharpness of the less sharp, times its share on
-    words; a head that rests on </s> or on full stops has no job.
+    Strength: how far apart they attend, times the sharpness of the less sharp one, times its share
+    on words; a head that attends to </s> or full stops has no job.
     """
-    words = np.array([is_word(word) for word in view.keys])
-    if view.heads < 2 or words.sum() < 2:
+    words = np.array([is_word(word) for word in attention.keys])
+    if attention.heads < 2 or words.sum() < 2:
         return None
-    found: list[Jobs] = []
+    candidates: list[Jobs] = []
     for layer in layers:
-        weights = view.weights[layer - 1][:, words].astype(np.float64)  # (H, words, K)
+        weights = attention.weights[layer - 1][:, words].astype(np.float64)  # (H, words, K)
         apart = np.abs(weights[:, None] - weights).sum(-1).mean(-1) / 2  # (H, H)
         sharp = sharpness(weights)
         quality = sharp * weights[:, :, words].sum(-1).mean(-1)  # (H,)
         strength = np.triu(apart * np.minimum(quality[:, None], quality), 1)
-        a, b = (int(one) for one in np.unravel_index(int(strength.argmax()), strength.shape))
-        pairs = apart[np.triu_indices(view.heads, 1)]
-        found.append(
+        a, b = _largest(strength)
+        candidates.append(
             Jobs(
                 layer=layer,
                 heads=(a + 1, b + 1),
                 apart=float(apart[a, b]),
-                typical=float(np.median(pairs)),
+                typical=float(np.median(apart[np.triu_indices(attention.heads, 1)])),
                 sharpness=(float(sharp[a]), float(sharp[b])),
                 strength=float(strength[a, b]),
             )
         )
-    return max(found, key=lambda one: one.strength)
+    return max(candidates, key=lambda jobs: jobs.strength)
 
 
 def sharpness(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -109,94 +179,104 @@ def sharpness(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(1 - entropy.mean(-1) / np.log(weights.shape[-1]))
 
 
-def to_distant(view: AttentionMatrices, language: str) -> tuple[Floats, float, int]:
-    """Return what content words give to distant ones: of all heads (N, H), alike, how many words.
+def to_distant(attention: AttentionMatrices, language: str) -> tuple[Floats, float, int]:
+    """Return the weight from content words to distant ones, summed over words.
 
-    Sums over words, for adding up over sentences.
+    Of every head (N, H), then of a uniform head, then the number of words.
     """
-    content = np.array([has_content(word, language) for word in view.keys])
-    places = content[:, None] & content & _apart(len(content), DISTANT)
-    rows = places.any(1)
-    shares = (view.weights * places).sum(-1)[..., rows].sum(-1)
-    alike = float(places.sum(1)[rows].sum()) / len(content)
-    return shares, alike, int(rows.sum())
+    mask = _distant_content(attention, language)
+    rows = mask.any(1)
+    shares = (attention.weights * mask).sum(-1)[..., rows].sum(-1)
+    uniform = float(mask.sum(1)[rows].sum()) / len(attention.keys)
+    return shares, uniform, int(rows.sum())
 
 
-def to_antecedent(view: AttentionMatrices, language: str) -> tuple[Floats, float, int]:
-    """Return what pronouns give to the earlier content word that a head prefers, as above."""
-    places = _antecedents(view, language)
-    rows = places.any(1)
-    shares = (view.weights * places).max(-1)[..., rows].sum(-1)
-    return shares, float(rows.sum()) / len(view.keys), int(rows.sum())
+def to_antecedent(attention: AttentionMatrices, language: str) -> tuple[Floats, float, int]:
+    """Return the weight from pronouns to the antecedent that a head prefers, as `to_distant`."""
+    mask = _antecedents(attention, language)
+    rows = mask.any(1)
+    shares = (attention.weights * mask).max(-1)[..., rows].sum(-1)
+    return shares, float(rows.sum()) / len(attention.keys), int(rows.sum())
 
 
-def _antecedents(view: AttentionMatrices, language: str) -> Places:
-    """Tell which earlier words each pronoun may mean. (Q, K).
+def _distant_content(attention: AttentionMatrices, language: str) -> Mask:
+    """Return which pairs are distant content words. (Q, K)."""
+    content = np.array([is_content_word(word, language) for word in attention.keys])
+    return np.asarray(content[:, None] & content & _apart(len(content), DISTANT))
 
-    None that is near it, which a head that looks at neighbours would find anyway.
+
+def _antecedents(attention: AttentionMatrices, language: str) -> Mask:
+    """Return which earlier words each pronoun may stand for. (Q, K).
+
+    Near words are excluded: heads that attend to neighbours would find them anyway.
     """
-    pronouns = np.array([is_pronoun(word, language) for word in view.keys])
-    nouns = np.array([can_be_meant(word, language) for word in view.keys])
+    pronouns = np.array([is_pronoun(word, language) for word in attention.keys])
+    nouns = np.array([may_be_antecedent(word, language) for word in attention.keys])
     return np.asarray(pronouns[:, None] & nouns & np.tril(_apart(len(nouns), FAR)))
 
 
-def _apart(count: int, words: int) -> Places:
-    places = np.arange(count)
-    return np.asarray(np.abs(places[:, None] - places) >= words)
+def _apart(count: int, words: int) -> Mask:
+    positions = np.arange(count)
+    return np.asarray(np.abs(positions[:, None] - positions) >= words)
+
+
+def _largest(matrix: npt.NDArray[np.floating]) -> tuple[int, int]:
+    row, column = np.unravel_index(int(matrix.argmax()), matrix.shape)
+    return int(row), int(column)
 
 
 def _strongest(
-    view: AttentionMatrices, layers: Iterable[int], allowed: Places, *, agreeing: int, most: int
+    attention: AttentionMatrices, layers: Iterable[int], allowed: Mask, *, agreeing: int, most: int
 ) -> Link | None:
-    """Find the query and the key, among those allowed, on which the best heads agree most.
+    """Find the allowed query and key on which the best heads agree most.
 
-    Beside those, at most `most` heads are named, if they look there twice as much as alike.
+    Further heads, up to `most` in all, are named if they give twice the weight of a uniform head.
     """
     if not allowed.any():
         return None
-    found: list[Link] = []
+    links: list[Link] = []
     for layer in layers:
-        weights = view.weights[layer - 1]
+        weights = attention.weights[layer - 1]
         beyond = weights - _from_others(weights)  # (H, Q, K)
         agreed = np.sort(beyond, axis=0)[-agreeing:].mean(0)
         strength = np.where(allowed, agreed, -np.inf)
-        query, key = (int(one) for one in np.unravel_index(int(strength.argmax()), strength.shape))
+        query, key = _largest(strength)
         best = np.argsort(-beyond[:, query, key], kind="stable")
-        at = _stretch(weights[best[:agreeing], query].mean(0), key, allowed[query])
-        given = weights[:, :, list(at)].sum(-1)  # (H, Q)
-        alike = len(at) / len(view.keys)
-        more = [head for head in best[agreeing:most] if given[head, query] >= 2 * alike]
+        keys = _with_neighbours(weights[best[:agreeing], query].mean(0), key, allowed[query])
+        received = weights[:, :, list(keys)].sum(-1)  # (H, Q)
+        uniform = len(keys) / len(attention.keys)
+        more = [head for head in best[agreeing:most] if received[head, query] >= 2 * uniform]
         heads = [*map(int, best[:agreeing]), *map(int, more)]
-        others = np.delete(given[heads[:agreeing]], [query, *at], axis=1)
-        found.append(
+        others = np.delete(received[heads[:agreeing]], [query, *keys], axis=1)
+        links.append(
             Link(
                 layer=layer,
                 heads=tuple(head + 1 for head in heads),
                 word=query,
-                at=at,
-                shares=tuple(float(given[head, query]) for head in heads),
-                alike=alike,
+                at=keys,
+                shares=tuple(float(received[head, query]) for head in heads),
+                alike=uniform,
                 others=float(others.mean()) if others.size else 0.0,
-                median=float(np.median(given[:, query])),
+                median=float(np.median(received[:, query])),
                 strength=float(strength[query, key]),
             )
         )
-    return max(found, key=lambda one: one.strength)
+    return max(links, key=lambda link: link.strength)
 
 
 def _from_others(weights: Floats) -> Floats:
-    """Return what each key gets on average from the words that are neither it nor the query."""
+    """Return the mean weight of each key from words that are neither it nor the query."""
     counted = ~np.eye(weights.shape[-1], dtype=bool)  # (Q, K)
     total = (weights * counted).sum(1, keepdims=True) - weights * counted
     return np.asarray(total / np.maximum(1, counted.sum(0, keepdims=True) - counted))
 
 
-def _stretch(weights: Floats, key: int, allowed: Places) -> tuple[int, ...]:
-    """Return a key and its neighbours that get enough to be looked at with it."""
-    begin = end = key
-    enough = STRETCH * weights[key]
-    while begin > 0 and allowed[begin - 1] and weights[begin - 1] >= enough:
-        begin -= 1
-    while end + 1 < len(weights) and allowed[end + 1] and weights[end + 1] >= enough:
-        end += 1
-    return tuple(range(begin, end + 1))
+def _with_neighbours(weights: Floats, key: int, allowed: Mask) -> tuple[int, ...]:
+    """Return a key and those of its neighbours that get a good part of its weight."""
+    first = last = key
+    enough = NEIGHBOUR_SHARE * weights[key]
+    while first > 0 and allowed[first - 1] and weights[first - 1] >= enough:
+        first -= 1
+    while last + 1 < len(weights) and allowed[last + 1] and weights[last + 1] >= enough:
+        last += 1
+    return tuple(range(first, last + 1))

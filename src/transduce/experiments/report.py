@@ -1,4 +1,4 @@
-"""All findings on one page, which needs nothing else: neither a server nor a network."""
+"""All findings on one self-contained HTML page."""
 
 import base64
 import datetime as dt
@@ -20,68 +20,70 @@ ORDER = (
 )
 TITLE = "“Attention Is All You Need”, measured"
 LEAD = (
-    "The tables, figures and claims of Vaswani et al. (2017), each by one command of transduce, at "
-    "the size that a machine and a time allowed. The paper’s own numbers stand beside; what was "
-    "scaled down, and by how much, is said with each finding."
+    "The tables, figures and claims of Vaswani et al. (2017), each measured by one command of "
+    "transduce, at the size that one machine and a time budget allow, beside the paper’s own "
+    "numbers. Each finding says what was scaled down, and by how much."
 )
 NAME = "report.html"
 COMMAND = re.compile("`([^`]+)`")
-SHORT = 9  # letters of a column's name that is not broken
-OWN = Path(__file__).parent / "page"
+UNBROKEN = 9  # letters: a column's name up to this length stays on one line
+TEMPLATES = Path(__file__).parent / "page"
 
 
 def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) -> Path:
-    """Write a page of the findings that lie in folders, or in folders of those.
+    """Write a page of the findings in folders and in their direct subfolders.
 
-    Of two findings of one name the newer stands. `left_out` are sentences on what was not done.
+    Of two findings with the same name, the newer is used. `left_out` are sentences on what was
+    skipped.
     """
-    findings = gathered(folders)
+    findings = read_findings(folders)
     if not findings:
         where = ", ".join(map(str, folders))
         raise BadInput(
-            f"there is no finding in {where}: expected files such as table3.json, which "
+            f"no findings in {where}: expected files such as table3.json, which "
             "`transduce paper table3 … --out FOLDER` writes"
         )
     path = out / NAME if out.suffix != ".html" else out
     refuse_foreign_file(path)
-    with atomic_write(path) as beside:
-        text = page(findings, left_out)
-        beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    with atomic_write(path) as temporary:
+        text = render_page(findings, left_out)
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     return path
 
 
-def gathered(folders: Iterable[Path]) -> list[Finding]:
-    """Return the findings of folders, the paper's order first."""
+def read_findings(folders: Iterable[Path]) -> list[Finding]:
+    """Read the findings of folders, in the paper's order."""
     paths: list[Path] = []
     for folder in folders:
         if not folder.is_dir():
-            raise BadInput(f"{folder} is no folder: expected one that holds findings")
-        known = [*folder.glob("*.json"), *folder.glob("*/*.json")]
-        paths += [path for path in known if path.stem in ORDER]
+            raise BadInput(f"{folder} is not a folder: expected one with findings")
+        files = [*folder.glob("*.json"), *folder.glob("*/*.json")]
+        paths += [path for path in files if path.stem in ORDER]
     paths.sort(key=lambda path: path.stat().st_mtime)
     newest = {path.stem: path for path in paths}
     return [Finding.load(newest[name]) for name in ORDER if name in newest]
 
 
-def page(findings: Sequence[Finding], left_out: Sequence[str] = ()) -> str:
+def render_page(findings: Sequence[Finding], left_out: Sequence[str] = ()) -> str:
     """Return the page."""
-    text = html.escape
+    escape = html.escape
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     index = [
-        f'<li><a href="#{text(one.name)}"><strong>{text(one.title)}</strong>'
-        f"<span>{text(one.notes[0] if one.notes else one.said)}</span></a></li>"
-        for one in findings
+        f'<li><a href="#{escape(finding.name)}"><strong>{escape(finding.title)}</strong>'
+        f"<span>{escape(finding.notes[0] if finding.notes else finding.said)}</span></a></li>"
+        for finding in findings
     ]
-    missing = "".join(f"<li>{text(sentence)}</li>" for sentence in left_out)
+    menu = [f'<a href="#{escape(finding.name)}">{escape(finding.name)}</a>' for finding in findings]
+    missing = "".join(f"<li>{escape(sentence)}</li>" for sentence in left_out)
     if missing:
         missing = f'<section><h2>Left out</h2><div class="notes"><ul>{missing}</ul></div></section>'
-    return Template(_read(OWN / "report.html")).substitute(
-        title=text(TITLE),
+    return Template(_read(TEMPLATES / "report.html")).substitute(
+        title=escape(TITLE),
         theme=_read(pages.FOLDER / "theme.js"),
         base=_read(pages.FOLDER / "base.css"),
-        style=_read(OWN / "report.css"),
-        menu="".join(f'<a href="#{text(one.name)}">{text(one.name)}</a>' for one in findings),
-        lead=text(LEAD),
+        style=_read(TEMPLATES / "report.css"),
+        menu="".join(menu),
+        lead=escape(LEAD),
         index="\n".join(index),
         findings="\n".join([*map(_section, findings), missing]),
         foot=f"Written by transduce {__version__} on {today}.",
@@ -89,44 +91,44 @@ def page(findings: Sequence[Finding], left_out: Sequence[str] = ()) -> str:
 
 
 def _section(finding: Finding) -> str:
-    text = html.escape
+    escape = html.escape
     notes = "".join(f"<li>{_note(note)}</li>" for note in finding.notes)
-    first, *more = [*map(_table, finding.tables), ""]  # beside the paper's, and the details
+    first_table, *details = [*map(_table, finding.tables), ""]
     parts = [
-        f'<section id="{text(finding.name)}">',
-        f"<h2>{text(finding.title)}</h2>",
-        f'<p class="said"><b>The paper</b> {text(finding.said)}</p>',
-        first,
+        f'<section id="{escape(finding.name)}">',
+        f"<h2>{escape(finding.title)}</h2>",
+        f'<p class="said"><b>The paper</b> {escape(finding.said)}</p>',
+        first_table,
         f'<div class="notes"><b>What came out</b><ul>{notes}</ul></div>' if notes else "",
         *map(_picture, finding.pictures),
-        *more,
-        _made(finding),
+        *details,
+        _provenance(finding),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
 
 
 def _note(note: str) -> str:
-    """Write a note, its commands as such."""
+    """Write a note, with `commands` as code."""
     return COMMAND.sub(r"<code>\1</code>", html.escape(note))
 
 
 def _table(table: Table) -> str:
-    """Write a table: the paper's columns tinted, and columns of words on the left."""
-    tinted = papers_columns(table.columns)
-    kinds = []
+    """Write a table: the paper's columns tinted, columns of words left-aligned."""
+    of_paper = papers_columns(table.columns)
+    classes = []
     for number in range(len(table.columns)):
-        names = ["words"] * table.is_of_words(number) + ["papers"] * (number in tinted)
-        kinds.append(f' class="{" ".join(names)}"' if names else "")
+        names = ["words"] * table.is_text(number) + ["papers"] * (number in of_paper)
+        classes.append(f' class="{" ".join(names)}"' if names else "")
     head = "".join(
-        f'<th scope="col"{kind}>{html.escape(_together(name))}</th>'
-        for name, kind in zip(table.columns, kinds, strict=True)
+        f'<th scope="col"{css}>{html.escape(_unbroken(name))}</th>'
+        for name, css in zip(table.columns, classes, strict=True)
     )
     body = "\n".join(
         f'<tr><th scope="row">{html.escape(row[0])}</th>'
         + "".join(
-            f"<td{kind}>{html.escape(cell)}</td>"
-            for cell, kind in zip(row[1:], kinds[1:], strict=True)
+            f"<td{css}>{html.escape(cell)}</td>"
+            for cell, css in zip(row[1:], classes[1:], strict=True)
         )
         + "</tr>"
         for row in table.rows
@@ -140,18 +142,18 @@ def _table(table: Table) -> str:
     )
 
 
-def _together(name: str) -> str:
+def _unbroken(name: str) -> str:
     """Keep a short name on one line."""
-    return name.replace(" ", "\N{NO-BREAK SPACE}") if len(name) <= SHORT else name
+    return name.replace(" ", "\N{NO-BREAK SPACE}") if len(name) <= UNBROKEN else name
 
 
 def papers_columns(columns: Sequence[str]) -> set[int]:
-    """Return which columns are the paper's: those that say so."""
+    """Return the columns with the paper's numbers: their names say so."""
     return {number for number, name in enumerate(columns) if "paper" in name.lower()}
 
 
 def _picture(picture: Picture) -> str:
-    """Embed a picture as an image of its own, so that no two share names within them."""
+    """Embed a picture as an image, so that ids inside two pictures cannot clash."""
     data = base64.b64encode(picture.svg.encode("utf-8")).decode("ascii")
     caption = html.escape(picture.caption)
     return (
@@ -160,10 +162,10 @@ def _picture(picture: Picture) -> str:
     )
 
 
-def _made(finding: Finding) -> str:
-    """Tell by what command, when and on what a finding was made, as far as it says."""
-    known = {name: finding.data.get(name) for name in ("command", "date")}
-    facts = {name: str(value) for name, value in known.items() if value}
+def _provenance(finding: Finding) -> str:
+    """Show by which command, when and on what machine a finding was made, if it says."""
+    values = {name: finding.data.get(name) for name in ("command", "date")}
+    facts = {name: str(value) for name, value in values.items() if value}
     machine = finding.data.get("machine")
     if isinstance(machine, Mapping):
         facts |= _machine(machine)
@@ -182,7 +184,7 @@ def _code(name: str, value: str) -> str:
 
 
 def _machine(machine: Mapping[str, Any]) -> dict[str, str]:
-    """Say in words what a measurement was made on."""
+    """Describe the machine of a measurement."""
     names = {"gpu": "GPU", "processor": "processor", "cores": "cores"}
     facts = {word: str(machine[name]) for name, word in names.items() if machine.get(name)}
     versions = machine.get("versions")

@@ -1,6 +1,7 @@
-"""Why dot products are scaled (paper 3.2.1): measured on random vectors, and on trained models.
+"""Why dot products are scaled (paper 3.2.1): measured on random vectors and on trained models.
 
-n keys of d_k components, independent with mean 0 and variance 1 as in the paper's footnote 4.
+Queries and keys of d_k independent components with mean 0 and variance 1, as in the paper's
+footnote 4.
 """
 
 import math
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from transduce.errors import BadSetting
-from transduce.experiments.claims import Trained, Trial, trained
-from transduce.experiments.drawing import logarithmic, pictures
+from transduce.experiments.claims import Trained, Trial, train_variants
+from transduce.experiments.drawing import draw_picture, log_y_axis, panels, plot_line
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.rows import Data, Result
-from transduce.experiments.statistics import Resampled
-from transduce.experiments.teacher_forcing import Estimate
+from transduce.experiments.statistics import Estimate
+from transduce.inspection.style import COLOURS, MARKERS
 from transduce.settings.base import MAXIMUM
 from transduce.system.progress import Progress
 
@@ -30,31 +31,36 @@ VARIANTS: dict[str, dict[str, str]] = {
     "unscaled": {"scaled": "false"},
     "additive": {"attention": "additive"},
 }
-WORDS = {
+LABELS = {
     "scaled": "dot products / sqrt(d_k)",
     "unscaled": "dot products, unscaled",
     "additive": "additive attention",
 }
 SAID = (
-    "For large d_k the dot products grow large, their variance being d_k, and push the softmax to "
+    "For large d_k the dot products grow large, as their variance is d_k, and push the softmax to "
     "where its gradients are extremely small; dividing by sqrt(d_k) counteracts that. Without it "
     "additive attention outperforms dot products at large d_k (3.2.1)."
+)
+HOW = (
+    f"Random queries and keys, {QUERIES:,} queries over {KEYS} keys each, components "
+    "independent with mean 0 and variance 1. The gradient is that of the softmax with respect to "
+    "its inputs: the Frobenius norm of diag(p) - p p^T."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """What the softmax over the keys does, the mean over queries."""
+    """The softmax over the keys; means over queries."""
 
     largest: float  # weight
     entropy: float  # nats
-    gradient: float  # the Frobenius norm of its Jacobian, diag(p) - p p^T
-    median: float  # of the same: half of the queries have less
+    gradient: float  # Frobenius norm of its Jacobian, diag(p) - p p^T
+    median: float  # of that norm
 
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """One d_k."""
+    """The measurements at one d_k."""
 
     d_k: int
     variance: float  # of q . k
@@ -64,7 +70,7 @@ class Width:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """One training."""
+    """The result of one training."""
 
     name: str
     perplexity: float
@@ -73,31 +79,31 @@ class Learnt:
     seconds: float
 
 
-def softmax_of(scores: torch.Tensor) -> Softmax:
-    """Measure the softmax of some scores. (queries, keys)."""
+def measure_softmax(scores: torch.Tensor) -> Softmax:
+    """Measure the softmax of scores. (queries, keys)."""
     p = scores.softmax(-1)
     squares = p.square().sum(-1)
     # |diag(p) - p p^T|^2 = sum p_i^2 - 2 sum p_i^3 + (sum p_i^2)^2
     norm = (squares - 2 * p.pow(3).sum(-1) + squares.square()).clamp(min=0).sqrt()
     entropy = -torch.special.xlogy(p, p).sum(-1)
-    largest, spread, gradient = (float(one.mean()) for one in (p.amax(-1), entropy, norm))
+    largest, spread, gradient = (float(values.mean()) for values in (p.amax(-1), entropy, norm))
     return Softmax(largest, spread, gradient, float(norm.median()))
 
 
 def measure(widths: Sequence[int], keys: int = KEYS, seed: int = 1) -> list[Width]:
     """Draw queries and keys of each width, and measure their dot products and the softmax."""
-    found = []
+    measured = []
     for d_k in widths:
         if not 1 <= d_k <= MAXIMUM["d_k"]:
             raise BadSetting(f"--widths {f'{d_k}':.60}: expected d_k from 1 to {MAXIMUM['d_k']:,}")
-        draw = torch.Generator().manual_seed(seed)
-        # In groups that share their keys, for each query with its own would not fit.
-        q = torch.randn(GROUPS, QUERIES // GROUPS, d_k, generator=draw)
-        k = torch.randn(GROUPS, keys, d_k, generator=draw)
+        generator = torch.Generator().manual_seed(seed)
+        # Queries share keys in groups: keys for each query would not fit into memory.
+        q = torch.randn(GROUPS, QUERIES // GROUPS, d_k, generator=generator)
+        k = torch.randn(GROUPS, keys, d_k, generator=generator)
         scores = (q @ k.mT).flatten(0, 1).double()  # (queries, keys)
-        scaled, unscaled = softmax_of(scores / math.sqrt(d_k)), softmax_of(scores)
-        found.append(Width(d_k, float(scores.var()), scaled, unscaled))
-    return found
+        scaled, unscaled = measure_softmax(scores / math.sqrt(d_k)), measure_softmax(scores)
+        measured.append(Width(d_k, float(scores.var()), scaled, unscaled))
+    return measured
 
 
 def scaling(
@@ -107,9 +113,9 @@ def scaling(
     if data is not None:
         data.require()  # before anything that takes long
     measured = measure(widths)
-    tables = [_numbers(measured)]
+    tables = [_softmax_table(measured)]
     drawn = [
-        pictures(
+        draw_picture(
             f"Softmax over {KEYS} random keys by d_k: the largest weight, and the norm of its "
             "gradient, the mean and the median.",
             lambda: draw(measured),
@@ -118,132 +124,125 @@ def scaling(
     learnt: list[Learnt] = []
     if trial is not None:
         assert data is not None
-        done = trained("scaling", trial, data, VARIANTS, progress)
-        learnt = _learnt(done, data)
-        tables.append(_trainings(learnt, trial))
+        trained = train_variants("scaling", trial, data, VARIANTS, progress)
+        learnt = _learnt(trained)
+        tables.append(_training_table(learnt, trial))
         caption = "Validation perplexity of the same model at a large d_k, while training."
-        drawn.append(pictures(caption, lambda: draw_curves(done.results)))
-    how = (
-        f"Random queries and keys, {QUERIES:,} of them over {KEYS} keys each, components "
-        "independent with mean 0 and variance 1. The gradient is that of the softmax by its "
-        "inputs: the Frobenius norm of diag(p) - p p^T."
-    )
+        drawn.append(draw_picture(caption, lambda: draw_curves(trained.results)))
+    scale = [f"{trial.describe_scale()}; one seed."] if trial else []
     return Finding(
         name="scaling",
         title="Scaled dot products: what 1 / sqrt(d_k) is for",
         said=SAID,
         tables=tuple(tables),
-        pictures=tuple(picture for one in drawn for picture in one.pictures),
-        notes=(
-            *_verdicts(measured, learnt),
-            how,
-            *([f"{trial.said()}; one seed."] if trial else []),
-            *drawn[0].notes,
-        ),
+        pictures=tuple(picture for drawing in drawn for picture in drawing.pictures),
+        notes=(*_verdicts(measured, learnt), HOW, *scale, *drawn[0].notes),
         data={
-            "widths": [asdict(one) for one in measured],
-            "trained": [asdict(one) for one in learnt],
+            "widths": [asdict(width) for width in measured],
+            "trained": [asdict(model) for model in learnt],
         },
     )
 
 
-def _learnt(done: Trained, data: Data) -> list[Learnt]:
-    resampled = Resampled(
-        {name: done.experiment.translations(row) for name, row in done.rows.items()},
-        done.experiment.references(),
-        data.pair()[1],
-    )
+def _learnt(trained: Trained) -> list[Learnt]:
+    resampled = trained.comparison.resample(trained.results)
     return [
         Learnt(
             name,
             result.perplexity,
             math.log(result.perplexity),
-            Estimate(resampled.whole[name], *resampled.interval(name)),
+            resampled.estimate(name),
             result.seconds,
         )
-        for name, result in done.results.items()
+        for name, result in trained.results.items()
     ]
 
 
-def _numbers(measured: Sequence[Width]) -> Table:
+def _softmax_table(measured: Sequence[Width]) -> Table:
     columns = (
         *("d_k", "variance of q.k", "theory", "largest weight: scaled", "unscaled"),
         *("entropy: scaled", "unscaled", "gradient: scaled", "unscaled"),
         *("its median: scaled", "unscaled"),
     )
+    formats = {"largest": ".3f", "entropy": ".2f", "gradient": ".3f", "median": ".2g"}
     rows = tuple(
         (
-            *(str(one.d_k), f"{one.variance:,.1f}", str(one.d_k)),
-            *(f"{side.largest:.3f}" for side in (one.scaled, one.unscaled)),
-            *(f"{side.entropy:.2f}" for side in (one.scaled, one.unscaled)),
-            *(f"{side.gradient:.3f}" for side in (one.scaled, one.unscaled)),
-            *(f"{side.median:.2g}" for side in (one.scaled, one.unscaled)),
+            *(str(width.d_k), f"{width.variance:,.1f}", str(width.d_k)),
+            *(
+                format(getattr(softmax, name), style)
+                for name, style in formats.items()
+                for softmax in (width.scaled, width.unscaled)
+            ),
         )
-        for one in measured
+        for width in measured
     )
     title = f"Softmax over {KEYS} random keys (entropy at most {math.log(KEYS):.2f})"
     return Table(title, columns, rows)
 
 
-def _trainings(learnt: Sequence[Learnt], trial: Trial) -> Table:
+def _training_table(learnt: Sequence[Learnt], trial: Trial) -> Table:
     columns = ("attention", "validation loss", "perplexity", "BLEU", "seconds")
     rows = tuple(
         (
-            *(WORDS[one.name], f"{one.loss:.3f}", f"{one.perplexity:.2f}"),
-            *(one.bleu.show(1), f"{one.seconds:,.0f}"),
+            *(LABELS[model.name], f"{model.loss:.3f}", f"{model.perplexity:.2f}"),
+            *(model.bleu.show(1), f"{model.seconds:,.0f}"),
         )
-        for one in learnt
+        for model in learnt
     )
     h, d_k = trial.settings["h"], trial.settings["d_k"]
     return Table(f"Trained with h = {h}, d_k = {d_k}, the rest equal", columns, rows)
 
 
 def _verdicts(measured: Sequence[Width], learnt: Sequence[Learnt]) -> list[str]:
-    worst = max(abs(one.variance / one.d_k - 1) for one in measured)
-    last = max(measured, key=lambda one: one.d_k)
-    peak = max(measured, key=lambda one: one.unscaled.gradient)
-    weights = [one.scaled.largest for one in measured]
-    gradients = [one.scaled.gradient for one in measured]
-    variance = (
-        f"The variance of q.k is d_k, within {worst:.1%}. At d_k = {last.d_k} the unscaled softmax "
-        f"gives {last.unscaled.largest:.0%} to one of {KEYS} keys; the scaled one "
-        f"{last.scaled.largest:.0%} ({min(weights):.0%} to {max(weights):.0%} over all d_k)."
-    )
-    gradient = (
-        f"Unscaled, the mean gradient is largest at d_k = {peak.d_k} "
-        f"({peak.unscaled.gradient:.3f}) and {last.unscaled.gradient:.3f} at {last.d_k}, where "
-        f"half of the queries have less than {last.unscaled.median:.1g}. Scaled it is "
-        f"{min(gradients):.3f} to {max(gradients):.3f} over all d_k."
-    )
-    said = [variance, gradient]
-    found = {one.name: one for one in learnt}
-    if found:
-        base = found["scaled"]
-        others = [found[name] for name in ("unscaled", "additive")]
-        more = [f"{WORDS[one.name]} {one.loss - base.loss:+.3f}" for one in others]
-        said.append(
+    worst = max(abs(width.variance / width.d_k - 1) for width in measured)
+    last = max(measured, key=lambda width: width.d_k)
+    peak = max(measured, key=lambda width: width.unscaled.gradient)
+    weights = [width.scaled.largest for width in measured]
+    gradients = [width.scaled.gradient for width in measured]
+    sentences = [
+        (
+            f"The variance of q.k is d_k, within {worst:.1%}. At d_k = {last.d_k} the unscaled "
+            f"softmax gives {last.unscaled.largest:.0%} to one of {KEYS} keys; the scaled one "
+            f"{last.scaled.largest:.0%} ({min(weights):.0%} to {max(weights):.0%} over all d_k)."
+        ),
+        (
+            f"Unscaled, the mean gradient is largest at d_k = {peak.d_k} "
+            f"({peak.unscaled.gradient:.3f}) and {last.unscaled.gradient:.3f} at {last.d_k}, where "
+            f"half of the queries have less than {last.unscaled.median:.1g}. Scaled it is "
+            f"{min(gradients):.3f} to {max(gradients):.3f} over all d_k."
+        ),
+    ]
+    if learnt:
+        loss = {model.name: model.loss for model in learnt}
+        changes = [
+            f"{LABELS[name]} {loss[name] - loss['scaled']:+.3f}"
+            for name in ("unscaled", "additive")
+        ]
+        sentences.append(
             "Trained for the same steps, validation loss against the scaled model: "
-            f"{'; '.join(more)} nats per subword (more is worse)."
+            f"{'; '.join(changes)} nats per subword (more is worse)."
         )
-    return said
+    return sentences
 
 
 def draw(measured: Sequence[Width]) -> "Figure":
     """Draw the largest weight and the gradient by d_k."""
-    from matplotlib.figure import Figure
-
-    from transduce.inspection.style import COLOURS, MARKERS
-
-    figure = Figure(figsize=(11, 4.2), dpi=100, layout="constrained")
-    left, right = figure.subplots(1, 2)
-    d_k = [one.d_k for one in measured]
-    for place, name in enumerate(("scaled", "unscaled")):
-        own: list[Softmax] = [getattr(one, name) for one in measured]
-        look = {"color": COLOURS[place], "marker": MARKERS[place], "label": name}
-        left.plot(d_k, [one.largest for one in own], **look)
-        right.plot(d_k, [one.gradient for one in own], **look)
-        median = {"linestyle": ":", "linewidth": 1.2, "markersize": 4}
-        right.plot(d_k, [one.median for one in own], **look | {"label": f"{name}, median"} | median)
+    figure, (left, right) = panels(2, 11, 4.2)
+    d_k = [width.d_k for width in measured]
+    for series, name in enumerate(("scaled", "unscaled")):
+        softmax: list[Softmax] = [getattr(width, name) for width in measured]
+        plot_line(left, d_k, [each.largest for each in softmax], series, name)
+        plot_line(right, d_k, [each.gradient for each in softmax], series, name)
+        right.plot(
+            d_k,
+            [each.median for each in softmax],
+            color=COLOURS[series],
+            marker=MARKERS[series],
+            label=f"{name}, median",
+            linestyle=":",
+            linewidth=1.2,
+            markersize=4,
+        )
     left.set(title="Largest weight: 1 is all on one key", ylim=(0, 1.05))
     right.set(title="Norm of the softmax's gradient")
     right.set_ylim(bottom=0)
@@ -252,28 +251,19 @@ def draw(measured: Sequence[Width]) -> "Figure":
         axes.xaxis.set_major_formatter("{x:.0f}")
         axes.set_xticks(d_k)
         axes.set_xlabel("d_k (logarithmic)")
-    left.legend()
-    right.legend()
+        axes.legend()
     return figure
 
 
 def draw_curves(results: Mapping[str, Result]) -> "Figure":
-    """Draw how the perplexity fell in each training."""
-    from matplotlib.figure import Figure
-
-    from transduce.inspection.style import COLOURS, MARKERS
-
-    figure = Figure(figsize=(8, 4.2), dpi=100, layout="constrained")
-    axes = figure.subplots()
-    for place, (name, result) in enumerate(results.items()):
-        axes.plot(
-            [one["step"] for one in result.curve],
-            [one["valid_perplexity"] for one in result.curve],
-            color=COLOURS[place],
-            marker=MARKERS[place],
-            label=WORDS[name],
+    """Draw validation perplexity during each training."""
+    figure, (axes,) = panels(1, 8, 4.2)
+    for series, (name, result) in enumerate(results.items()):
+        steps, perplexities = (
+            [point[key] for point in result.curve] for key in ("step", "valid_perplexity")
         )
-    logarithmic(axes)
+        plot_line(axes, steps, perplexities, series, LABELS[name])
+    log_y_axis(axes)
     axes.set(xlabel="training step", ylabel="perplexity")
     axes.set_title("Validation perplexity, down is better (logarithmic)")
     axes.legend()

@@ -1,29 +1,34 @@
-"""Label smoothing (paper 5.4): said to raise the perplexity, and the accuracy and BLEU with it."""
+"""Label smoothing: the paper says that it hurts perplexity and improves accuracy and BLEU (5.4)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting
-from transduce.experiments.budget import averaged
-from transduce.experiments.claims import Trained, Trial, trained
-from transduce.experiments.drawing import pictures
+from transduce.experiments.budget import describe_weights
+from transduce.experiments.claims import Trial, train_variants
+from transduce.experiments.drawing import draw_picture, panels, plot_estimates
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.paper_numbers import TABLE_3
-from transduce.experiments.rows import Data
-from transduce.experiments.statistics import Resampled
-from transduce.experiments.teacher_forcing import Estimate, accuracy, forced, perplexity
+from transduce.experiments.rows import Data, Result
+from transduce.experiments.statistics import Estimate
+from transduce.experiments.teacher_forcing import accuracy, perplexity, score_tokens
 from transduce.system.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NONE = 0.0
-OF_THE_PAPER = {0.0: "D-ls0", 0.1: "base", 0.2: "D-ls0.2"}
+PAPERS_ROWS = {0.0: "D-ls0", 0.1: "base", 0.2: "D-ls0.2"}
 SAID = (
-    "Label smoothing with eps_ls = 0.1 hurts perplexity, for the model learns to be less sure, "
+    "Label smoothing with eps_ls = 0.1 hurts perplexity, because the model learns to be less sure, "
     "and improves accuracy and BLEU (5.4; Table 3 (D): perplexity 4.67, 4.92 and 5.47, BLEU 25.3, "
     "25.8 and 25.7 for 0, 0.1 and 0.2)."
+)
+COLUMNS = (
+    *("eps_ls", "seed", "perplexity", "accuracy %", "BLEU"),
+    *("paper: perplexity", "paper: BLEU"),
 )
 
 
@@ -37,164 +42,126 @@ class Smoothed:
     accuracy: Estimate
     bleu: Estimate
 
+    def to_json(self) -> dict[str, float]:
+        """Return the numbers."""
+        return {
+            "eps_ls": self.eps,
+            "seed": self.seed,
+            "perplexity": self.perplexity.value,
+            "accuracy": self.accuracy.value,
+            "bleu": self.bleu.value,
+        }
+
 
 def smoothing(
-    trial: Trial, data: Data, eps: Sequence[float], seeds: Sequence[int], progress: Progress
+    trial: Trial, data: Data, amounts: Sequence[float], seeds: Sequence[int], progress: Progress
 ) -> Finding:
     """Train with several amounts of smoothing, and measure each on the test set."""
-    if NONE not in eps or len(set(eps)) < 2:
-        listed = ", ".join(f"{one:g}" for one in eps)
+    if NONE not in amounts or len(set(amounts)) < 2:
+        listed = ", ".join(f"{eps:g}" for eps in amounts)
         raise BadSetting(f"--eps {listed}: expected 0, to compare with, and one more at least")
-    names = {(one, seed): f"ls{one:g}-seed{seed}" for one in sorted(set(eps)) for seed in seeds}
+    names = {(eps, seed): f"ls{eps:g}-seed{seed}" for eps in sorted(set(amounts)) for seed in seeds}
     variants = {
-        name: {"eps_ls": f"{one:g}", "seed": str(seed)} for (one, seed), name in names.items()
+        name: {"eps_ls": f"{eps:g}", "seed": str(seed)} for (eps, seed), name in names.items()
     }
-    done = trained("smoothing", trial, data, variants, progress)
-    resampled = Resampled(
-        {name: done.experiment.translations(row) for name, row in done.rows.items()},
-        done.experiment.references(),
-        data.pair()[1],
-    )
-    pairs = done.test()
-    found: list[Smoothed] = []
-    for (one, seed), name in names.items():
-        judged = forced(done.run(name), pairs, trial.device, progress)
-        bleu = Estimate(resampled.whole[name], *resampled.interval(name))
-        found.append(Smoothed(one, seed, perplexity(judged), accuracy(judged), bleu))
-    differences = _differences(names, resampled, seeds[0])
-    return _finding(trial, done, found, differences)
-
-
-def _differences(
-    names: Mapping[tuple[float, int], str], resampled: Resampled, seed: int
-) -> dict[float, tuple[float, float]]:
-    """Return by how much each amount changes BLEU of the first seed, as an interval."""
-    return {
-        eps: resampled.difference(name, names[NONE, seed])
-        for (eps, own), name in names.items()
-        if own == seed and eps != NONE
+    trained = train_variants("smoothing", trial, data, variants, progress)
+    resampled = trained.comparison.resample(names.values())
+    pairs = trained.test_pairs()
+    measured: list[Smoothed] = []
+    for (eps, seed), name in names.items():
+        run = trained.comparison.folder / name
+        scores = score_tokens(run, pairs, trial.device, progress)
+        bleu = resampled.estimate(name)
+        measured.append(Smoothed(eps, seed, perplexity(scores), accuracy(scores), bleu))
+    first = seeds[0]
+    differences = {
+        eps: resampled.difference(name, names[NONE, first])
+        for (eps, seed), name in names.items()
+        if seed == first and eps != NONE
     }
+    return _finding(trial, next(iter(trained.results.values())), measured, differences)
 
 
 def _finding(
     trial: Trial,
-    done: Trained,
-    found: Sequence[Smoothed],
+    result: Result,
+    measured: Sequence[Smoothed],
     differences: Mapping[float, tuple[float, float]],
 ) -> Finding:
-    columns = (
-        "eps_ls",
-        "seed",
-        "perplexity",
-        "accuracy %",
-        "BLEU",
-        "paper: perplexity",
-        "paper: BLEU",
-    )
     rows = []
-    for one in found:
-        paper = TABLE_3.get(OF_THE_PAPER.get(one.eps, ""))
+    for row in measured:
+        paper = TABLE_3.get(PAPERS_ROWS.get(row.eps, ""))
         theirs = (f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}") if paper else ("", "")
-        ours = (one.perplexity.show(), one.accuracy.show(1), one.bleu.show(1))
-        rows.append((f"{one.eps:g}", str(one.seed), *ours, *theirs))
-    picture = pictures(
-        "Perplexity, accuracy and BLEU by the amount of smoothing, a point a training; whiskers "
-        "are 95% intervals.",
-        lambda: draw(found),
+        ours = (row.perplexity.show(), row.accuracy.show(1), row.bleu.show(1))
+        rows.append((f"{row.eps:g}", str(row.seed), *ours, *theirs))
+    drawn = draw_picture(
+        "Perplexity, accuracy and BLEU by the amount of smoothing, one point per training; "
+        "whiskers are 95% intervals.",
+        lambda: draw(measured),
     )
-    result = next(iter(done.results.values()))
     how = (
-        f"Beam 4, alpha 0.6, {averaged(result.recipe)}; BLEU by sacreBLEU ({result.signature}). "
-        "Perplexity and accuracy are per subword, after the true words; the perplexity is that of "
-        "the true word, without smoothing."
+        f"Beam 4, alpha 0.6, {describe_weights(result.recipe)}; BLEU by sacreBLEU "
+        f"({result.signature}). Perplexity and accuracy are per subword, under teacher forcing; "
+        "the perplexity is that of the true word, without smoothing."
     )
     return Finding(
         name="smoothing",
         title="Label smoothing: perplexity, accuracy and BLEU",
         said=SAID,
-        tables=(Table("On the test set, with 95% intervals", columns, tuple(rows)),),
-        pictures=picture.pictures,
+        tables=(Table("On the test set, with 95% intervals", COLUMNS, tuple(rows)),),
+        pictures=drawn.pictures,
         notes=(
-            *_verdicts(found, differences),
-            f"{trial.said()}.",
+            *_verdicts(measured, differences),
+            f"{trial.describe_scale()}.",
             how,
-            *picture.notes,
+            *drawn.notes,
         ),
-        data={
-            "results": [
-                {
-                    "eps_ls": one.eps,
-                    "seed": one.seed,
-                    "perplexity": one.perplexity.value,
-                    "accuracy": one.accuracy.value,
-                    "bleu": one.bleu.value,
-                }
-                for one in found
-            ],
-            "machine": result.machine,
-        },
+        data={"results": [row.to_json() for row in measured], "machine": result.machine},
     )
 
 
 def _verdicts(
-    found: Sequence[Smoothed], differences: Mapping[float, tuple[float, float]]
+    measured: Sequence[Smoothed], differences: Mapping[float, tuple[float, float]]
 ) -> list[str]:
-    said = []
-    seeds = len({one.seed for one in found})
-    for eps in differences:
-        means = []
-        for measure in ("perplexity", "accuracy", "bleu"):
-            own, none = (_mean(found, measure, which) for which in (eps, NONE))
-            means.append(own - none)
-        low, high = differences[eps]
-        told = "is told apart from 0" if low > 0 or high < 0 else "is not told apart from 0"
-        over = f"the mean of {seeds} seeds" if seeds > 1 else "one seed"
-        said.append(
-            f"eps_ls = {eps:g} against none, {over}: perplexity {means[0]:+.2f}, accuracy "
-            f"{means[1]:+.1f} points, BLEU {means[2]:+.2f}; of the first seed the difference in "
-            f"BLEU, {low:+.2f} to {high:+.2f}, {told} by these sentences."
+    sentences = []
+    seeds = len({row.seed for row in measured})
+    over = f"the mean of {seeds} seeds" if seeds > 1 else "one seed"
+    for eps, (low, high) in differences.items():
+        perplexity, accuracy, bleu = (
+            _mean(measured, measure, eps) - _mean(measured, measure, NONE)
+            for measure in ("perplexity", "accuracy", "bleu")
+        )
+        verdict = "significant" if low > 0 or high < 0 else "not significant"
+        sentences.append(
+            f"eps_ls = {eps:g} against none, {over}: perplexity {perplexity:+.2f}, accuracy "
+            f"{accuracy:+.1f} points, BLEU {bleu:+.2f}; the difference in BLEU of the first seed, "
+            f"{low:+.2f} to {high:+.2f}, is {verdict}."
         )
     if seeds == 1:
-        said.append("What another seed would change is not in the intervals: see --seeds.")
-    return said
+        sentences.append("The intervals do not include variation between seeds: see --seeds.")
+    return sentences
 
 
-def _mean(found: Sequence[Smoothed], measure: str, eps: float) -> float:
-    values = [getattr(one, measure).value for one in found if one.eps == eps]
-    return float(sum(values) / len(values))
+def _mean(measured: Sequence[Smoothed], measure: str, eps: float) -> float:
+    return fmean(getattr(row, measure).value for row in measured if row.eps == eps)
 
 
-def draw(found: Sequence[Smoothed]) -> "Figure":
-    """Draw the three measures beside each other."""
-    from matplotlib.figure import Figure
-
-    from transduce.inspection.style import COLOURS, MARKERS
-
-    figure = Figure(figsize=(11, 3.8), dpi=100, layout="constrained")
+def draw(measured: Sequence[Smoothed]) -> "Figure":
+    """Draw the three measures side by side."""
     titles = {
         "perplexity": "Perplexity, down is better",
         "accuracy": "Accuracy (%), up is better",
         "bleu": "BLEU, up is better",
     }
-    seeds = sorted({one.seed for one in found})
-    for axes, (measure, title) in zip(figure.subplots(1, 3), titles.items(), strict=True):
-        for place, seed in enumerate(seeds):
-            own = [one for one in found if one.seed == seed]
-            values: list[Estimate] = [getattr(one, measure) for one in own]
-            whiskers = [
-                [one.value - one.low for one in values],
-                [one.high - one.value for one in values],
-            ]
-            axes.errorbar(
-                [one.eps for one in own],
-                [one.value for one in values],
-                whiskers,
-                color=COLOURS[place % len(COLOURS)],
-                marker=MARKERS[place % len(MARKERS)],
-                capsize=3,
-                label=f"seed {seed}",
-            )
-        axes.set(title=title, xlabel="eps_ls", xticks=sorted({one.eps for one in found}))
+    figure, three = panels(len(titles), 11, 3.8)
+    seeds = sorted({row.seed for row in measured})
+    for axes, (measure, title) in zip(three, titles.items(), strict=True):
+        for series, seed in enumerate(seeds):
+            rows = [row for row in measured if row.seed == seed]
+            amounts = [row.eps for row in rows]
+            estimates: list[Estimate] = [getattr(row, measure) for row in rows]
+            plot_estimates(axes, amounts, estimates, series, f"seed {seed}")
+        axes.set(title=title, xlabel="eps_ls", xticks=sorted({row.eps for row in measured}))
     if len(seeds) > 1:
-        axes.legend()
+        three[-1].legend()
     return figure

@@ -1,7 +1,7 @@
-"""What numbers of few runs can say: ranks that agree, and differences beyond chance.
+"""Statistics of few runs: bootstrap intervals, rank correlation, power-law fits.
 
-Chance here is which sentences were tested (Koehn 2004): intervals hold 95% of what other samples of
-the same sentences give. How much another seed would change they do not know.
+Bootstrap intervals resample the test sentences (Koehn 2004): they hold 95% of the values that other
+samples of the same sentences give. They do not include the variation between seeds.
 """
 
 import math
@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.evaluation.bootstrap import (
-    LineStatistics,
     bleu_statistics,
     bootstrap_samples,
     percentile_interval,
@@ -22,28 +21,44 @@ Numbers = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 
 SAMPLES = 1000
-FEWEST = 3  # rows whose ranks are worth comparing
+LEAST_ROWS = 3  # for a rank correlation
+LAST_POINTS = 4  # of a measurement, to which `fit_largest` fits a power
+# Student's t for a 95% interval, by degrees of freedom: 1, 2, …
+T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its 95% bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def show(self, digits: int = 2) -> str:
+        """Write the value and its interval."""
+        return f"{self.value:.{digits}f} ({self.low:.{digits}f} to {self.high:.{digits}f})"
 
 
 def ranks(values: Sequence[float] | Numbers) -> Numbers:
-    """Return the rank of each value, 1 for the lowest; equal ones share the mean of theirs."""
+    """Return the rank of each value, 1 for the lowest; ties share their mean rank."""
     array = np.asarray(values, dtype=np.float64)
-    different, place, times = np.unique(array, return_inverse=True, return_counts=True)
-    last = np.cumsum(times)  # the highest rank of each different value
-    means: Numbers = last - (times - 1) / 2
-    return means[place] if len(different) else array
+    distinct, position, counts = np.unique(array, return_inverse=True, return_counts=True)
+    highest_rank = np.cumsum(counts)  # of each distinct value
+    mean_rank: Numbers = highest_rank - (counts - 1) / 2
+    return mean_rank[position] if len(distinct) else array
 
 
-def spearman(one: Sequence[float] | Numbers, other: Sequence[float] | Numbers) -> float:
-    """Return the rank correlation of two columns, -1 to 1; none (NaN) where one is constant."""
-    left, right = (column - column.mean() for column in (ranks(one), ranks(other)))
+def spearman(a: Sequence[float] | Numbers, b: Sequence[float] | Numbers) -> float:
+    """Return the rank correlation of two columns, -1 to 1; NaN if one is constant."""
+    left, right = (column - column.mean() for column in (ranks(a), ranks(b)))
     scale = math.sqrt(float(left @ left) * float(right @ right))
     return float(left @ right) / scale if scale else math.nan
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """How well two columns agree in rank, over so many rows."""
+    """Rank correlation of two columns of `rows` rows."""
 
     value: float
     low: float
@@ -55,7 +70,7 @@ class Correlation:
 
 
 class Resampled:
-    """BLEU of several systems on the same samples of the same test sentences."""
+    """BLEU of several systems on the same bootstrap samples of one test set."""
 
     def __init__(
         self,
@@ -64,39 +79,82 @@ class Resampled:
         language: str | None = None,
         samples: int = SAMPLES,
     ) -> None:
-        counted = {
+        counts = {
             name: bleu_statistics(lines, references, language)
             for name, lines in translations.items()
         }
         draws = list(bootstrap_samples(len(references), samples))
-        everything = np.ones(len(references), dtype=np.int64)
-        self.whole = {name: one.score(everything) for name, one in counted.items()}
-        self.of = {name: _scores(one, draws) for name, one in counted.items()}  # (samples,)
+        every_line_once = np.ones(len(references), dtype=np.int64)
+        self.whole = {name: system.score(every_line_once) for name, system in counts.items()}
+        self.samples = {  # of each system, (samples,)
+            name: np.array([system.score(times) for times in draws])
+            for name, system in counts.items()
+        }
+
+    def estimate(self, name: str) -> Estimate:
+        """Return a system's BLEU on the whole test set, with its interval."""
+        return Estimate(self.whole[name], *self.interval(name))
 
     def interval(self, name: str) -> Interval:
         """Return the 95% interval of a system's BLEU."""
-        return percentile_interval(self.of[name].tolist())
+        return percentile_interval(self.samples[name].tolist())
 
     def difference(self, name: str, base: str) -> Interval:
-        """Return the 95% interval of how far a system lies above another.
+        """Return the 95% interval of a system's BLEU minus another's.
 
-        In the decimals that are told: what would read as 0 is no difference.
+        Rounded to two digits, as it is printed: a difference that prints as 0 counts as none.
         """
-        low, high = percentile_interval((self.of[name] - self.of[base]).tolist())
-        return round(low, 2) + 0.0, round(high, 2) + 0.0  # and -0.0 is 0.0
+        low, high = percentile_interval((self.samples[name] - self.samples[base]).tolist())
+        return round(low, 2) + 0.0, round(high, 2) + 0.0  # -0.0 becomes 0.0
 
     def correlation(self, paper: Mapping[str, float]) -> Correlation | None:
-        """Return the rank correlation with what the paper has, or nothing where there is none."""
-        names = [name for name in self.of if name in paper]
+        """Return the rank correlation with the paper's numbers; None for too few or equal rows."""
+        names = [name for name in self.samples if name in paper]
         theirs = [paper[name] for name in names]
         value = spearman([self.whole[name] for name in names], theirs) if names else math.nan
-        if len(names) < FEWEST or math.isnan(value):
+        if len(names) < LEAST_ROWS or math.isnan(value):
             return None
-        samples = np.stack([self.of[name] for name in names])  # (rows, samples)
-        found = [spearman(column, theirs) for column in samples.T]
-        low, high = percentile_interval(one for one in found if not math.isnan(one))
+        samples = np.stack([self.samples[name] for name in names])  # (rows, samples)
+        correlations = [spearman(column, theirs) for column in samples.T]
+        low, high = percentile_interval(number for number in correlations if not math.isnan(number))
         return Correlation(value, low, high, len(names))
 
 
-def _scores(counted: LineStatistics, draws: Sequence[npt.NDArray[np.int64]]) -> Numbers:
-    return np.array([counted.score(times) for times in draws])
+@dataclass(frozen=True, slots=True)
+class Power:
+    """y grows as x^exponent between two x."""
+
+    exponent: float
+    low: float  # end of the 95% interval; NaN for two points
+    high: float
+    first: float  # x
+    last: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"{self.exponent:.2f}"
+        return f"{self.exponent:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def fit_power(x: Sequence[float], y: Sequence[float]) -> Power | None:
+    """Fit a power by least squares of the logarithms; None for fewer than two points.
+
+    The interval is Student's, from the residuals alone.
+    """
+    if len(x) < 2:
+        return None
+    log_x, log_y = np.log(np.asarray(x, float)), np.log(np.asarray(y, float))
+    centred = log_x - log_x.mean()
+    exponent = float(centred @ log_y / (centred @ centred))
+    residuals = log_y - log_y.mean() - exponent * centred
+    freedom = len(x) - 2
+    half_width = math.nan
+    if freedom:
+        error = math.sqrt(float(residuals @ residuals) / freedom / float(centred @ centred))
+        half_width = error * T_95[min(freedom, len(T_95)) - 1]
+    return Power(exponent, exponent - half_width, exponent + half_width, min(x), max(x))
+
+
+def fit_largest(x: Sequence[float], y: Sequence[float]) -> Power | None:
+    """Fit a power to the last points, where constant costs matter least."""
+    return fit_power(x[-LAST_POINTS:], y[-LAST_POINTS:])

@@ -1,218 +1,253 @@
-"""Table 1, measured: what a layer costs, and how far apart positions are for it."""
+"""Table 1, measured: exponents beside the paper's, times, paths, and the picture."""
 
-import math
-import time
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-import torch
+from transduce.experiments.drawing import draw_picture, log_y_axis, panels
+from transduce.experiments.findings import Finding, Table
+from transduce.experiments.statistics import LAST_POINTS, Power, fit_largest, fit_power
+from transduce.experiments.table1_layers import D_K, TABLE_1, Cost
+from transduce.experiments.table1_measurement import LayerCosts, Measured, Plan, measure_table1
+from transduce.inspection.style import COLOURS, MARKERS
+from transduce.system.formatting import pluralize
+from transduce.system.progress import Progress
 
-from transduce.bench import hardware
-from transduce.config import ModelConfig
-from transduce.errors import BadSetting, is_out_of_memory
-from transduce.experiments.costs import Counted, Measured, Paths, Plan, Row
-from transduce.experiments.drawing import pictures
-from transduce.experiments.findings import Finding
-from transduce.experiments.fits import Power
-from transduce.experiments.measuring import FEWEST, passed
-from transduce.experiments.path_lengths import path
-from transduce.experiments.table1_layers import (
-    ATTENTION,
-    TABLE_1,
-    Kind,
-    Sizes,
-    counted,
-    layer_of,
-    made,
-    operations,
-)
-from transduce.experiments.table1_report import draw, notes, tables
-from transduce.model.ops.kernels import Kernels
-from transduce.system.devices import choose_device
-from transduce.system.progress import Advance, Progress
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-BATCH = {"cuda": 32, "cpu": 1}  # sentences, so that a GPU has something to do at every n
-PATHS = 256  # positions that paths are measured between, at the most
-WHAT = ("seconds", "forward", "backward", "memory")
+TOLERANCE = 0.25  # of an exponent that agrees with the paper's
+MIB = 2**20
 SAID = (
     "A self-attention layer takes O(n^2 d) operations, a recurrent one O(n d^2), a convolutional "
-    "one O(k n d^2), restricted self-attention O(r n d); the recurrent one O(n) of them one after "
-    "the other. The longest path between two positions is O(1), O(n), O(log_k n) with dilated "
+    "one O(k n d^2), restricted self-attention O(r n d); the recurrent one O(n) of them in "
+    "sequence. The longest path between two positions is O(1), O(n), O(log_k n) with dilated "
     "kernels (O(n/k) with contiguous ones) and O(n/r)."
+)
+ABOUT_PROJECTIONS = (
+    "The paper's O(n^2 d) is Eq. 1 itself, and so is the first row of either attention; the row "
+    "below it includes the four projections, O(n d^2), which dominate while n is less than about d."
+)
+ABOUT_FITS = (
+    f"Exponents are fitted to the {LAST_POINTS} largest n of a row: below, the cost of calls "
+    "dominates."
+)
+ABOUT_BLOCKS = (
+    "torch counts more than r n d for restricted self-attention: it is computed in blocks of "
+    "tokens, each with the tokens on both sides."
 )
 
 
 def table1(plan: Plan, device: str, progress: Progress) -> Finding:
-    """Measure every layer, count, fit, and lay it beside the paper's table."""
-    plan.check()
-    where = choose_device(device, progress.say, mps=False)
-    packed = where.type == "cuda" and _kernels_work(where, progress)
-    found = Measured(
-        plan,
-        where.type,
-        plan.batch or BATCH.get(where.type, 1),
-        "bf16" if where.type == "cuda" else "float32",
-        packed,
-        rows_of(plan),
-        measured_paths(plan, progress),
-        operations_of(plan),
-        hardware.describe(where.type, torch.get_num_threads(), ["torch"]),
-    )
-    measure(found, where, progress)
-    if not any(row.passes for row in found.rows):
-        raise BadSetting("no layer fits into memory: choose a smaller --n, --d or --batch")
-    drawn = pictures(
-        "Left: time of a layer, forward and backward, over n, and the powers of n that large n "
-        "show. Right: the longest path between two positions.",
-        lambda: draw(found),
+    """Measure every layer, fit exponents, and compare with the paper's table."""
+    measured = measure_table1(plan, device, progress)
+    drawn = draw_picture(
+        "Left: time of a layer, forward and backward, over n, with the exponents at large n. "
+        "Right: the longest path between two positions.",
+        lambda: draw(measured),
     )
     return Finding(
         name="table1",
         title="Table 1: what a layer costs, and how long its paths are",
         said=SAID,
-        tables=tables(found),
+        tables=tables(measured),
         pictures=drawn.pictures,
-        notes=(*notes(found), *drawn.notes),
-        data=data_of(found),
+        notes=(*notes(measured), *drawn.notes),
+        data=measured.to_json(),
     )
 
 
-def _kernels_work(device: torch.device, progress: Progress) -> bool:
-    problem = Kernels().select(ModelConfig(), torch.bfloat16, device, training=True)
-    if problem:
-        progress.say(problem)
-    return not problem
+def tables(measured: Measured) -> tuple[Table, ...]:
+    """Return the tables; the first has the paper's numbers beside ours."""
+    memory = (
+        "MiB held at the most, beyond what was there before"
+        if measured.device == "cuda"
+        else "MiB kept for the backward pass"
+    )
+    return (
+        _exponents(measured),
+        _paths(measured),
+        _costs(measured, "Milliseconds, forward and backward", lambda cost: cost.seconds * 1000),
+        _costs(measured, memory, lambda cost: cost.memory / MIB),
+        _operations(measured),
+    )
 
 
-def rows_of(plan: Plan) -> list[Row]:
-    """Return the rows in the paper's order, nothing measured yet."""
-    return [
-        Row(kind, projected, d)
-        for d in plan.d
-        for kind in TABLE_1
-        for projected in ([False, True] if kind in ATTENTION else [False])
-    ]
-
-
-def measure(found: Measured, device: torch.device, progress: Progress) -> None:
-    """Measure all rows, each within its share of the time that is left."""
-    # Those that take longest come last, and have what others leave.
-    rows = sorted(found.rows, key=lambda row: row.kind == "recurrent")
-    end = time.monotonic() + found.plan.seconds
-    with progress.track("layers", len(rows) * len(found.plan.n), "sizes") as advance:
-        for number, row in enumerate(rows):
-            share = (end - time.monotonic()) / (len(rows) - number)
-            _measure(row, found, device, share, advance)
-            advance(len(found.plan.n) - len(row.n))
-
-
-def _measure(
-    row: Row, found: Measured, device: torch.device, seconds: float, advance: Advance
-) -> None:
-    """Measure a row, as far as time and memory go."""
-    dtype = torch.bfloat16 if found.precision == "bf16" else torch.float32
-    torch.manual_seed(1)
-    layer = layer_of(row.kind, _sizes(found, row.d, found.plan.n[0]), device)
-    begin = 0.0
-    for n in found.plan.n:
-        if row.passes:
-            growth = (n / row.n[-1]) ** TABLE_1[row.kind].n
-            coming = row.passes[-1].seconds * growth * (FEWEST + 2)
-            if time.monotonic() + coming > begin + seconds:
-                row.ended = "time"
-                return
-        try:
-            sizes = _sizes(found, row.d, n)
-            measured = passed(made(layer, sizes, dtype, projected=row.projected))
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            row.ended = "memory"
-            return
-        begin = begin or time.monotonic()  # after the first, for which kernels are compiled
-        row.passes.append(measured)
-        row.n.append(n)
-        advance(1)
-
-
-def _sizes(found: Measured, d: int, n: int) -> Sizes:
-    return Sizes(n=n, d=d, k=found.plan.k, r=found.plan.r, batch=found.batch, packed=found.packed)
-
-
-def measured_paths(plan: Plan, progress: Progress) -> list[Paths]:
-    """Measure the longest paths of every kind of layer."""
-    most = min(PATHS, max(plan.n))
-    ns = [n for n in plan.n if n <= most] or [most]
-    kinds: list[tuple[str, Kind, str, bool]] = [
-        *((kind, kind, said.path, False) for kind, said in TABLE_1.items()),
-        ("convolutional, dilated", "convolutional", "log_k n", True),
-    ]
-    found = []
-    with progress.track("paths", len(kinds) * len(ns), "stacks") as advance:
-        for name, kind, said, dilated in kinds:
-            contiguous = kind == "convolutional" and not dilated
-            one = Paths(name, "n/k" if contiguous else said, ns, [])
-            for n in ns:
-                one.lengths.append(path(kind, n, k=plan.k, r=plan.r, dilated=dilated))
-                advance(1)
-            found.append(one)
-    return found
-
-
-def operations_of(plan: Plan) -> list[Counted]:
-    """Count the operations of a sentence, at two n beyond the neighbourhood."""
-    beyond = max(64, 2 ** math.ceil(math.log2(2 * plan.r)))
-    found = []
-    for kind in TABLE_1:
-        least = 16 if kind == "recurrent" else beyond  # torch counts it step by step, slowly
-        sizes = [Sizes(n=n, d=plan.d[0], k=plan.k, r=plan.r) for n in (least, 2 * least)]
-        found.append(
-            Counted(
-                kind,
-                [one.n for one in sizes],
-                [operations(kind, one) for one in sizes],
-                [counted(kind, one) for one in sizes],
+def _exponents(measured: Measured) -> Table:
+    columns = (
+        *("layer", "d", "paper: operations", "paper: sequential"),
+        *("paper: power of n", "time", "forward", "backward", "memory", "fitted for n"),
+    )
+    rows = []
+    for row in measured.rows:
+        paper = TABLE_1[row.kind]
+        theirs = (f"O({paper.complexity})", f"O({paper.sequential})", str(paper.n))
+        fitted = row.power("seconds")
+        rows.append(
+            (
+                *(row.name, str(row.d)),
+                *(("", "", "") if row.projected else theirs),
+                "" if fitted is None else str(fitted),
+                *(_exponent(row.power(what)) for what in ("forward", "backward", "memory")),
+                "" if fitted is None else f"{fitted.first:,.0f} to {fitted.last:,.0f}",
             )
         )
-    return found
+    title = "Growth with n: exponents at large n (95% interval), beside the paper's"
+    return Table(title, columns, tuple(rows))
 
 
-def data_of(found: Measured) -> dict[str, Any]:
-    """Return all numbers for the file."""
-    return {
-        "plan": asdict(found.plan),
-        "batch": found.batch,
-        "precision": found.precision,
-        "attention": found.attention,
-        "machine": found.machine,
-        "rows": [
-            {
-                "layer": row.kind,
-                "projections": row.projected,
-                "d": row.d,
-                "ended": row.ended,
-                "cells": _cells(row, found),
-                "exponents": {what: _power(row.power(what)) for what in WHAT},
-            }
-            for row in found.rows
-        ],
-        "paths": [asdict(one) for one in found.paths],
-        "operations": [asdict(one) for one in found.counted],
-    }
+def _paths(measured: Measured) -> Table:
+    ns = (f"n = {n:,}" for n in measured.paths[0].n)
+    rows = tuple(
+        (
+            *(paths.name, f"O({paths.said})", *map(str, paths.lengths)),
+            _exponent(fit_largest(paths.n, paths.lengths)),
+        )
+        for paths in measured.paths
+    )
+    title = "Path length by reach of the gradient: layers; for the recurrent layer, steps"
+    return Table(title, ("longest path", "paper", *ns, "power of n"), rows)
 
 
-def _cells(row: Row, found: Measured) -> list[dict[str, float]]:
+def _costs(measured: Measured, title: str, value: Callable[[Cost], float]) -> Table:
+    ns = measured.plan.n
+    rows = []
+    for row in measured.rows:
+        cells = {n: _readable(value(cost)) for n, cost in zip(row.n, row.costs, strict=True)}
+        rows.append((row.name, str(row.d), *(cells.get(n, "") for n in ns)))
+    return Table(title, ("layer", "d", *(f"n = {n:,}" for n in ns)), tuple(rows))
+
+
+def _readable(number: float) -> str:
+    """Write a number with three digits, a large one without decimals."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
+def _operations(measured: Measured) -> Table:
+    columns = ("layer", "n", "formula", "counted by torch", "power of n: formula", "counted")
+    rows = tuple(
+        (
+            *(row.kind, f"{row.n[-1]:,}", f"{row.formula[-1]:.4g}", f"{row.torch[-1]:.4g}"),
+            *(_exponent(fit_power(row.n, values)) for values in (row.formula, row.torch)),
+        )
+        for row in measured.operations
+    )
+    d = measured.plan.d[0]
+    return Table(f"Operations of one sentence's forward pass, d = {d}", columns, rows)
+
+
+def notes(measured: Measured) -> list[str]:
+    """Return the result in sentences, and how it was measured."""
+    plan = measured.plan
+    how = (
+        f"{pluralize(measured.batch, 'sentence')} of n tokens, {measured.precision}, "
+        f"{measured.device}, k = {plan.k}, r = {plan.r}, heads of about {D_K}; median of warm "
+        f"passes, weights' gradients included. Attention uses {measured.attention}, which keep no "
+        "n x n matrix: so its memory grows with n."
+    )
+    reach = (
+        "Paths: the fewest layers through which the gradient between both ends is not 0, in "
+        f"float64, up to n = {max(measured.paths[0].n):,}; convolutions are causal there."
+    )
+    verdicts = [*(_verdict(measured, d) for d in plan.d), *_growth_with_d(measured)]
     return [
-        {
-            "n": n,
-            **one._asdict(),
-            "operations": operations(row.kind, _sizes(found, row.d, n), projected=row.projected),
-        }
-        for n, one in zip(row.n, row.passes, strict=True)
+        *(*verdicts, how, ABOUT_PROJECTIONS, ABOUT_FITS, ABOUT_BLOCKS, reach),
+        *_unfinished(measured),
     ]
 
 
-def _power(power: Power | None) -> dict[str, float | None] | None:
-    if power is None:
-        return None
-    return {name: None if math.isnan(one) else one for name, one in asdict(power).items()}
+def _unfinished(measured: Measured) -> list[str]:
+    """Say which rows did not reach the largest n, and why."""
+    sentences = []
+    for cause in ("memory", "time"):
+        rows = [row for row in measured.rows if row.ended == cause]
+        names = (f"{row.name} of d = {row.d} after {row.n[-1] if row.n else 0:,}" for row in rows)
+        if rows:
+            listed = ", ".join(names)
+            sentences.append(f"Out of {cause}, these ended before the largest n: {listed}.")
+    return sentences
+
+
+def _verdict(measured: Measured, d: int) -> str:
+    fitted = {
+        row.kind: row.power("seconds") for row in measured.rows if row.d == d and not row.projected
+    }
+    known = {kind: power.exponent for kind, power in fitted.items() if power is not None}
+    if not known:
+        return f"At d = {d} too few n were measured to fit how time grows."
+    exponents = [
+        f"{kind} {exponent:.2f} (paper {TABLE_1[kind].n})" for kind, exponent in known.items()
+    ]
+    far = [kind for kind, value in known.items() if abs(value - TABLE_1[kind].n) > TOLERANCE]
+    agreement = f"farther than {TOLERANCE} from it: {', '.join(far)}" if far else ""
+    ends = [agreement or f"all within {TOLERANCE}"]
+    if unknown := [kind for kind in fitted if kind not in known]:
+        ends.append(f"too few n were measured of: {', '.join(unknown)}")
+    return (
+        f"Time at d = {d} grows with n to the power of: {', '.join(exponents)}; {'; '.join(ends)}."
+    )
+
+
+def _growth_with_d(measured: Measured) -> list[str]:
+    """Compare the widths at the largest n that all rows of a kind have."""
+    if len(measured.plan.d) < 2:
+        return []
+    exponents = []
+    for kind, paper in TABLE_1.items():
+        rows = [row for row in measured.rows if row.kind == kind and not row.projected and row.n]
+        if len(rows) < len(measured.plan.d):
+            continue
+        n = min(row.n[-1] for row in rows)
+        times = [row.costs[row.n.index(n)].seconds for row in rows]
+        fitted = fit_power([row.d for row in rows], times)
+        exponents.append(f"{kind} {_exponent(fitted)} (paper {paper.d}) at n = {n:,}")
+    return [f"And with d: {', '.join(exponents)}."] if exponents else []
+
+
+def draw(measured: Measured) -> "Figure":
+    """Draw time over n for each width, and path lengths."""
+    widths = measured.plan.d
+    count = len(widths) + 1
+    figure, every = panels(count, 4.6 * count, 6.2)
+    kinds = list(TABLE_1)
+    for axes, d in zip(every, widths, strict=False):
+        for row in measured.rows:
+            if row.d == d:
+                _draw_times(axes, row, kinds.index(row.kind))
+        axes.set(title=f"Milliseconds, d = {d}")
+        axes.sharey(every[0])
+    for series, paths in enumerate(measured.paths):
+        label = f"{paths.name}: O({paths.said})"
+        _plot(every[-1], paths.n, paths.lengths, series, label)
+    every[-1].set(title="Longest path: layers, or steps")
+    for axes in every:
+        axes.set_xscale("log", base=2)
+        log_y_axis(axes)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.tick_params(axis="x", rotation=45)
+        axes.set_xlabel("n (logarithmic)")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), fontsize=9)
+    return figure
+
+
+def _draw_times(axes: "Axes", row: LayerCosts, series: int) -> None:
+    fitted = row.power("seconds")
+    label = f"{row.name}: n^{_exponent(fitted)}" if fitted else row.name
+    style = ":" if row.projected else "-"
+    _plot(axes, row.n, [1000 * cost.seconds for cost in row.costs], series, label, style)
+
+
+def _plot(
+    axes: "Axes",
+    x: Sequence[float],
+    y: Sequence[float],
+    series: int,
+    label: str,
+    style: str = "-",
+) -> None:
+    colour, marker = COLOURS[series], MARKERS[series]
+    axes.plot(x, y, color=colour, marker=marker, markersize=5, linestyle=style, label=label)
+
+
+def _exponent(fitted: Power | None) -> str:
+    return "" if fitted is None else f"{fitted.exponent:.2f}"

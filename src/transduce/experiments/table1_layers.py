@@ -1,11 +1,18 @@
-"""The layers of Table 1, as the house has them, each by itself. T = batch * n tokens of a run."""
+"""The layers of Table 1, each by itself: operations, time and memory.
 
+T = batch * n tokens of a packed sequence.
+"""
+
+import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import grad
+from torch.autograd.graph import saved_tensors_hooks
 
 from transduce.batching.packed import KeyRanges, LengthGroups, PackedTokens
 from transduce.config import ModelConfig
@@ -16,13 +23,17 @@ from transduce.model.contexts.selection import self_context
 from transduce.model.ops.linear import Linear
 
 D_K = 64  # of a head, as in the paper's models
+LEAST_PASSES, MOST_PASSES = 3, 20  # that are timed
+TIMING_SECONDS = 0.1  # for all timed passes of a fast layer
+# Before each timed pass a GPU fills this many bytes, this often: meanwhile the CPU queues the pass.
+FILL_BYTES, FILL_TIMES = 2**28, 20
 
 Kind = Literal["self-attention", "recurrent", "convolutional", "restricted"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
-    """A row of the paper's Table 1: O() of each column; `n` and `d` are the powers of the first."""
+class Complexity:
+    """A row of the paper's Table 1: the O() of each column; `n` and `d` are powers in the first."""
 
     complexity: str
     sequential: str
@@ -31,118 +42,229 @@ class Said:
     d: int
 
 
-TABLE_1: dict[Kind, Said] = {
-    "self-attention": Said(complexity="n^2 d", sequential="1", path="1", n=2, d=1),
-    "recurrent": Said(complexity="n d^2", sequential="n", path="n", n=1, d=2),
-    "convolutional": Said(complexity="k n d^2", sequential="1", path="log_k n", n=1, d=2),
-    "restricted": Said(complexity="r n d", sequential="1", path="n/r", n=1, d=1),
+TABLE_1: dict[Kind, Complexity] = {
+    "self-attention": Complexity(complexity="n^2 d", sequential="1", path="1", n=2, d=1),
+    "recurrent": Complexity(complexity="n d^2", sequential="n", path="n", n=1, d=2),
+    "convolutional": Complexity(complexity="k n d^2", sequential="1", path="log_k n", n=1, d=2),
+    "restricted": Complexity(complexity="r n d", sequential="1", path="n/r", n=1, d=1),
 }
 ATTENTION: tuple[Kind, Kind] = ("self-attention", "restricted")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sizes:
-    """How large a layer is, and what it reads."""
+    """The size of a layer and of its input."""
 
     n: int
     d: int
     k: int  # width of the convolution
-    r: int  # tokens that restricted self-attention sees
+    r: int  # neighbourhood of restricted self-attention, in tokens
     batch: int = 1
     packed: bool = False  # attend with our packed kernels, as training on a GPU does
 
 
-class Made(NamedTuple):
-    """A layer's pass over an input of a size."""
+class Layer(NamedTuple):
+    """A layer, before the size of its input is known."""
+
+    bind: Callable[[Sizes, torch.dtype], Callable[[Tensor], Tensor]]
+    width: int  # channels of its input
+    weights: list[nn.Parameter]
+    device: torch.device
+
+
+class LayerPass(NamedTuple):
+    """The pass of a layer over an input."""
 
     run: Callable[[Tensor], Tensor]
     x: Tensor
     weights: list[nn.Parameter]
 
 
-def layer_of(kind: Kind, sizes: Sizes, device: torch.device) -> nn.Module:
-    """Make a layer, with its first weights drawn."""
+class Cost(NamedTuple):
+    """The median time of several passes, and the memory of one."""
+
+    forward: float  # seconds
+    backward: float
+    memory: int  # bytes
+
+    @property
+    def seconds(self) -> float:
+        """Of both directions."""
+        return self.forward + self.backward
+
+
+def make_layer(kind: Kind, sizes: Sizes, device: torch.device, *, projected: bool = True) -> Layer:
+    """Make a layer with random weights; attention also without its projections."""
     with device:
         if kind == "recurrent":
-            return LSTM(sizes.d, sizes.d)
+            return _recurrent(sizes.d, device)
         if kind == "convolutional":
-            weights = Linear(sizes.k * sizes.d, sizes.d, bias=True)
-            return Convolution(weights, taps(sizes.k, 1, causal=False))
-        return attention_of(sizes, restricted=kind == "restricted")
+            return _convolutional(sizes.d, sizes.k, device)
+        attention = make_attention(sizes)
+    weights = list(attention.parameters()) if projected else []
+
+    def bind(sizes: Sizes, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+        context = attention_context(sizes, device, restricted=kind == "restricted")
+        if projected:
+            return lambda x: attention(x, context)
+        return lambda qkv: context.attend(qkv, attention.heads)
+
+    width = sizes.d if projected else 3 * sizes.d  # or Q, K and V
+    return Layer(bind, width, weights, device)
 
 
-def made(layer: nn.Module, sizes: Sizes, dtype: torch.dtype, *, projected: bool = True) -> Made:
-    """Make ready for a layer to read random sentences; attention also without its projections."""
-    weights = list(layer.parameters())
-    device = weights[0].device
-    x = torch.randn(sizes.batch * sizes.n, sizes.d, device=device).to(dtype).requires_grad_()
-    if isinstance(layer, LSTM):
-        steps = torch.full((sizes.n,), sizes.batch)  # sentences that have such a token
-        return Made(lambda x: sequence([layer], x, steps), x, weights)
-    if isinstance(layer, Convolution):
+def _recurrent(d: int, device: torch.device) -> Layer:
+    lstm = LSTM(d, d)
+
+    def bind(sizes: Sizes, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+        sentences = torch.full((sizes.n,), sizes.batch)  # at each time step
+        return lambda x: sequence([lstm], x, sentences)
+
+    return Layer(bind, d, list(lstm.parameters()), device)
+
+
+def _convolutional(d: int, k: int, device: torch.device) -> Layer:
+    convolution = Convolution(Linear(k * d, d, bias=True), taps(k, 1, causal=False))
+
+    def bind(sizes: Sizes, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
         positions = torch.arange(sizes.n, device=device).repeat(sizes.batch)
-        near = Neighbours(positions, dtype)
-        return Made(lambda x: layer(x, near), x, weights)
-    assert isinstance(layer, Attention)
-    context = layer.context(sizes, device)
-    if projected:
-        return Made(lambda x: layer(x, context), x, weights)
-    qkv = torch.randn(len(x), sum(layer.sizes), device=device).to(dtype).requires_grad_()
-    return Made(lambda qkv: context.attend(qkv, layer.heads), qkv, [])
+        neighbours = Neighbours(positions, dtype)
+        return lambda x: convolution(x, neighbours)
+
+    return Layer(bind, d, list(convolution.parameters()), device)
 
 
-class Attention(SelfAttention):
-    """Self-attention, restricted to the neighbourhood of its configuration."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.neighbourhood = config.neighbourhood
-
-    def context(self, sizes: Sizes, device: torch.device) -> SelfContext:
-        """Return the attention context of training on this device, for sentences of n tokens."""
-        positions = torch.arange(sizes.n, device=device).repeat(sizes.batch)
-        segments: LengthGroups | KeyRanges = LengthGroups(((sizes.batch, sizes.n),))
-        if sizes.packed:
-            begins = torch.arange(sizes.batch, dtype=torch.int32, device=device) * sizes.n
-            first = begins.repeat_interleave(sizes.n)
-            segments = KeyRanges(first, first + sizes.n, first, first + sizes.n)
-        tokens = PackedTokens(positions, positions, segments)
-        return self_context(tokens, causal=False, neighbourhood=self.neighbourhood)
-
-
-def attention_of(sizes: Sizes, *, restricted: bool) -> Attention:
+def make_attention(sizes: Sizes) -> SelfAttention:
     """Make self-attention with heads of the paper's width."""
     h = max(1, sizes.d // D_K)
-    config = ModelConfig(
-        d_model=sizes.d,
-        h=h,
-        d_k=sizes.d // h,
-        d_v=sizes.d // h,
-        neighbourhood=sizes.r if restricted else None,
-    )
-    return Attention(config)
+    width = sizes.d // h
+    return SelfAttention(ModelConfig(d_model=sizes.d, h=h, d_k=width, d_v=width))
+
+
+def attention_context(sizes: Sizes, device: torch.device, *, restricted: bool) -> SelfContext:
+    """Return the attention context of training on this device, for sentences of n tokens."""
+    positions = torch.arange(sizes.n, device=device).repeat(sizes.batch)
+    segments: LengthGroups | KeyRanges = LengthGroups(((sizes.batch, sizes.n),))
+    if sizes.packed:
+        starts = torch.arange(sizes.batch, dtype=torch.int32, device=device) * sizes.n
+        first = starts.repeat_interleave(sizes.n)
+        segments = KeyRanges(first, first + sizes.n, first, first + sizes.n)
+    tokens = PackedTokens(positions, positions, segments)
+    neighbourhood = sizes.r if restricted else None
+    return self_context(tokens, causal=False, neighbourhood=neighbourhood)
+
+
+def make_pass(layer: Layer, sizes: Sizes, dtype: torch.dtype) -> LayerPass:
+    """Prepare a pass over random sentences."""
+    x = torch.randn(sizes.batch * sizes.n, layer.width, device=layer.device)
+    return LayerPass(layer.bind(sizes, dtype), x.to(dtype).requires_grad_(), layer.weights)
 
 
 def operations(kind: Kind, sizes: Sizes, *, projected: bool = False) -> int:
-    """Return the operations of a layer's forward pass: two for each product that is added."""
+    """Return the operations of a forward pass: two for each multiply-add."""
     n, d = sizes.n, sizes.d
-    each = {
+    per_token = {
         "self-attention": 4 * n * d,  # Q K^T, and the weighted sum of V
         "recurrent": 16 * d * d,  # four gates, of the input and of the state
         "convolutional": 2 * sizes.k * d * d,
         "restricted": 4 * min(sizes.r, n) * d,
     }[kind]
     if projected and kind in ATTENTION:
-        each += 8 * d * d  # Q, K, V and the output
-    return sizes.batch * n * each
+        per_token += 8 * d * d  # Q, K, V and the output
+    return sizes.batch * n * per_token
 
 
-def counted(kind: Kind, sizes: Sizes) -> int:
-    """Return the operations that torch counts in it, of matrix products alone; none is made."""
+def count_operations(kind: Kind, sizes: Sizes) -> int:
+    """Return the operations that torch counts in matrix products, without computing them."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    layer = layer_of(kind, sizes, torch.device("meta"))
-    passed = made(layer, sizes, torch.float32, projected=False)
+    layer = make_layer(kind, sizes, torch.device("meta"), projected=False)
+    layer_pass = make_pass(layer, sizes, torch.float32)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        passed.run(passed.x)
+        layer_pass.run(layer_pass.x)
     return int(counter.get_total_flops())
+
+
+def measure_cost(layer: LayerPass) -> Cost:
+    """Measure a pass: once to warm up, once to estimate its time, then several timed ones.
+
+    On a GPU, memory is the peak beyond what was allocated before; on a CPU, what the forward pass
+    saves for the backward pass, without the weights.
+    """
+    on_gpu = layer.x.device.type == "cuda"
+    d_y = torch.randn_like(layer.run(layer.x)).detach()
+    memory = (_peak_memory if on_gpu else _saved_memory)(layer, d_y)
+    start = time.perf_counter()
+    _backward(layer, layer.run(layer.x), d_y)
+    if on_gpu:
+        torch.cuda.synchronize()
+    once = time.perf_counter() - start
+    count = min(MOST_PASSES, max(LEAST_PASSES, int(TIMING_SECONDS / max(once, 1e-9))))
+    times = (_time_on_gpu if on_gpu else _time_on_cpu)(layer, d_y, count)
+    forward, backward = map(statistics.median, zip(*times, strict=True))
+    return Cost(forward, backward, memory)
+
+
+def _backward(layer: LayerPass, y: Tensor, d_y: Tensor) -> None:
+    grad(y, [layer.x, *layer.weights], d_y)
+
+
+def _time_on_cpu(layer: LayerPass, d_y: Tensor, count: int) -> list[tuple[float, float]]:
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        y = layer.run(layer.x)
+        middle = time.perf_counter()
+        _backward(layer, y, d_y)
+        times.append((middle - start, time.perf_counter() - middle))
+    return times
+
+
+def _time_on_gpu(
+    layer: LayerPass, d_y: Tensor, count: int
+) -> list[tuple[float, float]]:  # pragma: no cover  (tests/gpu)
+    """Time by CUDA events, with the GPU kept busy until the whole pass is queued."""
+    scratch = torch.empty(FILL_BYTES, dtype=torch.int8, device=d_y.device)
+    rounds = []
+    for _ in range(count):
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
+        for _ in range(FILL_TIMES):
+            scratch.zero_()
+        events[0].record()
+        y = layer.run(layer.x)
+        events[1].record()
+        _backward(layer, y, d_y)
+        events[2].record()
+        rounds.append(events)
+    torch.cuda.synchronize()
+    return [
+        (start.elapsed_time(middle) / 1000, middle.elapsed_time(end) / 1000)
+        for start, middle, end in rounds
+    ]
+
+
+def _peak_memory(layer: LayerPass, d_y: Tensor) -> int:  # pragma: no cover  (tests/gpu)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    _backward(layer, layer.run(layer.x), d_y)
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def _saved_memory(layer: LayerPass, d_y: Tensor) -> int:
+    sizes: dict[int, int] = {}  # bytes by address
+
+    def note(tensor: Tensor) -> Tensor:
+        if not tensor.is_mkldnn:
+            storage = tensor.untyped_storage()
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    unchanged: Callable[[Any], Any] = lambda tensor: tensor  # noqa: E731
+    with saved_tensors_hooks(note, unchanged):
+        y = layer.run(layer.x)
+    _backward(layer, y, d_y)
+    for weight in layer.weights:
+        sizes.pop(weight.untyped_storage().data_ptr(), None)
+    return sum(sizes.values())

@@ -1,18 +1,23 @@
-"""Table 3: which parts of the Transformer matter; every row a preset, each for the same budget."""
+"""Table 3: which parts of the Transformer matter; every row is a preset with the same budget."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting, did_you_mean
-from transduce.experiments.budget import PAPERS_STEPS, Budget, averaged, schedule, scheduled
-from transduce.experiments.comparison import Experiment
-from transduce.experiments.drawing import pictures
+from transduce.experiments.budget import (
+    PAPERS_STEPS,
+    Budget,
+    describe_schedule,
+    describe_weights,
+    schedule,
+)
+from transduce.experiments.comparison import Comparison, Setup
+from transduce.experiments.drawing import draw_picture
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.paper_numbers import TABLE_3 as PAPER
-from transduce.experiments.rows import Data, Result, Row
-from transduce.experiments.statistics import FEWEST, Correlation, Resampled, spearman
+from transduce.experiments.rows import Result, Row
+from transduce.experiments.statistics import LEAST_ROWS, Correlation, Resampled, spearman
 from transduce.inspection.style import COLOURS, QUIET, drawable
 from transduce.presets import TABLE_3, Preset
 from transduce.system.progress import Progress
@@ -23,9 +28,8 @@ if TYPE_CHECKING:
 
 BASE = "base"
 SHRUNK = ("d_model", "d_ff", "d_k", "d_v")
-COLUMNS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "positions")
-# Effects of about a BLEU or more.
-LARGE = {"C-N2": "N = 2", "A-h1": "h = 1", "C-d256": "d_model = 256"}
+VARIED = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "positions")
+LARGE_EFFECTS = {"C-N2": "N = 2", "A-h1": "h = 1", "C-d256": "d_model = 256"}  # about 1 BLEU
 TITLE = "Table 3: variations on the Transformer"
 SAID = (
     "Changing one part of the base model at a time, on English to German (newstest2013): a single "
@@ -33,79 +37,59 @@ SAID = (
     "models are better; dropout helps against overfitting; learned positions do as well as "
     "sinusoids."
 )
+COLUMNS = (
+    *("row", "what differs", "steps", "PPL", "BLEU", "95% interval", "to base", "interval"),
+    *("params (M)", "paper: PPL", "paper: BLEU", "paper: to base", "paper: params (M)"),
+)
 
 
-def table3(
-    data: Data,
-    *,
-    out: Path,
-    rows: Sequence[str] = (),
-    budget: Budget,
-    shrink: int = 1,
-    settings: Mapping[str, str] | None = None,
-    device: str = "auto",
-    keep_weights: bool = False,
-    gather: bool = False,
-    until: float | None = None,
-    progress: Progress,
-) -> Finding:
-    """Train rows of Table 3 (all by default) that are not finished, and tell what all gave.
+def table3(setup: Setup, rows: Sequence[str], progress: Progress, *, shrink: int = 1) -> Finding:
+    """Train rows of Table 3 (all by default) that are not finished; report all finished rows.
 
-    `rows` are names of presets, or letters of their groups; `shrink` divides widths; `settings`
-    are for every row, but what a row itself changes stands. With `gather` nothing is trained.
+    `rows` are names of presets, or letters of their groups; `shrink` divides widths. The settings
+    of the setup apply to every row, except where the row itself changes them.
     """
-    chosen = named(rows)
+    chosen = row_names(rows)
     if shrink < 1:
         raise BadSetting(f"--shrink {shrink}: expected 1 or more, to divide widths by")
-    shared = {"average": "1", "keep": "1", "validate_bleu": "0"}
-    shared |= budget.settings()
+    budget = setup.budget
+    shared = {"average": "1", "keep": "1", "validate_bleu": "0"} | budget.settings()
     if not budget.is_time:
         shared |= schedule(budget.steps or PAPERS_STEPS, TABLE_3[BASE].train, 2, 2)
-    shared |= settings or {}
-    experiment = Experiment(
-        name="table3",
-        folder=out,
-        data=data,
-        settings=shared | ({"shrink": str(shrink)} if shrink > 1 else {}),
-        budget=budget,
-        device=device,
-        keep_weights=keep_weights,
-    )
+    shared |= setup.settings
+    widths = {"shrink": str(shrink)} if shrink > 1 else {}
+    comparison = Comparison(name="table3", setup=setup, settings=shared | widths)
     every = {name: row_of(name, shared, shrink) for name in TABLE_3}
-    experiment.open([every[name] for name in chosen])
-    if not gather:
-        experiment.run([every[name] for name in chosen], progress, until)
-    results = {name: result for name, row in every.items() if (result := experiment.finished(row))}
+    comparison.open_and_run([every[name] for name in chosen], progress)
+    results = comparison.results(every.values())
     if not results:
         return Finding(name="table3", title=TITLE, said=SAID, notes=("No row is finished yet.",))
     if len(results) > 1:
         progress.say(f"comparing {len(results)} rows on samples of the test sentences")
-    translations = {name: experiment.translations(every[name]) for name in results}
-    resampled = Resampled(translations, experiment.references(), data.pair()[1])
-    return found(results, resampled, budget, shrink)
+    return make_finding(results, comparison.resample(results), budget, shrink)
 
 
-def named(rows: Sequence[str]) -> list[str]:
-    """Return the presets that names and letters of groups mean, in the order of these."""
+def row_names(rows: Sequence[str]) -> list[str]:
+    """Return the presets that names and group letters stand for, in the order given."""
     groups = {name.partition("-")[0] for name in TABLE_3 if "-" in name}
-    wanted: list[str] = []
+    names: list[str] = []
     for name in rows or list(TABLE_3):
-        own = [one for one in TABLE_3 if name == one or (name in groups and one[0] == name)]
-        if not own:
+        matching = [row for row in TABLE_3 if name == row or (name in groups and row[0] == name)]
+        if not matching:
             known = [*sorted(groups), *TABLE_3]
             raise BadSetting(
                 f"there is no row {name}.{did_you_mean(name, known)} "
                 f"The groups and rows are: {', '.join(known)}"
             )
-        wanted += own
-    return list(dict.fromkeys(wanted))
+        names += matching
+    return list(dict.fromkeys(names))
 
 
 def row_of(name: str, shared: Mapping[str, str], shrink: int) -> Row:
-    """Return a row: the shared settings fill what the paper leaves blank in it."""
+    """Return a row: shared settings apply to what the paper leaves blank in it."""
     preset = TABLE_3[name]
-    own = set(changes(preset))
-    settings = {key: value for key, value in shared.items() if key not in own}
+    changed = set(changes(preset))
+    settings = {key: value for key, value in shared.items() if key not in changed}
     if shrink > 1:
         for key in SHRUNK:
             settings.setdefault(key, str(shrunk(getattr(preset.model, key), shrink)))
@@ -113,46 +97,45 @@ def row_of(name: str, shared: Mapping[str, str], shrink: int) -> Row:
 
 
 def shrunk(width: int, by: int) -> int:
-    """Divide a width; an even one, for positions are sine and cosine pairs."""
+    """Divide a width; the result is even, because positions are sine and cosine pairs."""
     return max(2, width // by // 2 * 2)
 
 
 def changes(preset: Preset) -> dict[str, object]:
     """Return the columns in which a row differs from the base model."""
     base = TABLE_3[BASE]
-    found = {}
-    for key in COLUMNS:
+    changed = {}
+    for key in VARIED:
         part = "train" if key == "eps_ls" else "model"
         value = getattr(getattr(preset, part), key)
         if value != getattr(getattr(base, part), key):
-            found[key] = value
-    return found
+            changed[key] = value
+    return changed
 
 
-def found(
+def make_finding(
     results: Mapping[str, Result], resampled: Resampled, budget: Budget, shrink: int
 ) -> Finding:
-    """Put the rows beside the paper's."""
-    columns = (
-        *("row", "what differs", "steps", "PPL", "BLEU", "95% interval", "to base", "interval"),
-        *("params (M)", "paper: PPL", "paper: BLEU", "paper: to base", "paper: params (M)"),
-    )
-    rows = tuple(_line(result, results, resampled) for result in results.values())
-    correlation = resampled.correlation({name: one.bleu for name, one in PAPER.items()})
-    picture = pictures(
-        "How far each row lies from base, here and in the paper. Where the two marks of a row are "
-        "on the same side, both say that the change helps, or that it hurts.",
+    """Compare the rows with the paper's."""
+    rows = tuple(_cells(result, results, resampled) for result in results.values())
+    correlation = resampled.correlation({name: paper.bleu for name, paper in PAPER.items()})
+    drawn = draw_picture(
+        "Distance of each row from base, here and in the paper. If both marks of a row are on the "
+        "same side, both say that the change helps, or that it hurts.",
         lambda: draw(results, resampled),
     )
-    notes = [*_agreement(results, correlation), *_effects(results, resampled)]
-    notes += _scaled(results, budget, shrink) + picture.notes
+    notes = [
+        *_agreement(results, correlation),
+        *_large_effects(results, resampled),
+        *_scale(results, budget, shrink),
+    ]
     return Finding(
         name="table3",
         title=TITLE,
         said=SAID,
-        tables=(Table(f"Each row trained for {budget}", columns, rows),),
-        pictures=picture.pictures,
-        notes=tuple(notes),
+        tables=(Table(f"Each row trained for {budget}", COLUMNS, rows),),
+        pictures=drawn.pictures,
+        notes=(*notes, *drawn.notes),
         data={
             "results": {name: result.brief for name, result in results.items()},
             "correlation": None if correlation is None else correlation.value,
@@ -161,113 +144,117 @@ def found(
     )
 
 
-def _line(result: Result, results: Mapping[str, Result], resampled: Resampled) -> tuple[str, ...]:
+def _cells(result: Result, results: Mapping[str, Result], resampled: Resampled) -> tuple[str, ...]:
     name, paper = result.name, PAPER[result.name]
-    difference = interval = theirs = ""
+    difference = interval = papers_difference = ""
     if name != BASE:
-        theirs = f"{paper.bleu - PAPER[BASE].bleu:+.1f}"
+        papers_difference = f"{paper.bleu - PAPER[BASE].bleu:+.1f}"
         if BASE in results:
             difference = f"{result.bleu - results[BASE].bleu:+.2f}"
             low, high = resampled.difference(name, BASE)
             interval = f"{low:+.2f} to {high:+.2f}"
     millions = PAPER[BASE].parameters if paper.parameters is None else paper.parameters
     return (
-        *(name, _words(result), f"{result.steps:,}", f"{result.perplexity:.2f}"),
+        *(name, _differences(result), f"{result.steps:,}", f"{result.perplexity:.2f}"),
         *(f"{result.bleu:.2f}", f"{result.low:.2f} to {result.high:.2f}", difference, interval),
-        f"{result.parameters / 1e6:.1f}",
-        *(f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}", theirs, f"{millions:.0f}"),
+        *(f"{result.parameters / 1e6:.1f}", f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}"),
+        *(papers_difference, f"{millions:.0f}"),
     )
 
 
-def _words(result: Result) -> str:
-    """Say what a row changes, as it was trained here."""
-    own = {**result.model, **result.recipe}
-    words = [f"{key} {own[key]}" for key in changes(TABLE_3[result.name]) if key != "positions"]
-    if own["positions"] != TABLE_3[BASE].model.positions:
-        words.append(f"{own['positions']} positions")
-    return ", ".join(words)
+def _differences(result: Result) -> str:
+    """Say what a row changes, with the values it was trained with."""
+    values = {**result.model, **result.recipe}
+    texts = [f"{key} {values[key]}" for key in changes(TABLE_3[result.name]) if key != "positions"]
+    if values["positions"] != TABLE_3[BASE].model.positions:
+        texts.append(f"{values['positions']} positions")
+    return ", ".join(texts)
 
 
 def _agreement(results: Mapping[str, Result], correlation: Correlation | None) -> list[str]:
     if correlation is None:
-        return [f"Ranks are compared of {FEWEST} rows or more that differ."]
+        return [f"A rank correlation needs {LEAST_ROWS} rows or more that differ."]
     perplexity = spearman(
-        [one.perplexity for one in results.values()],
+        [result.perplexity for result in results.values()],
         [PAPER[name].perplexity for name in results],
     )
-    said = (
-        f"Rank correlation (Spearman) with the paper's BLEU over {correlation.rows} rows: "
-        f"{correlation}, by resampling the test sentences; of perplexity: {perplexity:.2f}. "
-        "What another seed would change is in neither."
-    )
-    return [said]
+    return [
+        (
+            f"Rank correlation (Spearman) with the paper's BLEU over {correlation.rows} rows: "
+            f"{correlation}, by resampling the test sentences; of perplexity: {perplexity:.2f}. "
+            "Neither includes variation between seeds."
+        )
+    ]
 
 
-def _effects(results: Mapping[str, Result], resampled: Resampled) -> list[str]:
-    """Tell which of the paper's large effects hold here beyond the interval."""
-    there = [name for name in LARGE if name in results and BASE in results]
-    if not there:
+def _large_effects(results: Mapping[str, Result], resampled: Resampled) -> list[str]:
+    """Say which of the paper's large effects are significant here."""
+    measured = [name for name in LARGE_EFFECTS if name in results and BASE in results]
+    if not measured:
         return []
-    said = []
-    for name in there:
+    effects = []
+    for name in measured:
         low, high = resampled.difference(name, BASE)
-        verdict = "below base" if high < 0 else "above base" if low > 0 else "not told apart"
-        said.append(f"{LARGE[name]}: {verdict} ({low:+.2f} to {high:+.2f})")
-    return [f"The paper's large effects, 95% intervals of the difference: {'; '.join(said)}."]
+        verdict = "below base" if high < 0 else "above base" if low > 0 else "not significant"
+        effects.append(f"{LARGE_EFFECTS[name]}: {verdict} ({low:+.2f} to {high:+.2f})")
+    return [f"The paper's large effects, 95% intervals of the difference: {'; '.join(effects)}."]
 
 
-def _scaled(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[str]:
-    """Tell what was scaled down, and by how much."""
-    one = next(iter(results.values()))
-    recipe = one.recipe
-    batch, vocabulary = recipe["batch_tokens"], one.model["target_vocabulary"]
+def _scale(results: Mapping[str, Result], budget: Budget, shrink: int) -> list[str]:
+    """Say what was scaled down, and by how much."""
+    first = next(iter(results.values()))
+    recipe = first.recipe
+    fewest_passes = min(result.epochs for result in results.values())
     spent = f"{budget} of steps" if budget.is_time else f"{budget}"
-    first = (
-        f"Scaled down: {spent} of {batch:,} tokens a side for every row, "
-        f"{min(r.epochs for r in results.values()):.1f} passes over the training text or more, "
-        "instead of 100,000 steps of 25,000 tokens (300,000 for big); "
-        f"a vocabulary of {vocabulary:,} instead of 37,000."
-    )
-    notes = [first]
+    notes = [
+        (
+            f"Scaled down: {spent} of {recipe['batch_tokens']:,} tokens a side for every row, "
+            f"{fewest_passes:.1f} passes over the training text or more, instead of 100,000 steps "
+            "of 25,000 tokens (300,000 for big); a vocabulary of "
+            f"{first.model['target_vocabulary']:,} instead of 37,000."
+        )
+    ]
     if shrink > 1:
         notes.append(f"d_model, d_ff, d_k and d_v are divided by {shrink} in every row.")
-    notes.append(scheduled(recipe, budget))
+    notes.append(describe_schedule(recipe, budget))
     notes.append(
-        f"Beam 4, alpha 0.6, {averaged(recipe)} (the paper: no averaging); BLEU by sacreBLEU "
-        f"({one.signature}), the paper's is tokenised."
+        f"Beam 4, alpha 0.6, {describe_weights(recipe)} (the paper: no averaging); BLEU by "
+        f"sacreBLEU ({first.signature}), the paper's is tokenised."
     )
-    steps = sorted({r.steps for r in results.values()})
+    steps = sorted({result.steps for result in results.values()})
     if not budget.is_time and len(steps) > 1:
         notes.append(f"Not the same budget: rows made {steps[0]:,} to {steps[-1]:,} steps.")
     return notes
 
 
 def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
-    """Draw how far each row lies from base, here and in the paper: a line a row.
+    """Draw the distance of each row from base, here and in the paper: one line per row.
 
-    Where base is not among them, it is how far they lie from their mean.
+    Without base, the distance is from the mean of the rows.
     """
     from matplotlib.figure import Figure
 
     names = list(results)[::-1]  # the first on top
-    middle = [BASE] if BASE in results else names
+    reference = [BASE] if BASE in results else names
     figure = Figure(figsize=(10, 2 + 0.3 * len(names)), dpi=100, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     ours, papers = (
-        [source[name].bleu - fmean(source[one].bleu for one in middle) for name in names]
+        [source[name].bleu - fmean(source[row].bleu for row in reference) for name in names]
         for source in (results, PAPER)
     )
-    spans = [resampled.difference(name, BASE) for name in names] if middle == [BASE] else None
-    _points(left, ours, papers, spans)
+    intervals = None
+    if reference == [BASE]:
+        intervals = [resampled.difference(name, BASE) for name in names]
+    _plot_rows(left, ours, papers, intervals)
     ours, papers = (
         [
-            source[name].perplexity / fmean(source[one].perplexity for one in middle)
+            source[name].perplexity / fmean(source[row].perplexity for row in reference)
             for name in names
         ]
         for source in (results, PAPER)
     )
-    _points(right, ours, papers)
-    to = "base" if middle == [BASE] else "the mean of these rows"
+    _plot_rows(right, ours, papers)
+    to = "base" if reference == [BASE] else "the mean of these rows"
     left.set(title=f"BLEU, from {to}: right is better", xlabel="BLEU", yticks=range(len(names)))
     left.set_yticklabels([drawable(name) for name in names])
     left.set_ylim(-0.7, len(names) - 0.3)
@@ -279,17 +266,17 @@ def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
     return figure
 
 
-def _points(
+def _plot_rows(
     axes: "Axes",
     ours: Sequence[float],
     papers: Sequence[float],
-    spans: Sequence[tuple[float, float]] | None = None,
+    intervals: Sequence[tuple[float, float]] | None = None,
 ) -> None:
-    """Draw our points with their intervals, if they have any, and the paper's."""
-    places = range(len(ours))
-    if spans is not None:
-        lows, highs = zip(*spans, strict=True)
-        axes.hlines(places, lows, highs, color=COLOURS[0], linewidth=1.2)
-    label = "here" if spans is None else "here, with its 95% interval"
-    axes.plot(ours, places, "o", color=COLOURS[0], markersize=7, label=label)
-    axes.plot(papers, places, "D", color=COLOURS[1], fillstyle="none", label="in the paper")
+    """Plot our points, with their intervals if given, and the paper's."""
+    y = range(len(ours))
+    if intervals is not None:
+        lows, highs = zip(*intervals, strict=True)
+        axes.hlines(y, lows, highs, color=COLOURS[0], linewidth=1.2)
+    label = "here" if intervals is None else "here, with its 95% interval"
+    axes.plot(ours, y, "o", color=COLOURS[0], markersize=7, label=label)
+    axes.plot(papers, y, "D", color=COLOURS[1], fillstyle="none", label="in the paper")

@@ -1,45 +1,54 @@
-"""Table 4: a parser of ours beside the paper's (6.3)."""
+"""Table 4: our parser beside the paper's (6.3)."""
 
 import dataclasses
 import itertools
 
 from transduce.experiments.findings import Finding, Picture, Table
 from transduce.experiments.paper_numbers import TABLE_4
-from transduce.experiments.parser_experiment import GOLD, PARSED, PARSER, Experiment, Result, Scores
+from transduce.experiments.parser_experiment import (
+    GOLD,
+    PARSED,
+    PARSER,
+    ParserExperiment,
+    Result,
+    Scores,
+)
 from transduce.parsing.drawing import draw
 from transduce.parsing.trees import Tree, read_trees, unescape
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.progress import Progress
 
-SHOWN = range(8, 15)  # words of the sentence whose tree is drawn
+DRAWN_LENGTHS = range(8, 15)  # words of a sentence whose tree is drawn
 SAID = (
-    "A Transformer of 4 layers with d_model 1024, told nothing about trees, parses the Wall Street "
-    "Journal with an F1 of 91.3 when trained on its 40,000 sentences alone, and of 92.7 with 17 "
-    "million more that other parsers had parsed; beam 21, alpha 0.3, outputs at most 300 symbols "
-    "longer than the input."
+    "A Transformer of 4 layers with d_model 1024, with no knowledge of trees built in, parses the "
+    "Wall Street Journal with an F1 of 91.3 when trained on its 40,000 sentences alone, and of "
+    "92.7 with 17 million more that other parsers had parsed; beam 21, alpha 0.3, outputs at most "
+    "300 symbols longer than the input."
 )
 
 
-def table4(experiment: Experiment, progress: Progress) -> Finding:
-    """Train a parser, choose its weights, score it once, and put it beside the paper's."""
+def table4(experiment: ParserExperiment, progress: Progress) -> Finding:
+    """Train a parser, choose its weights, score it once, and compare it with the paper's."""
     experiment.open(progress)
     result = experiment.run(progress)
     return Finding(
         name="table4",
         title="Table 4: constituency parsing",
         said=SAID,
-        tables=(_beside(experiment, result), _details(result)),
+        tables=(_comparison(experiment, result), _details(result)),
         pictures=_pictures(experiment),
         notes=_notes(experiment, result),
         data=dataclasses.asdict(result),
     )
 
 
-def _beside(experiment: Experiment, result: Result) -> Table:
-    theirs = tuple((one.name, one.training, "WSJ section 23", f"{one.F1}") for one in TABLE_4)
-    layers = result.model["N"]
+def _comparison(experiment: ParserExperiment, result: Result) -> Table:
+    theirs = tuple(
+        (parser.name, parser.training, "WSJ section 23", f"{parser.F1}") for parser in TABLE_4
+    )
+    layers = pluralize(result.model["N"], "layer")
     ours = (
-        f"Transformer, {pluralize(layers, 'layer')}, d_model {result.model['d_model']}: here",
+        f"Transformer, {layers}, d_model {result.model['d_model']}: here",
         f"{experiment.train.name}, {pluralize(result.trees, 'tree')}",
         experiment.test.name,
         f"{result.test.all.f1:.2f}",
@@ -54,13 +63,14 @@ def _beside(experiment: Experiment, result: Result) -> Table:
 def _details(result: Result) -> Table:
     def row(name: str, scores: Scores) -> tuple[str, ...]:
         every, short = scores.all, scores.short
-        share = 100 * scores.well_formed / max(1, scores.sentences)
+        percentages = (
+            *(every.recall, every.precision, every.f1, short.f1),
+            *(every.exact, every.no_crossing, scores.tagging),
+        )
+        well_formed = 100 * scores.well_formed / max(1, scores.sentences)
         return (
-            name,
-            f"{scores.sentences:,}",
-            *(f"{one:.2f}" for one in (every.recall, every.precision, every.f1, short.f1)),
-            *(f"{one:.2f}" for one in (every.exact, every.no_crossing, scores.tagging)),
-            f"{share:.2f}" if scores.well_formed < scores.sentences else "100",
+            *(name, f"{scores.sentences:,}", *(f"{value:.2f}" for value in percentages)),
+            f"{well_formed:.2f}" if scores.well_formed < scores.sentences else "100",
             f"{scores.sentences / max(scores.seconds, 1e-9):,.1f}",
         )
 
@@ -71,27 +81,26 @@ def _details(result: Result) -> Table:
     return Table("In percent", columns, (row("validation", result.valid), row("test", result.test)))
 
 
-def _notes(experiment: Experiment, result: Result) -> tuple[str, ...]:
-    tried = "; ".join(f"{words}: {f1:.2f}" for words, f1 in result.candidates.items())
+def _notes(experiment: ParserExperiment, result: Result) -> tuple[str, ...]:
+    candidates = "; ".join(f"{name}: {f1:.2f}" for name, f1 in result.candidates.items())
     recipe, test = result.recipe, result.test
     written = "XX, its tag masked" if experiment.masked else "its tag, which the parser predicts"
     both = f"{experiment.folder / GOLD} {experiment.folder / PARSED}"
     notes = [
         (
             f"F1 {test.all.f1:.2f} on {test.sentences:,} test sentences. The trees are not the "
-            "paper's, so the numbers stand beside each other and do not compete."
+            "paper's, so the numbers are not directly comparable."
         ),
         (
             f"{pluralize(result.steps, 'step')} of {recipe['batch_tokens']:,} tokens a side in "
             f"{format_duration(result.seconds)}; the paper does not say how long it trained its "
-            "parser. "
-            f"{result.parameters / 1e6:.1f}M parameters, d_model {result.model['d_model']} (the "
-            "paper: 1024)."
+            f"parser. {result.parameters / 1e6:.1f}M parameters, d_model "
+            f"{result.model['d_model']} (the paper: 1024)."
         ),
-        f"Chosen on the validation trees by F1 ({tried}); the test trees were parsed once.",
+        f"Chosen on the validation trees by F1 ({candidates}); the test trees were parsed once.",
         (
-            f"Traces and function tags were stripped. A word is written as {written}; scored are "
-            "the brackets, over the gold tags, for EVALB leaves punctuation out by tag."
+            f"Traces and function tags were stripped. A word is written as {written}; brackets are "
+            "scored with the gold tags, because EVALB excludes punctuation by tag."
         ),
         f"`evalb -p COLLINS.prm {both}` finds the same numbers.",
         f"`transduce parse {experiment.folder / PARSER}` parses sentences with it.",
@@ -105,17 +114,16 @@ def _notes(experiment: Experiment, result: Result) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _pictures(experiment: Experiment) -> tuple[Picture, ...]:
-    """Draw the parse of the first test sentence that is neither short nor long."""
-    gold, guesses = (read_trees(experiment.folder / name) for name in (GOLD, PARSED))
-    pairs = zip(gold, guesses, strict=True)
-    found = next(((a, b) for a, b in pairs if len(a.words()) in SHOWN), None)
-    if found is None:
-        return ()
-    return (Picture(_caption(*found), draw(found[1])),)
+def _pictures(experiment: ParserExperiment) -> tuple[Picture, ...]:
+    """Draw the parse of the first test sentence of medium length."""
+    gold_trees, guesses = (read_trees(experiment.folder / name) for name in (GOLD, PARSED))
+    for gold, guess in zip(gold_trees, guesses, strict=True):
+        if len(gold.words()) in DRAWN_LENGTHS:
+            return (Picture(_caption(gold, guess), draw(guess)),)
+    return ()
 
 
 def _caption(gold: Tree, guess: Tree) -> str:
-    right = "as a person drew it" if gold == guess else "not quite as a person drew it"
+    verdict = "equal to the gold tree" if gold == guess else "not equal to the gold tree"
     words = " ".join(unescape(word) for word in itertools.islice(guess.words(), 6))
-    return f"What the parser made of “{words} …”, {right}"
+    return f"The parser's tree of “{words} …”, {verdict}"

@@ -1,4 +1,4 @@
-"""`transduce paper`: one file an experiment."""
+"""`transduce paper`: one file per experiment."""
 
 import inspect
 from types import ModuleType
@@ -23,7 +23,7 @@ app = typer.Typer(help="The paper's tables, figures and claims, measured.", no_a
 
 @app.callback()
 def paper() -> None:
-    """Measure what the paper's tables, figures and text say, beside its own numbers."""
+    """Measure the paper's tables, figures and claims, beside its own numbers."""
 
 
 MODULES: tuple[ModuleType, ...] = (
@@ -32,13 +32,13 @@ MODULES: tuple[ModuleType, ...] = (
 )
 
 
-def flowing(text: str) -> str:
-    """Join the lines of each paragraph: a terminal breaks them where it ends."""
-    return "\n\n".join(" ".join(one.split()) for one in inspect.cleandoc(text).split("\n\n"))
+def unwrap(text: str) -> str:
+    """Join the lines of each paragraph, so that the terminal wraps them."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 for module in MODULES:
     name = module.__name__.rpartition(".")[2]
     command = getattr(module, name)
-    about = flowing(command.__doc__)
-    app.command(name.rstrip("_"), help=about, epilog=module.EXAMPLES)(command)
+    app.command(name.rstrip("_"), help=unwrap(command.__doc__), epilog=module.EXAMPLES)(command)

@@ -15,7 +15,7 @@ transduce paper report t1 t2 t3 --out report.html
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR", help="Folders that findings were written to, by --out."),
+        typer.Argument(metavar="DIR", help="Folders with findings, as given to --out."),
     ],
     *,
     out: Annotated[
@@ -23,9 +23,9 @@ def report(
         typer.Option("--out", "-o", help="The page. Default: report.html in the first folder."),
     ] = None,
 ) -> None:
-    """Put the findings that lie in folders on one page, which opens anywhere."""
-    from transduce.experiments import report as pages
+    """Write the findings of several folders on one self-contained HTML page."""
+    from transduce.experiments.report import report as write_report
     from transduce.system.progress import console_progress
 
-    path = pages.report(folders, folders[0] if out is None else out)
+    path = write_report(folders, folders[0] if out is None else out)
     console_progress().say(f"wrote {path}")

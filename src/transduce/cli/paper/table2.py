@@ -14,7 +14,7 @@ transduce paper table2 train.en train.de --valid dev.en dev.de --time 10m --out 
 
 transduce paper table2 pairs.tsv --systems small,recurrent-small --steps 2000 -o t2
 
-The same command again goes on where it was stopped.
+Run the same command again to continue.
 """
 
 
@@ -27,8 +27,8 @@ def table2(
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Presets to train; the first is what the others are compared with. Default: base, "
-            "recurrent, convs2s and bytenet on a GPU, else small and the small ones of those.",
+            help="Presets to train; the others are compared with the first. Default: base, "
+            "recurrent, convs2s and bytenet on a GPU, and their tiny versions on a CPU.",
         ),
     ] = None,
     valid: options.Valid = None,
@@ -44,27 +44,25 @@ def table2(
     keep_weights: options.KeepWeights = False,
     device: Device = "auto",
 ) -> None:
-    """Train the Transformer and the models it replaced, for the same time or steps each.
+    """Train the Transformer and earlier models, each for the same time or steps.
 
-    BLEU, training FLOPs and time, beside the paper's. A budget is 100,000 steps unless --steps or
-    --time says otherwise; a time is that of steps alone: validating and saving do not count.
-    Ctrl-C saves.
+    Reports BLEU, training FLOPs and time beside the paper's. The default budget is 100,000 steps.
+    --time counts the time of steps only, not of validating and saving. Ctrl-C saves.
     """
     from transduce.cli.paper.printing import show
-    from transduce.experiments import table2 as experiment
-    from transduce.experiments.budget import Budget
+    from transduce.experiments.table2 import table2 as measure
     from transduce.system.progress import console_progress
 
-    settings, steps, seconds = options.settings_of(set_, steps, time, seed)
-    finding = experiment.table2(
-        options.data_of(source, target, valid, valid_tsv, test, test_tsv, languages),
-        out=out,
-        systems=options.listed(systems),
-        budget=Budget(steps=steps, seconds=seconds),
-        settings=settings,
+    held_out = (valid, valid_tsv, test, test_tsv, languages)
+    setup = options.setup_of(
+        options.data_of(source, target, held_out),
+        out,
+        steps=steps,
+        time=time,
+        set_=set_,
+        seed=seed,
         device=device,
         keep_weights=keep_weights,
         gather=gather,
-        progress=console_progress(),
     )
-    show(finding, out)
+    show(measure(setup, options.listed(systems), console_progress()), out)

@@ -6,7 +6,6 @@ import typer
 
 from transduce.cli.options import Device
 from transduce.cli.paper import options
-from transduce.cli.paper.options import BUDGET
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -17,7 +16,7 @@ transduce paper table3 pairs.tsv --languages en-de --rows base,C-N2,A-h1 --time 
 
 transduce paper table3 pairs.tsv --rows base,C --shrink 8 --steps 500 --set batch_tokens=2000 -o t3
 
-The same command again goes on where it was stopped; other rows may be added at any time.
+Run the same command again to continue; rows can be added at any time.
 """
 
 
@@ -30,8 +29,7 @@ def table3(
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Rows, by the names of their presets (base, C-N2, …) or by their groups A to E. "
-            "Default: all twenty.",
+            help="Rows, by preset (base, C-N2, …) or by group (A to E). Default: all twenty.",
         ),
     ] = None,
     valid: options.Valid = None,
@@ -43,9 +41,8 @@ def table3(
     time: options.Time = None,
     shrink: Annotated[
         int,
-        typer.Option(
-            rich_help_panel=BUDGET,
-            help="Divide d_model, d_ff, d_k and d_v of every row, for small machines.",
+        options.of_budget(
+            help="Divide d_model, d_ff, d_k and d_v of every row by this, for small machines.",
         ),
     ] = 1,
     set_: options.Set = None,
@@ -54,28 +51,26 @@ def table3(
     keep_weights: options.KeepWeights = False,
     device: Device = "auto",
 ) -> None:
-    """Train the variations of Table 3 for the same budget each, and rank them as the paper did.
+    """Train the variations of Table 3 with the same budget each, and compare their ranking.
 
-    A budget is 100,000 steps unless --steps or --time says otherwise. What a row changes stands;
-    --set changes what it leaves as in the base model. Results are gathered of all rows that are
-    finished in the folder. Ctrl-C saves.
+    The default budget is 100,000 steps. --set applies to every row, except where the row itself
+    differs from the base model. All finished rows of the folder are reported. Ctrl-C saves.
     """
     from transduce.cli.paper.printing import show
-    from transduce.experiments import table3 as experiment
-    from transduce.experiments.budget import Budget
+    from transduce.experiments.table3 import table3 as measure
     from transduce.system.progress import console_progress
 
-    settings, steps, seconds = options.settings_of(set_, steps, time, seed)
-    finding = experiment.table3(
-        options.data_of(source, target, valid, valid_tsv, test, test_tsv, languages),
-        out=out,
-        rows=options.listed(rows),
-        budget=Budget(steps=steps, seconds=seconds),
-        shrink=shrink,
-        settings=settings,
+    held_out = (valid, valid_tsv, test, test_tsv, languages)
+    setup = options.setup_of(
+        options.data_of(source, target, held_out),
+        out,
+        steps=steps,
+        time=time,
+        set_=set_,
+        seed=seed,
         device=device,
         keep_weights=keep_weights,
         gather=gather,
-        progress=console_progress(),
     )
-    show(finding, out)
+    rows_chosen = options.listed(rows)
+    show(measure(setup, rows_chosen, console_progress(), shrink=shrink), out)

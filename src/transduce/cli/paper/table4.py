@@ -7,7 +7,6 @@ import typer
 
 from transduce.cli.options import Device
 from transduce.cli.paper import options
-from transduce.cli.paper.options import TEXTS
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -18,8 +17,7 @@ transduce paper table4 train.trees.xz --valid dev.trees.xz --test test.trees.xz 
 
 transduce paper table4 train.trees --valid dev.trees --test test.trees --preset parse --out t4
 
-The same command again goes on where it was stopped. The parser is in the folder: transduce parse
-t4/parser "A sentence."
+Run the same command again to continue. To use the parser: transduce parse t4/parser "A sentence."
 """
 
 
@@ -29,16 +27,14 @@ def table4(
     ],
     *,
     out: options.Out,
-    valid: Annotated[
-        Path, typer.Option(rich_help_panel=TEXTS, help="Trees to choose the weights on.")
-    ],
-    test: Annotated[Path, typer.Option(rich_help_panel=TEXTS, help="Trees to score once.")],
+    valid: Annotated[Path, options.of_texts(help="Trees on which the weights are chosen.")],
+    test: Annotated[Path, options.of_texts(help="Trees to score once.")],
     preset: Annotated[
         str, typer.Option(help="parse-small, or parse: the paper's size.")
     ] = "parse-small",
     masked: Annotated[
         bool,
-        typer.Option("--masked", help="Write all words as XX: tags are then not predicted."),
+        typer.Option("--masked", help="Write all words as XX, so that tags are not predicted."),
     ] = False,
     steps: options.Steps = None,
     time: options.Time = None,
@@ -46,20 +42,21 @@ def table4(
     seed: options.Seed = None,
     device: Device = "auto",
 ) -> None:
-    """Train a parser on trees, choose its weights, and score it once beside the paper's.
+    """Train a parser on trees, choose its weights, and score it once, beside the paper's.
 
-    Labelled precision, recall and F1 are what EVALB finds with Collins' settings. Without --steps
-    or --time the preset says how long it trains. Ctrl-C saves.
+    Labelled precision, recall and F1 as EVALB computes them with Collins' settings. Without --steps
+    or --time, the preset determines the training time. Ctrl-C saves.
     """
     from transduce.cli.paper.printing import show
-    from transduce.experiments.parser_experiment import Experiment
-    from transduce.experiments.table4 import table4 as measured
+    from transduce.experiments.parser_experiment import ParserExperiment
+    from transduce.experiments.table4 import table4 as measure
     from transduce.system.progress import console_progress
 
-    settings, steps, seconds = options.settings_of(set_, steps, time, seed)
+    seconds = options.seconds_of(steps, time)
+    settings = options.settings_of(set_, seed)
     settings |= {"steps": str(steps)} if steps is not None else {}
     settings |= {"seconds": str(seconds)} if seconds is not None else {}
-    experiment = Experiment(
+    experiment = ParserExperiment(
         folder=out,
         train=trees,
         valid=valid,
@@ -69,4 +66,4 @@ def table4(
         masked=masked,
         device=device,
     )
-    show(measured(experiment, console_progress()), out)
+    show(measure(experiment, console_progress()), out)

@@ -1,12 +1,12 @@
-"""How findings are printed: on terminals that are too narrow for their tables, and piped."""
+"""Findings are printed on terminals that are too narrow for their tables, and into pipes."""
 
 import sys
 
 import pytest
 from rich.text import Text
 
-from transduce.cli.paper import flowing
-from transduce.cli.paper.printing import parts, show
+from transduce.cli.paper import unwrap
+from transduce.cli.paper.printing import show, split
 from transduce.experiments.findings import Finding, Table
 
 NUMBERS = tuple(f"paper: number {one}" for one in range(9))
@@ -30,22 +30,22 @@ def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     return Text.from_ansi(capsys.readouterr().out).plain
 
 
-def test_a_table_that_fits_is_not_cut() -> None:
-    assert parts(TABLE, 400) == [TABLE]
+def test_a_table_that_fits_is_not_split() -> None:
+    assert split(TABLE, 400) == [TABLE]
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
-def test_every_part_has_the_columns_that_tell_its_rows_apart(width: int) -> None:
-    cut = parts(TABLE, width)
-    assert len(cut) > 1
-    assert [one for part in cut for one in part.columns[2:]] == list(NUMBERS)
-    assert [part.title for part in cut] == ["Times", *[""] * (len(cut) - 1)]
-    for part in cut:
+def test_every_part_has_the_columns_that_identify_its_rows(width: int) -> None:
+    parts = split(TABLE, width)
+    assert len(parts) > 1
+    assert [name for part in parts for name in part.columns[2:]] == list(NUMBERS)
+    assert [part.title for part in parts] == ["Times", *[""] * (len(parts) - 1)]
+    for part in parts:
         assert part.columns[:2] == ("layer", "d")
         assert [row[:2] for row in part.rows] == [row[:2] for row in TABLE.rows]
 
 
-def test_no_number_is_broken_on_a_narrow_terminal(
+def test_no_number_is_wrapped_on_a_narrow_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = printed(capsys, monkeypatch, "60")
@@ -53,10 +53,10 @@ def test_no_number_is_broken_on_a_narrow_terminal(
     assert "…" not in text
     for row in TABLE.rows:
         assert all(cell in text for cell in row)
-    assert "\n  " in text[text.index("- A note") :]  # what follows stands under it
+    assert "\n  " in text[text.index("- A note") :]  # wrapped lines are indented
 
 
-def test_a_line_of_a_table_that_is_piped_stays_one(
+def test_a_row_stays_on_one_line_in_a_pipe(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = printed(capsys, monkeypatch, "").splitlines()
@@ -64,7 +64,5 @@ def test_a_line_of_a_table_that_is_piped_stays_one(
     assert all(cell in line for cell in TABLE.rows[-1])
 
 
-def test_what_a_command_is_for_is_broken_by_the_terminal_alone() -> None:
-    assert (
-        flowing("Do it.\n\n    At once, and\n    again.\n    ") == "Do it.\n\nAt once, and again."
-    )
+def test_the_terminal_wraps_the_description_of_a_command() -> None:
+    assert unwrap("Do it.\n\n    At once, and\n    again.\n    ") == "Do it.\n\nAt once, and again."
