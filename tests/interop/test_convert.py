@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from transduce.config import ModelConfig, TrainConfig, apply_settings
 from transduce.interop.converting import convert
-from transduce.interop.converting.ledger import UNKNOWN
+from transduce.interop.converting.keys import UNKNOWN
 from transduce.training.optimizer import learning_rate
 
 yaml = pytest.importorskip("yaml")
@@ -185,7 +185,7 @@ def test_files_of_hydra_are_known_too(cli: CommandLine, tmp_path: Path) -> None:
     }
     expected |= {"tie": "all", "eps_ls": 0.0, "batch_tokens": 4000 * 4 * 8, "keep": 20}
     assert recipe["settings"] | expected == recipe["settings"]
-    assert "decoder.attention_heads = 8: our two stacks are alike" in (
+    assert "decoder.attention_heads = 8: only depths may differ" in (
         tmp_path / "recipe.toml"
     ).read_text(encoding="utf-8")
 
@@ -318,8 +318,8 @@ def test_text_that_is_raw_is_taken_and_text_that_is_cut_is_not(
     recipe = converted(cli, tmp_path, "joey.yaml")
     assert recipe["data"] == {"source": "text/train.de", "target": "text/train.en"}
     text = (tmp_path / "recipe.toml").read_text(encoding="utf-8")
-    assert "data.dev = text/dev: it is cut by subword-nmt (@@)" in text
-    assert "data.test = text/test: it is cut by SentencePiece" in text
+    assert "data.dev = text/dev: it is segmented by subword-nmt (@@)" in text
+    assert "data.test = text/test: it is segmented by SentencePiece" in text
     assert "there is no test set: translate with --beam 5" in text
 
 
@@ -362,7 +362,7 @@ def test_a_recipe_goes_to_standard_output_and_is_never_written_over(
         ("--lr 5e-4", "--lr $RATE", "--lr = '$RATE': expected a number"),
         ("--dropout 0.3", "--dropout 1.5", "P_drop = 1.5"),
         ("'(0.9, 0.98)'", "'(0.9, 0.98)", "a quote that is never closed"),
-        ("fairseq-train", "other-train", "makes no model|no raw|expected"),
+        ("fairseq-train", "other-train", "is not a known configuration"),
     ],
 )
 def test_a_command_that_cannot_be_converted_is_refused(
@@ -383,14 +383,14 @@ def test_a_command_that_cannot_be_converted_is_refused(
         ("train_steps: !!python/object/apply:os.system [ls]\n", "expected plain values"),
         ("train_steps: 1\ntrain_steps: 2\n", "line 2 has train_steps again"),
         ("a: " + "[" * 50 + "]" * 50, "nested more than"),
-        ("a: [1\n", "is no YAML"),
+        ("a: [1\n", "is not YAML"),
         ("a: 1\n---\nb: 2\n", "expected keys and values"),
-        ("? [a]\n: 1\n", "has a key that is no word"),
+        ("? [a]\n: 1\n", "has a key that is not a word"),
         ("just a line\n", "expected keys and values"),
         ("", "expected keys and values"),
-        ("some: thing\n", "no configuration that is known"),
+        ("some: thing\n", "is not a known configuration"),
         (OPENNMT.replace("heads: 16", "heads: 3"), "expected a multiple of the heads"),
-        (OPENNMT.replace("enc_layers: 6", "enc_layers: 1e9"), "makes no model here: N ="),
+        (OPENNMT.replace("enc_layers: 6", "enc_layers: 1e9"), "is not possible here: N ="),
         ("x: " + "y" * (1 << 19), "is larger than 256 KiB"),
     ],
 )
@@ -422,4 +422,4 @@ def test_a_rate_that_is_not_of_the_paper_is_said(cli: CommandLine, tmp_path: Pat
     done = cli("convert", path)
     assert "lr_scale" not in tomllib.loads(done.stdout)["settings"]
     assert "to do: choose lr_scale and warmup" in done.stderr
-    assert "to do: its norms stand before each sub-layer" in done.stderr
+    assert "to do: its norms precede each sub-layer" in done.stderr

@@ -207,20 +207,6 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         Translator.load(tmp_path)
 
 
-def test_public_names_are_there_and_no_others() -> None:
-    assert set(transduce.__all__) == {
-        *("Candidate", "Inspection", "Inspector", "Translation", "Translator"),
-        *("Transformer", "ModelConfig", "TrainConfig", "SearchConfig", "TransduceError"),
-        *("distill", "train", "score", "Score"),
-        *("Parser", "Tree", "train_parser"),
-    }
-    for name in transduce.__all__:
-        assert getattr(transduce, name).__module__.startswith("transduce.")
-        assert name in dir(transduce)
-    with pytest.raises(AttributeError):
-        _ = transduce.nothing
-
-
 def test_extremes_of_length_give_one_line_each(translator: Translator) -> None:
     """One token, exactly the limit, one more than the limit, and an empty line."""
     subwords = translator.codec.source

@@ -84,7 +84,7 @@ def _report(conversion: "Conversion", out: Path | None) -> None:
     """Say how many keys became what, and what is left to do."""
     from transduce.system.progress import console_progress
 
-    counts = ", ".join(f"{conversion.count(fate)} {fate}" for fate in ("taken", "changed"))
+    counts = ", ".join(f"{conversion.count(outcome)} {outcome}" for outcome in ("taken", "changed"))
     progress = console_progress()
     progress.say(
         f"{conversion.toolkit}: of {len(conversion.entries)} keys {counts}, "

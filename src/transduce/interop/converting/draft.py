@@ -1,27 +1,39 @@
-"""A recipe in the making: what all toolkits have alike, under names of their own."""
+"""A recipe in the making: what all toolkits have in common, under different keys."""
 
 import itertools
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transduce.config import ModelConfig
-from transduce.errors import BadInput
-from transduce.interop.converting.ledger import Ledger
+from transduce.config import ModelConfig, TrainConfig
+from transduce.errors import BadInput, BadSetting
+from transduce.interop.converting import notes
+from transduce.interop.converting.keys import Given, Keys
+from transduce.interop.dictionary import require_dictionary
 from transduce.text.reading import read_lines
 
 Pair = tuple[Path, Path]
-LOOKED_AT = 1_000  # lines of a text
-LONGEST_DICTIONARY = 1 << 26  # bytes
-# As text is named that is not raw.
-CUT = re.compile(r"tokeni[sz]ed|(^|[/._-])(bpe|spm|sp|tok)([/._-]|\d|$)")
-PARTS = {"train": "the text to learn from", "valid": "the validation set", "test": "the test set"}
-PRE_NORM = "its norms stand before each sub-layer, here after (3.1): keep an eye on the warm-up"
-OTHERS = "the command line names other text"
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_accurate": "gelu", "swish": "swish"}
-ACTIVATIONS["silu"] = "swish"
+SAMPLE = 1_000  # lines of a text to look at
+PARTS = {"train": "the training text", "valid": "the validation set", "test": "the test set"}
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_accurate": "gelu",
+    "swish": "swish",
+    "silu": "swish",
+}
+# File names of tokenised text.
+TOKENISED = re.compile(r"tokeni[sz]ed|(^|[/._-])(bpe|spm|sp|tok)([/._-]|\d|$)")
+# Patterns of tokenised text; a text matches if a quarter of its lines do.
+TOKENISERS = {
+    "segmented by subword-nmt (@@)": r"@@( |$)",
+    "segmented by SentencePiece (▁)": r"(^| )▁",
+    "segmented by OpenNMT's tokenizer (￭)": r"￭",
+    "tokenised": r"&(apos|quot|amp);| [.?!]$",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,198 +47,254 @@ class Hints:
 
 @dataclass(slots=True)
 class Draft:
-    """What a converter fills in."""
+    """The content of a recipe, filled in by a toolkit's converter."""
 
-    ledger: Ledger
+    keys: Keys
     hints: Hints
     languages: tuple[str, str] = ("src", "tgt")
     text: dict[str, Pair] = field(default_factory=dict)  # by train, valid, test
     evaluate: dict[str, Any] = field(default_factory=dict)
-    to_do: list[str] = field(default_factory=list)  # what the user has to see to
-    departures: Sequence[str] = ()  # of the toolkit from the paper, unasked
+    to_do: list[str] = field(default_factory=list)  # for the user
+    names_text: bool = False  # a to-do already says how to get the training text
 
     def find(self, name: str) -> Path:
-        """Return where a file of the configuration is: from here, else from its folder."""
+        """Return the path of a file of the configuration, relative to here or to its folder."""
         return Path(name) if Path(name).exists() else self.hints.folder / name
 
     def take_text(self, part: str, names: Sequence[str], files: Sequence[str]) -> None:
-        """Take the text of a part (train, valid, test) over, if it is raw."""
-        if part in self.text:
-            reason = OTHERS
-        else:
-            source, target = (self.find(file) for file in files)
-            reason = cut_by(source) or cut_by(target)
-            if not reason:
-                self.text[part] = (source, target)
+        """Take over the text of a part (train, valid, test), if it is raw."""
+        source, target = (self.find(file) for file in files)
+        given = part in self.text
+        reason = "the command line names another text" if given else _why_tokenised(source, target)
         for name in names:
             if reason:
-                self.ledger.left(name, reason)
+                self.keys.dropped(name, reason)
             else:
-                self.ledger.taken(name, PARTS[part])
-        if reason and reason != OTHERS:
+                self.keys.taken(name, PARTS[part])
+        if given:
+            return
+        if reason:
             self.to_do.append(f"give the raw text of {files[0]} and {files[1]}: {reason}")
-        elif not reason and not (source.is_file() and target.is_file()):
-            self.to_do.append(
-                f"see to {source} and {target}, which are not here: raw text is wanted"
-            )
+            self.names_text = True
+            return
+        self.text[part] = (source, target)
+        if not (source.is_file() and target.is_file()):
+            self.to_do.append(f"provide {source} and {target} as raw text: they are not here")
 
-    def take_vocabulary(self, stated: Mapping[str, int], found: Sequence[str]) -> None:
-        """Take the size of the vocabulary over: of dictionaries, else as stated by keys."""
-        counts = {str(path): count_words(path) for path in self.hints.dictionaries}
-        if not counts:
-            paths = [self.find(name) for name in found]
-            counts = {str(path): count_words(path) for path in paths if path.is_file()}
-        sizes = counts or {self.ledger.key(name): size for name, size in stated.items()}
+    def take_vocabulary(self, stated: Mapping[str, int], files: Sequence[str]) -> None:
+        """Take over the size of the vocabulary, counted in dictionaries or stated by keys."""
+        paths = list(self.hints.dictionaries)
+        if not paths:
+            paths = [path for path in map(self.find, files) if path.is_file()]
+        counts = {str(path): count_words(path) for path in paths}
+        sizes = counts or {self.keys.written(name): size for name, size in stated.items()}
+        size = max(sizes.values(), default=0)
         if sizes:
-            size = max(sizes.values())
-            self.ledger.set("vocabulary", size, ", ".join(sizes))
+            self.keys.set("vocabulary", size, ", ".join(sizes))
         else:
             self.to_do.append(
-                "name the dictionary with --dictionary, or set vocabulary: how many subwords there "
-                "were is not said here, and else follows from the size of your text"
+                "name the dictionary with --dictionary, or set vocabulary: the number of subwords "
+                "is not stated, and by default follows from the size of your text"
             )
-        for name in stated:
+        for name, stated_size in stated.items():
             if counts:
-                self.ledger.left(name, "the dictionary itself was counted")
-            elif stated[name] == size:
-                self.ledger.taken(name, f"vocabulary = {size}: as many, learned anew")
+                self.keys.dropped(name, "the dictionary itself was counted")
+            elif stated_size == size:
+                self.keys.taken(name, f"vocabulary = {size}: as many, learned from your text")
             else:
-                self.ledger.changed(name, f"vocabulary = {size}: one number for both sides")
+                self.keys.changed(name, f"vocabulary = {size}: one number for both sides")
 
-    def take_stacks(
-        self,
-        names: Mapping[str, tuple[str, str]],
-        usual: Mapping[str, int],
-        origin: str = "",
+    def take_sizes(
+        self, names: Mapping[str, tuple[str, str]], defaults: Mapping[str, int], origin: str = ""
     ) -> int:
-        """Take N, d_model, d_ff and h over, each by its two keys; return d_model."""
-        ledger = self.ledger
-        found = {}
+        """Take over N, d_model, d_ff and h, each by its two keys; return d_model."""
+        keys = self.keys
+        sizes = {}
         for setting, (encoder, decoder) in names.items():
-            found[setting] = value = ledger.whole(encoder, usual[setting])
-            ledger.set(setting, value, ledger.key(encoder) or origin)
-            ledger.taken(encoder, f"{setting} = {value}")
-            other = ledger.whole(decoder, usual.get(f"{setting} of the decoder", value))
-            if setting == "N":
-                if other != value:
-                    ledger.set("N_decoder", other, ledger.key(decoder) or origin)
-                note = "N_decoder" if other != value else setting
-                if decoder != encoder:
-                    ledger.taken(decoder, f"{note} = {other}")
-            elif decoder != encoder:
-                alike = f"our two stacks are alike but for their depth: {setting} = {value}"
-                ledger.leave_unless(decoder, value, alike)
-        d_model, h = found["d_model"], found["h"]
+            sizes[setting] = value = keys.integer(encoder, defaults[setting])
+            keys.set(setting, value, keys.written(encoder) or origin)
+            keys.taken(encoder, f"{setting} = {value}")
+            if decoder == encoder:
+                continue
+            other = keys.integer(decoder, defaults.get(f"{setting} of the decoder", value))
+            if setting != "N":
+                keys.drop_unless(decoder, value, f"only depths may differ: {setting} = {value}")
+            elif other == value:
+                keys.taken(decoder, f"N = {value}")
+            else:
+                keys.set("N_decoder", other, keys.written(decoder) or origin)
+                keys.taken(decoder, f"N_decoder = {other}")
+        d_model, h = sizes["d_model"], sizes["h"]
         if h < 1 or d_model % h:
             raise BadInput(f"d_model = {d_model} and h = {h}: expected a multiple of the heads")
         for setting in ("d_k", "d_v"):
-            ledger.set(setting, d_model // h, "d_model / h")
+            keys.set(setting, d_model // h, "d_model / h")
         return d_model
 
     def take_ties(self, *, both: str, output: str, joint: bool, joint_key: str) -> None:
-        """Say which matrices are one (paper 3.4), by two keys: all three, or the decoder's two.
+        """Take over which embedding matrices are shared (paper 3.4): all three, or the decoder's.
 
-        `joint` says whether both languages share a vocabulary, and `joint_key` which key says so.
+        `both` and `output` are the keys of these two; `joint` says whether both languages share a
+        vocabulary, according to the key `joint_key`.
         """
-        ledger = self.ledger
-        tie = "none"
-        if ledger.flag(output):
-            tie = "decoder"
-        if ledger.flag(both) and (ledger.flag(output) or output not in ledger.given):
+        keys = self.keys
+        tie = "decoder" if keys.flag(output) else "none"
+        if keys.flag(both) and (keys.flag(output) or output not in keys.given):
             tie = "all"
-        ledger.set("tie", tie, ledger.key(both, output))
-        keys = (both, joint_key) if tie == "all" else (joint_key,)
-        ledger.set("joint", joint or tie == "all", ledger.key(*keys))
-        if ledger.flag(both) and tie != "all":
-            ledger.changed(both, f"tie = {tie}: here the matrix before the softmax is one of them")
+        keys.set("tie", tie, keys.written(both, output))
+        origins = (both, joint_key) if tie == "all" else (joint_key,)
+        keys.set("joint", joint or tie == "all", keys.written(*origins))
+        if keys.flag(both) and tie != "all":
+            keys.changed(both, f"tie = {tie}: here the output matrix would be shared too")
         else:
-            ledger.taken(both, f"tie = {tie}")
-        ledger.taken(output, f"tie = {tie}")
+            keys.taken(both, f"tie = {tie}")
+        keys.taken(output, f"tie = {tie}")
 
-    def take_activation(self, name: str, default: str) -> None:
-        """Take the function of the feed-forward layers over (paper Eq. 2)."""
-        theirs = self.ledger.word(name, default)
-        if theirs in ACTIVATIONS:
-            if name in self.ledger.given:
-                self.ledger.take(name, "activation", ACTIVATIONS[theirs])
-        else:
-            self.ledger.left(name, "here is relu (Eq. 2), gelu or swish")
+    def take_activation(self, name: str) -> None:
+        """Take over the activation of the feed-forward layers (paper Eq. 2)."""
+        activation = self.keys.word(name, "relu")
+        if activation not in ACTIVATIONS:
+            self.keys.dropped(name, "relu (Eq. 2), gelu and swish exist here")
+        elif name in self.keys.given:
+            self.keys.take(name, "activation", ACTIVATIONS[activation])
 
     def take_length(self, *names: str) -> None:
-        """Take the longest sentence over: one number for both sides, where it is stated."""
-        ledger = self.ledger
-        lengths = {name: ledger.whole(name, 0) for name in names if ledger.value(name) is not None}
-        if lengths:
-            most = max(lengths.values())
-            longest = next(name for name, length in lengths.items() if length == most)
-            ledger.set("max_len", most, ledger.key(longest))
+        """Take over the longest sentence where it is stated: one number for both sides."""
+        keys = self.keys
+        lengths = {name: keys.integer(name, 0) for name in names if keys.value(name) is not None}
+        if not lengths:
+            return
+        longest = max(lengths, key=lambda name: lengths[name])
+        keys.set("max_len", lengths[longest], keys.written(longest))
         for name, length in lengths.items():
-            if length == most:
-                ledger.taken(name, f"max_len = {most}")
+            if length == lengths[longest]:
+                keys.taken(name, f"max_len = {length}")
             else:
-                ledger.changed(name, f"max_len = {most}: one number for both sides")
+                keys.changed(name, f"max_len = {lengths[longest]}: one number for both sides")
+
+    def take_peak_rate(self, name: str, peak: float, d_model: int, warmup: int) -> None:
+        """Write the factor of Eq. 3 (paper 5.3) that gives this rate at the end of the warm-up."""
+        scale = peak * math.sqrt(d_model * warmup)
+        origin = f"{self.keys.written(name) or 'the rate'} * sqrt(d_model * warmup)"
+        self.keys.set("lr_scale", scale, origin)
+        self.keys.changed(name, f"lr_scale = {scale}: Eq. 3 peaks at {peak} in step {warmup}")
+
+    def drop_schedule(self, schedule: str, names: Sequence[str]) -> None:
+        """Drop a learning-rate schedule that is not Eq. 3."""
+        reason = f"the schedule is Eq. 3 (5.3), not {schedule}; the preset's factor is used"
+        for name in names:
+            self.keys.dropped(name, reason)
+        self.to_do.append(f"choose lr_scale and warmup: {reason}")
+
+    def take_optimizer(self, name: str, optimizer: str) -> None:
+        """Take over Adam; every other optimizer becomes Adam too."""
+        if "adam" in optimizer:
+            self.keys.taken(name, "Adam (5.3)")
+        else:
+            self.keys.changed(name, "Adam (5.3), the only optimizer here")
+
+    def take_betas(self, name: str) -> None:
+        """Take over Adam's betas, from a list or a text such as (0.9, 0.98)."""
+        keys = self.keys
+        value = keys.value(name, [0.9, 0.999])
+        parts = value.strip("()[] ").split(",") if isinstance(value, str) else value
+        try:
+            beta1, beta2 = map(float, parts)
+        except (TypeError, ValueError):
+            raise BadInput(
+                f"{keys.written(name)} = {value!r:.60}: expected two numbers, such as 0.9, 0.98"
+            ) from None
+        keys.set("beta1", beta1, keys.written(name))
+        keys.set("beta2", beta2, keys.written(name))
+        keys.taken(name, f"beta1 = {beta1}, beta2 = {beta2}")
+
+    def take_batch(
+        self,
+        factors: Mapping[str, int],
+        *,
+        tokens: bool,
+        gpus: int = 1,
+        gpus_origin: str = "",
+        others: str = "",
+    ) -> None:
+        """Take over the size of an update, a product of keys and GPUs; `others` qualify it."""
+        keys = self.keys
+        size = math.prod(factors.values()) * gpus
+        names = [*factors, *others.split()]
+        if not tokens:
+            for name in names:
+                keys.dropped(name, notes.BATCHES)
+            self.to_do.append(f"an update has {size} sentences there: choose batch_tokens")
+            return
+        origins = [*map(keys.written, factors), gpus_origin]
+        keys.set("batch_tokens", size, " * ".join(filter(None, origins)))
+        product = " * ".join([*map(str, factors.values()), f"{gpus} GPU{'s' * (gpus > 1)}"])
+        for name in names:
+            keys.changed(name, f"batch_tokens = {size} = {product}; padding counts there, not here")
 
     def take_search(self, name: str, setting: str, value: float) -> None:
-        """Take over how the test set is translated, where there is one."""
-        if name not in self.ledger.given:
+        """Take over a search setting if there is a test set to translate."""
+        if name not in self.keys.given:
             return
         if "test" in self.text:
             self.evaluate[setting] = value
-            self.ledger.taken(name, f"{setting} = {value}")
+            self.keys.taken(name, f"{setting} = {value}")
         else:
-            self.ledger.left(name, f"there is no test set: translate with --{setting} {value}")
+            self.keys.dropped(name, f"there is no test set: translate with --{setting} {value}")
 
-    def take_kept(self, name: str) -> None:
-        """Take over how many checkpoints stay, of which a mean translates (paper 6.1)."""
-        stated, least = self.ledger.whole(name, -1), 5
-        if name not in self.ledger.given:
+    def take_kept_checkpoints(self, name: str) -> None:
+        """Take over how many checkpoints are kept; the mean of five translates (paper 6.1)."""
+        stated, least = self.keys.integer(name, -1), 5
+        if name not in self.keys.given:
             return
         if stated >= least:
-            self.ledger.take(name, "keep", stated)
+            self.keys.take(name, "keep", stated)
         else:
-            self.ledger.changed(name, f"keep = {least}: the mean of the last {least} translates")
+            self.keys.changed(name, f"keep = {least}: the mean of the last {least} translates")
 
-    def take_positive(self, name: str, setting: str) -> None:
-        """Take a whole number over, unless 0 or less stands for none."""
-        if name in self.ledger.given:
-            number = self.ledger.whole(name, 0)
-            if number > 0:
-                self.ledger.take(name, setting, number)
-            else:
-                self.ledger.taken(name, f"none, and the preset's {setting}")
+    def check(self) -> None:
+        """Refuse settings that no model or no training here can have."""
+        values = {name: value for name, (value, _) in self.keys.settings.items()}
+        model = {name: values[name] for name in values if name in ModelConfig.__dataclass_fields__}
+        try:
+            ModelConfig(**model)
+            TrainConfig(**{k: v for k, v in values.items() if k not in model and v != "none"})
+        except BadSetting as error:
+            toolkit = self.keys.toolkit
+            raise BadInput(
+                f"this configuration of {toolkit} is not possible here: {error}"
+            ) from None
 
 
-def cut_by(path: Path) -> str:
-    """Return why a text is not raw, or nothing where it is, or where it is not here to be seen."""
-    if not path.is_file():
-        named = CUT.search(path.as_posix())
-        return "by its name it is tokenised text: raw text is wanted" if named else ""
-    lines = list(itertools.islice(read_lines(path), LOOKED_AT))
-    signs = {
-        "cut by subword-nmt (@@)": r"@@( |$)",
-        "cut by SentencePiece (▁)": r"(^| )▁",
-        "cut by OpenNMT's tokenizer (￭)": r"￭",
-        "tokenised": r"&(apos|quot|amp);| [.?!]$",
-    }
-    for what, sign in signs.items():
-        if sum(bool(re.search(sign, line)) for line in lines) > len(lines) / 4:
-            return f"it is {what}: raw text is wanted, for the subwords here are learned on that"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Toolkit:
+    """A toolkit whose configurations can be converted."""
+
+    name: str
+    keys_of_yaml: Callable[[dict[str, Any]], dict[str, Given]]  # nothing: not of this toolkit
+    convert: Callable[[Draft], None]
+    fixed: Mapping[str, tuple[Any, str]]  # the only value here, and a note for others
+    reasons: Mapping[str, str]  # why keys are dropped
+    prefixes: Mapping[str, str]
+    departures: Sequence[str]  # from the paper, by default
+
+
+def _why_tokenised(*paths: Path) -> str:
+    """Return why texts are not raw, or nothing if they are or cannot be read here."""
+    for path in paths:
+        if not path.is_file():
+            if TOKENISED.search(path.as_posix()):
+                return "by its name it is tokenised text: raw text is needed"
+            continue
+        lines = list(itertools.islice(read_lines(path), SAMPLE))
+        for how, pattern in TOKENISERS.items():
+            if sum(bool(re.search(pattern, line)) for line in lines) > len(lines) / 4:
+                return f"it is {how}: raw text is needed, because subwords are learned from it"
     return ""
 
 
 def count_words(path: Path) -> int:
-    """Count the words of a dictionary, a word on each line, but for those that fill it up."""
-    if not path.is_file():
-        raise BadInput(f"the dictionary {path} is {'no file' if path.exists() else 'missing'}")
-    if path.stat().st_size > LONGEST_DICTIONARY:
-        raise BadInput(
-            f"{path} is larger than {LONGEST_DICTIONARY >> 20} MiB: expected a dictionary, "
-            "a word and a count on each line"
-        )
+    """Count the words of a dictionary, without the fillers that fairseq adds."""
+    require_dictionary(path)
     with path.open("rb") as file:
         return sum(1 for line in file if line.strip() and not line.startswith(b"madeupword"))
-
-
-def usual_sizes(base: ModelConfig = ModelConfig()) -> dict[str, int]:  # noqa: B008 (it is frozen)
-    """Return the sizes of the paper's base model."""
-    return {"N": base.N, "d_model": base.d_model, "d_ff": base.d_ff, "h": base.h}

@@ -1,6 +1,19 @@
-"""What fairseq's keys are for that have no place here, and where fairseq leaves the paper."""
+"""fairseq's flags, the reasons why keys are dropped, and its departures from the paper."""
 
-from transduce.interop.converting.ledger import each
+from transduce.interop.converting.keys import each
+from transduce.interop.converting.notes import (
+    DEVICES,
+    EMBEDDINGS,
+    LOGS,
+    LOSS,
+    LOSS_SCALE,
+    OUT,
+    READING,
+    RESUME,
+    SCALED,
+    SELECTION,
+    SUBWORDS,
+)
 
 # Options that take no value on the command line.
 _FLAGS = (
@@ -23,42 +36,34 @@ _FLAGS = (
     "use_old_adam use_sharded_state write_checkpoints_asynchronously"
 )
 BOOLEAN = frozenset(_FLAGS.split())
-SOFTMAX = "every word has its own row in one softmax here"
-MACHINE = "machines are found and used without settings here; several with torchrun"
-SCALING = "nothing needs scaling here, for bf16 has the range of float32"
-CHECKPOINTS = "checkpoints are kept by updates here: save_every, keep, average"
-LOGS = "a run logs to metrics.jsonl, and to TensorBoard with --tensorboard"
-RESUME = "the same command goes on where it was stopped; another model to begin with is --from"
-VALIDATION = "each validation has loss, perplexity and BLEU here: validate_every, validate_bleu"
-READING = "sentences are grouped by length and read ahead without settings here"
-LEFT = {
+SOFTMAX = "one softmax over all words here"
+CHECKPOINTS = "checkpoints are saved by updates here: save_every, keep, average"
+CROSS = "each decoder layer attends to itself, then to the source (3.1)"
+VALIDATION = "each validation reports loss, perplexity and BLEU: validate_every, validate_bleu"
+REASONS = {
     **each(SOFTMAX, "adaptive_softmax_cutoff adaptive_softmax_dropout adaptive_softmax_factor"),
     **each(SOFTMAX, "adaptive_input tie_adaptive_weights tie_adaptive_proj char_inputs"),
-    **each("there is no norm on embeddings here, as in the paper", "layernorm_embedding"),
-    **each("embeddings are scaled by sqrt(d_model) here (3.4)", "no_scale_embedding"),
-    **each("no layers are dropped here", "encoder_layerdrop decoder_layerdrop"),
-    **each("no layers are dropped here", "encoder_layers_to_keep decoder_layers_to_keep"),
-    **each("embeddings are learned from the start here", "encoder_embed_path decoder_embed_path"),
-    **each("each decoder layer attends to itself, then to the source (3.1)", "no_cross_attention"),
-    **each("each decoder layer attends to itself, then to the source", "cross_self_attention"),
+    **each("embeddings are not normalised here, as in the paper", "layernorm_embedding"),
+    **each(SCALED, "no_scale_embedding"),
+    **each(
+        "there is no layer dropout here",
+        "encoder_layerdrop decoder_layerdrop encoder_layers_to_keep decoder_layers_to_keep",
+    ),
+    **each(EMBEDDINGS, "encoder_embed_path decoder_embed_path"),
+    **each(CROSS, "no_cross_attention cross_self_attention"),
     **each("all layers are as wide as d_model here", "decoder_input_dim decoder_output_dim"),
     **each("there is no norm after the last layer here", "no_decoder_final_norm"),
-    **each(
-        "nothing is moved out of the GPU's memory here: recompute = true", "offload_activations"
-    ),
-    **each(MACHINE, "ddp_backend distributed_backend distributed_init_method distributed_port"),
-    **each(MACHINE, "distributed_no_spawn distributed_rank device_id local_rank nprocs_per_node"),
-    **each(MACHINE, "find_unused_parameters bucket_cap_mb cpu tpu empty_cache_freq"),
-    **each(MACHINE, "num_workers data_buffer_size required_batch_size_multiple"),
-    **each(SCALING, "fp16_init_scale fp16_scale_window fp16_scale_tolerance min_loss_scale"),
-    **each(SCALING, "threshold_loss_scale fp16_no_flatten_grads fp16_adam_stats"),
+    **each("activations are recomputed instead: recompute = true", "offload_activations"),
+    **each(DEVICES, "ddp_backend distributed_backend distributed_init_method distributed_port"),
+    **each(DEVICES, "distributed_no_spawn distributed_rank device_id local_rank nprocs_per_node"),
+    **each(DEVICES, "find_unused_parameters bucket_cap_mb cpu tpu empty_cache_freq"),
+    **each(DEVICES, "num_workers data_buffer_size required_batch_size_multiple"),
+    **each(LOSS_SCALE, "fp16_init_scale fp16_scale_window fp16_scale_tolerance min_loss_scale"),
+    **each(LOSS_SCALE, "threshold_loss_scale fp16_no_flatten_grads fp16_adam_stats"),
     **each(CHECKPOINTS, "save_interval keep_last_epochs keep_best_checkpoints no_save"),
     **each(CHECKPOINTS, "no_epoch_checkpoints no_last_checkpoints no_save_optimizer_state"),
-    **each(
-        "the mean of the last checkpoints translates; select = best is the best of them, by loss",
-        "best_checkpoint_metric maximize_best_checkpoint_metric",
-    ),
-    **each("the run folder is --out", "save_dir"),
+    **each(SELECTION, "best_checkpoint_metric maximize_best_checkpoint_metric"),
+    **each(OUT, "save_dir"),
     **each(LOGS, "log_format log_file tensorboard_logdir wandb_project no_progress_bar profile"),
     **each(RESUME, "restore_file finetune_from_model reset_dataloader reset_lr_scheduler"),
     **each(RESUME, "reset_meters reset_optimizer optimizer_overrides continue_once"),
@@ -69,39 +74,39 @@ LEFT = {
     **each(VALIDATION, "fixed_validation_seed skip_invalid_size_inputs_valid_test"),
     **each(READING, "dataset_impl train_subset valid_subset left_pad_source left_pad_target"),
     **each(READING, "num_batch_buckets required_seq_len_multiple curriculum grouped_shuffling"),
-    **each("the rate falls with Eq. 3 and nothing stops it", "stop_min_lr"),
-    **each("the loss is a mean over tokens here", "sentence_avg"),
-    **each("Adam is torch's own, fused", "use_old_adam"),
-    **each("longer sentences are dropped in training here", "truncate_source"),
-    **each("translation of one language into another is all there is", "task"),
-    **each("code of your own is never loaded", "user_dir"),
+    **each("the rate follows Eq. 3 to the end", "stop_min_lr"),
+    **each(LOSS, "sentence_avg"),
+    **each("torch's fused Adam is used", "use_old_adam"),
+    **each("longer sentences are left out of training here", "truncate_source"),
+    **each("only translation is converted", "task"),
+    **each("user code is never loaded", "user_dir"),
     **each(
-        "text is raw here: subwords are learned, stored and applied for you",
+        SUBWORDS,
         "bpe bpe_codes tokenizer post_process sentencepiece_model scoring",
     ),
     **each(
         "the length penalty here is the paper's, ((5+|Y|)/6)^alpha; fairseq has |Y|^lenpen: "
-        "choose --alpha anew",
+        "choose another --alpha",
         "generate.lenpen",
     ),
     **each("the run translates with its own weights", "generate.path"),
 }
 PREFIXES = {
-    "preprocess.": "there is nothing to prepare: text is raw here",
-    "generate.": "an option of translating there: see transduce translate --help",
-    "quant_noise": "nothing is quantised while it learns here",
-    "pipeline": MACHINE,
-    "base_": "there are no mixtures of experts here",
+    "preprocess.": "no preprocessing is needed: text is raw here",
+    "generate.": "a search option: see transduce translate --help",
+    "quant_noise": "there is no quantisation in training here",
+    "pipeline": DEVICES,
+    "base_": "there is no mixture of experts here",
     "ema": "the mean of the last checkpoints translates here (6.1)",
-    "bmuf": MACHINE,
-    "data ": "a second folder of data: join the texts instead",
+    "bmuf": DEVICES,
+    "data ": "a second data folder: concatenate the texts instead",
 }
 DEPARTURES = (
-    "Sinusoids run from position 2, to other wavelengths; here from 0, by the formula of 3.5.",
-    "Projections of attention have biases; 3.2.2 has none: attention_bias = true brings them.",
-    "Label smoothing gives <pad> a share and the right word none; here it is the other way.",
+    "Sinusoids begin at position 2 and have other wavelengths; here they are those of 3.5.",
+    "Attention projections have biases; 3.2.2 has none: attention_bias = true adds them.",
+    "Label smoothing gives <pad> a share and the reference word none; here it is the reverse.",
     "Outputs begin with </s>; here with <s>.",
-    "Update n has the rate of step n - 1, the first one 0; here that of step n.",
-    "Matrices begin as Xavier drew them; here those before a residual sum begin smaller.",
-    "One checkpoint translates unless you average; here the mean of the last five (6.1).",
+    "Update n has the learning rate of step n - 1 (0 at first); here that of step n.",
+    "Weights have Xavier initialisation; here those before a residual sum begin smaller.",
+    "One checkpoint translates by default; here the mean of the last five (6.1).",
 )

@@ -1,4 +1,4 @@
-"""Files of other toolkits, read and never executed: YAML, and shell scripts that call them."""
+"""Read files of other toolkits: YAML, and shell scripts that call them. Nothing is executed."""
 
 import os
 import re
@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 
 from transduce.errors import BadInput, MissingExtra
 
-LARGEST = 1 << 18  # bytes; a configuration has a few thousand, and YAML is slow to read
-DEEPEST = 20
+MAX_SIZE = 1 << 18  # bytes; a configuration has a few thousand, and YAML is slow to parse
+MAX_DEPTH = 20
 BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-# With 5e-4, which YAML 1.1 takes for a word, as nobody means it.
+# Includes 5e-4, which YAML 1.1 reads as text.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-ENDS = re.compile(r"[<>|;&]+")  # what ends a command of the shell
+ENDS = re.compile(r"[<>|;&]+")  # these end a shell command
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
@@ -25,28 +25,28 @@ class Command:
     """One command of a script."""
 
     words: list[str]
-    environment: dict[str, str]  # what is set for it, or before it
+    environment: dict[str, str]  # variables set for it or before it
 
 
 def read(path: Path) -> str:
     """Return the text of a small file."""
     if not path.is_file():  # a device or a pipe might never end
-        raise BadInput(f"{path} is {'no file' if path.exists() else 'missing'}")
-    if path.stat().st_size > LARGEST:
-        raise BadInput(f"{path} is larger than {LARGEST >> 10} KiB: it is no configuration")
+        raise BadInput(f"{path} is {'not a regular file' if path.exists() else 'missing'}")
+    if path.stat().st_size > MAX_SIZE:
+        raise BadInput(f"{path} is larger than {MAX_SIZE >> 10} KiB: expected a configuration")
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(
-            f"{path} is no text: expected a YAML file, or a script with the command that trains; "
-            "checkpoints (.pt) are never opened, for reading one can run code"
+            f"{path} is not text: expected a YAML file, or a script with the training command; "
+            "checkpoints (.pt) are never opened, because reading one can run code"
         ) from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML mapping of plain values; refuse what a configuration has no need of.
+    """Read a YAML mapping of plain values; refuse tags, aliases and other features.
 
-    Of PyYAML only its parser is used, which makes nothing but events: no tag becomes an object.
+    Only the parser of PyYAML is used, which yields events: no tag becomes an object.
     """
     text = read(path)
     try:
@@ -60,44 +60,44 @@ def read_yaml(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise BadInput(f"{path}{where} is no YAML: {problem}") from None
+        raise BadInput(f"{path}{where} is not YAML: {problem}") from None
     if len(documents) != 1 or not isinstance(documents[0], dict):
-        raise BadInput(f"{path} is no configuration: expected keys and values")
+        raise BadInput(f"{path} is not a configuration: expected keys and values")
     return documents[0]
 
 
 class _Values:
-    """The values that a stream of YAML's events tells of."""
+    """Builds plain values from a stream of YAML events."""
 
     def __init__(self, path: Path, events: Iterator[Any]) -> None:
         self._path, self._events = path, events
 
     def documents(self) -> Iterator[Any]:
-        """Pass over the values of all documents."""
+        """Yield the value of each document."""
         for event in self._events:
             if type(event).__name__ == "DocumentStartEvent":
                 yield self._value(next(self._events), 0)
 
     def _value(self, event: Any, depth: int) -> Any:
         kind = type(event).__name__
-        if kind == "AliasEvent":  # with many of them a small file can stand for a huge one
+        if kind == "AliasEvent":  # with many of them, a small file can expand to a huge one
             self._refuse(event, f"repeats *{event.anchor}: write the values out")
         if event.tag is not None:
             self._refuse(event, f"has the tag {event.tag!r:.60}: expected plain values")
-        if depth > DEEPEST:
-            self._refuse(event, f"is nested more than {DEEPEST} deep")
+        if depth > MAX_DEPTH:
+            self._refuse(event, f"is nested more than {MAX_DEPTH} deep")
         if kind == "ScalarEvent":
             return event.value if event.style else _plain(event.value)
         if kind == "SequenceStartEvent":
             return [self._value(part, depth + 1) for part in self._until("SequenceEndEvent")]
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key in self._until("MappingEndEvent"):
             if type(key).__name__ != "ScalarEvent":
-                self._refuse(key, "has a key that is no word")
-            if key.value in found:  # YAML would drop the first without a word
+                self._refuse(key, "has a key that is not a word")
+            if key.value in mapping:  # YAML would silently drop the first
                 self._refuse(key, f"has {key.value} again")
-            found[key.value] = self._value(next(self._events), depth + 1)
-        return found
+            mapping[key.value] = self._value(next(self._events), depth + 1)
+        return mapping
 
     def _until(self, end: str) -> Iterator[Any]:
         while type(event := next(self._events)).__name__ != end:
@@ -108,7 +108,7 @@ class _Values:
 
 
 def _plain(text: str) -> str | float | bool | None:
-    """Return what a word without quotes stands for."""
+    """Return the value of an unquoted word."""
     lower = text.lower()
     if lower in ("", "~", "null"):
         return None
@@ -120,7 +120,7 @@ def _plain(text: str) -> str | float | bool | None:
 
 
 def flat(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Pass over the values of a tree, named by their way: model.encoder.num_layers."""
+    """Yield the values of a tree with their paths: model.encoder.num_layers."""
     for key, value in tree.items():
         name = f"{above}{key}"
         if isinstance(value, dict) and value:
@@ -130,29 +130,29 @@ def flat(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def read_commands(path: Path) -> list[Command]:
-    """Read the commands of a script, with the variables that it sets itself; nothing is run."""
+    """Read the commands of a script, with the variables that it sets itself."""
     commands: list[Command] = []
     variables: dict[str, str] = {}
     for line in _lines(path):
-        own: dict[str, str] = {}
+        local: dict[str, str] = {}
         words = line[line[:1] == ["export"] :]
         while words and (match := ASSIGNMENT.fullmatch(words[0])):
-            own[match[1]] = _filled(match[2], variables)
+            local[match[1]] = _substitute(match[2], variables)
             words = words[1:]
         if words:
-            commands.append(Command(_expanded(words, variables | own), variables | own))
+            commands.append(Command(_expand(words, variables | local), variables | local))
         else:
-            variables |= own
+            variables |= local
     return commands
 
 
 def _lines(path: Path) -> Iterator[list[str]]:
-    """Pass over the words of each command; a backslash or an open quote goes on below."""
-    kept = ""
+    """Yield the words of each command; a backslash or an open quote continues on the next line."""
+    pending = ""
     lines = read(path).replace("\\\r\n", " ").replace("\\\n", " ").splitlines()
     for number, line in enumerate(lines, 1):
-        kept = f"{kept}\n{line}" if kept else re.sub(r"^\s*(\$\s+|#.*)", "", line)
-        lexer = shlex.shlex(kept, posix=True, punctuation_chars="();<>|&")
+        pending = f"{pending}\n{line}" if pending else re.sub(r"^\s*(\$\s+|#.*)", "", line)
+        lexer = shlex.shlex(pending, posix=True, punctuation_chars="();<>|&")
         lexer.whitespace_split, lexer.commenters = True, ""
         try:
             words = list(lexer)
@@ -160,46 +160,46 @@ def _lines(path: Path) -> Iterator[list[str]]:
             if number == len(lines):
                 raise BadInput(f"{path} has a quote that is never closed") from None
             continue
-        kept = ""
-        yield from _parted(words)
+        pending = ""
+        yield from _split_commands(words)
 
 
-def _parted(words: list[str]) -> Iterator[list[str]]:
-    """Pass over the commands of one line."""
-    found: list[str] = []
-    skipping = False  # the file that output goes to
+def _split_commands(words: list[str]) -> Iterator[list[str]]:
+    """Yield the commands of one line."""
+    command: list[str] = []
+    skipping = False  # the file of a redirection
     for word in words:
         if word.startswith("#"):
             break
         if ENDS.fullmatch(word):
             skipping = ">" in word or "<" in word
-            if skipping and found and found[-1].isdigit():
-                found.pop()  # the number of a stream, as in 2>&1
-            if not skipping and found:
-                yield found
-                found = []
+            if skipping and command and command[-1].isdigit():
+                command.pop()  # the number of a stream, as in 2>&1
+            if not skipping and command:
+                yield command
+                command = []
         elif skipping:
             skipping = False
         elif word.strip("()"):
-            found.append(word)
-    if found:
-        yield found
+            command.append(word)
+    if command:
+        yield command
 
 
-def _filled(word: str, variables: dict[str, str]) -> str:
+def _substitute(word: str, variables: dict[str, str]) -> str:
     return VARIABLE.sub(lambda match: variables.get(match[1] or match[2], match[0]), word)
 
 
-def _expanded(words: list[str], variables: dict[str, str]) -> list[str]:
-    """Put in the variables that are known; one that is a whole word may hold several words."""
-    found = []
+def _expand(words: list[str], variables: dict[str, str]) -> list[str]:
+    """Substitute known variables; one that is a whole word may expand to several words."""
+    expanded = []
     for word in words:
-        filled = _filled(word, variables)
+        filled = _substitute(word, variables)
         alone = filled != word and VARIABLE.fullmatch(word)
-        found += filled.split() if alone else [filled]
-    return found
+        expanded += filled.split() if alone else [filled]
+    return expanded
 
 
 def program(word: str) -> str:
     """Return the name of a program without its folder."""
-    return os.path.basename(word)  # noqa: PTH119 (a word of a script, no path of this machine)
+    return os.path.basename(word)  # noqa: PTH119 (a word of a script, not a path here)

@@ -1,4 +1,4 @@
-"""A draft as a recipe: TOML to be read from top to bottom, with what became of every key."""
+"""Write a draft as a recipe: TOML with comments that say what became of every key."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.interop.converting.draft import Draft, Pair
-from transduce.interop.converting.ledger import Entry
+from transduce.interop.converting.keys import Entry
 
 WIDTH = 100
 HEADINGS = {
@@ -22,11 +22,17 @@ HEADINGS = {
 PRESET = "base"
 
 
-def write(draft: Draft, entries: Sequence[Entry], files: Sequence[Path], folder: Path) -> str:
-    """Return the text of a recipe that lies in this folder."""
-    ledger = draft.ledger
-    about = f"Converted from {ledger.toolkit}: {', '.join(path.name for path in files)}"
-    steps = ledger.settings.pop("steps", None)
+def write(
+    draft: Draft,
+    departures: Sequence[str],
+    entries: Sequence[Entry],
+    files: Sequence[Path],
+    folder: Path,
+) -> str:
+    """Return the text of a recipe for this folder."""
+    keys = draft.keys
+    about = f"Converted from {keys.toolkit}: {', '.join(path.name for path in files)}"
+    steps = keys.settings.pop("steps", None)
     lines = [f"about = {toml(about)}", ""]
     lines += _comments("", [f"To do: {note}" for note in draft.to_do])
     lines += ["[data]", *_data(draft, folder), "", "[train]", f"preset = {toml(PRESET)}"]
@@ -37,19 +43,21 @@ def write(draft: Draft, entries: Sequence[Entry], files: Sequence[Path], folder:
         lines.append('steps = "none"  # epochs end the run')
     lines += [
         f"{name} = {toml(value)}  # {_plain(origin)}"
-        for name, (value, origin) in ledger.settings.items()
+        for name, (value, origin) in keys.settings.items()
     ]
     if "test" in draft.text:
         lines += ["", "[evaluate]"]
         lines += [f"{name} = {toml(value)}" for name, value in draft.evaluate.items()]
         lines += [] if draft.evaluate else ["beam = 4", "alpha = 0.6"]
-    for fate, heading in HEADINGS.items():
-        found = [
-            f"{entry.key} = {entry.value}: {entry.note}" for entry in entries if entry.fate == fate
+    for outcome, heading in HEADINGS.items():
+        listed = [
+            f"{entry.key} = {entry.value}: {entry.note}"
+            for entry in entries
+            if entry.outcome == outcome
         ]
-        lines += ["", *_comments(f"{heading} ({len(found)} of {len(entries)} keys)", found)]
-    heading = f"Where {ledger.toolkit} leaves the paper unasked, and this recipe does not"
-    lines += ["", *_comments(heading, draft.departures)]
+        lines += ["", *_comments(f"{heading} ({len(listed)} of {len(entries)} keys)", listed)]
+    heading = f"Where {keys.toolkit} departs from the paper by default, and this recipe does not"
+    lines += ["", *_comments(heading, departures)]
     text = "\n".join(lines) + "\n"
     assert tomllib.loads(text)["settings"], "a recipe has settings"
     return text
@@ -70,18 +78,18 @@ def _data(draft: Draft, folder: Path) -> Iterator[str]:
 
 
 def _names(pair: Pair, folder: Path) -> list[str]:
-    """Return two paths as a recipe in this folder names them."""
-    home = folder.absolute()
+    """Return two paths relative to the folder of the recipe."""
+    base = folder.absolute()
     return [
         str(path)
-        if path.is_absolute() and not path.is_relative_to(home)
-        else os.path.relpath(path.absolute(), home)
+        if path.is_absolute() and not path.is_relative_to(base)
+        else os.path.relpath(path.absolute(), base)
         for path in pair
     ]
 
 
 def _comments(heading: str, notes: Sequence[str]) -> list[str]:
-    """Return a comment of several notes, each begun with a dash, as wide as a page."""
+    """Return comment lines: each note begins with a dash and is wrapped."""
     lines = [f"# {heading}:"] if heading and notes else []
     for note in notes:
         lines += textwrap.wrap(
@@ -95,7 +103,7 @@ def _comments(heading: str, notes: Sequence[str]) -> list[str]:
 
 
 def _plain(note: str) -> str:
-    """Return a note in one line of characters that a comment may have, and not too long."""
+    """Return a note as one short line without characters that a comment may not have."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]+", " ", note)[:400]
 
 
@@ -107,7 +115,7 @@ def toml(value: Any) -> str:
         assert math.isfinite(value)
         return repr(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(toml(one) for one in value)}]"
+        return f"[{', '.join(toml(item) for item in value)}]"
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
         return re.sub(r"[\x7f\ud800-\udfff]", "_", text)
