@@ -32,7 +32,7 @@ from transduce.runs.locks import locked_run
         (b"a\nb\n", b"", ["bad.en has 2 lines but ", "bad.de has 0"]),
         (b"\n\n\n", b"a\nb\nc\n", ["0 pairs with text on both sides"]),
         (b"a\n", b"b\n", ["1 pair with text on both sides"]),
-        (b"a\nb\0\nc\n", b"a\nb\nc\n", ["bad.en, line 2 holds a NUL byte"]),
+        (b"a\nb\0\nc\n", b"a\nb\nc\n", ["bad.en, line 2 has a NUL byte"]),
         (b"\xff\xfea\0\n\0", b"a\n", ["bad.en", "UTF-16"]),
     ],
     ids=[
@@ -74,7 +74,7 @@ def test_a_folder_or_a_missing_path_instead_of_a_text_is_refused(
     ("content", "expected"),
     [
         (b"a dog\nb\xe4d\n", "line 2 is not UTF-8"),
-        (b"a\0dog\n", "line 1 holds a NUL byte"),
+        (b"a\0dog\n", "line 1 has a NUL byte"),
         (b"", "is empty"),
     ],
 )

@@ -187,7 +187,7 @@ def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, ending: str, damag
             "flipped": whole[:middle] + bytes(50) + whole[middle + 50 :],
         }[damage]
     )
-    with pytest.raises(BadData, match=r"^a\..* is (damaged|cut short)"):
+    with pytest.raises(BadData, match=r"^a\..* is (damaged|truncated)"):
         list(lines(path, "" if ending in PACK else "a.en"))
 
 

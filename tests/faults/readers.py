@@ -131,7 +131,7 @@ def settings(_: Material, folder: Path) -> Reader:
     from transduce.cli.paper.options import listed
     from transduce.cli.paper.table1 import _lengths
     from transduce.config import ModelConfig, TrainConfig, apply_settings
-    from transduce.text.reading import guess_languages
+    from transduce.text.languages import guess_languages
 
     def read(data: bytes) -> None:
         kind, _, rest = data.decode("utf-8", "surrogateescape").partition(" ")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from transduce.errors import UnsupportedFormat
 from transduce.text.reading import LineReader, read_lines, read_pairs
-from transduce.text.unsupported import BY_ENDING, format_of_content, format_of_name
+from transduce.text.unsupported import BY_SUFFIX, format_of_content, format_of_name
 
 SRT = "1\r\n00:00:01,000 --> 00:00:02,500\r\nTwo dogs run.\r\n"
 XLIFF = '<?xml version="1.0"?>\n<xliff version="1.2">\n</xliff>\n'
@@ -81,7 +81,7 @@ def test_a_document_is_known_by_how_it_begins(
         next(LineReader("-"))
 
 
-@pytest.mark.parametrize("ending", [*BY_ENDING, "SRT", "tmx.gz", "csv.xz"])
+@pytest.mark.parametrize("ending", [*BY_SUFFIX, "SRT", "tmx.gz", "csv.xz"])
 def test_a_document_is_known_by_its_ending(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"text.{ending.partition('.')[0]}"
     path.write_text("Two dogs run.\n", encoding="utf-8")
@@ -187,4 +187,4 @@ def test_a_binary_document_is_never_translated_as_text(
         f"{path} is a Word document, which transduce does not read yet: extract"
     )
     assert "--as-text" not in error
-    assert "holds a NUL byte" in cli("translate", tiny_run, path, "--as-text").error
+    assert "has a NUL byte" in cli("translate", tiny_run, path, "--as-text").error

@@ -134,7 +134,7 @@ def test_without_the_library_a_warning_says_that_lines_stay_whole(
 ) -> None:
     assert check_installed()
     monkeypatch.setitem(sys.modules, "sentencex", None)
-    with pytest.warns(UserWarning, match=r"sentencex is not installed: .*translated whole"):
+    with pytest.warns(UserWarning, match=r"sentencex is not installed: .*translated as one"):
         assert not check_installed()
 
 

@@ -332,7 +332,7 @@ def test_text_that_cannot_be_used_is_refused_before_anything_is_translated(
     assert "does not exist" in error(None)
     assert "is empty: expected text for the teacher" in error(b"")
     assert "nothing but 3 blank lines" in error(b"\n \n\n")
-    assert "holds a NUL byte" in error(b"one\n\0\1\2\n")
+    assert "has a NUL byte" in error(b"one\n\0\1\2\n")
     assert "is not UTF-8" in error(b"one\n\xff\xfa\n")
     for path in ("-", tmp_path, "/dev/null"):
         found = cli("distill", teacher, path, "--out", tmp_path / "run").error

@@ -41,7 +41,7 @@ from transduce.system.devices import choose_device
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
-from transduce.text import reading as text
+from transduce.text.languages import guess_languages
 from transduce.training.distributed.processes import Processes
 from transduce.training.gradient import GradientStep
 from transduce.training.pacing import fit_threads
@@ -131,7 +131,7 @@ class Text:
             self.source,
             self.target,
             folder,
-            languages=text.guess_languages(self.source, self.target),
+            languages=guess_languages(self.source, self.target),
             train=recipe,
             max_len=model.max_len,
             progress=progress,

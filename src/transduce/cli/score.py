@@ -170,9 +170,9 @@ def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
 
 
 def _language(references: Sequence[str], options: _Options) -> str:
-    from transduce.text import reading as text
+    from transduce.text.languages import guess_languages
 
-    return options.language or text.guess_languages(references[0], references[0])[1]
+    return options.language or guess_languages(references[0], references[0])[1]
 
 
 def _one(

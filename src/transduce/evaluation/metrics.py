@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import BadInput, BadSetting, MissingExtra, did_you_mean
-from transduce.text.reading import language_code
+from transduce.text.languages import language_code
 
 if TYPE_CHECKING:
     from sacrebleu import BLEU

@@ -20,7 +20,7 @@ from transduce.evaluation.metrics import (
     make_training_bleu,
 )
 from transduce.system.progress import Progress, Silent, track_if_slow
-from transduce.text.reading import language_code
+from transduce.text.languages import language_code
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric

@@ -31,7 +31,7 @@ from transduce.inspection.matrices import AttentionMatrices
 from transduce.inspection.style import drawable
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress
-from transduce.text.reading import language_code
+from transduce.text.languages import language_code
 
 # The sentences of the paper's figures, from the news of its test sets.
 PAPERS_SENTENCES = [

@@ -10,7 +10,8 @@ from transduce.corpus.inputs import InputFile
 from transduce.errors import BadInput, BadRun
 from transduce.experiments.experiment_folder import RESULT, read_result
 from transduce.system.files import checksum
-from transduce.text.reading import STDIN, guess_languages
+from transduce.text.languages import guess_languages
+from transduce.text.reading import STDIN
 
 Text = tuple[str | Path, str | Path | None]  # two files, or a TSV
 

@@ -1,6 +1,6 @@
 """English names of languages, for people and for clients that list them."""
 
-from transduce.text.reading import language_code
+from transduce.text.languages import language_code
 
 NAMES = {
     "af": "Afrikaans",

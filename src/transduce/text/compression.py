@@ -7,44 +7,44 @@ from typing import Protocol, cast
 
 from transduce.errors import BadInput, MissingExtra
 
-BLOCK = 1 << 16  # bytes handed on at once
-MORSEL = 1 << 10  # compressed bytes unfolded at once: a few of zst can be made to unfold to 128 KiB
-LARGEST_WINDOW = 1 << 28  # bytes that decompressing may take; `xz -9` takes 65 MB
+BLOCK = 1 << 16  # bytes yielded at once
+COMPRESSED_BLOCK = 1 << 10  # bytes decompressed at once: a few bytes of zst can become 128 KiB
+MAX_MEMORY = 1 << 28  # bytes of memory for decompression; `xz -9` needs 65 MB
 
-# How each compressed format begins. None of these is valid UTF-8, so no text is mistaken for one.
+# The first bytes of each format. None is valid UTF-8, so text cannot be mistaken for one.
 MAGIC = {"gz": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
 
 
 class Decompressor(Protocol):
-    """What zlib, lzma and zstandard have in common."""
+    """The common interface of zlib, lzma and zstandard."""
 
     @property
     def eof(self) -> bool:
-        """Whether the compressed stream has come to its end."""
+        """Whether the end of the compressed stream was reached."""
 
     @property
     def unused_data(self) -> bytes:
-        """What was found after that end."""
+        """The bytes after that end."""
 
     def decompress(self, data: bytes, /) -> bytes:
-        """Return what can be unfolded so far."""
+        """Return the bytes that can be decompressed so far."""
 
 
 def decompress(blocks: Iterable[bytes], kind: str, name: str) -> Iterator[bytes]:
-    """Unfold one or more compressed streams, one after the other as `cat` leaves them."""
-    begin = _decompressor(kind)
-    current: Decompressor | None = begin()
+    """Decompress one or more concatenated streams."""
+    start = _decompressor(kind)
+    current: Decompressor | None = start()
     for block in blocks:
-        parts, length = [], 0  # what has been unfolded and not handed on
-        for at in range(0, len(block), MORSEL):
-            rest = block[at : at + MORSEL]
-            while rest := rest if current else rest.lstrip(b"\0"):  # zeros may pad what follows
-                current = current or begin()
+        parts, length = [], 0  # decompressed and not yet yielded
+        for begin in range(0, len(block), COMPRESSED_BLOCK):
+            rest = block[begin : begin + COMPRESSED_BLOCK]
+            while rest := rest if current else rest.lstrip(b"\0"):  # zeros may pad a stream
+                current = current or start()
                 try:
                     parts.append(current.decompress(rest))
                 except MemoryError:
                     raise
-                except Exception as error:  # zlib's, lzma's, zstandard's share no other ancestor
+                except Exception as error:  # the libraries' errors have no common base class
                     raise BadInput(
                         f"{name} is damaged: its {kind} data cannot be read ({error})"
                     ) from None
@@ -58,17 +58,19 @@ def decompress(blocks: Iterable[bytes], kind: str, name: str) -> Iterator[bytes]
         if length:
             yield b"".join(parts)
     if current is not None:
-        raise BadInput(f"{name} is cut short: its {kind} data ends in the middle; fetch it anew")
+        raise BadInput(
+            f"{name} is truncated: its {kind} data ends in the middle; download it again"
+        )
 
 
 def _decompressor(kind: str) -> Callable[[], Decompressor]:
     if kind == "gz":
-        return lambda: zlib.decompressobj(wbits=31)  # 31: with the header and checksum of gzip
+        return lambda: zlib.decompressobj(wbits=31)  # 31: with gzip's header and checksum
     if kind == "xz":
-        return lambda: lzma.LZMADecompressor(memlimit=LARGEST_WINDOW)
+        return lambda: lzma.LZMADecompressor(memlimit=MAX_MEMORY)
     try:
         import zstandard
     except ImportError:
         raise MissingExtra("reading .zst files", "zstandard", "zst") from None
-    whole = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
-    return lambda: cast("Decompressor", whole.decompressobj())
+    zstd = zstandard.ZstdDecompressor(max_window_size=MAX_MEMORY)
+    return lambda: cast("Decompressor", zstd.decompressobj())

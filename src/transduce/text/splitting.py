@@ -1,4 +1,4 @@
-"""Paragraphs to sentences, by the Wikimedia Foundation's sentencex."""
+"""Splitting paragraphs into sentences, with the Wikimedia Foundation's sentencex."""
 
 import importlib.util
 import itertools
@@ -7,29 +7,29 @@ import warnings
 from collections.abc import Iterator
 
 from transduce.errors import MissingExtra
-from transduce.text.reading import language_code
+from transduce.text.languages import language_code
 
 MISSING = (
-    "sentencex is not installed: a line of several sentences is translated whole, which may lose "
-    "some of them; pip install 'transduce[split]'"
+    "sentencex is not installed: a line with several sentences is translated as one, which may "
+    "lose some of them; pip install 'transduce[split]'"
 )
-# Where a sentence may end: at a mark that something follows. The splitter knows these alone below
-# U+0530, which is Latin, Greek and Cyrillic. A line without any needs no splitter.
+# Where a sentence may end: a mark that something follows. Below U+0530 (Latin, Greek, Cyrillic)
+# the splitter knows only these. A line without any needs no splitter.
 MAY_END = re.compile(r"[!.:;?\u0530-\U0010ffff]\s*\S")
-# White space of several bytes before a full stop: sentencex 1.0.32 panics at "A\u00a0.".
+# Non-ASCII white space before a full stop: sentencex 1.0.32 panics at "A\u00a0.".
 WIDE_SPACE = re.compile(r"[^\S\0-\x7f](?=\.)")
-# The longest text that sentencex splits at once. Its time grows with the square of the length if
-# quotation marks are unbalanced: 0.5 s for 20,000 characters.
+# Characters that sentencex splits at once. With unbalanced quotation marks, its time is quadratic:
+# 0.5 s for 20,000 characters.
 WINDOW = 2_000
 
 
 def is_installed() -> bool:
-    """Tell whether the splitter is installed."""
+    """Return whether the splitter is installed."""
     return importlib.util.find_spec("sentencex") is not None
 
 
 def check_installed() -> bool:
-    """Tell whether the splitter is installed, and warn where it is not."""
+    """Return whether the splitter is installed; warn if it is not."""
     if is_installed():
         return True
     warnings.warn(MISSING, stacklevel=2)
@@ -37,47 +37,47 @@ def check_installed() -> bool:
 
 
 def split_line(line: str, language: str) -> list[tuple[str, str]]:
-    """Return the sentences of a line, each after the white space before it.
+    """Return the sentences of a line, each with the white space before it.
 
-    A line of one sentence is returned as it is, white space included: it is translated exactly as
+    A line of one sentence is returned unchanged, white space included, so that it is translated as
     without splitting. A blank line has no sentences.
     """
     if not line.strip():
         return []
-    found = split_text(line, language) if MAY_END.search(line) else []
-    return found if len(found) > 1 else [("", line)]
+    sentences = split_text(line, language) if MAY_END.search(line) else []
+    return sentences if len(sentences) > 1 else [("", line)]
 
 
 def split_text(text: str, language: str) -> list[tuple[str, str]]:
-    """Return the sentences of a text, each after the white space that stands before it.
+    """Return the sentences of a text, each with the white space before it.
 
-    The rules of English serve where the language is unknown.
+    English rules are used for unknown languages.
     """
     code = language_code(language)
-    found = []
+    sentences = []
     gap = ""
     for piece in _pieces(text, "en" if code == "src" else code):
         sentence = piece.strip()
         before, _, after = piece.partition(sentence) if sentence else (piece, "", "")
         gap += before
         if sentence:
-            found.append((gap, sentence))
+            sentences.append((gap, sentence))
             gap = after
-    return found
+    return sentences
 
 
 def _pieces(text: str, code: str) -> Iterator[str]:
     """Split a text, at most `WINDOW` characters at once, in time linear in its length."""
     start = 0
     while len(text) - start > WINDOW:
-        for piece in _sure(_segmented(_window(text, start), code)):
+        for piece in _complete(_segment(_window(text, start), code)):
             yield piece
             start += len(piece)
-    yield from _segmented(text[start:], code)
+    yield from _segment(text[start:], code)
 
 
-def _segmented(text: str, code: str) -> list[str]:
-    """Return the pieces that sentencex splits a text into; together they are the text."""
+def _segment(text: str, code: str) -> list[str]:
+    """Split a text with sentencex, without losing a character."""
     try:
         from sentencex import segment
     except ImportError:
@@ -85,7 +85,9 @@ def _segmented(text: str, code: str) -> list[str]:
     try:
         pieces = segment(code, WIDE_SPACE.sub(" ", text))
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # a defect of sentencex, not an Exception
+        if (
+            type(error).__name__ != "PanicException"
+        ):  # a bug of sentencex; not a subclass of Exception
             raise
         return [text]
     ends = [0, *itertools.accumulate(map(len, pieces))]
@@ -93,22 +95,22 @@ def _segmented(text: str, code: str) -> list[str]:
 
 
 def _window(text: str, start: int) -> str:
-    """Return what to split next. It ends where quotation marks are balanced, if there is a place.
+    """Return the text to split next, ending where quotation marks are balanced if possible.
 
-    If their number is odd, sentencex ends sentences within all quotations before it too.
+    With an odd number of them, sentencex would also split inside earlier quotations.
     """
     end = start + WINDOW
-    for place in range(end, end - WINDOW // 4, -1):
-        if text[place - 1].isspace() and not any(text.count(q, start, place) % 2 for q in "\"'"):
-            return text[start:place]
+    for stop in range(end, end - WINDOW // 4, -1):
+        if text[stop - 1].isspace() and not any(text.count(q, start, stop) % 2 for q in "\"'"):
+            return text[start:stop]
     return text[start:end]
 
 
-def _sure(pieces: list[str]) -> list[str]:
+def _complete(pieces: list[str]) -> list[str]:
     """Return the sentences of a window that end in its first half, and the one across its middle.
 
-    Where those behind end may depend on what follows the window: they are in the next one too. A
-    sentence without an end in the window is cut, at white space if there is some.
+    The ends of later sentences may depend on the text after the window, so they are split again
+    with the next window. A sentence longer than the window is cut, at white space if possible.
     """
     length, count = 0, 0
     while length < WINDOW // 2:
@@ -122,8 +124,8 @@ def _sure(pieces: list[str]) -> list[str]:
 
 
 def _last_space(text: str) -> int:
-    """Return where the last word of a text begins, the end if it is in the first half."""
-    place = len(text.rstrip()) if text[-1].isspace() else len(text)
-    while place > len(text) // 2 and not text[place - 1].isspace():
-        place -= 1
-    return place if place > len(text) // 2 else len(text)
+    """Return where the last word of a text begins, or the end if that is in the first half."""
+    start = len(text.rstrip()) if text[-1].isspace() else len(text)
+    while start > len(text) // 2 and not text[start - 1].isspace():
+        start -= 1
+    return start if start > len(text) // 2 else len(text)

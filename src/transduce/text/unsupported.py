@@ -1,8 +1,10 @@
-"""Documents that are not plain text: recognised by their content or ending, to be refused."""
+"""Document formats that are not plain text: recognised by content or suffix, to be refused."""
 
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
+
+from transduce.text.compression import MAGIC
 
 LINES = "write its sentences into a text file, one on each line"
 PAIRS = f"{LINES}, or as pairs with a tab between them into a .tsv file"
@@ -12,11 +14,11 @@ PANDOC = "extract its text first, for example with pandoc --to plain --wrap none
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that is not read yet, and what to do instead."""
+    """A format that is not supported, and what to do instead."""
 
     name: str
     advice: str = LINES
-    binary: bool = False  # its bytes are no lines of text
+    binary: bool = False  # it cannot be read as lines of text either
 
 
 SUBTITLES, WEBVTT = Format("SubRip subtitles", CUES), Format("WebVTT subtitles", CUES)
@@ -34,7 +36,7 @@ PDF = Format("PDF", "extract its text first, for example with pdftotext", binary
 ARCHIVE = Format("an archive", "unpack it first", binary=True)
 BZIP2 = Format("compressed with bzip2", "unpack it first, or use gz, xz or zst", binary=True)
 
-BY_ENDING = {
+BY_SUFFIX = {
     "srt": SUBTITLES,
     "vtt": WEBVTT,
     **dict.fromkeys(("ass", "ssa", "sbv", "ttml", "dfxp"), Format("subtitles", CUES)),
@@ -61,9 +63,8 @@ BY_ENDING = {
     **dict.fromkeys(("zip", "tar", "tgz", "7z", "rar"), ARCHIVE),
     "bz2": BZIP2,
 }
-COMPRESSED = ("gz", "xz", "zst")
 
-# How documents begin that no plain text begins like. A byte-order mark may precede those of text.
+# How documents begin, unlike any plain text. A byte-order mark may precede text formats.
 BY_CONTENT = [
     (rb"%PDF-", PDF),
     (rb"PK\x03\x04.{26}mimetypeapplication/epub", EPUB),
@@ -83,23 +84,20 @@ BY_CONTENT = [
     (rb"\s*(?:<[?!][^>]*>\s*)*<html[\s>]|\s*<!doctype html", HTML),
     (rb"\s*<\?xml\s", XML),
 ]
-BEGINNINGS = [
-    (re.compile(rb"(?:\xef\xbb\xbf)?(?:%b)" % begin, re.DOTALL | re.IGNORECASE), found)
-    for begin, found in BY_CONTENT
+PATTERNS = [
+    (re.compile(rb"(?:\xef\xbb\xbf)?(?:%b)" % begin, re.DOTALL | re.IGNORECASE), format_)
+    for begin, format_ in BY_CONTENT
 ]
 
 
 def format_of_content(head: bytes) -> Format | None:
     """Return the format of a document that begins with these bytes; None if it may be text."""
-    for begin, found in BEGINNINGS:
-        if begin.match(head):
-            return found
-    return None
+    return next((format_ for pattern, format_ in PATTERNS if pattern.match(head)), None)
 
 
 def format_of_name(path: str | PurePath) -> Format | None:
-    """Return the format that the ending of a file's name stands for, compressed or not."""
-    endings = [suffix[1:].lower() for suffix in PurePath(path).suffixes]
-    while endings and endings[-1] in COMPRESSED:
-        endings.pop()
-    return BY_ENDING.get(endings[-1]) if endings else None
+    """Return the format that a file's suffix stands for, compressed or not."""
+    suffixes = [suffix[1:].lower() for suffix in PurePath(path).suffixes]
+    while suffixes and suffixes[-1] in MAGIC:
+        suffixes.pop()
+    return BY_SUFFIX.get(suffixes[-1]) if suffixes else None

@@ -23,7 +23,7 @@ from transduce.system.files import checksum, sha256
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
-from transduce.text import reading as text
+from transduce.text.languages import guess_languages
 
 GENTLY = 0.3  # of the learning rate, where a run begins with a trained model
 # How long a run lasts: of these, whoever sets one sets the only one.
@@ -261,7 +261,7 @@ def languages_of(
     progress: Progress,
 ) -> tuple[str, str]:
     """Tell the languages; those `known` of the model that a run begins with, unless given."""
-    told = text.guess_languages(source, target, given)
+    told = guess_languages(source, target, given)
     if known is None or given is not None:
         return told
     if told not in (known, ("src", "tgt")):

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from transduce.subwords import Codec, Coder
-from transduce.text.reading import language_code
+from transduce.text.languages import language_code
 from transduce.translation.alignment import Links, link_words, word_indices
 from transduce.translation.segments import Segment, SegmentedText
 from transduce.translation.translation import Candidate, TranslatedSentence, Translation

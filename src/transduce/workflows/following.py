@@ -14,7 +14,7 @@ from transduce.recipes.data import check_data, fetch_data, is_main_process
 from transduce.recipes.recipe import Files, Overrides, Recipe, read
 from transduce.runs.folder import RECIPE
 from transduce.system.progress import Progress
-from transduce.text.reading import guess_languages
+from transduce.text.languages import guess_languages
 from transduce.training.settings import ENDS, MAY_CHANGE, basis_of
 from transduce.training.train import Texts, Wanted, train_on
 from transduce.workflows.evaluation import Evaluation, evaluate

@@ -8,7 +8,7 @@ from transduce.interop.converting.draft import Draft, Toolkit
 from transduce.interop.converting.keys import Given, each
 from transduce.interop.converting.notes import DEVICES, READING
 from transduce.interop.converting.reading import flat
-from transduce.text.reading import guess_languages
+from transduce.text.languages import guess_languages
 
 STACKS = {
     "N": ("enc_layers", "dec_layers"),

@@ -25,7 +25,7 @@ from transduce.interop.marian import LOGITS_BIAS, attention_biases, from_marian
 from transduce.runs.folder import MODEL, SUBWORDS, RunConfig
 from transduce.subwords import Codec
 from transduce.system.files import atomic_folder
-from transduce.text import reading as text
+from transduce.text.languages import guess_languages
 
 __all__ = ["import_model"]
 
@@ -44,7 +44,7 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
         model=imported.model,
         train=TrainConfig(joint=imported.codec.joint, subwords=imported.codec.kind),
         search=imported.search,
-        languages=text.guess_languages("", "", languages) if languages else imported.languages,
+        languages=guess_languages("", "", languages) if languages else imported.languages,
         preset="imported",
         weights=f"imported from {folder.resolve().name}",
         versions={

@@ -1,0 +1,46 @@
+"""Language codes: from file names, and without script or region."""
+
+import re
+from pathlib import Path, PurePath
+
+from transduce.errors import BadInput
+
+# Suffixes that say how a text is stored, not its language.
+STORAGE_SUFFIXES = frozenset(
+    {"gz", "xz", "zst", "txt", "tsv", "raw", "tok", "src", "tgt", "ref", "out", "hyp", "log", "dat"}
+)
+CODE = re.compile(r"[a-z]{2,3}(_[a-z]{2,4})?", re.IGNORECASE)
+
+
+def guess_languages(
+    source: str | Path, target: str | Path | None, given: str | None = None
+) -> tuple[str, str]:
+    """Return the languages: as given ("en-de"), else from the file names, else src and tgt.
+
+    Two files are named as train.en and train.de (or train.en.xz, train.de.txt), one TSV as
+    train.en-de.tsv.
+    """
+    if given is not None:
+        codes = given.split("-")
+        if len(codes) != 2 or not all(re.fullmatch(r"\w+", code) for code in codes):
+            raise BadInput(
+                f"languages {given!r}: expected two codes with a hyphen between them, such as en-de"
+            )
+        return codes[0], codes[1]
+    codes = _suffix(source).split("-") if target is None else [_suffix(source), _suffix(target)]
+    if len(codes) == 2 and all(map(CODE.fullmatch, codes)):
+        return codes[0], codes[1]
+    return "src", "tgt"
+
+
+def language_code(language: str | None) -> str:
+    """Return a language without script and region: zh for zh-CN and zh_Hans."""
+    return (language or "").replace("_", "-").split("-")[0].lower()
+
+
+def _suffix(path: str | Path) -> str:
+    """Return the last suffix of a file name that does not say how the text is stored."""
+    suffixes = [suffix.removeprefix(".") for suffix in PurePath(path).suffixes]
+    while suffixes and suffixes[-1].lower() in STORAGE_SUFFIXES:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
