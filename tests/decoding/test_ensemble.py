@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from test_search import FORBIDDEN, toy_model
+from toy_search import FORBIDDEN, toy_model
 
 from models import search, sentence
 from transduce.batching.packed import make_batch

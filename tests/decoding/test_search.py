@@ -9,24 +9,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_search import FORBIDDEN, toy_model
 
 from models import pairs_of, search, sentence, small_model
 from transduce.batching.packed import Ints
 from transduce.config import SearchConfig
 from transduce.decoding.search import log_probabilities
 from transduce.model.transformer import Transformer
-from transduce.subwords import BOS, EOS, PAD, UNK
+from transduce.subwords import EOS
 from transduce.translation.types import Hypothesis, length_penalty
-
-FORBIDDEN = [PAD, BOS, UNK]
-
-
-def toy_model(seed: int, vocabulary: int = 7) -> Transformer:
-    """A model with few words and clear preferences."""
-    model = small_model(seed, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
-    with torch.no_grad():
-        model.output.mul_(4)
-    return model
 
 
 def scored(model: Transformer, source: Ints, outputs: list[list[int]]) -> list[float]:

@@ -20,7 +20,7 @@ from test_gpu import found_by, gradient_of, made
 
 from models import sentence, small_model
 from transduce.config import SearchConfig
-from transduce.decoding import workspaces as recording
+from transduce.decoding import workspaces
 from transduce.decoding.scheduler import Decoder
 from transduce.errors import BadRun
 from transduce.model.ops import graphs
@@ -173,7 +173,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
 def test_a_capture_that_failed_is_tried_again_and_loses_no_sentence(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(recording, "RETRY", 0.0)
+    monkeypatch.setattr(workspaces, "RETRY_SECONDS", 0.0)
     model = peaked(2)
     decoder, plain = Decoder([model.cuda()], FORBIDDEN), Decoder([model], FORBIDDEN, record=False)
     expected = best(found_by(plain, JOBS, SEARCH, 64))

@@ -314,7 +314,7 @@ def test_drawing_is_refused_by_the_engine_and_done_by_torch_on_auto(
     [
         ({"d_k": 17}, "d_k = 17 is more than d_model / h = 16"),
         ({"d_v": 20}, "d_v = 20 is more than d_model / h = 16"),
-        ({"h": 5}, "d_model = 32 is no multiple of h = 5"),
+        ({"h": 5}, "d_model = 32 is not a multiple of h = 5"),
     ],
 )
 def test_what_the_format_cannot_hold_is_refused_by_name_and_left_to_torch_on_auto(

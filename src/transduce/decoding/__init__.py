@@ -1,1 +1,8 @@
-"""Beam search and sampling, and the scheduler that keeps the device busy."""
+"""From models to outputs: beam search and sampling, with continuous batching.
+
+In reading order:
+
+- `search`: one step of beam search or sampling for many sentences; scoring of given outputs.
+- `scheduler`: keeps the batch full: finished sentences leave, waiting ones enter.
+- `workspaces`: the memory of searches, and decode steps recorded as CUDA graphs.
+"""

@@ -17,17 +17,17 @@ from transduce.config import SearchConfig
 from transduce.decoding.search import Beams, Constrain
 from transduce.errors import is_out_of_memory, summarize_error
 from transduce.model.base import Transducer
-from transduce.model.cache import GRAIN, Cache
+from transduce.model.cache import GRAIN
 from transduce.model.ops import graphs
 
-ROUND = 64  # lengths of a recorded step are rounded up to multiples of it
-MEMORY = 0.5  # part of the free GPU memory that the caches of a search may take
-POOLED = 0.25  # part of a GPU's memory that idle workspaces may take
-KEPT = 8  # most idle workspaces
-RETRY = 10.0  # seconds after which a failed capture is tried again, doubled after each failure
+LENGTH_MULTIPLE = 64  # lengths of a recorded step are rounded up to multiples of it
+MEMORY_SHARE = 0.5  # part of the free GPU memory that the caches of a search may take
+IDLE_SHARE = 0.25  # part of a GPU's memory that idle workspaces may take
+MAX_IDLE = 8  # most idle workspaces
+RETRY_SECONDS = 10.0  # before a failed capture is tried again; doubled after each failure
 
 logger = logging.getLogger("transduce")
-Room = tuple[int, int]  # tokens of a source, steps of an output
+Capacity = tuple[int, int]  # tokens of a source, steps of an output
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,16 +35,17 @@ class Workspace:
     """The beams of a search, and one step of them as a CUDA graph if it was captured."""
 
     beams: Beams
-    wanted: int  # slots requested; the beams have fewer if memory did not suffice
+    requested: int  # slots; the beams have fewer if memory did not suffice
     size: int  # bytes, estimated
     graph: Any = None  # torch.cuda.CUDAGraph
 
-    def serves(self, config: SearchConfig, slots: int, room: Room) -> bool:
-        """Tell whether a search can use these beams."""
-        enough = all(has >= needed for has, needed in zip(self.beams.room, room, strict=True))
+    def fits(self, config: SearchConfig, slots: int, capacity: Capacity) -> bool:
+        """Return whether a search can use these beams."""
+        source, steps = self.beams.capacity
+        large_enough = source >= capacity[0] and steps >= capacity[1]
         own = self.beams.config
         same = own == config.replace(draw=own.draw, extra=own.extra)  # no step depends on these
-        return same and enough and slots <= self.wanted <= 2 * slots
+        return same and large_enough and slots <= self.requested <= 2 * slots
 
 
 class Pool:
@@ -58,27 +59,27 @@ class Pool:
         """Return how many workspaces are idle."""
         return len(self._idle)
 
-    def take(self, config: SearchConfig, slots: int, room: Room) -> Workspace | None:
-        """Remove and return the smallest workspace that serves a search, if there is one."""
+    def take(self, config: SearchConfig, slots: int, capacity: Capacity) -> Workspace | None:
+        """Remove and return the smallest workspace that fits a search, if there is one."""
         with self._lock:
-            serving = [one for one in self._idle if one.serves(config, slots, room)]
-            if not serving:
+            fitting = [each for each in self._idle if each.fits(config, slots, capacity)]
+            if not fitting:
                 return None
-            chosen = min(serving, key=lambda one: (one.wanted, one.beams.room))
+            chosen = min(fitting, key=lambda each: (each.requested, each.beams.capacity))
             self._idle.remove(chosen)
             return chosen
 
     def give(self, workspace: Workspace, budget: int) -> None:
-        """Keep a workspace; drop those unused for longest, so that all take `budget` bytes."""
+        """Add a workspace; drop the least recently used beyond `budget` bytes in all."""
         with self._lock:
             self._idle.append(workspace)
             while len(self._idle) > 1 and (
-                len(self._idle) > KEPT or sum(one.size for one in self._idle) > budget
+                len(self._idle) > MAX_IDLE or sum(each.size for each in self._idle) > budget
             ):
                 del self._idle[0]
 
     def drop(self) -> bool:
-        """Drop the workspace unused for longest; tell whether there was one."""
+        """Drop the least recently used workspace; return whether there was one."""
         with self._lock:
             dropped = self._idle[:1]
             del self._idle[:1]
@@ -105,42 +106,43 @@ class Workspaces:
         self.retry_at = 0.0  # monotonic time before which no capture is tried
         self.without_kernels: set[int] = set()  # beam sizes for which our attention kernels fail
 
-    def take(self, config: SearchConfig, slots: int, room: Room) -> Workspace:
+    def take(self, config: SearchConfig, slots: int, capacity: Capacity) -> Workspace:
         """Return a workspace that no other search uses, with about this many slots."""
+        source, steps = capacity
         if not self.static_shapes:
-            beams = self._made(config, slots, room, (room[0], min(room[1], GRAIN)))
+            beams = self._make_beams(config, slots, capacity, (source, min(steps, GRAIN)))
             return Workspace(beams, slots, 0)
-        room = -(-room[0] // ROUND) * ROUND, -(-room[1] // ROUND) * ROUND
-        found = self.pool.take(config, slots, room) if self.record else None
-        if found is not None:
-            return found
+        capacity = _round_up(source), _round_up(steps)
+        idle = self.pool.take(config, slots, capacity) if self.record else None
+        if idle is not None:
+            return idle
         try:
-            return self._new(config, slots, room)
+            return self._make(config, slots, capacity)
         except RuntimeError as error:
             if not is_out_of_memory(error) or not self.pool.drop():
                 raise
         while self.pool.drop():
             pass
         graphs.empty_cache()
-        return self._new(config, slots, room)
+        return self._make(config, slots, capacity)
 
     def give(self, workspace: Workspace) -> None:
         """Keep a workspace for later searches if it has a recorded step."""
         if workspace.graph is not None:
-            self.pool.give(workspace, self._budget())
+            self.pool.give(workspace, self._idle_budget())
 
-    def _new(self, config: SearchConfig, slots: int, room: Room) -> Workspace:
+    def _make(self, config: SearchConfig, slots: int, capacity: Capacity) -> Workspace:
         """Make a workspace, with a recorded step if the capture succeeds."""
-        beams = self._proven(config, self._fitted(config, slots, room), room)
-        size = len(beams.live) * self._each(config, room)
+        beams = self._make_tested_beams(config, self._fit_slots(config, slots, capacity), capacity)
+        size = len(beams.live) * self._bytes_per_slot(config, capacity)
         if not self.record or time.monotonic() < self.retry_at:
             return Workspace(beams, slots, size)
         try:
-            graph = graphs.capture(lambda: beams.step(*beams.room))
+            graph = graphs.capture(lambda: beams.step(*beams.capacity))
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
-            wait = RETRY * 2**self.failures
+            wait = RETRY_SECONDS * 2**self.failures
             self.failures, self.retry_at = self.failures + 1, time.monotonic() + wait
             logger.warning(
                 "CUDA graph capture failed; decoding is slower until it is tried again in %.0f s: "
@@ -151,69 +153,73 @@ class Workspaces:
         self.failures = 0
         return Workspace(beams, slots, size, graph)
 
-    def _proven(self, config: SearchConfig, slots: int, room: Room) -> Beams:
+    def _make_tested_beams(self, config: SearchConfig, slots: int, capacity: Capacity) -> Beams:
         """Make beams, and run a step on empty slots, which compiles the kernels.
 
         If our kernels fail, torch's are used: first for attention with this beam size only, then
         for everything.
         """
-        k = 1 if config.sample else config.beam
         while True:
-            beams = self._made(config, slots, room, room)
-            attends = any(isinstance(cache, Cache) and cache.by_kernels for cache in beams.caches)
+            beams = self._make_beams(config, slots, capacity, capacity)
+            uses_kernels = any(cache.uses_kernels for cache in beams.caches)
             try:
                 with graphs.LOCK:  # one thread at a time compiles
-                    beams.step(*beams.room)
+                    beams.step(*beams.capacity)
             except Exception as error:  # whatever compilers and drivers raise
-                ours = [
+                in_use = [
                     model.kernels for model in self.models if model.kernels.usable(model.output)
                 ]
-                if is_out_of_memory(error) or not ours:
+                if is_out_of_memory(error) or not in_use:
                     raise
-                part = f"attention with beam {k}" if attends else "decoding"
                 logger.warning(
                     "our kernels do not work for %s, torch's are used, which is slower: %s",
-                    *(part, summarize_error(error)),
+                    f"attention with beam {beams.k}" if uses_kernels else "decoding",
+                    summarize_error(error),
                 )
-                if attends:
-                    self.without_kernels.add(k)
+                if uses_kernels:
+                    self.without_kernels.add(beams.k)
                 else:
-                    for kernels in ours:
+                    for kernels in in_use:
                         kernels.enabled = False
                 continue
             return beams
 
-    def _made(self, config: SearchConfig, slots: int, room: Room, cached: Room) -> Beams:
-        beams = Beams(self.models, config, self.forbidden, slots, room, cached, self.constrain)
-        for cache in beams.caches:
-            if isinstance(cache, Cache) and beams.k in self.without_kernels:
-                cache.by_kernels = False
+    def _make_beams(
+        self, config: SearchConfig, slots: int, capacity: Capacity, cached: Capacity
+    ) -> Beams:
+        beams = Beams(self.models, config, self.forbidden, slots, capacity, cached, self.constrain)
+        if beams.k in self.without_kernels:
+            for cache in beams.caches:
+                cache.uses_kernels = False
         return beams
 
-    def _fitted(self, config: SearchConfig, slots: int, room: Room) -> int:
-        """Return how many of the slots fit into memory; idle workspaces make way for them."""
-        fitting = self._fitting(config, room)
+    def _fit_slots(self, config: SearchConfig, slots: int, capacity: Capacity) -> int:
+        """Return how many of the slots fit into memory, dropping idle workspaces if necessary."""
+        fitting = self._slots_in_memory(config, capacity)
         dropped = True
         while fitting < slots and dropped:
             dropped = self.pool.drop()
             graphs.empty_cache()
-            fitting = self._fitting(config, room)
+            fitting = self._slots_in_memory(config, capacity)
         return min(slots, fitting)
 
-    def _fitting(self, config: SearchConfig, room: Room) -> int:
-        """Return how many sentences the memory of the GPU holds."""
+    def _slots_in_memory(self, config: SearchConfig, capacity: Capacity) -> int:
+        """Return how many slots fit into the free memory of the GPU."""
         free, _ = torch.cuda.mem_get_info(self.device)
-        return max(1, int(free * MEMORY) // self._each(config, room))
+        return max(1, int(free * MEMORY_SHARE) // self._bytes_per_slot(config, capacity))
 
-    def _each(self, config: SearchConfig, room: Room) -> int:
-        """Return about how many bytes a sentence takes."""
+    def _bytes_per_slot(self, config: SearchConfig, capacity: Capacity) -> int:
         k = 1 if config.sample else config.beam
         return sum(
-            model.cache_size(k, room) * model.dtype.itemsize
+            model.cache_size(k, capacity) * model.dtype.itemsize
             + 3 * 4 * k * model.config.target_vocabulary
             for model in self.models
         )
 
-    def _budget(self) -> int:
+    def _idle_budget(self) -> int:
         """Return how many bytes idle workspaces may take."""
-        return int(torch.cuda.get_device_properties(self.device).total_memory * POOLED)
+        return int(torch.cuda.get_device_properties(self.device).total_memory * IDLE_SHARE)
+
+
+def _round_up(length: int) -> int:
+    return -(-length // LENGTH_MULTIPLE) * LENGTH_MULTIPLE

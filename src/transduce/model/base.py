@@ -26,6 +26,7 @@ class DecoderState(Protocol):
     """What decoding remembers: S sentences in slots, k hypotheses of each."""
 
     lengths: Tensor  # (S,) steps made
+    uses_kernels: bool  # whether our Triton kernels attend to it
 
     def put(
         self, slots: Tensor, lengths: Tensor, places: tuple[Tensor, Tensor], rows: Tensor

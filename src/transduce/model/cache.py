@@ -36,18 +36,18 @@ class Cache:
         room: tuple[int, int],
         like: Tensor,
         *,
-        by_kernels: bool = False,
+        uses_kernels: bool = False,
     ) -> None:
         """Make an empty cache for `room` tokens of a source and steps of an output.
 
-        With `by_kernels` our Triton kernels attend; they know dot products only.
+        With `uses_kernels` our Triton kernels attend; they know dot products only.
         """
         self.config, self.k = config, hypotheses
         N, device = config.decoder_layers, like.device
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         r = config.neighbourhood
         self.window = None if r is None else span(r, causal=True)[0]  # earlier steps that are seen
-        self.by_kernels = by_kernels
+        self.uses_kernels = uses_kernels
         of_source, of_own = (N, slots, config.h, room[0]), (N, slots, config.h, room[1], hypotheses)
         # Keys, then values.
         self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]
@@ -105,7 +105,7 @@ class Cache:
             now[:, None, None].expand(-1, self.k, 1),
             self.hypotheses[None, :, None].expand(len(now), -1, 1),
         )
-        if self.by_kernels:
+        if self.uses_kernels:
             return
         self.used, self.now = (source, steps), now
         seen = self.ancestors[:, :, :steps, None] == self.hypotheses  # (S, k, steps, k)
@@ -129,7 +129,7 @@ class Cache:
         Self-attention adds the keys and values of its layer to the cache: once in a step.
         """
         layers = range(self.config.decoder_layers)
-        if self.by_kernels:
+        if self.uses_kernels:
             return [(KernelSelf(self, n, positions), KernelCross(self, n)) for n in layers]
         return [(CachedSelf(self, n, positions), CachedCross(self, n)) for n in layers]
 

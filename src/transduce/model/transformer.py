@@ -95,8 +95,8 @@ class Transformer(Transducer):
     def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> Cache:
         """Make an empty cache of keys and values."""
         like = self.output.new_empty(0, dtype=self.dtype)
-        by_kernels = self.supports_packed and self.kernels.usable(like)
-        return Cache(self.config, slots, hypotheses, room, like, by_kernels=by_kernels)
+        uses_kernels = self.supports_packed and self.kernels.usable(like)
+        return Cache(self.config, slots, hypotheses, room, like, uses_kernels=uses_kernels)
 
     def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
         """Return how many numbers the cache holds for a sentence."""

@@ -140,7 +140,7 @@ class ByteNet(Transducer):
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
         assert isinstance(cache, States)
-        source = cache.of_source()  # (S, K, d_model)
+        source = cache.source_rows()  # (S, K, d_model)
         at = positions.unflatten(0, (-1, cache.k))
         inside = (at < cache.source_lengths[:, None])[..., None]
         row = at.clamp(max=source.size(1) - 1)[..., None].expand(-1, -1, source.size(2))

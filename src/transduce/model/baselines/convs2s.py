@@ -258,7 +258,7 @@ def _identity(memory: Tensor) -> Tensor:
 
 def _over_states(cache: States) -> Attend:
     """Return attention of each hypothesis over the source of its sentence."""
-    keys, values = cache.of_source(0), cache.of_source(1)  # (S, K, d_model)
+    keys, values = cache.source_rows(0), cache.source_rows(1)  # (S, K, d_model)
     hidden = torch.zeros_like(cache.real, dtype=keys.dtype).masked_fill_(~cache.real, -math.inf)
     scale = keys.size(-1) ** -0.5
 

@@ -157,7 +157,7 @@ class Recurrent(Transducer):
         x = self.target_embedding(tokens, positions)
         x = self._step(self.bottom, x, cache, 0)
         q = self.attention.W_Q(x).unflatten(0, (-1, cache.k))
-        context = self.attention(q, cache.of_source(), cache.real).flatten(0, 1)
+        context = self.attention(q, cache.source_rows(), cache.real).flatten(0, 1)
         for number, layer in enumerate(self.decoder, 1):
             y = self._step(layer, torch.cat([x, context], dim=-1), cache, number)
             x = x + y if number >= RESIDUAL else y

@@ -1,7 +1,7 @@
-"""What a decoder without self-attention remembers. S sentences, k hypotheses, K source tokens.
+"""The state of a decoder without self-attention. S sentences, k hypotheses, K source tokens.
 
-Of the source a row for each token; of each hypothesis some states of fixed size, which follow it
-when the search reorders its hypotheses.
+It holds a row for each token of a source, and states of fixed size for each hypothesis, which are
+reordered with the hypotheses of the search.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 class States:
-    """The sources and states of one model, for so many sentences side by side."""
+    """The sources and states of one model, for a number of sentences side by side."""
 
     def __init__(
         self,
@@ -23,17 +23,17 @@ class States:
         shapes: Sequence[tuple[int, ...]],
         like: Tensor,
     ) -> None:
-        """Make empty states of these shapes; `source` is (n, room for tokens, numbers of a row)."""
-        n, room, row = source
-        self.k = hypotheses
-        self.source = like.new_zeros(n, slots, room, row)
+        """Make empty states of these shapes; `source` is (n, most tokens, width of a row)."""
+        n, tokens, width = source
+        self.k, self.uses_kernels = hypotheses, False
+        self.source = like.new_zeros(n, slots, tokens, width)
         self.states = [like.new_zeros(slots, hypotheses, *shape) for shape in shapes]
         ints: dict[str, Any] = {"dtype": torch.int32, "device": like.device}
-        self.source_lengths = torch.ones(slots, **ints)  # no query may have nothing to see
+        self.source_lengths = torch.ones(slots, **ints)  # at least 1: every query sees something
         self.lengths = torch.zeros(slots, **ints)
-        # Of the step that is being made:
-        self.used = room
-        self.real = torch.ones(slots, room, dtype=torch.bool, device=like.device)
+        # Of the current step:
+        self.used = tokens
+        self.real = torch.ones(slots, tokens, dtype=torch.bool, device=like.device)
 
     def put(
         self, slots: Tensor, lengths: Tensor, places: tuple[Tensor, Tensor], rows: Tensor
@@ -47,30 +47,30 @@ class States:
             state.index_fill_(0, slots, 0)
 
     def grow(self, source: int, steps: int) -> None:
-        """Have room for so many tokens of a source; states do not grow."""
+        """Make room for `source` tokens of a source; states do not grow."""
         missing = source - self.source.size(2)
         if missing > 0:
             self.source = F.pad(self.source, (0, 0, 0, missing))
 
     def keep(self, slots: Tensor) -> None:
-        """Go on with some of the slots."""
+        """Remove all slots but these."""
         self.source = self.source[:, slots]
         self.states = [state[slots] for state in self.states]
         self.source_lengths, self.lengths = self.source_lengths[slots], self.lengths[slots]
 
     def begin_step(self, source: int, steps: int) -> None:
-        """Make ready for a step, where no source is longer than told."""
+        """Prepare a step; no source is longer than `source`."""
         self.used = source
-        places = torch.arange(source, device=self.source.device)
-        self.real = places < self.source_lengths[:, None]  # (S, K)
+        position = torch.arange(source, device=self.source.device)
+        self.real = position < self.source_lengths[:, None]  # (S, K)
 
     def end_step(self, parents: Tensor, made: Tensor) -> None:
-        """Let hypotheses go on with the states of others of their sentence."""
+        """Let each hypothesis continue with the states of its parent (S, k)."""
         for state in self.states:
             chosen = parents.view(*parents.shape, *[1] * (state.dim() - 2)).expand_as(state)
             state.copy_(state.gather(1, chosen))
         self.lengths += made
 
-    def of_source(self, layer: int = 0) -> Tensor:
-        """Return what is remembered of the sources. (S, K, row)."""
+    def source_rows(self, layer: int = 0) -> Tensor:
+        """Return the rows of the sources. (S, K, width)."""
         return self.source[layer, :, : self.used]
