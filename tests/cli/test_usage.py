@@ -147,8 +147,11 @@ def test_a_time_without_a_unit_is_refused_and_the_units_are_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--valid", "one.file", "--out", "x"], "'--valid': it takes 2 values, but after one.file"),
-        (["--out", "--preset", "tiny"], "'-o': it takes 1 value, but after it comes the option"),
+        (
+            ["--valid", "one.file", "--out", "x"],
+            "'--valid': it takes 2 values, but one.file is followed by",
+        ),
+        (["--out", "--preset", "tiny"], "'-o': it takes 1 value, but it is followed by"),
         (
             ["--out", "x", "--seed", "9" * 30],
             "'--seed': expected at most 9,223,372,036,854,775,807",

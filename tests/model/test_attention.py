@@ -19,6 +19,7 @@ from transduce.model.cache import Cache
 from transduce.model.contexts.grouped import GroupedCross, GroupedSelf
 from transduce.model.contexts.packed import PackedCross, PackedSelf
 from transduce.model.contexts.recorded import RecordedCross, RecordedSelf
+from transduce.model.ops.kernels import Kernels
 
 DTYPES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
 
@@ -190,7 +191,7 @@ def test_cached_attention_is_the_reference_of_each_hypothesis(
     torch.manual_seed(0)
     S, k, steps, keys = 2, 3, 5, torch.tensor([4, 2])
     config = ModelConfig(N=1, d_model=24, h=H, d_k=D_K, d_v=D_V)
-    cache = Cache(config, S, k, (4, steps), torch.empty(0, dtype=dtype))
+    cache = Cache(config, S, k, (4, steps), torch.empty(0, dtype=dtype), Kernels())
     memory = torch.randn(S, 4, H * (D_K + D_V), dtype=dtype)
     slot, position = torch.arange(S).repeat_interleave(4), torch.arange(4).repeat(S)
     cache.put(torch.arange(S), keys.int(), (slot, position), memory.flatten(0, 1)[None])

@@ -43,6 +43,7 @@ from transduce.model.cache import Cache
 from transduce.model.contexts.grouped import GroupedCross, GroupedSelf
 from transduce.model.contexts.recorded import RecordedCross, RecordedSelf
 from transduce.model.contexts.selection import grouped_self
+from transduce.model.ops.kernels import Kernels
 from transduce.model.transformer import Transformer
 from transduce.model.variants import additive
 from transduce.model.variants.additive import additive_scores
@@ -306,7 +307,7 @@ def test_searching_with_caches_is_the_plain_search(changes: dict[str, Any]) -> N
 def test_a_slot_that_waits_for_its_next_sentence_still_sees_something() -> None:
     """Its softmax would be no number, which a draw from it cannot bear."""
     config = small_model(1, neighbourhood=2).config
-    cache = Cache(config, 2, 1, (4, 12), torch.empty(0))
+    cache = Cache(config, 2, 1, (4, 12), torch.empty(0), Kernels())
     for step in range(9):
         cache.begin_step(4, step + 1)
         cache.end_step(torch.zeros(2, 1, dtype=torch.long), torch.ones(2, dtype=torch.int32))

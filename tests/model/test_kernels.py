@@ -583,10 +583,8 @@ def test_decodings_kernels_see_what_the_dense_way_sees(
     config = small_model(N=1, h=2, d_k=d_k, d_v=d_v, neighbourhood=r).config
     torch.manual_seed(0)
     S, room, row = 3, (70, 12), 2 * (d_k + d_v)
-    caches = [
-        Cache(config, S, k, room, torch.empty(0, dtype=dtype), uses_kernels=uses_kernels)
-        for uses_kernels in (False, True)
-    ]
+    like = torch.empty(0, dtype=dtype)
+    caches = [Cache(config, S, k, room, like, kernels) for kernels in (Kernels(), Interpreted())]
     keys = torch.randn(1, S * room[0], row).to(dtype)
     heads = Heads(2, d_k, d_v, 0.0, DotProduct())
     for step in range(10):

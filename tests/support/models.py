@@ -88,8 +88,7 @@ def filled_cache(model: Transformer, sources: Sequence[Ints], hypotheses: int, s
     """Return a cache that holds these sources, sorted by length, a slot each."""
     lengths = [len(source) for source in sources]
     room = max(lengths)
-    like = model.output.new_empty(0, dtype=model.dtype)
-    cache = Cache(model.config, len(sources), hypotheses, (room, steps), like)
+    cache = model.cache(len(sources), hypotheses, (room, steps))
     places = [(slot, i) for slot, length in enumerate(lengths) for i in range(length)]
     device = model.output.device
     slot, position = torch.tensor(places, device=device).unbind(1)

@@ -437,7 +437,7 @@ def test_a_process_with_a_reason_of_its_own_to_end_says_it(
             cli.main()
         assert sys.stdout is not before
         sys.stdout.close()
-    assert waited == [cli.SECONDS_TO_SPEAK]
+    assert waited == [cli.SECONDS_FOR_FIRST_PROCESS]
     assert "error: there is no run folder nowhere" in capfd.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Padded tensors as packed batches. B sentences, S and T padded lengths of source and target."""
+"""From padded tensors to packed batches. B sentences, S and T padded lengths."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from transduce.subwords import PAD
 def packed_batch(source: Tensor, target: Tensor, config: ModelConfig) -> tuple[Batch, Tensor]:
     """Pack source (B, S) and decoder input (B, T), both padded with 0.
 
-    Returns the batch, and for each token of its target run its place in the flattened (B, T).
+    Returns the batch, and the place of each packed target token in the flattened (B, T).
     """
     sources = _sentences(source, "source", config.source_vocabulary, config.max_positions)
     targets = _sentences(target, "target", config.target_vocabulary, config.max_positions)
@@ -23,10 +23,10 @@ def packed_batch(source: Tensor, target: Tensor, config: ModelConfig) -> tuple[B
         raise BadInput(f"source has {len(sources):,} sentences but target has {len(targets):,}")
     batch = make_batch(list(zip(sources, targets, strict=True)))
     # make_batch takes the tokens as labels and shifts them. Here they are the decoder's input.
-    run = PackedTokens(batch.labels, batch.target.positions, batch.target.segments)
-    batch = dataclasses.replace(batch, target=run)
+    inputs = PackedTokens(batch.labels, batch.target.positions, batch.target.segments)
+    batch = dataclasses.replace(batch, target=inputs)
     rows = np.repeat(batch.order, [len(targets[i]) for i in batch.order])
-    places = torch.from_numpy(rows) * target.size(1) + run.positions
+    places = torch.from_numpy(rows) * target.size(1) + inputs.positions
     return batch.to(source.device), places.to(source.device)
 
 

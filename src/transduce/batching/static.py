@@ -1,8 +1,7 @@
-"""Batches of one shape, for kernels that are compiled once: both sides full, filler behind.
+"""Packed batches of one shape, so that a pass can be captured as a CUDA graph.
 
-T places of a side. A batch has as many places as the last one and the next. Sentences stand in the
-same order on both sides; what they leave free is filler: <pad>, which sees nothing, is seen by
-nothing, and has no loss.
+Sentences are in the same order on both sides. The rest of each side is padding: it sees nothing, is
+seen by nothing, and has no loss.
 """
 
 from collections.abc import Iterator
@@ -15,17 +14,17 @@ from transduce.corpus.token_files import Side, Split
 from transduce.corpus.updates import balance, cut
 from transduce.subwords import BOS, PAD
 
-GRAIN = 128  # places come in so many, or fewer in small batches: products work in tiles
+GRAIN = 128  # capacities are multiples of it, or of less in small batches: kernels work in tiles
 
 
 class PackedLayout:
-    """Batches of one shape, a capacity for each side."""
+    """Packed batches of one shape, with a capacity for each side."""
 
     def __init__(self, part: Split, batch_tokens: int, count: int = 1, *, longest: int) -> None:
-        """Choose the capacities; `longest` is the longest sentence that may ever come."""
+        """Choose the capacities; no sentence is longer than `longest`."""
         self.part, self.batch_tokens = part, batch_tokens
         self.source, self.target = part.source.lengths, part.target.lengths
-        # The side with fewer tokens in all gets fewer places, so that both are full at once.
+        # The side with fewer tokens in total gets a smaller capacity: both fill up together.
         tokens = np.array([self.source.sum(), self.target.sum()])
         grain = GRAIN
         while grain > 8 and grain > batch_tokens // 256:
@@ -58,7 +57,7 @@ class PackedLayout:
 
 
 def pack(part: Split, sentences: Ints, places: tuple[int, int]) -> Batch:
-    """Lay out sentences of a part in so many places of source and target."""
+    """Lay out sentences of a corpus, with `places` tokens of source and target."""
     sides = [
         _Side(side, sentences, count) for side, count in zip(_sides(part), places, strict=True)
     ]
@@ -67,15 +66,15 @@ def pack(part: Split, sentences: Ints, places: tuple[int, int]) -> Batch:
     inputs[1:] = target.tokens[:-1]
     inputs[target.begins] = BOS
     inputs[target.end :] = PAD
-    own = np.arange(target.places)
-    causal = np.where(own < target.end, own, target.end)
+    token = np.arange(target.places)
+    causal = np.where(token < target.end, token, target.end)
     rows = [
         *(source.tokens, source.positions),
-        *source.first_last(source),  # of each token's own sentence: both ways alike
+        *source.first_last(source),  # the same for queries and keys
         *source.first_last(target),
         *(inputs, target.positions, target.tokens),
         *target.first_last(target),
-        np.minimum(causal + 1, target.end),  # 3.2.3: no token sees what comes after it
+        np.minimum(causal + 1, target.end),  # 3.2.3: no token sees a later one
         causal,
         *target.first_last(source),
     ]
@@ -88,20 +87,20 @@ def _sides(part: Split) -> tuple[Side, Side]:
 
 
 class _Side:
-    """One side of a batch as arrays of its places."""
+    """One side of a batch as arrays, with padding."""
 
     def __init__(self, side: Side, sentences: Ints, places: int) -> None:
         tokens, self.lengths = side.take(sentences)
         self.places, self.end = places, len(tokens)
         self.begins = self.lengths.cumsum() - self.lengths
-        self.tokens = self._filled(tokens.astype(np.int64), PAD)
-        self.positions = self._filled(positions(self.lengths), 0)
+        self.tokens = self._pad(tokens.astype(np.int64), PAD)
+        self.positions = self._pad(positions(self.lengths), 0)
 
     def first_last(self, other: "_Side") -> tuple[Ints, Ints]:
-        """Return where the sentence of each of our places begins in `other`, and where it ends."""
+        """Return the range in `other` of the sentence that each token belongs to."""
         first = np.repeat(other.begins, self.lengths)
         last = np.repeat(other.begins + other.lengths, self.lengths)
-        return self._filled(first, other.end), self._filled(last, other.end)
+        return self._pad(first, other.end), self._pad(last, other.end)
 
-    def _filled(self, values: Ints, filler: int) -> Ints:
-        return np.pad(values, (0, self.places - self.end), constant_values=filler)
+    def _pad(self, values: Ints, value: int) -> Ints:
+        return np.pad(values, (0, self.places - self.end), constant_values=value)

@@ -1,7 +1,7 @@
-"""The command line: one file a command, each thin.
+"""The command line: one thin file per command.
 
-Output for people goes to stderr, results to stdout. Exit status 0, 1 (a clear error), 2 (usage),
-130 (interrupted, after saving). Commands import late, so that --help answers at once.
+Messages go to stderr, results to stdout. Exit status: 0, 1 (an error, in one sentence), 2 (usage
+error), 130 (interrupted, after saving). Commands import late, so that --help is fast.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ from transduce.system.progress import WithheldStderr
 app = typer.Typer(
     name="transduce",
     help="The Transformer of “Attention Is All You Need”: two text files in, a translator out.",
-    epilog="Begin with: transduce demo",
+    epilog="Start with: transduce demo",
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -69,21 +69,23 @@ completion.attach(app)
 check_values(app)
 
 UNDER_TORCHRUN = ("train", "distill", "demo", "paper")  # commands that train
-NEED_NONE = {"demo", "settings"}  # commands that do something when given nothing
-NEED_ARGUMENTS = {one.__name__.rpartition(".")[2].rstrip("_") for one in COMMANDS} - NEED_NONE
-SECONDS_TO_SPEAK = 10  # for the first of several processes
+NEED_NO_ARGUMENTS = {"demo", "settings"}
+NEED_ARGUMENTS = {
+    module.__name__.rpartition(".")[2].rstrip("_") for module in COMMANDS
+} - NEED_NO_ARGUMENTS
+SECONDS_FOR_FIRST_PROCESS = 10  # to print the error and end the others
 FULL = "no space is left to write{where}: free some and run the same command again"
 FORBIDDEN = "no permission to use{where}: change its permissions or choose another place"
 IN_THE_WAY = "{where} is in the way: it is a file where a folder is needed"
-IN_WORDS = {
+OS_ERRORS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), FULL),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), FORBIDDEN),
     **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), IN_THE_WAY),
     errno.EISDIR: "{where} is in the way: it is a folder where a file is needed",
     errno.ENOENT: "there is no{where}",
-    errno.EBADF: "standard input or output is closed: give it a file, or /dev/null",
-    errno.EIO: "the disk failed at{where}: see to it and run the same command again",
-    errno.EFBIG: "{where} may not grow further: raise the limit (ulimit -f) and run the same "
+    errno.EBADF: "standard input or output is closed: redirect it to a file or /dev/null",
+    errno.EIO: "the disk failed at{where}: check it and run the same command again",
+    errno.EFBIG: "{where} reached the limit on file sizes: raise it (ulimit -f) and run the same "
     "command again",
     errno.ENAMETOOLONG: "the name{where} is too long for this disk: choose a shorter one",
 }
@@ -96,13 +98,13 @@ def _version(wanted: bool) -> None:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Interrupt work by an exception; but end at once where modules are being imported.
+    """Ctrl-C raises KeyboardInterrupt; during an import it ends the process.
 
-    Libraries take an exception there for a module that is missing, and go on without it.
+    Some libraries treat an exception during an import as a missing module and continue.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            if WINDOWS:  # which knows no signals between processes
+            if WINDOWS:  # has no signals between processes
                 os._exit(130)
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -118,26 +120,26 @@ def options(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Read what stands before the command."""
+    """Handle the options before the command."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see __main__
         signal.signal(signal.SIGINT, interrupt)
 
 
 def main() -> None:
-    """Run the command line, and turn errors into one sentence and an exit status."""
+    """Run the command line; print errors as one sentence and exit with their status."""
     streams.secure()
-    if sys.platform == "darwin":  # what Apple's GPUs have no kernel for, the processor does
+    if sys.platform == "darwin":  # use the CPU for operations without an MPS kernel
         os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
-    if _follows_another_process():
+    if _is_silent_process():
         _run_silently()
     else:
         _run()
 
 
-def _follows_another_process() -> bool:
-    """Tell whether torchrun runs this command, and this is not the first process of the machine.
+def _is_silent_process() -> bool:
+    """Return whether torchrun started this command and another process prints for it.
 
-    Other commands do not work together: each of their processes does all of it and says so.
+    Commands that do not train are not distributed: each of their processes prints.
     """
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     if "LOCAL_RANK" not in os.environ or command not in UNDER_TORCHRUN:
@@ -147,52 +149,53 @@ def _follows_another_process() -> bool:
     try:
         return world_size() > 1 and torchrun_number("LOCAL_RANK", 0) > 0
     except TransduceError:
-        return False  # the command refuses it
+        return False  # the command reports the error
 
 
 def _run_silently() -> None:
-    """Run a process for which the first one speaks.
+    """Run a process whose output the first process prints.
 
-    If all of them fail before they have met, for example because of a mistyped setting, the first
-    says why and torchrun ends the others. A process that is not ended has a reason of its own.
+    If all processes fail before they are connected, for example because of a wrong setting, the
+    first prints the error and torchrun ends the others. A process that is not ended in time has an
+    error of its own and prints it.
     """
     sys.stdout = open(os.devnull, "w", encoding="utf-8", newline="\n")  # noqa: PTH123, SIM115
-    sys.stderr = unsaid = WithheldStderr()
+    sys.stderr = withheld = WithheldStderr()
     try:
         _run()
     except BaseException as end:
         ended_well = isinstance(end, SystemExit) and not end.code
-        if sys.stderr is unsaid and not ended_well:  # `processes.together` gives back the real one
-            time.sleep(SECONDS_TO_SPEAK)
+        if sys.stderr is withheld and not ended_well:  # connected processes have the real stderr
+            time.sleep(SECONDS_FOR_FIRST_PROCESS)
             sys.stderr = sys.__stderr__
-            print(unsaid.getvalue(), end="", file=sys.stderr)  # noqa: T201
+            print(withheld.getvalue(), end="", file=sys.stderr)  # noqa: T201
         raise
 
 
 def _run() -> None:
     debug = "--debug" in sys.argv
-    sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # wherever it stands
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # at any position
     try:
         try:
             if len(sys.argv) == 2 and sys.argv[1] in NEED_ARGUMENTS:
                 _help(sys.argv[1])
             app()
         finally:
-            sys.stdout.flush()  # what cannot be written is to be said here, not by Python's end
+            sys.stdout.flush()  # report write errors here, not when Python exits
     except Interrupted as error:
-        _end(str(error), 130, debug=debug)
+        _exit(str(error), 130, debug=debug)
     except TransduceError as error:
-        _end(f"error: {error}", 1, debug=debug)
-    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        _forget_output()
+        _exit(f"error: {error}", 1, debug=debug)
+    except BrokenPipeError:  # the reader of our output has exited, as in `| head`
+        _discard_output()
         sys.exit(1)
     except OSError as error:
-        _forget_output()
-        _end(f"error: {_in_words(error)}", 1, debug=debug)
+        _discard_output()
+        _exit(f"error: {_describe(error)}", 1, debug=debug)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
-            raise  # a defect of ours: its traceback is wanted
-        _end(
+            raise  # a bug of ours: show the traceback
+        _exit(
             "error: out of memory: try smaller batches (batch_tokens, --batch) or a smaller preset",
             1,
             debug=debug,
@@ -200,21 +203,21 @@ def _run() -> None:
 
 
 def _help(command: str) -> None:
-    """Show what a command needs that was given nothing, as a usage error: stdout stays empty."""
+    """Show the help of a command without arguments as a usage error, on stderr."""
     with contextlib.redirect_stdout(sys.stderr):
         app([command, "--help"], standalone_mode=False)
     sys.exit(2)
 
 
-def _forget_output() -> None:
-    """Drop what cannot be written to stdout, or Python would try it once more as it ends."""
+def _discard_output() -> None:
+    """Discard output that cannot be written, or Python would try again when it exits."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _end(message: str, status: int, *, debug: bool) -> None:
+def _exit(message: str, status: int, *, debug: bool) -> None:
     if debug:
         import traceback
 
@@ -223,9 +226,9 @@ def _end(message: str, status: int, *, debug: bool) -> None:
     sys.exit(status)
 
 
-def _in_words(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     where = f" {error.filename}" if error.filename else ""
-    words = IN_WORDS.get(error.errno or 0)
-    if words is None:
+    message = OS_ERRORS.get(error.errno or 0)
+    if message is None:
         return f"{error.strerror or error}{where and ':' + where}"
-    return words.format(where=where).strip()
+    return message.format(where=where).strip()

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from transduce.cli.options import Set, TrainedRun, parse_settings, those_given
+from transduce.cli.options import Set, TrainedRun, parse_settings, without_none
 
 EXAMPLES_TRAIN = """
 [bold]Examples[/bold]
@@ -216,7 +216,7 @@ def translate(
         single=single,
         rounds=rounds,
         batch=batch,
-        settings=those_given(beam=beam, alpha=alpha),
+        settings=without_none(beam=beam, alpha=alpha),
         device=device,
         progress=console_progress(),
     )

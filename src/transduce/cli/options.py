@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share, and the checks of their values."""
 
 import inspect
 import math
@@ -20,71 +20,77 @@ from transduce.system.formatting import parse_duration, pluralize
 
 
 def panel(name: str) -> Any:
-    """Return `typer.Option` for the options that --help shows together, under this name."""
+    """Return `typer.Option` for the options that --help shows in the panel `name`."""
     return partial(typer.Option, rich_help_panel=name)
 
 
-on_machine, of_search, of_access = panel("Machine"), panel("Search"), panel("Access")
+machine_option, search_option, access_option = panel("Machine"), panel("Search"), panel("Access")
 
-TrainedRun = Annotated[Path, typer.Argument(help="The run folder of a trained model.")]
+TrainedRun = Annotated[Path, typer.Argument(help="Run folder of a trained model.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Change a setting; `transduce settings` lists them. Repeatable.",
+        help="Change a setting (see `transduce settings`). Repeatable.",
     ),
 ]
-Device = Annotated[str, on_machine(help="auto, cpu, cuda, cuda:1 or mps.")]
+Device = Annotated[str, machine_option(help="Where to compute: auto, cpu, cuda, cuda:1 or mps.")]
 EngineName = Annotated[
-    str, on_machine(help="auto, torch or ctranslate2; auto: the fastest there is.")
+    str, machine_option(help="Engine: auto (the fastest available), torch or ctranslate2.")
 ]
 Quantize = Annotated[
     str,
-    on_machine(help="How ctranslate2 holds matrices: none, int8 …, or auto for this processor."),
+    machine_option(
+        help="Quantisation of ctranslate2: none, int8 …, or auto (the fastest on this CPU)."
+    ),
 ]
 Host = Annotated[
-    str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")
+    str, typer.Option(help="Address to listen on; 0.0.0.0 accepts connections from other machines.")
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")]
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+]
 Browser = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
 KeyFile = Annotated[
     Path | None,
-    of_access(
+    access_option(
         metavar="FILE",
-        help="Keys, one on each line, of which every request needs one; or set TRANSDUCE_KEY. "
-        "Never an argument: every user of a machine sees those of all its programs.",
+        help="File of API keys, one per line; every request needs one. Or set TRANSDUCE_KEY. A key "
+        "is never an argument, because other users of a machine can read those.",
     ),
 ]
 AllowHost = Annotated[
     list[str] | None,
-    of_access(
+    access_option(
         metavar="NAME",
-        help="A further name that is answered to, such as translate.example.org; * is any.",
+        help="Accept requests for this host name, such as translate.example.org; * for any.",
     ),
 ]
 AllowOrigin = Annotated[
     list[str] | None,
-    of_access(
-        metavar="ORIGIN", help="Another site whose pages may ask, such as https://example.org."
+    access_option(
+        metavar="ORIGIN",
+        help="Accept requests from pages of this site (CORS), such as https://example.org.",
     ),
 ]
 TrustedProxy = Annotated[
     list[str] | None,
-    of_access(
-        metavar="ADDRESS", help="A proxy whose X-Forwarded-For tells the address of a client."
+    access_option(
+        metavar="ADDRESS",
+        help="Address of a reverse proxy whose X-Forwarded-For header is trusted.",
     ),
 ]
-AccessLog = Annotated[bool, of_access("--access-log", help="Write a line for each request.")]
+AccessLog = Annotated[bool, access_option("--access-log", help="Log every request.")]
 
 
 def command(*words: str | Path) -> str:
-    """Write a command of this program, quoted, that works when it is pasted into this shell."""
+    """Return a command line of this program, quoted for pasting into a shell."""
     return f"{_program()} {shlex.join(map(str, words))}"
 
 
 def _program() -> str:
-    """Return how this program can be started from here: by its name, its path or its module."""
+    """Return how to start this program: by its name, its path or its module."""
     started = Path(sys.argv[0])
     by_name = shutil.which("transduce")
     if started == Path("transduce"):
@@ -103,45 +109,46 @@ def parameters(app: typer.Typer) -> Iterator[tuple[str, ParameterInfo]]:
     for group in app.registered_groups:
         if group.typer_instance is not None:
             yield from parameters(group.typer_instance)
-    for one in app.registered_commands:
-        for name, hint in inspect.get_annotations(one.callback).items() if one.callback else ():
+    for registered in app.registered_commands:
+        callback = registered.callback
+        for name, hint in inspect.get_annotations(callback).items() if callback else ():
             for info in getattr(hint, "__metadata__", ()):
                 if isinstance(info, ParameterInfo):
                     yield name, info
 
 
 def check_values(app: typer.Typer) -> None:
-    """Have every option refuse values that no option can mean."""
+    """Add `check_value` to every option."""
     for _, info in parameters(app):
         if isinstance(info, OptionInfo) and info.callback is None:
             info.callback = check_value
 
 
 def check_value(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
-    """Refuse numbers that torch cannot hold, and the name of an option where a value is expected.
+    """Refuse numbers beyond int64, non-finite numbers, and an option's name instead of a value.
 
-    In `--valid dev.en --out run` the parser takes --out for the second file of --valid, and would
+    In `--valid dev.en --out run` the parser takes --out as the second file of --valid, and would
     then report that --out is missing.
     """
-    names = {name for one in context.command.params for name in one.opts}
-    known = {name for name in names if name.startswith("-")}  # an argument's has none
-    values = value if isinstance(value, list | tuple) else (value,)
-    flat = [part for one in values for part in (one if isinstance(one, tuple) else (one,))]
-    for place, part in enumerate(flat):
+    names = {name for parameter in context.command.params for name in parameter.opts}
+    option_names = {name for name in names if name.startswith("-")}
+    several = value if isinstance(value, list | tuple) else (value,)
+    values = [part for item in several for part in (item if isinstance(item, tuple) else (item,))]
+    for index, part in enumerate(values):
         if isinstance(part, int) and abs(part) > MAX_INT:
             raise typer.BadParameter(f"expected at most {MAX_INT:,}")
         if isinstance(part, float) and not math.isfinite(part):
             raise typer.BadParameter(f"{part} is not a finite number")
-        if isinstance(part, str | Path) and str(part) in known:
-            before = flat[place - 1] if place else "it"
-            many = pluralize(param.nargs, "value")
-            raise typer.BadParameter(f"it takes {many}, but after {before} comes the option {part}")
+        if isinstance(part, str | Path) and str(part) in option_names:
+            previous = values[index - 1] if index else "it"
+            count = pluralize(param.nargs, "value")
+            raise typer.BadParameter(f"it takes {count}, but {previous} is followed by {part}")
     return value
 
 
-def those_given(**asked: Any) -> dict[str, Any]:
-    """Return the options that were given; the configurations have the defaults of the others."""
-    return {name: value for name, value in asked.items() if value is not None}
+def without_none(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None; the configurations have the other defaults."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def parse_settings(texts: list[str]) -> dict[str, str]:
@@ -158,5 +165,5 @@ def parse_settings(texts: list[str]) -> dict[str, str]:
 
 
 def parse_time(text: str) -> float:
-    """Read a length of time such as 90s, 30m or 1h30m as seconds."""
+    """Convert a duration such as 90s, 30m or 1h30m into seconds."""
     return parse_duration(text, "--time")

@@ -21,7 +21,7 @@ from transduce.cli.options import (
     Port,
     Quantize,
     TrustedProxy,
-    of_access,
+    access_option,
     panel,
 )
 from transduce.serving.limits import PER_CLIENT, RATE, Limits
@@ -87,13 +87,15 @@ Connections = Annotated[
 ]
 Examples = Annotated[
     bool,
-    of_access(
+    access_option(
         "--examples/--no-examples",
         help="Show validation sentences of the runs on the pages: some to try, and the samples of "
         "each validation.",
     ),
 ]
-LogTexts = Annotated[bool, of_access("--log-texts", help="Write what clients ask for to the log.")]
+LogTexts = Annotated[
+    bool, access_option("--log-texts", help="Write what clients ask for to the log.")
+]
 
 
 def serve(

@@ -1,4 +1,4 @@
-"""Standard streams that are not there: closed from the start, or a terminal that has gone."""
+"""Standard streams that are closed at the start, or a terminal that closes later."""
 
 import errno
 import io
@@ -10,29 +10,27 @@ from transduce.system.files import WINDOWS
 
 
 def secure() -> None:
-    """Have three streams whatever a command was started with.
+    """Open closed standard streams, and use UTF-8 and line feeds whatever the locale.
 
-    One that is closed is opened to nothing: else the next file that is opened would take its
-    number, and what was meant for people would be written into it. Of standard input and output it
-    is the wrong end, so that text that is read or written there is an error, not lost. Text is
-    UTF-8 whatever the locale, as that which is read is, and lines end alike everywhere; file names
-    stay as they are.
+    A closed stream is opened to /dev/null; otherwise the next opened file would get its descriptor,
+    and messages would be written into it. Standard input and output are opened in the wrong mode,
+    so that using them is an error and no data is lost silently. File names keep their bytes.
     """
-    ends = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
-    for name, end in ends:
+    flags_by_stream = {"stdin": os.O_WRONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
+    for name, flags in flags_by_stream.items():
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"
-            number = os.open(os.devnull, end)  # the lowest that is free, so most likely its own
-            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
+            descriptor = os.open(os.devnull, flags)  # the lowest free one, usually its own
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")
-    if sys.stderr.isatty() and not WINDOWS:  # whose terminals take letters, not bytes
-        sys.stderr = _until_it_goes(sys.stderr)
+    if sys.stderr.isatty() and not WINDOWS:  # terminals on Windows take characters
+        sys.stderr = _ignore_hangup(sys.stderr)
 
 
-def _until_it_goes(terminal: TextIO) -> io.TextIOWrapper:
-    """Write to a terminal as long as it is there: work need not end because nobody sees it."""
+def _ignore_hangup(terminal: TextIO) -> io.TextIOWrapper:
+    """Return a stream that ignores errors after the terminal has closed, so that work continues."""
     return io.TextIOWrapper(
         io.BufferedWriter(_Terminal(terminal.fileno(), "w", closefd=False)),
         encoding=terminal.encoding,
@@ -46,6 +44,6 @@ class _Terminal(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno != errno.EIO:  # what a terminal says that has been closed
+            if error.errno != errno.EIO:  # the error of a closed terminal
                 raise
             return len(data)

@@ -1,4 +1,4 @@
-"""Tables: drawn by rich on a terminal, plain columns when piped."""
+"""Tables: drawn with rich on a terminal, plain columns in a pipe."""
 
 import sys
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ Rows = Sequence[Sequence[str]]
 def show(title: str, columns: Sequence[str], rows: Rows) -> None:
     """Print a table to stdout; the last column may wrap on a terminal."""
     if sys.stdout.isatty():
-        _drawn(title, columns, rows)
+        _draw(title, columns, rows)
     else:
-        typer.echo("\n".join(filter(None, [title, *_plain([columns, *rows])])))
+        typer.echo("\n".join(filter(None, [title, *_align([columns, *rows])])))
 
 
-def _plain(rows: Rows) -> list[str]:
+def _align(rows: Rows) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -24,7 +24,7 @@ def _plain(rows: Rows) -> list[str]:
     ]
 
 
-def _drawn(title: str, columns: Sequence[str], rows: Rows) -> None:
+def _draw(title: str, columns: Sequence[str], rows: Rows) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

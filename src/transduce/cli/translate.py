@@ -12,10 +12,10 @@ from transduce.cli.options import (
     EngineName,
     Quantize,
     TrainedRun,
-    of_search,
-    on_machine,
+    machine_option,
     panel,
-    those_given,
+    search_option,
+    without_none,
 )
 from transduce.errors import BadInput, MissingExtra, UnsupportedFormat
 from transduce.system.progress import Progress
@@ -121,11 +121,11 @@ Json = Annotated[
         help="Write one JSON object a line: text, scores, subwords and what was asked for.",
     ),
 ]
-Beam = Annotated[int | None, of_search(help="Width of the search; 1 is greedy. Default: 4.")]
-Alpha = Annotated[float | None, of_search(help="Length penalty. Default: 0.6.")]
+Beam = Annotated[int | None, search_option(help="Width of the search; 1 is greedy. Default: 4.")]
+Alpha = Annotated[float | None, search_option(help="Length penalty. Default: 0.6.")]
 Others = Annotated[
     list[Path] | None,
-    of_search(
+    search_option(
         "--with",
         metavar="RUN",
         help="Another model, whose probabilities are averaged with the first one's. Repeatable.",
@@ -143,7 +143,7 @@ TopP = Annotated[
 ]
 Seed = Annotated[int | None, of_sampling(help="Seed of sampling. Default: 1.")]
 Batch = Annotated[
-    int | None, on_machine(help="Sentences searched side by side. Default: by machine.")
+    int | None, machine_option(help="Sentences searched side by side. Default: by machine.")
 ]
 
 
@@ -183,8 +183,8 @@ def translate(
     from transduce.cli import lines, outputs
     from transduce.system.progress import console_progress
 
-    draws = those_given(temperature=temperature, top_k=top_k, top_p=top_p, draw=seed)
-    search = those_given(beam=beam, alpha=alpha, nbest=nbest, sample=sample or None) | draws
+    draws = without_none(temperature=temperature, top_k=top_k, top_p=top_p, draw=seed)
+    search = without_none(beam=beam, alpha=alpha, nbest=nbest, sample=sample or None) | draws
     arguments, progress = inputs or ["-"], console_progress()
     if draws and not sample:
         raise BadInput("--temperature, --top-k, --top-p and --seed need --sample")

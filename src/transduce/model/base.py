@@ -1,6 +1,6 @@
-"""What training and search need of a model, whatever is inside it. T tokens of a packed run.
+"""The base class of models: what training and search need of any of them.
 
-R rows of hypotheses, V words.
+T tokens of a packed batch, S sentences, k hypotheses of each, R = S * k rows, V words.
 """
 
 from abc import abstractmethod
@@ -23,7 +23,7 @@ Layer = TypeVar("Layer", bound=nn.Module)
 
 
 class DecoderState(Protocol):
-    """What decoding remembers: S sentences in slots, k hypotheses of each."""
+    """The state of decoding: sentences in slots, with k hypotheses each."""
 
     lengths: Tensor  # (S,) steps made
     uses_kernels: bool  # whether our Triton kernels attend to it
@@ -33,38 +33,38 @@ class DecoderState(Protocol):
     ) -> None:
         """Begin new sentences in some slots.
 
-        `rows` (n, T, …) are what is remembered of their sources; `places` tell where each token
-        goes: its slot, and its position in the sentence.
+        `rows` (n, T, …) is what `project_memory` returned for their sources; `places` are the slot
+        of each token and its position in the sentence.
         """
 
     def grow(self, source: int, steps: int) -> None:
-        """Have room for so many tokens of a source and so many steps."""
+        """Make room for `source` tokens of a source and `steps` steps of an output."""
 
     def keep(self, slots: Tensor) -> None:
-        """Go on with some of the slots."""
+        """Remove all slots but these."""
 
     def begin_step(self, source: int, steps: int) -> None:
-        """Make ready for a step, where no source and no output (with it) is longer than told."""
+        """Prepare a step; no source is longer than `source`, no output longer than `steps`."""
 
     def end_step(self, parents: Tensor, made: Tensor) -> None:
-        """Let hypotheses go on from others of their sentence (S, k), where it was made (S,)."""
+        """Let each hypothesis continue its parent (S, k), in the slots that made a step (S,)."""
 
 
 class Stack(nn.ModuleList, Generic[Layer]):
-    """A list of layers that knows what they are."""
+    """A list of layers of one type."""
 
     def __iter__(self) -> Iterator[Layer]:
-        """Pass over the layers, the lowest first."""
+        """Iterate over the layers, the lowest first."""
         return cast("Iterator[Layer]", super().__iter__())
 
 
 class Transducer(nn.Module):
-    """A model that turns sequences into sequences: embeddings, the tied matrix, precision.
+    """A sequence-to-sequence model: embeddings, softmax matrix and precision.
 
-    What lies between them is each model's own.
+    Subclasses define the encoder and the decoder between them.
     """
 
-    supports_packed = True  # whether it trains on runs with filler, which a GPU can record
+    supports_packed = True  # whether it can train on packed batches (`PackedLayout`)
 
     architecture: ClassVar[str]  # the setting that stands for the model
 
@@ -78,7 +78,7 @@ class Transducer(nn.Module):
             )
         self.config = config
         self.kernels = Kernels()
-        self.recompute = False  # layers in the backward pass, instead of remembering their insides
+        self.recompute = False  # activations in the backward pass instead of storing them
         target = _matrix(config.target_vocabulary, config.d_model)
         source = (
             target if config.tie == "all" else _matrix(config.source_vocabulary, config.d_model)
@@ -101,7 +101,7 @@ class Transducer(nn.Module):
 
         Both are token ids padded with 0. A source sentence ends with </s> (2). The target is the
         decoder's input: it begins with <s> (1), and the logits at position t are those of token
-        t + 1. The logits of padding are 0. In the training mode dropout is on, and gradients flow.
+        t + 1. The logits of padding are 0. Dropout is on in training mode.
 
         >>> import torch
         >>> from transduce import ModelConfig, Transformer
@@ -123,33 +123,33 @@ class Transducer(nn.Module):
 
     @abstractmethod
     def encode(self, source: PackedTokens) -> Tensor:
-        """Transform a run of source sentences. -> (T, …)."""
+        """Transform source sentences. -> (T, …)."""
 
     @abstractmethod
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
-        """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
+        """Transform target sentences, each of which sees its source. -> (T, d_model)."""
 
     def apply_layer(self, layer: Callable[..., Tensor], x: Tensor, *others: Any) -> Tensor:
-        """Pass a layer; where asked for, remember its input alone for the backward pass."""
+        """Apply a layer; with `recompute`, store only its input for the backward pass."""
         if self.recompute and self.training:
             return checkpoint(layer, x, *others, use_reentrant=False)  # type: ignore[no-any-return]
         return layer(x, *others)
 
     @abstractmethod
     def project_memory(self, memory: Tensor) -> Tensor:
-        """Return what decoding keeps of what `encode` returned. (T, …) -> (n, T, …)."""
+        """Return what decoding stores of the encoder's output. (T, …) -> (n, T, …)."""
 
     @abstractmethod
     def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> DecoderState:
-        """Make an empty cache, with room for so many tokens of a source and steps of an output."""
+        """Make an empty state for `room` tokens of a source and steps of an output."""
 
     @abstractmethod
     def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
-        """Return how many numbers such a cache holds of a sentence."""
+        """Return how many numbers such a state holds for a sentence."""
 
     @abstractmethod
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
-        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+        """Add one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -157,11 +157,11 @@ class Transducer(nn.Module):
         return self.target_embedding.dtype
 
     def compute_in(self, dtype: torch.dtype) -> None:
-        """Do all arithmetic in this precision but the norms' statistics; weights stay float32."""
+        """Compute in this precision, except the statistics of norms; weights stay float32."""
         self.source_embedding.dtype = self.target_embedding.dtype = dtype
 
     def narrow(self, dtype: torch.dtype) -> Self:
-        """Keep the matrices in this precision: for decoding, which reads them at every step."""
+        """Convert the matrices to this precision: for decoding, which reads them at every step."""
         for module in self.modules():
             if isinstance(module, Linear):
                 module.to(dtype)
@@ -171,7 +171,7 @@ class Transducer(nn.Module):
         return self
 
     def pack(self) -> Self:
-        """Keep the matrices as the processor multiplies them fastest: for decoding alone."""
+        """Lay the matrices out as the CPU multiplies them fastest: only for decoding."""
         for module in self.modules():
             if isinstance(module, Linear):
                 module.pack()
@@ -179,16 +179,16 @@ class Transducer(nn.Module):
         return self
 
     @property
-    def _last_matrix(self) -> Tensor:
+    def _softmax_matrix(self) -> Tensor:
         return self.output if self.packed_output is None else self.packed_output
 
     def logits(self, x: Tensor) -> Tensor:
-        """Return the scores of all words. (T, d_model) -> (T, V)."""
-        return product(x, self._last_matrix, self.logits_bias)
+        """Return the logits of all words. (T, d_model) -> (T, V)."""
+        return product(x, self._softmax_matrix, self.logits_bias)
 
     def logits_float32(self, x: Tensor) -> Tensor:
-        """Return the scores of all words in float32, for the search. (R, d_model) -> (R, V)."""
-        return wide_product(x, self._last_matrix, self.logits_bias)
+        """Return the logits in float32, for the search. (R, d_model) -> (R, V)."""
+        return wide_product(x, self._softmax_matrix, self.logits_bias)
 
 
 def _matrix(vocabulary: int, d_model: int) -> nn.Parameter:

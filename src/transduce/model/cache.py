@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossContext, Heads, SelfContext
+from transduce.model.ops.kernels import Kernels
 from transduce.model.variants.restricted import span
 
 GRAIN = 16  # least number of steps by which a cache grows
@@ -35,19 +36,16 @@ class Cache:
         hypotheses: int,
         room: tuple[int, int],
         like: Tensor,
-        *,
-        uses_kernels: bool = False,
+        kernels: Kernels,
     ) -> None:
-        """Make an empty cache for `room` tokens of a source and steps of an output.
-
-        With `uses_kernels` our Triton kernels attend; they know dot products only.
-        """
+        """Make an empty cache for `room` tokens of a source and steps of an output."""
         self.config, self.k = config, hypotheses
         N, device = config.decoder_layers, like.device
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         r = config.neighbourhood
         self.window = None if r is None else span(r, causal=True)[0]  # earlier steps that are seen
-        self.uses_kernels = uses_kernels
+        # Our Triton kernels know dot products only. Fixed during a search.
+        self.uses_kernels = kernels.usable(like) and config.attention == "dot-product"
         of_source, of_own = (N, slots, config.h, room[0]), (N, slots, config.h, room[1], hypotheses)
         # Keys, then values.
         self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]

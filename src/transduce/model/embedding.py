@@ -12,14 +12,14 @@ from transduce.model.positions import sinusoids
 
 
 class Embedding(nn.Module):
-    """Tokens and positions to vectors: both stacks begin with their sum (paper 3.4, 3.5, 5.4)."""
+    """The input of a stack: scaled embeddings plus positional encodings (paper 3.4, 3.5, 5.4)."""
 
     def __init__(self, matrix: nn.Parameter, config: ModelConfig) -> None:
         super().__init__()
         self.matrix = matrix
         self.scale = math.sqrt(config.d_model)
         self.P_drop = config.P_drop
-        self.dtype = torch.float32  # of what comes out, and so of all arithmetic after it
+        self.dtype = torch.float32  # of the output, and so of all later computation
         self.positions: Tensor | None = None
         if config.positions == "learned":
             learned = torch.empty(config.max_positions, config.d_model)

@@ -1,4 +1,4 @@
-"""The layers of both stacks (paper 3.1, 3.3). T tokens of a packed run."""
+"""The layers of both stacks (paper 3.1, 3.3). T tokens of a packed batch."""
 
 from collections.abc import Callable
 
@@ -17,9 +17,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F
 
 
 class FeedForward(nn.Module):
-    """Eq. 2, max(0, x W1 + b1) W2 + b2, at each position by itself (paper 3.3).
+    """Eq. 2, max(0, x W1 + b1) W2 + b2, at each position separately (paper 3.3).
 
-    Differs: imported models may have another function in the place of max(0, x).
+    Differs: imported models may have another activation than max(0, x).
     """
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
@@ -42,7 +42,7 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """What stands around every sub-layer: LayerNorm(x + Dropout(Sublayer(x))) (paper 3.1, 5.4)."""
+    """The connection around every sub-layer: LayerNorm(x + Dropout(Sublayer(x))) (3.1, 5.4)."""
 
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()

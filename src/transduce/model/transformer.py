@@ -95,8 +95,7 @@ class Transformer(Transducer):
     def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> Cache:
         """Make an empty cache of keys and values."""
         like = self.output.new_empty(0, dtype=self.dtype)
-        uses_kernels = self.supports_packed and self.kernels.usable(like)
-        return Cache(self.config, slots, hypotheses, room, like, uses_kernels=uses_kernels)
+        return Cache(self.config, slots, hypotheses, room, like, self.kernels)
 
     def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
         """Return how many numbers the cache holds for a sentence."""
