@@ -61,7 +61,7 @@ if os.environ["RANK"] == rank:
 
     trainer = training.Trainer
     wrap(*{
-        "beginning": (processes, "_meet"),
+        "beginning": (processes, "_connect"),
         "step": (trainer, "update"),
         "saving": (trainer, "save"),
         "validation": (trainer, "validate"),

@@ -349,7 +349,7 @@ def test_out_of_memory_an_update_is_cut_into_more_pieces_and_stays_the_same() ->
     gradient_step = large(said)
     with room_for(3 * 2**29):
         found = gradient_of(gradient_step, sentences)
-    assert gradient_step.pieces > 1
+    assert gradient_step.micro_batches > 1
     assert said
     assert all(line.startswith("out of memory with ") for line in said)
     assert_same(found, whole, 2e-2)
@@ -362,10 +362,11 @@ def test_probing_finds_the_pieces_that_fit_and_leaves_no_trace() -> None:
     before = torch.cuda.get_rng_state()
     gradient_step.sums.fill_(3.0)  # of a window that a resumed run goes on with
     with room_for(3 * 2**29):
-        gradient_step.probe()
-    assert gradient_step.pieces > 1
+        gradient_step.probe_memory()
+    assert gradient_step.micro_batches > 1
     assert said[-1] == (
-        f"25,000 tokens a side in {gradient_step.pieces} pieces: the largest that fit into memory"
+        f"25,000 tokens a side in {gradient_step.micro_batches} pieces: "
+        "the largest that fit into memory"
     )
     assert torch.equal(torch.cuda.get_rng_state(), before)
     assert gradient_step.sums.tolist() == [3.0, 3.0]

@@ -17,8 +17,8 @@ from transduce.corpus.token_files import open_corpus
 from transduce.errors import Diverged
 from transduce.runs.folder import RunConfig, checkpoints
 from transduce.system.progress import Silent
-from transduce.training.background import Saver
 from transduce.training.gradient import GradientStep
+from transduce.training.saving import Saver
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
 
@@ -126,12 +126,12 @@ def test_weights_that_are_no_numbers_end_the_run_and_are_not_saved(
 def test_what_is_saved_aside_is_what_it_was_though_the_gpu_is_late() -> None:
     weight = torch.ones(1_000_000, device="cuda")
     written: list[float] = []
-    with Saver(aside=True) as saver:
+    with Saver(background=True) as saver:
         for number in range(4):
             torch.cuda._sleep(50_000_000)  # so that the copy is asked for long before it is made
-            kept = saver.kept({"weight": weight})["weight"]
+            kept = saver.snapshot({"weight": weight})["weight"]
             weight.fill_(number + 2.0)
-            saver.do(lambda kept=kept: written.append(float(kept.mean())))  # type: ignore[misc]
+            saver.submit(lambda kept=kept: written.append(float(kept.mean())))  # type: ignore[misc]
     assert written == [1, 2, 3, 4]
 
 

@@ -17,7 +17,7 @@ from transduce.model.ops.kernels import Kernels
 from transduce.runs.folder import RunConfig, checkpoints
 from transduce.system.devices import choose_device
 from transduce.training import validation
-from transduce.training.distributed.processes import together
+from transduce.training.distributed.processes import join_processes
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
 from transduce.translation.translator import Translator
@@ -169,4 +169,4 @@ def test_our_kernels_are_not_for_apples_gpu(monkeypatch: pytest.MonkeyPatch) -> 
 def test_processes_cannot_share_apples_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(BadSetting, match="2 processes cannot share an MPS device: start one"):
-        together(torch.device("mps")).__enter__()
+        join_processes(torch.device("mps")).__enter__()

@@ -30,7 +30,7 @@ from transduce.model.transformer import Transformer
 from transduce.system.progress import Silent
 from transduce.training import gradient as engines
 from transduce.training.distributed.processes import Processes
-from transduce.training.gradient import GradientStep, Objective, choose
+from transduce.training.gradient import GradientStep, Objective, choose_path
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
 
@@ -125,9 +125,9 @@ def test_on_a_gpu_updates_are_the_same_whichever_way_they_are_computed(
     packed = made()
     ours, theirs = (
         [update.tolist() for update in layout.updates(np.random.default_rng(0))]
-        for layout in (grouped.lay_out(), packed.lay_out())
+        for layout in (grouped.make_layout(), packed.make_layout())
     )
-    assert isinstance(grouped.lay_out(), GroupedLayout)
+    assert isinstance(grouped.make_layout(), GroupedLayout)
     assert ours == theirs
     assert len(ours) > 4
 
@@ -156,8 +156,8 @@ def test_processes_share_an_update_without_overlap(
     """Their gradients, which torch averages, are together that of one process."""
     on_path(monkeypatch, path)
     gradient_step = made()
-    gradient_step.pieces = world
-    gradient_step.layout = gradient_step.lay_out()
+    gradient_step.micro_batches = world
+    gradient_step.layout = gradient_step.make_layout()
     found, sums, shares = [], torch.zeros(2), []
     for rank in range(world):
         gradient_step.processes = Processes(rank, world)
@@ -271,7 +271,7 @@ def test_when_nothing_is_left_to_cut_the_error_comes_through(
     limited(monkeypatch, 0)
     with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
         gradient_of(gradient_step)
-    assert 400 // gradient_step.pieces <= 20  # the longest sentence that may come
+    assert 400 // gradient_step.micro_batches <= 20  # the longest sentence that may come
     assert len(said) == 5
 
 
@@ -400,8 +400,8 @@ def test_probing_finds_the_pieces_that_fit_and_leaves_no_trace(
     gradient_step.device = torch.device("cuda")
     gradient_step.sums += torch.tensor([3.0, 2.0])  # of a window that a resumed run goes on with
     sizes, before = limited(monkeypatch, fits), torch.get_rng_state()
-    gradient_step.probe()
-    assert gradient_step.pieces == pieces
+    gradient_step.probe_memory()
+    assert gradient_step.micro_batches == pieces
     assert sizes[-1] <= fits
     assert said[-1] == (
         f"400 tokens a side in {pieces} piece{'s' * (pieces > 1)}: the largest that fit into memory"
@@ -413,8 +413,8 @@ def test_probing_finds_the_pieces_that_fit_and_leaves_no_trace(
 def test_memory_is_probed_on_a_gpu_alone() -> None:
     said: list[str] = []
     gradient_step = made(accumulate=None, say=said.append)
-    gradient_step.probe()
-    assert gradient_step.pieces == 1
+    gradient_step.probe_memory()
+    assert gradient_step.micro_batches == 1
     assert said == ["accumulate = none: memory is probed by one process on a GPU alone; one piece"]
 
 
@@ -440,7 +440,7 @@ def fails(*_: object, **__: object) -> None:
 def test_on_the_cpu_batches_are_grouped_and_float32() -> None:
     said: list[str] = []
     for precision in ("auto", "float32"):
-        assert choose(small_model(), TrainConfig(precision=precision), said.append) == (
+        assert choose_path(small_model(), TrainConfig(precision=precision), said.append) == (
             False,
             "float32",
         )
@@ -450,16 +450,16 @@ def test_on_the_cpu_batches_are_grouped_and_float32() -> None:
 
 def test_bf16_on_the_cpu_is_refused() -> None:
     with pytest.raises(BadSetting) as caught:
-        choose(small_model(), TrainConfig(precision="bf16"), print)
+        choose_path(small_model(), TrainConfig(precision="bf16"), print)
     assert str(caught.value) == "precision = 'bf16': expected a GPU of CUDA; on cpu it is float32"
 
 
 def test_on_a_gpu_that_has_everything_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     model = on_cuda(monkeypatch)
-    assert choose(model, TrainConfig(), said.append) == (True, "bf16")
-    assert choose(model, TrainConfig(precision="bf16"), said.append) == (True, "bf16")
-    assert choose(model, TrainConfig(precision="float32"), said.append) == (True, "float32")
+    assert choose_path(model, TrainConfig(), said.append) == (True, "bf16")
+    assert choose_path(model, TrainConfig(precision="bf16"), said.append) == (True, "bf16")
+    assert choose_path(model, TrainConfig(precision="float32"), said.append) == (True, "float32")
     assert said == []
     assert model.kernels.usable(model.output)
 
@@ -467,10 +467,10 @@ def test_on_a_gpu_that_has_everything_nothing_is_said(monkeypatch: pytest.Monkey
 def test_whoever_switches_the_kernels_off_is_not_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     model = on_cuda(monkeypatch)
-    found = choose(model, TrainConfig(kernels=False), said.append)
+    found = choose_path(model, TrainConfig(kernels=False), said.append)
     assert (found, said) == ((False, "bf16"), [])
     assert not model.kernels.usable(model.output)
-    assert choose(model, TrainConfig(), said.append) == (True, "bf16")
+    assert choose_path(model, TrainConfig(), said.append) == (True, "bf16")
     assert model.kernels.usable(model.output), "they are back for the next run"
 
 
@@ -482,11 +482,11 @@ def test_a_model_that_does_not_pack_has_its_kernels_tried_and_switched_like_any_
     said: list[str] = []
     model = on_cuda(monkeypatch, **settings)
     model.supports_packed = False
-    assert choose(model, TrainConfig(kernels=False), said.append) == (False, "bf16")
+    assert choose_path(model, TrainConfig(kernels=False), said.append) == (False, "bf16")
     assert said == []
     assert not model.kernels.usable(model.output)
     monkeypatch.setattr(kernels, "try_out", fails)
-    assert choose(model, TrainConfig(), said.append) == (False, "bf16")
+    assert choose_path(model, TrainConfig(), said.append) == (False, "bf16")
     assert len(said) == 1
     assert not model.kernels.usable(model.output)
 
@@ -532,7 +532,7 @@ def test_what_is_missing_leads_to_a_slower_way_and_one_line(
     if missing == "compiler":
         monkeypatch.setattr(kernels, "try_out", fails)
     said: list[str] = []
-    assert choose(model, TrainConfig(), said.append) == chosen
+    assert choose_path(model, TrainConfig(), said.append) == chosen
     assert said == [line]
     assert model.kernels.usable(model.output) == (missing not in ("triton", "compiler"))
 
@@ -548,8 +548,8 @@ def test_kernels_are_tried_with_the_sizes_and_the_precision_of_the_model(
     tried: list[Any] = []
     model = on_cuda(monkeypatch, h=1, d_k=512)
     monkeypatch.setattr(kernels, "try_out", lambda *told, training: tried.append((told, training)))
-    choose(model, TrainConfig(), print)
-    choose(model, TrainConfig(precision="float32"), print)
+    choose_path(model, TrainConfig(), print)
+    choose_path(model, TrainConfig(precision="float32"), print)
     cuda = torch.device("cuda")
     assert tried == [
         ((model.config, torch.bfloat16, cuda), True),

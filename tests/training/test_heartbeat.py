@@ -46,7 +46,7 @@ def test_one_that_beats_no_more_is_killed_and_named(other: subprocess.Popen[byte
     heartbeat, _ = beating(other.pid, 0.1)
     assert other.wait(60) == -9
     heartbeat.stop()
-    assert heartbeat.lost() == (
+    assert heartbeat.describe_lost() == (
         f"the process of rank 1 (pid {other.pid} on {socket.gethostname()}) "
         "gave no sign of life for 0.1 s and was ended"
     )
@@ -96,7 +96,7 @@ def test_one_that_beats_is_left_alone_and_one_that_has_ended_is_named(
         time.sleep(0.005)
     assert not heartbeat.hung
     assert other.poll() is None
-    words = heartbeat.lost()
+    words = heartbeat.describe_lost()
     heartbeat.stop()
     assert words.startswith(f"the process of rank 1 (pid {other.pid} on ")
     assert words.endswith(") has ended or cannot be reached")

@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from transduce.corpus.updates import DataPosition
-from transduce.errors import BadRun, Diverged
-from transduce.runs.folder import checkpoints
+from transduce.errors import BadRun
 from transduce.runs.state import State, Window
 from transduce.training.distributed.processes import Processes
-from transduce.training.log import Log
+from transduce.training.log import Log, NonFinite, require_finite
 
 LOSSES = [(8.0, 6.0, 2), (9.0, 3.0, 3), (4.0, 2.0, 1), (12.0, 8.0, 4)]  # both sums, tokens
 
@@ -89,7 +88,7 @@ def test_stopped_in_the_midst_of_a_window_its_means_are_the_same(tmp_path: Path,
     with opened(tmp_path, state) as log:
         for losses in LOSSES[:stop]:
             count(log, state, *losses)
-        log.keep(state)
+        log.save_window(state)
         saved = json.loads(json.dumps(state.to_json()))
         count(log, state, 1e6, 1e6, 1)  # lost with the process
     state = State.from_json(saved)
@@ -152,15 +151,15 @@ def test_nothing_is_kept_before_what_is_on_its_way_has_been_recorded(
         monkeypatch.setattr(log, "_fetch", lambda: (log.counts.clone(), Late()))
         count(log, state, *LOSSES[0])
         log.add(state, 0.25, 0.5, nowhere)
-        log.keep(state)
+        log.save_window(state)
         assert [one["step"] for one in recorded(tmp_path)] == [1]
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
-def test_a_loss_that_is_no_number_ends_the_run_when_it_is_logged_or_kept(
+def test_a_loss_that_is_not_finite_ends_the_run_when_it_is_logged_or_saved(
     tmp_path: Path, loss: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message = r"the loss after step 1 is no longer a number, .* the same command begins anew; "
+    message = r"^the loss is not finite \(NaN or infinity\) after step 1$"
     for run, late in (("a", False), ("b", True)):
         (tmp_path / run).mkdir()
         state = State()
@@ -168,28 +167,27 @@ def test_a_loss_that_is_no_number_ends_the_run_when_it_is_logged_or_kept(
             if late:
                 monkeypatch.setattr(log, "_fetch", lambda log=log: (log.counts.clone(), Late()))
             count(log, state, loss, 1.0, 1)
-            with pytest.raises(Diverged, match=message):
-                log.keep(state)
-            with pytest.raises(Diverged, match=message):  # noqa: PT012
+            with pytest.raises(NonFinite, match=message):
+                log.save_window(state)
+            with pytest.raises(NonFinite, match=message):  # noqa: PT012
                 log.add(state, 0.25, 0.5, nowhere)
-                log.keep(state)  # before anything is saved, were it late
+                log.save_window(state)  # before anything is saved, were it late
         assert recorded(tmp_path / run) == []
 
 
-def test_a_number_is_no_reason_to_end(tmp_path: Path) -> None:
-    with opened(tmp_path, State()) as log:
-        log.require_finite(1e300, "the loss", 1)
-        with pytest.raises(Diverged, match=r"^the loss after step 1,234 is no longer a number"):
-            log.require_finite(math.nan, "the loss", 1234)
+def test_a_finite_value_does_not_end_the_run() -> None:
+    require_finite(1e300, "the loss", 1)
+    with pytest.raises(NonFinite, match=r"^the loss is not finite .* after step 1,234$"):
+        require_finite(math.nan, "the loss", 1234)
 
 
-def test_updates_that_were_refused_count_for_nothing_and_are_told(tmp_path: Path) -> None:
+def test_skipped_updates_do_not_count_and_are_reported(tmp_path: Path) -> None:
     state, said = State(), list[str]()
     with opened(tmp_path, state, said) as log:
         count(log, state, *LOSSES[0])
         log.counts[2:] += torch.tensor([1.0, 5.0, 1.0])
         state.window.tokens += 5
-        log.keep(state)
+        log.save_window(state)
     state = State.from_json(json.loads(json.dumps(state.to_json())))
     assert (state.window.skipped, state.window.skipped_tokens, state.window.in_a_row) == (1, 5, 1)
     with opened(tmp_path, state, said) as log:
@@ -200,7 +198,7 @@ def test_updates_that_were_refused_count_for_nothing_and_are_told(tmp_path: Path
     assert said == ["step 1: 1 update since the last record skipped: non-finite gradient"]
 
 
-def test_a_window_of_refused_updates_alone_has_no_loss(tmp_path: Path) -> None:
+def test_a_window_of_skipped_updates_only_has_no_loss(tmp_path: Path) -> None:
     state, shown = State(step=3, window=Window(tokens=7, skipped=2, skipped_tokens=7)), list[str]()
     with opened(tmp_path, state) as log:
         log.add(state, 0.25, 0.5, lambda part, note: shown.append(note))
@@ -210,47 +208,33 @@ def test_a_window_of_refused_updates_alone_has_no_loss(tmp_path: Path) -> None:
     assert shown[0].startswith("step 3, no loss, lr ")
 
 
-def test_ten_in_a_row_end_the_run_and_what_they_may_have_spoilt_is_deleted(tmp_path: Path) -> None:
-    for step in (2, 5, 6):
-        (tmp_path / "checkpoints" / f"step-{step:07}").mkdir(parents=True)
+def test_ten_skipped_updates_in_a_row_end_the_run(tmp_path: Path) -> None:
     state = State(step=14, window=Window(tokens=1, skipped=9, in_a_row=9))
     with opened(tmp_path, state) as log:
-        log.keep(state)
+        log.save_window(state)
         state.step = 15
         log.counts[-1] += 1
-        message = (
-            r"the gradient of the last 10 updates after step 15 .* goes on from .*step-0000002"
-        )
-        with pytest.raises(Diverged, match=message):
-            log.keep(state)
-    assert [one.step for one in checkpoints(tmp_path)] == [2]
+        message = r"^the gradient of the last 10 updates is not finite .* after step 15$"
+        with pytest.raises(NonFinite, match=message) as caught:
+            log.save_window(state)
+    assert (caught.value.step, caught.value.in_a_row) == (15, 10)
 
 
 def test_validations_are_recorded_and_other_processes_record_nothing(tmp_path: Path) -> None:
     with opened(tmp_path, State()) as log:
-        log.validated(7, None, valid_loss=1.5)
+        log.add_validation(7, None, valid_loss=1.5)
     assert recorded(tmp_path) == [{"step": 7, "valid_loss": 1.5}]
     other = tmp_path / "other"
     state, sums = State(window=Window(3, 5.0, 4.0)), torch.zeros(5, dtype=torch.float64)
     none = (Processes(1, 2), print)
     with Log(other, state, sums, *none, tensorboard=False) as log:
-        log.validated(7, None, valid_loss=1.5)
+        log.add_validation(7, None, valid_loss=1.5)
     assert not other.exists()
     assert sums.tolist() == [0.0] * 5  # what was counted is counted on by the first alone
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"step": "1"},
-        {"step": -1},
-        {"best_loss": [1]},
-        {"seconds": None},
-        {"seconds": 10**400},
-        {"best_loss": math.nan},
-        {"window": {"tokens": 1}},
-        {"window": 3},
-    ],
+    "change", [{"window": {"seconds": 1, "x": 2}}, {"place": {"epoch": 1}, "window": 3}]
 )
 def test_a_state_of_other_types_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(BadRun, match="damaged"):

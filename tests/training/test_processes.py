@@ -36,7 +36,7 @@ from transduce.errors import BadSetting
 from transduce.runs.folder import checkpoints
 from transduce.system.processes import cores
 from transduce.system.signals import ignore_signals, signals_as_interrupt, stop_signals
-from transduce.training.distributed.processes import Processes, _own_gpu, together
+from transduce.training.distributed.processes import Processes, _own_gpu, join_processes
 from transduce.training.train import train
 
 STEPS = 20
@@ -385,7 +385,7 @@ def test_one_process_agrees_with_itself() -> None:
     assert one.agree(2.5, False) == (2.5, False)
     assert one.total(torch.tensor([1.0, 2.0])).tolist() == [1.0, 2.0]
     assert one.from_first(lambda: "made") == "made"
-    with together(torch.device("cpu")) as (processes, device):
+    with join_processes(torch.device("cpu")) as (processes, device):
         assert (processes, device) == (one, torch.device("cpu"))
 
 
@@ -558,7 +558,7 @@ def test_a_world_without_a_place_to_meet_is_refused(monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(name, raising=False)
     with (
         pytest.raises(BadSetting, match="WORLD_SIZE = 2 but no RANK"),
-        together(torch.device("cpu")),
+        join_processes(torch.device("cpu")),
     ):
         pass
 

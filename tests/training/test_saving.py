@@ -7,7 +7,7 @@ import pytest
 import torch
 from conftest import TINY, snapshot, threads_kept
 
-from transduce.training.background import WAITING, Saver
+from transduce.training.saving import MOST_WAITING, Saver
 from transduce.training.train import train
 
 
@@ -19,25 +19,25 @@ def test_aside_it_is_written_in_order_while_work_goes_on() -> None:
         gate.wait()
         written.append(one.item())
 
-    with Saver(aside=True) as saver:
-        for _ in range(WAITING):
-            kept = saver.kept({"weight": weight})
-            saver.do(lambda kept=kept: write(kept["weight"]))  # type: ignore[misc]
+    with Saver(background=True) as saver:
+        for _ in range(MOST_WAITING):
+            kept = saver.snapshot({"weight": weight})
+            saver.submit(lambda kept=kept: write(kept["weight"]))  # type: ignore[misc]
             weight += 1
         saver.poll()
         assert saver.busy
         assert written == []
         gate.set()
-        saver.do(lambda: written.append(0.0))
+        saver.submit(lambda: written.append(0.0))
         saver.wait()
     assert written == [1.0, 2.0, 0.0]
 
 
 def test_on_a_cpu_it_is_written_at_once_and_nothing_is_copied() -> None:
     weight, written = torch.ones(1), list[float]()
-    with Saver(aside=False) as saver:
-        assert saver.kept({"weight": weight})["weight"] is weight
-        saver.do(lambda: written.append(1.0))
+    with Saver(background=False) as saver:
+        assert saver.snapshot({"weight": weight})["weight"] is weight
+        saver.submit(lambda: written.append(1.0))
         assert written == [1.0]
         assert not saver.busy
 
@@ -47,10 +47,10 @@ def fail() -> None:
 
 
 def test_what_goes_wrong_is_raised_where_it_is_next_looked_at() -> None:
-    with pytest.raises(OSError, match="No space left"), Saver(aside=True) as saver:
-        saver.do(fail)
-    saver = Saver(aside=True)
-    saver.do(fail)
+    with pytest.raises(OSError, match="No space left"), Saver(background=True) as saver:
+        saver.submit(fail)
+    saver = Saver(background=True)
+    saver.submit(fail)
     while saver.busy:
         pass
     with pytest.raises(OSError, match="No space left"):
@@ -65,9 +65,9 @@ def test_after_what_went_wrong_nothing_more_is_written() -> None:
         gate.wait()
         fail()
 
-    saver = Saver(aside=True)
-    saver.do(fail_late)
-    saver.do(lambda: written.append(1.0))
+    saver = Saver(background=True)
+    saver.submit(fail_late)
+    saver.submit(lambda: written.append(1.0))
     gate.set()
     with pytest.raises(OSError, match="No space left"):
         saver.wait()
@@ -76,15 +76,17 @@ def test_after_what_went_wrong_nothing_more_is_written() -> None:
 
 
 def test_what_else_went_wrong_comes_first() -> None:
-    with pytest.raises(ValueError, match="another"), Saver(aside=True) as saver:  # noqa: PT012
-        saver.do(fail)
+    with pytest.raises(ValueError, match="another"), Saver(background=True) as saver:  # noqa: PT012
+        saver.submit(fail)
         raise ValueError("another")
 
 
 def test_a_run_saved_aside_is_the_run_saved_at_once(
     tiny_files: tuple[Path, Path], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transduce.training.trainer.Saver", lambda aside: Saver(aside=not aside))
+    monkeypatch.setattr(
+        "transduce.training.trainer.Saver", lambda background: Saver(background=not background)
+    )
     with threads_kept():
         out = train(*tiny_files, out=tmp_path / "run", settings=TINY, preset="tiny", device="cpu")
     expected = {k: v for k, v in snapshot(tiny_run).items() if "export" not in k}

@@ -26,7 +26,7 @@ from transduce.training.gradient import Objective
 from transduce.training.log import Log
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
-from transduce.training.validation import SHOWN, some, translations
+from transduce.training.validation import SHOWN, spread, translations
 
 SETTINGS = {
     "N": "1",
@@ -235,10 +235,10 @@ def test_what_validation_translates_is_shown_by_some_sentences_of_it(
 
 def test_samples_are_spread_over_all_that_was_translated() -> None:
     many = [str(i) for i in range(200)]
-    found = some(Translated(many, many, many), 8)
+    found = spread(Translated(many, many, many), 8)
     assert found.source == found.outputs == ["0", "25", "50", "75", "100", "125", "150", "175"]
     few = Translated(["a"], ["b"], ["c"])
-    assert some(few, 8) == few
+    assert spread(few, 8) == few
 
 
 def test_the_best_is_chosen_if_asked(files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ from transduce.text.languages import guess_languages
 from transduce.training.distributed.processes import Processes
 from transduce.training.gradient import GradientStep
 from transduce.training.pacing import fit_threads
-from transduce.training.settings import begun
+from transduce.training.settings import new_config
 from transduce.training.trainer import Trainer
 
 OURS = "transduce"
@@ -179,7 +179,7 @@ def compare(words: Text, plan: Plan, progress: Progress | None = None) -> list[C
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
         folder = words.corpus or scratch / "corpus"
         prepared = words.prepared(folder, chosen, progress)
-        configs = [begun(prepared, name, plan.settings, on, Silent()) for name in plan.presets]
+        configs = [new_config(prepared, name, plan.settings, on, Silent()) for name in plan.presets]
         configs = [_with_threads(config, prepared, on, progress) for config in configs]
         machine = _machine(configs[0], names)
         found = []

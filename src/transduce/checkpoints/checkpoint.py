@@ -1,4 +1,4 @@
-"""What lies in a run folder: save, load, average its weights and checkpoints."""
+"""Save, load and average the weights and checkpoints of a run."""
 
 import contextlib
 import dataclasses
@@ -44,11 +44,11 @@ from transduce.runs.folder import (
 )
 from transduce.system.files import atomic_folder, atomic_write, remove_folder, write_checksummed
 
-GENERATORS: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.mps}  # of random numbers, on devices
+GENERATORS: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.mps}  # their random numbers
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], checksum: str | None = None) -> str:
-    """Write tensors, with a digest of all of them in the file's metadata; return the digest."""
+    """Write tensors with a checksum of their content in the metadata; return the checksum."""
     on_cpu = _on_cpu(tensors)
     checksum = checksum or tensors_digest(on_cpu)
     write_tensors(path, on_cpu, {KEY: json.dumps({"format": FORMAT, "sha256": checksum})})
@@ -56,7 +56,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], checksum: str | None
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """Return a hash of the names, types, shapes and numbers of tensors."""
+    """Return a hash of the names, types, shapes and values of tensors."""
     return digest({name: tensor.numpy() for name, tensor in _on_cpu(tensors).items()})
 
 
@@ -64,42 +64,42 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, str]) -> None:
-    """Write a file of safetensors, with the permissions that the umask gives."""
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write a safetensors file with the permissions of the umask."""
     with atomic_write(path) as beside:
         beside.touch()
         mode = stat.S_IMODE(beside.stat().st_mode)
         try:
-            save_file(tensors, beside, metadata=note)
-        except SafetensorError as error:  # it tells the system's error in words only
-            found = re.search(r"os error (\d+)", str(error))
-            number = int(found[1]) if found else errno.EIO
+            save_file(tensors, beside, metadata=metadata)
+        except SafetensorError as error:  # the system's error is in its text only
+            match = re.search(r"os error (\d+)", str(error))
+            number = int(match[1]) if match else errno.EIO
             raise OSError(number, os.strerror(number), str(path)) from None
-        beside.chmod(mode)  # the library replaces the file by one that is private
+        beside.chmod(mode)  # save_file makes the file private
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read tensors and check that they are what was written."""
+    """Read tensors and compare them with their checksum."""
     return {name: torch.from_numpy(array) for name, array in load_arrays(path).items()}
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Return a model's weights; a tied matrix is one tensor and stands once."""
+    """Return a model's weights by name; tied matrices appear once."""
     return dict(model.named_parameters())
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Copy weights into a model that must have exactly these."""
-    own = weights_of(model)
-    require_shapes(_shapes(own), _shapes(tensors), path)
-    require_finite({name: tensors[name].numpy() for name in own}, path)
+    expected = weights_of(model)
+    require_shapes(_shapes(expected), _shapes(tensors), path)
+    require_finite({name: tensors[name].numpy() for name in expected}, path)
     with torch.no_grad():
-        for name, parameter in own.items():
+        for name, parameter in expected.items():
             parameter.copy_(tensors[name])
 
 
 def require_fit(config: ModelConfig, path: Path) -> None:
-    """Refuse weights that are not those of a model, before anything is made as large as it says."""
+    """Refuse weights that do not fit a model, before allocating a model of that size."""
     shapes = shapes_of(path)
     layers = config.N + config.decoder_layers
     if layers > len(shapes):
@@ -108,8 +108,8 @@ def require_fit(config: ModelConfig, path: Path) -> None:
             f"{layers:,} layers"
         )
     with torch.device("meta"):
-        own = weights_of(build(config))
-    require_shapes(_shapes(own), shapes, path)
+        expected = weights_of(build(config))
+    require_shapes(_shapes(expected), shapes, path)
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> Shapes:
@@ -117,35 +117,35 @@ def _shapes(tensors: Mapping[str, Tensor]) -> Shapes:
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    """Return the states that what is drawn from now on depends on."""
-    own = GENERATORS.get(device.type)
-    on_gpu = {f"random.{device.type}": own.get_rng_state()} if own else {}
-    return {"random": torch.get_rng_state()} | on_gpu
+    """Return the states of the random number generators of the CPU and a device."""
+    generator = GENERATORS.get(device.type)
+    on_device = {f"random.{device.type}": generator.get_rng_state()} if generator else {}
+    return {"random": torch.get_rng_state()} | on_device
 
 
 def restore_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
-    """Continue the random numbers from what `random_states` returned."""
+    """Restore the states that `random_states` returned."""
     torch.set_rng_state(states["random"])
-    own, name = GENERATORS.get(device.type), f"random.{device.type}"
-    if own and name in states:
-        own.set_rng_state(states[name])
+    generator, name = GENERATORS.get(device.type), f"random.{device.type}"
+    if generator and name in states:
+        generator.set_rng_state(states[name])
 
 
 def set_random_states(
     tensors: Mapping[str, Tensor], device: torch.device, path: Path
 ) -> dict[str, Tensor]:
-    """Draw from now on as `random_states` says; return the other tensors."""
+    """Restore the random states among the tensors of a file; return the other tensors."""
     try:
         restore_random_states(tensors, device)
     except (KeyError, RuntimeError, TypeError) as error:
-        raise BadRun(f"{path} is damaged: it holds no random state ({error})") from None
-    return {name: one for name, one in tensors.items() if name.partition(".")[0] != "random"}
+        raise BadRun(f"{path} is damaged: it has no valid random state ({error})") from None
+    return {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] != "random"}
 
 
 def moments_of(
     optimizer: torch.optim.Optimizer, weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return what an optimizer remembers of each weight, by the weight's name."""
+    """Return the optimizer's state of each weight, by the weight's name."""
     names = {id(weight): name for name, weight in weights.items()}
     return {
         f"{key}.{names[id(weight)]}": value
@@ -160,41 +160,43 @@ def load_moments(
     moments: Mapping[str, Tensor],
     path: Path,
 ) -> None:
-    """Give an optimizer back what `moments_of` returned."""
+    """Restore what `moments_of` returned."""
     for key, value in moments.items():
         kind, _, name = key.partition(".")
         if name not in weights:
             raise BadRun(f"{path} does not fit the model: it has an unknown tensor {key}")
         weight = weights[name]
-        own = optimizer.state[weight].get(kind)
-        if own is not None and own.shape != value.shape:
+        expected = optimizer.state[weight].get(kind)
+        if expected is not None and expected.shape != value.shape:
             raise BadRun(
                 f"{path} does not fit the model: {key} is {tuple(value.shape)}, expected "
-                f"{tuple(own.shape)}"
+                f"{tuple(expected.shape)}"
             )
         optimizer.state[weight][kind] = value.to(weight.device, copy=True)
 
 
 def load_model(run: Path, config: RunConfig, device: torch.device) -> tuple[Transducer, str]:
-    """Return the model that translates, and in words which weights it has."""
-    path, which = weights_file(run, config)
+    """Return the model that translates, and a description of its weights."""
+    path, description = weights_file(run, config)
     require_fit(config.model, path)
     tensors = load_tensors(path)
     model = build(config.model)
     load_weights(model, tensors, path)
-    return model.to(device).eval(), which
+    return model.to(device).eval(), description
 
 
-def save_model(run: Path, config: RunConfig, tensors: Mapping[str, Tensor], words: str) -> None:
-    """Make these the weights that translate, and say in `words` what they are."""
+def save_model(
+    run: Path, config: RunConfig, tensors: Mapping[str, Tensor], description: str
+) -> None:
+    """Write model.safetensors, and its description into config.json."""
     checksum = tensors_digest(tensors)
     if (run / "config.json").exists() and MODEL in (before := RunConfig.load(run)).hashes:
-        # Between the two writes the old weights and the new are both the run's own.
+        # Until both files are written, the old and the new weights belong to the run.
         both = (*before.hashes[MODEL], checksum)
         dataclasses.replace(before, hashes={**before.hashes, MODEL: both}).save(run)
     save_tensors(run / MODEL, tensors, checksum)
     (run / MODEL).stat()  # the folder may have been removed meanwhile
-    dataclasses.replace(config, weights=words).with_hashes(run, MODEL).save(run)
+    dataclasses.replace(config, weights=description).with_hashes(run, MODEL).save(run)
 
 
 def save_checkpoint(
@@ -206,7 +208,7 @@ def save_checkpoint(
     optimizer: Mapping[str, Tensor],
     state: dict[str, Any],
 ) -> None:
-    """Write a checkpoint, whole or not at all."""
+    """Write a checkpoint: all of its files, or none."""
     name = f"step-{step:07}" + ("" if scheduled else "-interrupted")
     with atomic_folder(run / CHECKPOINTS / name, PARTS) as folder:
         given = {WEIGHTS: weights, OPTIMIZER: optimizer}
@@ -215,52 +217,52 @@ def save_checkpoint(
 
 
 def prune(run: Path, keep: int) -> None:
-    """Delete all but the last `keep` scheduled checkpoints and one written on interruption."""
+    """Delete all but the last `keep` scheduled checkpoints.
+
+    A checkpoint written on interruption is deleted as soon as another one follows it.
+    """
     found = checkpoints(run)
-    scheduled = [one for one in found if one.scheduled]
-    old = set(scheduled[:-keep])
-    # What was written on interruption has served once a scheduled checkpoint follows it.
-    old |= {one for one in found if not one.scheduled and one != found[-1]}
-    for one in old:
-        with contextlib.suppress(OSError):  # it takes room, and does no other harm
-            remove_folder(one.path)
+    scheduled = [checkpoint for checkpoint in found if checkpoint.scheduled]
+    interrupted = [checkpoint for checkpoint in found[:-1] if not checkpoint.scheduled]
+    for checkpoint in scheduled[:-keep] + interrupted:
+        with contextlib.suppress(OSError):  # it only takes space
+            remove_folder(checkpoint.path)
 
 
-def average(tensors: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def average(models: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Return the mean of several models' weights (paper 6.1).
 
-    In float32 whatever the weights are kept in; what is no floating-point number is the last one's.
+    In float32, whatever the type of the weights; tensors that are not floating-point are those of
+    the last model.
     """
-    last = tensors[-1]
     mean = {}
-    for name, tensor in last.items():
+    for name, tensor in models[-1].items():
         if tensor.is_floating_point():
             total = torch.zeros_like(tensor, dtype=torch.float32)
-            for one in tensors:
-                total += one[name].float()
-            mean[name] = (total / len(tensors)).to(tensor.dtype)
+            for model in models:
+                total += model[name].float()
+            mean[name] = (total / len(models)).to(tensor.dtype)
         else:
             mean[name] = tensor
     return mean
 
 
 def average_checkpoints(run: Path, last: int) -> tuple[dict[str, Tensor], str]:
-    """Return the mean of the last scheduled checkpoints, and in words what it is the mean of."""
-    chosen = [one for one in checkpoints(run) if one.scheduled][-last:]
+    """Return the mean of the last scheduled checkpoints, and a description of it."""
+    chosen = [checkpoint for checkpoint in checkpoints(run) if checkpoint.scheduled][-last:]
     if not chosen:
         raise BadRun(f"{run} has no checkpoints to average: `transduce train` writes them")
-    tensors = [load_tensors(one.verified(WEIGHTS)) for one in chosen]
-    names = {frozenset((n, t.shape) for n, t in one.items()) for one in tensors}
-    if len(names) > 1:
+    models = [load_tensors(checkpoint.verified(WEIGHTS)) for checkpoint in chosen]
+    if any(_shapes(model) != _shapes(models[0]) for model in models):
         raise BadRun(f"the checkpoints of {run} are of different models: they have no mean")
     if len(chosen) == 1:
-        return tensors[0], f"checkpoint at step {chosen[0].step:,}"
-    steps = _listed([one.step for one in chosen])
-    return average(tensors), f"mean of the checkpoints at steps {steps}"
+        return models[0], f"checkpoint at step {chosen[0].step:,}"
+    steps = _format_steps([checkpoint.step for checkpoint in chosen])
+    return average(models), f"mean of the checkpoints at steps {steps}"
 
 
-def _listed(steps: Sequence[int]) -> str:
-    """Name some steps, many that are equally far apart in short."""
+def _format_steps(steps: Sequence[int]) -> str:
+    """Name some steps, in short if they are equally far apart."""
     gaps = {after - before for before, after in itertools.pairwise(steps)}
     if len(steps) > 4 and len(gaps) == 1:
         return f"{steps[0]:,} to {steps[-1]:,}, every {gaps.pop():,}"

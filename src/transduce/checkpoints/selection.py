@@ -12,8 +12,8 @@ from transduce.runs.arrays import hash_of
 from transduce.runs.folder import BEST, Selection, checkpoints
 from transduce.runs.state import State
 
-LENGTHS = (1, 2, 3, 5, 10, 20)  # of the means that validation chooses from
-END_OF_RUN = 0.1  # the part of a run whose checkpoints are averaged without asking
+LENGTHS = (1, 2, 3, 5, 10, 20)  # numbers of checkpoints to average that validation compares
+END_OF_RUN = 0.1  # checkpoints in this last part of a run are averaged without comparing
 
 
 def selection_at(config: TrainConfig, step: int) -> Selection:
@@ -22,35 +22,35 @@ def selection_at(config: TrainConfig, step: int) -> Selection:
     return Selection(rule, step)
 
 
-def chosen(
+def select_weights(
     run: Path,
-    recipe: TrainConfig,
+    config: TrainConfig,
     state: State,
     loss: Callable[[Mapping[str, Tensor]], float],
 ) -> tuple[dict[str, Tensor], str]:
-    """Return the weights that translate, and in words which these are (paper 6.1).
+    """Return the weights that translate, and a description of them (paper 6.1).
 
     `loss` measures weights on the validation set.
     """
-    if recipe.select == "best":
+    if config.select == "best":
         return load_tensors(_best(run, state)), f"best validation loss, at step {state.best_step:,}"
-    lengths = _lengths(run, recipe.average)
-    if recipe.select == "average" or len(lengths) == 1:
-        return average_checkpoints(run, recipe.average)
+    lengths = _lengths(run, config.average)
+    if config.select == "average" or len(lengths) == 1:
+        return average_checkpoints(run, config.average)
     losses = {length: loss(average_checkpoints(run, length)[0]) for length in lengths}
     best = min(losses, key=lambda length: losses[length])
-    tensors, words = average_checkpoints(run, best)
-    found = ", ".join(f"{length}: {value:.4f}" for length, value in losses.items())
-    return tensors, f"{words}, by validation loss (checkpoints averaged: {found})"
+    tensors, description = average_checkpoints(run, best)
+    compared = ", ".join(f"{length}: {value:.4f}" for length, value in losses.items())
+    return tensors, f"{description}, by validation loss (checkpoints averaged: {compared})"
 
 
 def _lengths(run: Path, most: int) -> list[int]:
-    """Return how many of the last checkpoints may be averaged, one candidate where it is settled.
+    """Return how many of the last checkpoints may be averaged; one candidate if none compare.
 
-    The paper averages the end of a long run. Where the checkpoints reach further back than the last
+    The paper averages the end of a long run. If the checkpoints reach further back than the last
     tenth, the oldest may be much worse than the newest.
     """
-    steps = [one.step for one in checkpoints(run) if one.scheduled][-most:]
+    steps = [checkpoint.step for checkpoint in checkpoints(run) if checkpoint.scheduled][-most:]
     if not steps or steps[-1] - steps[0] <= END_OF_RUN * steps[-1]:
         return [most]
     return sorted({length for length in LENGTHS if length <= len(steps)} | {len(steps)})

@@ -29,7 +29,7 @@ from transduce.system.formatting import format_duration
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
 from transduce.text.reading import check_readable
-from transduce.training.settings import begun, settled
+from transduce.training.settings import configure, new_config
 
 FORMAT = 1
 PLAN = "plan.json"
@@ -85,7 +85,7 @@ class AllExperiments:
         for path in self.trees or ():
             check_readable(path)
         for name in (*self._systems(), self._preset()):  # refuse unknown names and settings early
-            settled(find_preset(name), self.settings, None)
+            configure(find_preset(name), self.settings, None)
         choose_device(self.device)
         self._begin()
         with signals_as_interrupt():
@@ -262,7 +262,7 @@ class AllExperiments:
         if not corpora:
             return LEAST_STEPS
         corpus, device = open_corpus(corpora[0]), choose_device(self.device)
-        config = begun(corpus, self._preset(), self.settings, device, Silent())
+        config = new_config(corpus, self._preset(), self.settings, device, Silent())
         return steps_per_second(config, corpus, device, LONGEST_TIMING)
 
 

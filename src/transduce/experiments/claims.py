@@ -16,7 +16,7 @@ from transduce.presets import find_preset
 from transduce.system.devices import choose_device
 from transduce.system.formatting import pluralize
 from transduce.system.progress import Progress
-from transduce.training.settings import settled
+from transduce.training.settings import configure
 
 TEXTS, RUNS = "texts", "runs"  # folders of an experiment
 VALIDATIONS, SAVES = 4, 1  # of each training
@@ -34,7 +34,7 @@ class Trial:
 
     def require(self) -> None:
         """Refuse unknown settings, and the folder of a run or of a table."""
-        settled(find_preset(self.preset), self.shared(), None)
+        configure(find_preset(self.preset), self.shared(), None)
         choose_device(self.device)
         for name in (EXPERIMENT, "config.json"):
             if (self.out / name).exists():

@@ -48,7 +48,7 @@ from transduce.system.processes import cores, world_size
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
 from transduce.text.reading import read_lines, read_pairs
-from transduce.training.settings import begun, settled
+from transduce.training.settings import configure, new_config
 from transduce.training.train import train
 from transduce.translation.translator import Translator
 
@@ -180,7 +180,7 @@ class Comparison:
 
     def _prepare(self, row: Row, progress: Progress) -> Corpus:
         """Prepare the shared token files."""
-        model, config = settled(find_preset(row.preset), row.settings, None)
+        model, config = configure(find_preset(row.preset), row.settings, None)
         return prepare(
             *self.data.train,
             self.folder / CORPUS,
@@ -247,7 +247,7 @@ class Comparison:
             begun_with = RunConfig.load(run).train.to_json()
             return {name: str(begun_with[name]) for name in SCHEDULED} | dict(row.settings)
         device = choose_device(self.setup.device)
-        config = begun(corpus, row.preset, row.settings, device, Silent())
+        config = new_config(corpus, row.preset, row.settings, device, Silent())
         speed = steps_per_second(config, corpus, device, self.setup.budget.seconds / 20)
         steps = round(self.setup.budget.seconds * speed)
         free_memory()
@@ -303,7 +303,7 @@ class Comparison:
 def require_settings(rows: Iterable[Row]) -> None:
     """Refuse unknown presets and settings before anything is trained."""
     for row in rows:
-        settled(find_preset(row.preset), row.settings, None)
+        configure(find_preset(row.preset), row.settings, None)
 
 
 def validations(

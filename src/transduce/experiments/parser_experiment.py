@@ -42,7 +42,7 @@ from transduce.system.files import atomic_write
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
 from transduce.system.signals import signals_as_interrupt
-from transduce.training.settings import settled
+from transduce.training.settings import configure
 
 PARSER, GOLD, PARSED = "parser", "test.gold.trees", "test.parsed.trees"
 RATES = frozenset({"warmup", "lr_scale", "cooldown"})
@@ -126,7 +126,7 @@ class ParserExperiment:
         if (self.folder / EXPERIMENT).exists():
             require_same(self.folder, self._shared(), self.files)
             return
-        settled(find_preset(self.preset), self.settings, None)
+        configure(find_preset(self.preset), self.settings, None)
         require_new(self.folder)
         choose_device(self.device)
         for file in self.files:  # bad trees are reported before anything is trained
@@ -147,7 +147,7 @@ class ParserExperiment:
         """Return the settings; if the number of steps is set, with a schedule that fits it."""
         if "steps" not in self.settings:
             return dict(self.settings)
-        _, config = settled(find_preset(self.preset), self.settings, None)
+        _, config = configure(find_preset(self.preset), self.settings, None)
         assert config.steps is not None
         fitting = schedule(config.steps, config, VALIDATIONS, SAVES)
         if RATES & self.settings.keys():

@@ -37,8 +37,8 @@ from transduce.system.processes import world_size
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
 from transduce.text.reading import STDIN, read_lines
-from transduce.training.settings import settled
-from transduce.training.train import together_with, train
+from transduce.training.settings import configure
+from transduce.training.train import merge_settings, train
 
 FORMAT = 1
 FOLDER, MANIFEST = "trees", "manifest.json"
@@ -71,7 +71,7 @@ def train_parser(
     'new-parser'
     """
     told, run, name = progress or Silent(), Path(out), preset or PRESET
-    _, recipe = settled(find_preset(name), together_with(settings, steps=steps), None)
+    _, recipe = configure(find_preset(name), merge_settings(settings, steps=steps), None)
     work = _Work(run, Path(trees), Path(valid) if valid is not None else None, masked)
     work.require_usable()
     if not work.done():

@@ -233,7 +233,8 @@ class Checkpoint:
 
     def verified(self, name: str) -> Path:
         """Return the path of a tensor file; refuse a file of another checkpoint."""
-        hashes = self.state().get("owns") or {}
+        state = read_checksummed(self.path / STATE, FORMAT, "training state", HASHES)
+        hashes = state.get("owns") or {}
         path, expected = self.path / name, hashes.get(name)
         if expected and path.is_file() and hash_of(path) != expected:
             raise BadRun(
@@ -242,15 +243,16 @@ class Checkpoint:
         return path
 
 
+HASHES = {"owns": dict[str, str] | None}
 # The types of the fields of state.json; older checkpoints lack those that may be None.
 STATE_FIELDS = {
+    **HASHES,
     **dict.fromkeys(("step", "best_step", "worse", "validated"), int),
     **dict.fromkeys(("seconds", "epochs"), float),
     "best_loss": float | None,
     "place": dict[str, int],
     "window": dict[str, float],
     **dict.fromkeys(("run", "best_hash"), str | None),
-    "owns": dict[str, str] | None,
 }
 
 

@@ -1,1 +1,14 @@
-"""Training a model: settings, trainer, gradient step, schedule, validation."""
+"""Training: from two text files to a translator.
+
+train         train(): prepare the corpus, begin or resume a run
+settings      settings from preset, options, data and machine
+start         starting from a trained run
+trainer       one run, step by step
+gradient      the gradient of an update, the fastest way that the machine allows
+optimizer     Adam and the learning rate
+validation    loss, perplexity and BLEU on the validation set
+log           the training log
+saving        checkpoints, written in the background on a GPU
+pacing        settings that depend on the speed of the machine
+distributed/  several processes
+"""

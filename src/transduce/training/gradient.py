@@ -1,9 +1,9 @@
-"""How an update's gradient is computed on this machine: the fastest way that it has.
+"""The gradient of an update, computed the fastest way that this machine allows.
 
-On a GPU: packed batches of one shape, our own kernels, bf16, and the whole pass as one CUDA graph,
-so that the processor has nothing to do. What a machine lacks is left out, with a line that says so.
-On a CPU, and on Apple's GPUs: batches grouped by length, float32. The mathematics is the same
-throughout. Several processes take the path that all of them can take.
+On a GPU: packed batches of one shape, Triton kernels, bf16, and forward and backward pass as one
+CUDA graph. Whatever a machine lacks is left out, and a message says so. On a CPU and on Apple's
+GPUs: batches grouped by length, float32. The mathematics is the same. Several processes take the
+path that all of them can take.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from transduce.batching.layouts import GroupedLayout, Layout
 from transduce.batching.packed import Batch, Ints, unflatten
@@ -31,12 +32,12 @@ from transduce.system.devices import deterministic_kernels, widest_float
 from transduce.system.formatting import pluralize
 from transduce.training.distributed.processes import Processes
 
-LARGEST = 1e18  # norm of a gradient whose square, which Adam keeps, is surely a number
+LARGEST_NORM = 1e18  # Adam keeps the square of the gradient, which must stay finite
 Say = Callable[[str], None]
 
 
 class Objective(nn.Module):
-    """The model with its loss: what a pass computes, and what processes share the gradient of."""
+    """The model with its loss."""
 
     def __init__(self, model: Transducer, eps_ls: float) -> None:
         super().__init__()
@@ -54,66 +55,63 @@ class Objective(nn.Module):
 
 
 class GradientStep:
-    """Computes gradients of updates; counts losses on the device, where nobody has to wait."""
+    """Computes gradients of updates, and sums losses on the device, without waiting for it."""
 
     def __init__(
         self,
         model: Transducer,
-        recipe: TrainConfig,
+        config: TrainConfig,
         part: Split,
         processes: Processes,
         say: Say,
     ) -> None:
-        self.model, self.recipe, self.part = model, recipe, part
+        self.model, self.config, self.part = model, config, part
         self.processes, self.say = processes, say
         self.device = model.output.device
-        self.objective = Objective(model, recipe.eps_ls)
-        self.packed, self.precision = agreed(
-            processes, model.kernels, choose(model, recipe, say), say
+        self.objective = Objective(model, config.eps_ls)
+        self.packed, self.precision = agree_on_path(
+            processes, model.kernels, choose_path(model, config, say), say
         )
         model.compute_in(torch.bfloat16 if self.precision == "bf16" else torch.float32)
-        model.recompute = recipe.recompute
+        model.recompute = config.recompute
         wide = widest_float(self.device)
         self.counts = torch.zeros(5, dtype=wide, device=self.device)  # log.Counts
-        self.before = self.counts.clone()  # the update at hand
-        self.sums = self.counts[:2]
-        self.skipped = torch.zeros((), device=self.device)  # 1: the update at hand is
+        self.sums = self.counts[:2]  # losses
+        self.before = self.counts.clone()  # before the current update
+        self.skipped = torch.zeros((), device=self.device)  # 1 if the current update is skipped
         self.scale = torch.zeros((), dtype=wide, device=self.device)
-        self.repeats = recipe.deterministic and self.device.type == "cuda"
+        self.deterministic = config.deterministic and self.device.type == "cuda"
         self.graphs: Graphs | None = None
-        # Processes share their gradients in the midst of a pass, which a graph would have to hold.
+        # Several processes exchange gradients during a pass, which a graph would have to contain.
         self.graphed = self.packed and self.device.type == "cuda" and processes.world == 1
-        self.graphed = self.graphed and not recipe.recompute
-        self.pieces = (recipe.accumulate or 1) * processes.world
-        self.layout = self.lay_out()
-        self.shared: nn.Module = self.objective
-        if processes.world > 1:
-            self.shared = DistributedDataParallel(self.objective)
-            self.shared.broadcast_buffers = False  # all have the same, and they never change
+        self.graphed = self.graphed and not config.recompute
+        self.micro_batches = (config.accumulate or 1) * processes.world  # of an update
+        self.layout = self.make_layout()
+        self.shared = processes.share_gradients(self.objective)
 
     @property
     def path(self) -> str:
-        """Say in a few words which way was chosen."""
+        """A short description of the path that was chosen."""
         ways = ["packed" if self.packed else "grouped", self.precision]
-        return ", ".join(ways + ["CUDA graph"] * self.graphed + ["deterministic"] * self.repeats)
+        ways += ["CUDA graph"] * self.graphed + ["deterministic"] * self.deterministic
+        return ", ".join(ways)
 
-    def lay_out(self) -> Layout:
-        """Return how sentences are laid out in so many pieces."""
-        tokens, longest = self.recipe.batch_tokens, self.model.config.max_len
+    def make_layout(self) -> Layout:
+        """Return the layout of batches for this number of micro-batches."""
+        tokens, longest = self.config.batch_tokens, self.model.config.max_len
         if self.packed:
-            return PackedLayout(self.part, tokens, self.pieces, longest=longest)
-        # On a GPU updates are the same whichever way they are computed.
-        like = (
-            PackedLayout(self.part, tokens, longest=longest) if self.device.type == "cuda" else None
-        )
-        return GroupedLayout(self.part, tokens, self.pieces, updates_of=like)
+            return PackedLayout(self.part, tokens, self.micro_batches, longest=longest)
+        # On a GPU the updates are the same, however they are computed.
+        packed = None
+        if self.device.type == "cuda":
+            packed = PackedLayout(self.part, tokens, longest=longest)
+        return GroupedLayout(self.part, tokens, self.micro_batches, updates_of=packed)
 
     def prepare(self, sentences: Ints, position: DataPosition, epochs: float) -> Update:
-        """Lay out an update, as far as it falls to this process; may run in another thread."""
+        """Lay out this process's micro-batches of an update; may run in another thread."""
         layout = self.layout
-        pieces = layout.micro_batches(sentences)
-        own = pieces[self.processes.rank :: self.processes.world]
-        batches = [layout.batch(piece) for piece in own or [sentences[:1]]]
+        own = layout.micro_batches(sentences)[self.processes.rank :: self.processes.world]
+        batches = [layout.batch(micro_batch) for micro_batch in own or [sentences[:1]]]
         if self.device.type == "cuda":
             batches = [batch.pinned() for batch in batches]
         tokens = int(self.part.target.lengths_of(sentences).sum())
@@ -122,37 +120,44 @@ class GradientStep:
     def compute(self, update: Update) -> None:
         """Leave the gradient of an update's mean loss in the parameters, and add up its losses.
 
-        Where memory does not suffice, updates are cut into twice as many pieces from now on.
+        If memory does not suffice, updates are cut into twice as many micro-batches from now on.
         """
         while True:
             if update.layout is not self.layout:
                 update = self.prepare(update.sentences, update.next_position, update.epochs)
             self.before.copy_(self.counts)
             try:
-                with deterministic_kernels(on=self.repeats):
-                    return self._gradient(update)
+                with deterministic_kernels(on=self.deterministic):
+                    return self._compute(update)
             except RuntimeError as error:
-                if not is_out_of_memory(error) or self.processes.world > 1 or self._is_least():
+                if not is_out_of_memory(error) or self.processes.world > 1 or self._is_smallest():
                     raise
-            self._halve()  # out here, for the error holds on to what filled the memory
+            self._halve()  # outside of `except`: the error holds on to what filled the memory
             self.counts.copy_(self.before)
 
-    def skip_nonfinite(self, norm: Tensor, tokens: int) -> None:
-        """Skip an update whose gradient has no number as its norm, or one beyond all measure.
+    def clip(self) -> Tensor:
+        """Return the norm of the gradient, and clip the gradient if `clip` is set."""
+        if self.config.clip:
+            return clip_grad_norm_(self.model.parameters(), self.config.clip)
+        gradients = (parameter.grad for parameter in self.model.parameters())
+        return get_total_norm([gradient for gradient in gradients if gradient is not None])
 
-        The optimizer, which knows `skipped`, then leaves weights and moments as they are, and its
-        losses count for nothing. All of it happens on the device, so that nobody waits.
+    def skip_nonfinite(self, norm: Tensor, tokens: int) -> None:
+        """Skip an update whose gradient has a non-finite or excessive norm.
+
+        The optimizer reads `skipped` and leaves weights and moments unchanged; the update's losses
+        do not count. All of this happens on the device, without waiting for it.
         """
-        sound = norm < LARGEST  # so is no NaN
-        self.skipped.copy_(~sound)
-        torch.where(sound, self.counts, self.before, out=self.counts)
-        if self.processes.first:  # all judge alike
+        finite = norm < LARGEST_NORM  # False for NaN
+        self.skipped.copy_(~finite)
+        torch.where(finite, self.counts, self.before, out=self.counts)
+        if self.processes.first:  # every process has the same norm
             self.counts[2].add_(self.skipped)
             self.counts[3].add_(self.skipped, alpha=tokens)
             self.counts[4].add_(1).mul_(self.skipped)
 
-    def _gradient(self, update: Update) -> None:
-        # torch takes the mean over processes, we the sum.
+    def _compute(self, update: Update) -> None:
+        # DistributedDataParallel averages over processes; the gradient is a sum.
         self.scale.fill_(0.0 if update.idle else self.processes.world / update.tokens)
         if self.graphed and self.graphs is None:
             self._capture(update.batches[0])
@@ -166,19 +171,20 @@ class GradientStep:
                 self._pass(batch.to(self.device), counts=not update.idle)
 
     def _pass(self, batch: Batch, *, counts: bool = True) -> None:
+        """Forward and backward pass over a micro-batch."""
         smoothed, nll = self.shared(batch)
         (smoothed * self.scale).backward()
         if counts:
             self.sums += torch.stack([smoothed.detach(), nll])
 
     def _unshared(self, *, last: bool) -> contextlib.AbstractContextManager[None]:
-        """Let processes meet only in the last pass of an update, while it is being computed."""
+        """Exchange gradients between processes only in the last pass of an update."""
         if last or not isinstance(self.shared, DistributedDataParallel):
             return contextlib.nullcontext()
         return self.shared.no_sync()
 
     def _capture(self, batch: Batch) -> None:
-        """Record a pass; if that fails, go on without."""
+        """Capture a pass as a CUDA graph; if that fails, go on without."""
         try:
             self.graphs = Graphs(batch.to(self.device), self._pass, self.model, self.sums)
         except RuntimeError as error:
@@ -187,18 +193,18 @@ class GradientStep:
             self.graphed = False
             self.say(f"CUDA graphs do not work here, which is slower: {summarize_error(error)}")
 
-    def _is_least(self) -> bool:
-        """Tell whether pieces are as small as they can be."""
-        return self.recipe.batch_tokens // self.pieces <= self.model.config.max_len
+    def _is_smallest(self) -> bool:
+        """Return whether micro-batches cannot be made smaller."""
+        return self.config.batch_tokens // self.micro_batches <= self.model.config.max_len
 
     def _halve(self) -> None:
-        """Cut updates into twice as many pieces."""
-        tokens = self.recipe.batch_tokens // self.pieces
-        self.pieces *= 2
+        """Cut updates into twice as many micro-batches."""
+        tokens = self.config.batch_tokens // self.micro_batches
+        self.micro_batches *= 2
         self.graphs = None
         for parameter in self.model.parameters():
             parameter.grad = None
-        self.layout = self.lay_out()
+        self.layout = self.make_layout()
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -206,13 +212,16 @@ class GradientStep:
             torch.mps.empty_cache()
         self.say(
             f"out of memory with {tokens:,} tokens at a time: from now on {tokens // 2:,}, "
-            f"{self.pieces} times for each update, which learns the same"
+            f"{self.micro_batches} times for each update, which learns the same"
         )
 
-    def probe(self) -> None:
-        """Find out into how many pieces updates must be cut."""
+    def probe_memory(self) -> None:
+        """Find out how many micro-batches an update needs to fit into memory."""
         if self.device.type != "cuda" or self.processes.world > 1:
-            self.say("accumulate = none: memory is probed by one process on a GPU alone; one piece")
+            self.say(
+                "accumulate = none: memory is probed only by one process on a GPU; "
+                "updates are not cut into micro-batches"
+            )
             return
         random, before = torch.cuda.get_rng_state(), self.sums.clone()
         sentences = self.layout.updates(np.random.default_rng(0))[0]
@@ -221,20 +230,20 @@ class GradientStep:
         self.sums.copy_(before)
         torch.cuda.set_rng_state(random)
         self.say(
-            f"{self.recipe.batch_tokens:,} tokens a side in {pluralize(self.pieces, 'piece')}: "
-            "the largest that fit into memory"
+            f"{self.config.batch_tokens:,} tokens a side in "
+            f"{pluralize(self.micro_batches, 'piece')}: the largest that fit into memory"
         )
 
     def synchronise(self) -> None:
-        """Wait until the device has done what it was told."""
+        """Wait until the device has finished its work."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         elif self.device.type == "mps":
             torch.mps.synchronize()
 
 
-class Graphs:  # pragma: no cover  (no CPU has any: tests/gpu/test_gpu.py)
-    """A pass over a batch of one shape, recorded once and played again for each batch.
+class Graphs:  # pragma: no cover  (needs a GPU: tests/gpu/test_gpu.py)
+    """A pass over a batch of one shape, captured once and replayed for each batch.
 
     The first pass of an update writes the gradients, the others add to them.
     """
@@ -262,12 +271,12 @@ class Graphs:  # pragma: no cover  (no CPU has any: tests/gpu/test_gpu.py)
         self, run: Callable[[], None], model: nn.Module
     ) -> tuple[torch.cuda.CUDAGraph, torch.cuda.CUDAGraph]:
         """Capture a pass that writes the gradients, and one that adds to them."""
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # kernels are compiled and libraries set up before
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # compile kernels and set up libraries first
             for _ in range(2):
                 run()
-        torch.cuda.current_stream().wait_stream(aside)
+        torch.cuda.current_stream().wait_stream(stream)
         model.zero_grad()
         writing = graphs.capture(run)
         return writing, graphs.capture(run, writing.pool())
@@ -279,20 +288,20 @@ class Graphs:  # pragma: no cover  (no CPU has any: tests/gpu/test_gpu.py)
         (self.writing if first else self.adding).replay()
 
 
-def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]:
-    """Choose batches (packed or not) and precision; say what is missing for the fastest."""
-    device, precision = model.output.device, recipe.precision
+def choose_path(model: Transducer, config: TrainConfig, say: Say) -> tuple[bool, str]:
+    """Return whether batches are packed, and the precision; say what the fastest path lacks."""
+    device, precision = model.output.device, config.precision
     if device.type != "cuda":
         if precision == "bf16":
             raise BadSetting(
-                f"precision = 'bf16': expected a GPU of CUDA; on {device.type} it is float32"
+                f"precision = 'bf16': expected a CUDA GPU; on {device.type} it is float32"
             )
         return False, "float32"
     if precision == "auto":
         precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
         if precision == "float32":
             say(f"{torch.cuda.get_device_name(device)} has no bf16: training in float32, slower")
-    if not recipe.kernels:
+    if not config.kernels:
         model.kernels.enabled = False
         return False, precision
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
@@ -300,19 +309,19 @@ def choose(model: Transducer, recipe: TrainConfig, say: Say) -> tuple[bool, str]
     if problem:
         say(problem)
         return False, precision
-    unknown = _unknown(model.config)
-    if unknown:
-        say(f"{unknown}: attention goes by torch's kernels, which is slower")
-    return model.supports_packed and not unknown, precision
+    unsupported = _unsupported(model.config)
+    if unsupported:
+        say(f"{unsupported}: attention uses torch's kernels, which is slower")
+    return model.supports_packed and not unsupported, precision
 
 
-def agreed(
+def agree_on_path(
     processes: Processes, kernels: Kernels, chosen: tuple[bool, str], say: Say
 ) -> tuple[bool, str]:
-    """Return the path that every process can take, given the one that this process has chosen.
+    """Return the path that every process can take, given the one chosen by this process.
 
-    Layouts deal sentences to processes in different ways. If they differed between processes, some
-    sentences would be learned twice and others not at all.
+    With different layouts, processes would share out the sentences of an update differently: some
+    would be learned twice and others not at all.
     """
     packed, precision = chosen
     own = packed, precision == "bf16", kernels.enabled
@@ -323,8 +332,8 @@ def agreed(
     return all_packed, "bf16" if all_bf16 else "float32"
 
 
-def _unknown(config: ModelConfig) -> str:
-    """Return the setting that our kernels of attention do not know, if there is one."""
+def _unsupported(config: ModelConfig) -> str:
+    """Return the setting that the Triton kernels of attention do not support, if there is one."""
     if config.attention_dropout:
         return "attention_dropout"
     additive = config.architecture == "transformer" and config.attention == "additive"

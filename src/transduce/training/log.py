@@ -1,4 +1,4 @@
-"""What a run records of its steps: fetched from the device late, so that nobody waits for it."""
+"""The training log. Losses are read from the device asynchronously."""
 
 import contextlib
 import math
@@ -11,25 +11,40 @@ import torch
 from torch import Tensor
 
 from transduce.errors import Diverged
-from transduce.runs.folder import checkpoints
 from transduce.runs.metrics import Metrics, Samples, Translated
 from transduce.runs.state import State, Window
-from transduce.system.files import remove_folder
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.progress import ShowPart
 from transduce.training.distributed.processes import Processes
 
-IN_A_ROW = 10  # updates that are refused, one after the other, before a run is given up
+MOST_IN_A_ROW = 10  # skipped updates in a row that end a run
+
+
+class NonFinite(Diverged):
+    """A loss, gradient or weight is not finite.
+
+    `in_a_row` is the number of updates that were skipped before: nothing was learned in them.
+    """
+
+    def __init__(self, what: str, step: int, in_a_row: int = 0) -> None:
+        super().__init__(f"{what} is not finite (NaN or infinity) after step {step:,}")
+        self.step, self.in_a_row = step, in_a_row
+
+
+def require_finite(value: float, what: str, step: int, in_a_row: int = 0) -> None:
+    """Raise NonFinite if a value is NaN or infinite."""
+    if not math.isfinite(value):
+        raise NonFinite(what, step, in_a_row)
 
 
 class Counts(NamedTuple):
-    """What the gradient step counts on the device: losses, and the updates that it has skipped."""
+    """What GradientStep counts on the device: losses, and skipped updates."""
 
     smoothed: float
     nll: float
     skipped: float
     skipped_tokens: float
-    in_a_row: float  # up to now; this one alone goes on from window to window
+    in_a_row: float  # updates skipped up to now; only this is kept from window to window
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +56,13 @@ class Entry:
     window: Window
     seconds: float
     rate: float
-    part: float  # of the run that is behind it
+    part: float  # of the run that is done
     counts: Tensor  # on the CPU
     arrived: torch.cuda.Event | None
 
 
 class Log:
-    """Writes the means of the losses since the last logged step, once they have arrived."""
+    """Writes the mean losses since the last logged step, once they have arrived."""
 
     def __init__(
         self,
@@ -59,16 +74,14 @@ class Log:
         *,
         tensorboard: bool,
         validated: int | None = None,
-        settle: Callable[[], None] = lambda: None,
     ) -> None:
-        """Count on in `counts`, which the gradient step adds to, where the run was stopped.
+        """Continue the counts of a resumed run in `counts`, to which the gradient step adds.
 
-        `validated` is the step of the last validation that will not be made once more, by default
-        where the run stands; `settle` waits until what is being saved is.
+        `validated` is the step of the last validation that will not be repeated, by default the
+        current one.
         """
         validated = state.step if validated is None else validated
-        self.run, self.counts, self.processes, self.say = run, counts, processes, say
-        self.settle = settle
+        self.counts, self.processes, self.say = counts, processes, say
         self.samples = Samples(run, validated) if processes.first else None
         self.metrics = (  # last, because it opens a file
             Metrics(run, state.step, tensorboard=tensorboard, validated=validated)
@@ -84,7 +97,7 @@ class Log:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.ExitStack() as stack:  # where one cannot be closed, the other is
+        with contextlib.ExitStack() as stack:  # closes both, even if one fails
             for file in (self.metrics, self.samples):
                 if file is not None:
                     stack.push(file)
@@ -102,6 +115,7 @@ class Log:
         self.poll(show)
 
     def _fetch(self) -> tuple[Tensor, torch.cuda.Event | None]:
+        """Copy the counts from the device; the event says when they have arrived."""
         on_gpu = self.counts.device.type == "cuda" and self.processes.world == 1
         if on_gpu:  # pragma: no cover  (tests/gpu/test_gpu.py)
             counts = torch.empty(len(Counts._fields), dtype=torch.float64, pin_memory=True)
@@ -112,7 +126,7 @@ class Log:
         return self.processes.total(self.counts.clone()), None
 
     def poll(self, show: ShowPart) -> None:
-        """Write what has arrived."""
+        """Write the waiting entry if it has arrived."""
         if self.waiting is not None and (
             self.waiting.arrived is None or self.waiting.arrived.query()
         ):
@@ -120,20 +134,20 @@ class Log:
             self._write(entry, show)
 
     def wait(self, show: ShowPart) -> None:
-        """Write what is on its way, as soon as it has arrived."""
+        """Wait for the entry on its way, and write it."""
         if self.waiting is not None and self.waiting.arrived is not None:
             self.waiting.arrived.synchronize()
         self.poll(show)
 
-    def keep(self, state: State) -> None:
-        """Put the open window into the state, and what was written on the disk.
+    def save_window(self, state: State) -> None:
+        """Put the open window into the state, and flush the files to disk.
 
-        What is still on its way must be a number too before anything is kept.
+        Raises NonFinite if a loss is not finite, so that it is not saved.
         """
         self.wait(lambda part, note: None)
         counts = Counts(*self.processes.total(self.counts.clone()).tolist())
-        self.require_finite(counts.smoothed, "the loss", state.step)
-        self.require_accepted(counts, state.step)
+        require_finite(counts.smoothed, "the loss", state.step)
+        _require_few_skipped(counts, state.step)
         window = state.window
         window.smoothed, window.nll = counts.smoothed, counts.nll
         window.skipped, window.skipped_tokens, window.in_a_row = map(int, counts[2:])
@@ -141,8 +155,8 @@ class Log:
             if file is not None:
                 file.flush()
 
-    def validated(self, step: int, translated: Translated | None, **values: float) -> None:
-        """Record a validation, and some of what was translated for it, if anything was."""
+    def add_validation(self, step: int, translated: Translated | None, **values: float) -> None:
+        """Record a validation, and some of its translations, if there are any."""
         if self.metrics is not None:
             self.metrics.add(step, **values)
         if self.samples is not None and translated is not None:
@@ -150,64 +164,44 @@ class Log:
 
     def _write(self, entry: Entry, show: ShowPart) -> None:
         counts = Counts(*entry.counts.tolist())
-        self.require_finite(counts.smoothed, "the loss", entry.step)
+        require_finite(counts.smoothed, "the loss", entry.step)
         skipped = int(counts.skipped)
         if skipped:
             self.say(
                 f"step {entry.step:,}: {pluralize(skipped, 'update')} since the last "
                 "record skipped: non-finite gradient"
             )
-        # Where all were skipped there is no loss to tell.
-        tokens = entry.window.tokens - counts.skipped_tokens or math.inf
-        smoothed, nll = counts.smoothed / tokens, counts.nll / tokens
+        tokens = entry.window.tokens - counts.skipped_tokens
+        losses: dict[str, float] = {}
+        shown = "no loss"  # if all updates were skipped
+        if tokens:
+            nll = counts.nll / tokens
+            perplexity = math.exp(min(nll, 100))
+            losses = {"loss": counts.smoothed / tokens, "nll": nll, "perplexity": perplexity}
+            shown = f"loss {losses['loss']:.2f}, ppl {perplexity:.4g}"
         speed = entry.window.tokens / max(entry.window.seconds, 1e-9)
-        perplexity = math.exp(min(nll, 100))
         if self.metrics is not None:
-            losses = {"loss": smoothed, "nll": nll, "perplexity": perplexity}
             self.metrics.add(
                 entry.step,
                 epoch=entry.epoch,
-                **(losses if math.isfinite(tokens) else {}),
+                **losses,
                 learning_rate=entry.rate,
                 target_tokens_per_second=round(speed, 1),
                 seconds=round(entry.seconds, 3),
                 **({"skipped": skipped} if skipped else {}),
             )
-        self.require_accepted(counts, entry.step)
-        told = f"loss {smoothed:.2f}, ppl {perplexity:.4g}"
-        left = format_duration(entry.seconds * (1 - entry.part) / entry.part) if entry.part else "?"
+        _require_few_skipped(counts, entry.step)
+        left = "?"
+        if entry.part:
+            left = format_duration(entry.seconds * (1 - entry.part) / entry.part)
         show(
             entry.part,
-            f"step {entry.step:,}, {told if math.isfinite(tokens) else 'no loss'}, "
-            f"lr {entry.rate:.1e}, {speed:,.0f} tok/s, {left} left",
+            f"step {entry.step:,}, {shown}, lr {entry.rate:.1e}, {speed:,.0f} tok/s, {left} left",
         )
 
-    def require_accepted(self, counts: Counts, step: int) -> None:
-        """End a run whose last updates were all refused."""
-        row = int(counts.in_a_row)
-        if row >= IN_A_ROW:
-            self.require_finite(math.nan, f"the gradient of the last {row:,} updates", step, row)
 
-    def require_finite(self, value: float, what: str, step: int, in_a_row: int = 0) -> None:
-        """End the run before weights that are no numbers are kept; say from where it goes on.
-
-        If its last updates were refused, so many in a row, then the one before them may be what has
-        broken the weights: what was saved since is deleted. Nothing was learned since, either.
-        """
-        if math.isfinite(value):
-            return
-        with contextlib.suppress(Exception):  # there is something else to say
-            self.settle()
-        sound = None
-        for one in checkpoints(self.run):
-            if not in_a_row or one.step < step - in_a_row:
-                sound = one
-            elif self.processes.first:
-                with contextlib.suppress(OSError):
-                    remove_folder(one.path)
-        where = f"goes on from {sound.path}, which is whole" if sound else "begins anew"
-        raise Diverged(
-            f"{what} after step {step:,} is no longer a number, and nothing of it was saved: the "
-            f"same command {where}; add --set lr_scale=0.5 (or less), or --set clip=1, lest it "
-            "happen again"
-        )
+def _require_few_skipped(counts: Counts, step: int) -> None:
+    """Raise NonFinite if the last updates were all skipped."""
+    in_a_row = int(counts.in_a_row)
+    if in_a_row >= MOST_IN_A_ROW:
+        raise NonFinite(f"the gradient of the last {in_a_row:,} updates", step, in_a_row)

@@ -11,8 +11,8 @@ def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.
 
     Paper: 5.3, Eq. 3, d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
     Differs: with `ramp`, the rate rises to the same peak in fewer steps and stays there until step
-    `warmup`. `cooldown` > 0 takes the rate in a straight line to 0 over that last part of the run,
-    which short runs need; `done` is the part of the run before this update.
+    `warmup`. With `cooldown` > 0 the rate falls linearly to 0 over that last part of the run, which
+    short runs need; `done` is the part of the run before this update.
     """
     warmup = config.warmup
     rise = step * warmup**-1.5
@@ -27,8 +27,8 @@ def learning_rate(step: int, d_model: int, config: TrainConfig, done: float = 0.
 def fit_ramp(config: TrainConfig, steps: int) -> TrainConfig:
     """Return settings whose rate rises in at most `warmup_cap` of a run of about so many steps.
 
-    Only the rise gets steeper: the peak and the rates after it stay those of Eq. 3, so that a run
-    that is given more steps later goes on as if it had always been long.
+    Only the rise gets steeper: the peak and the rates after it are those of Eq. 3, so a run that is
+    given more steps later continues as if it had been long from the start.
     """
     ramp = max(1, int(config.warmup_cap * steps))
     if config.warmup_cap == 1 or config.ramp is not None or config.warmup <= ramp:
@@ -37,9 +37,9 @@ def fit_ramp(config: TrainConfig, steps: int) -> TrainConfig:
 
 
 class Adam(torch.optim.Adam):
-    """The paper's optimizer, which makes no step where `found_inf`, on its device, is 1.
+    """The paper's optimizer; a step does nothing if `found_inf`, on its device, is 1.
 
-    So torch's fused kernel knows it from GradScaler: weights, moments and its count of steps stay.
+    torch's fused kernel reads this attribute, which GradScaler sets too.
     """
 
     found_inf: Tensor | None = None
@@ -48,7 +48,7 @@ class Adam(torch.optim.Adam):
 def adam(model: nn.Module, config: TrainConfig) -> Adam:
     """Return the paper's optimizer; its rate is set at every step.
 
-    It takes its memory at once, so that what is left is known before the first step.
+    It allocates its memory now, so that the rest is known before the first step.
     """
     optimizer = Adam(
         model.parameters(),

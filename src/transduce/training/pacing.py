@@ -27,7 +27,7 @@ from transduce.training.optimizer import fit_ramp
 
 SAMPLE = 2_000  # target tokens of a measured pass on a CPU; larger updates take proportionally long
 PASSES = 3  # for each number of threads, after one that is not counted
-MORE_PASSES, PAUSE = 8, 1.0  # where the machine is busy, and the seconds before each of them
+MORE_PASSES, PAUSE = 8, 1.0  # if the machine is busy, and the seconds before each of them
 SHARE_OF_STEPS = 0.9  # of a time budget; validating and saving take the rest
 FEWEST_STEPS = 300  # with fewer, a model learns little more than frequent words (docs/results.md)
 
@@ -39,7 +39,7 @@ def fit(
     train = fit_threads(gradient_step, config.train, progress)
     seconds = 1.0
     if train.seconds is not None and train.warmup_cap < 1:
-        seconds, _ = gradient_step.processes.agree(measure_step(gradient_step), asked=False)
+        seconds, _ = gradient_step.processes.agree(measure_step(gradient_step), stop=False)
     steps = planned_steps(train, updates, seconds)
     if steps is None:
         return train
@@ -48,9 +48,9 @@ def fit(
 
 
 def fit_threads(gradient_step: GradientStep, train: TrainConfig, progress: Progress) -> TrainConfig:
-    """Return settings with the fastest number of threads, which torch then uses, if none is set.
+    """Set the number of threads, in torch too, to the fastest one, if it is not set.
 
-    The number changes the bits, so with `deterministic` nothing is measured.
+    The bits depend on it, so with `deterministic` nothing is measured.
     """
     if train.threads is not None:
         return train
@@ -77,7 +77,7 @@ class Pace:
 
 @contextlib.contextmanager
 def _discarded(gradient_step: GradientStep) -> Iterator[None]:
-    """Undo what passes leave behind, apart from gradients, which every update computes itself."""
+    """Restore counts and random states afterwards; every update computes its own gradients."""
     counts, random = gradient_step.counts.clone(), random_states(gradient_step.device)
     try:
         yield
@@ -89,9 +89,9 @@ def _discarded(gradient_step: GradientStep) -> Iterator[None]:
 def measure_threads(gradient_step: GradientStep, candidates: Sequence[int]) -> list[Pace]:
     """Time gradients of one small update with each number of threads; the fastest comes first.
 
-    The candidates take turns, so that a passing load of the machine meets all of them alike. Where
-    fewer threads than the most win, something else is using the machine: it is measured for some
-    seconds longer, because the load may pass and the choice is kept for the whole run.
+    The candidates take turns, so that a short load of the machine affects all of them equally. If
+    not the most threads are the fastest, something else is using the machine: measuring goes on for
+    some seconds, because the load may pass and the choice is kept for the whole run.
     """
     sentences = _sample(gradient_step)
     tokens = int(gradient_step.part.target.lengths_of(sentences).sum())
@@ -121,9 +121,9 @@ def measure_threads(gradient_step: GradientStep, candidates: Sequence[int]) -> l
 
 
 def measure_step(gradient_step: GradientStep) -> float:
-    """Return the seconds that the gradient of an update takes with the present settings."""
+    """Return the seconds that the gradient of an update takes with the current settings."""
     if gradient_step.device.type == "cpu":
-        sentences, whole = _sample(gradient_step), gradient_step.recipe.batch_tokens
+        sentences, whole = _sample(gradient_step), gradient_step.config.batch_tokens
     else:
         sentences, whole = gradient_step.layout.updates(np.random.default_rng(0))[0], 0
     tokens = int(gradient_step.part.target.lengths_of(sentences).sum())
@@ -151,25 +151,25 @@ def _timed(gradient_step: GradientStep, sentences: Ints) -> float:
 
 
 def planned_steps(config: TrainConfig, updates: Updates, step_seconds: float) -> int | None:
-    """Estimate how many steps a run will make; None where it has no end."""
-    ends = []
+    """Estimate how many steps a run will make; None if it has no limit."""
+    limits = []
     if config.steps is not None:
-        ends.append(float(config.steps))
+        limits.append(float(config.steps))
     if config.epochs is not None:
-        ends.append(float(config.epochs * updates.per_epoch()))
+        limits.append(float(config.epochs * updates.per_epoch()))
     if config.seconds is not None:
         share = 1.0 if config.timed == "steps" else SHARE_OF_STEPS
-        ends.append(share * config.seconds / step_seconds)
-    return max(1, int(min(ends))) if ends else None
+        limits.append(share * config.seconds / step_seconds)
+    return max(1, int(min(limits))) if limits else None
 
 
 def fit_to_steps(
     config: TrainConfig, steps: int, progress: Progress, *, from_nothing: bool
 ) -> TrainConfig:
-    """Return settings whose warm-up fits a run of about so many steps; warn of a run too short.
+    """Return settings whose warm-up fits a run of about so many steps; warn if it is too short.
 
-    A run that ends within its warm-up learns next to nothing, whoever set the warm-up. Few steps
-    are enough for a run that begins with trained weights.
+    A run that ends within its warm-up learns next to nothing. Few steps are enough for a run that
+    starts from trained weights.
     """
     fitted = fit_ramp(config, steps)
     if fitted != config:

@@ -1,4 +1,4 @@
-"""How good a model is in the midst of training: loss, perplexity and BLEU of unseen text."""
+"""Validation: loss, perplexity and BLEU on the validation set, during training."""
 
 import math
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ from transduce.translation.types import Job
 
 GREEDY = SearchConfig(beam=1)
 SIDE_BY_SIDE = 100  # sentences translated at once
-SHOWN = 8  # of their translations to people
+SHOWN = 8  # translations kept as samples
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What was measured, per token."""
+    """The result of a validation; losses are per token."""
 
     loss: float
     nll: float
     bleu: float | None = None  # greedy
-    characters: bool = False  # BLEU counts characters: the language's tokeniser is not installed
-    samples: Translated | None = None  # of what was translated for it
+    characters: bool = False  # BLEU of characters: the language's tokeniser is not installed
+    samples: Translated | None = None
 
     @property
     def perplexity(self) -> float:
@@ -37,7 +37,7 @@ class Validation:
         return math.exp(min(self.nll, 100))
 
     def to_json(self) -> dict[str, float]:
-        """Return what is recorded of it."""
+        """Return the values for metrics.jsonl."""
         value = {
             "valid_loss": self.loss,
             "valid_nll": self.nll,
@@ -47,25 +47,25 @@ class Validation:
 
     def __str__(self) -> str:
         how = "greedy, of characters" if self.characters else "greedy"
-        said = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({how})"
-        return f"validation loss {self.loss:.3f}, ppl {self.perplexity:.2f}{said}"
+        bleu = "" if self.bleu is None else f", BLEU {self.bleu:.1f} ({how})"
+        return f"validation loss {self.loss:.3f}, ppl {self.perplexity:.2f}{bleu}"
 
 
 @torch.inference_mode()
 def validate(gradient_step: GradientStep, corpus: Corpus, translate: int) -> Validation:
-    """Measure a model on the validation set; BLEU on its first sentences, so many of them.
+    """Measure the model on the validation set; BLEU on its first `translate` sentences.
 
-    A few are translated in any case, for people to see.
+    With 0, a few are translated nevertheless, as samples.
     """
     loss, nll = measure_loss(gradient_step, corpus)
-    if not math.isfinite(loss):  # such a model cannot translate
+    if not math.isfinite(loss):
         return Validation(loss, nll)
     translated = translations(gradient_step.model, corpus, translate or SHOWN)
     bleu, language = None, corpus.languages[1]
     if translate:
         bleu = scoring.bleu(translated.outputs, translated.reference, language)
     characters = counts_characters(language)
-    return Validation(loss, nll, bleu, characters, some(translated, SHOWN))
+    return Validation(loss, nll, bleu, characters, spread(translated, SHOWN))
 
 
 @torch.inference_mode()
@@ -88,22 +88,21 @@ def translations(model: Transducer, corpus: Corpus, count: int) -> Translated:
     outputs = [""] * count
     decoder = Decoder([model], codec.target.forbidden_ids(), record=False)
     jobs = [Job(source.astype(np.int64)) for source, _ in pairs]
-    for place, found in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):
-        if found:  # else a value overflowed
-            outputs[place] = codec.target.decode(found[0].tokens)
+    for number, hypotheses in decoder.search(jobs, GREEDY, SIDE_BY_SIDE):
+        if hypotheses:  # else a value overflowed
+            outputs[number] = codec.target.decode(hypotheses[0].tokens)
     sources = [codec.source.decode(source.tolist()) for source, _ in pairs]
     references = [codec.target.decode(target.tolist()) for _, target in pairs]
     return Translated(sources, references, outputs)
 
 
-def some(translated: Translated, most: int) -> Translated:
+def spread(translated: Translated, most: int) -> Translated:
     """Return at most so many sentences, spread evenly over all of them."""
     count = len(translated.outputs)
     few = min(most, count)
-    places = [i * count // few for i in range(few)]
+    chosen = [i * count // few for i in range(few)]
     return Translated(
-        *(
-            [sentences[i] for i in places]
-            for sentences in (translated.source, translated.reference, translated.outputs)
-        )
+        [translated.source[i] for i in chosen],
+        [translated.reference[i] for i in chosen],
+        [translated.outputs[i] for i in chosen],
     )

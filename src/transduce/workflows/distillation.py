@@ -37,8 +37,9 @@ from transduce.system.processes import world_size
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
 from transduce.text.reading import STDIN, read_lines, read_pairs
-from transduce.training.settings import Start, settled
-from transduce.training.train import together_with, train
+from transduce.training.settings import configure
+from transduce.training.start import Start
+from transduce.training.train import merge_settings, train
 from transduce.translation.translator import Translator
 
 FORMAT = 1
@@ -91,7 +92,7 @@ def distill(
     name = preset or choose_student(own.config.model)
     if not (run / "config.json").exists():  # refused now, not after hours of translating
         basis = Start(own.run, weights=False) if teacher_subwords else None
-        settled(find_preset(name), together_with(settings, steps=steps), basis)
+        configure(find_preset(name), merge_settings(settings, steps=steps), basis)
     changes = {"beam": beam, "alpha": alpha}
     search = own.config.search.replace(**{k: v for k, v in changes.items() if v is not None})
     work = _Work(run, own, Path(text), pairs, search)

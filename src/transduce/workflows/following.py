@@ -15,8 +15,9 @@ from transduce.recipes.recipe import Files, Overrides, Recipe, read
 from transduce.runs.folder import RECIPE
 from transduce.system.progress import Progress
 from transduce.text.languages import guess_languages
-from transduce.training.settings import ENDS, MAY_CHANGE, basis_of
-from transduce.training.train import Texts, Wanted, train_on
+from transduce.training.settings import ENDS, MAY_CHANGE
+from transduce.training.start import Start
+from transduce.training.train import Plan, Texts, train_on
 from transduce.workflows.evaluation import Evaluation, evaluate
 
 # What may be another when a run goes on, for it makes no other model of it.
@@ -56,14 +57,14 @@ def follow(
         progress.say(f"recipe {recipe.name}" + (f": {recipe.about}" if recipe.about else ""))
         for line in (*recipe.alias_notes, *differences(recipe, instead)):
             progress.say(line)
-    wanted = Wanted(
+    plan = Plan(
         run=out,
-        basis=basis_of(instead.start, None, instead.extend_vocabulary),
+        start=Start.of(instead.start, None, instead.extend_vocabulary),
         preset=instead.preset or recipe.preset,
         settings=joined(recipe.settings, instead.settings),
-        recipe=recipe.text,
+        files={RECIPE: recipe.text},
     )
-    train_on(texts, wanted, device=device, tensorboard=tensorboard, progress=progress)
+    train_on(texts, plan, device=device, tensorboard=tensorboard, progress=progress)
     if not first:
         return None
     (test,) = tested

@@ -1,14 +1,13 @@
-"""The processes that train one model together: torchrun starts them, one for each GPU.
+"""The processes that train one model together, started by torchrun: one for each GPU.
 
-Each finds in its environment which of them it is. Tensors on a GPU travel by NCCL, those on a CPU
-and all that is agreed upon by gloo. Only the first process writes and speaks; what ends them all is
-said once on each machine, by the one that knew it first. One that gives no sign of life for
-TRANSDUCE_PATIENCE seconds, 600 unless set in the environment, is taken for dead.
+Each process reads its rank from the environment. Tensors on a GPU are exchanged by NCCL, everything
+else by gloo. Only the first process writes files and shows progress. An error that ends all of them
+is reported once on each machine, by the process that knew it first. A process without a heartbeat
+for TRANSDUCE_PATIENCE seconds (600 by default) is taken for dead.
 """
 
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch import distributed as dist
 from torch.distributed.rendezvous import rendezvous
+from torch.nn.parallel import DistributedDataParallel
 
 from transduce.errors import BadSetting, Interrupted, LostProcess, TransduceError
 from transduce.system.formatting import pluralize
@@ -32,39 +32,49 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-# The first may prepare a corpus for hours while the others wait; one that dies is noticed at once,
-# and one that hangs by its heartbeat.
-PATIENCE = timedelta(days=2)
-# What gloo and NCCL say when another process is gone.
-GONE = re.compile(
-    r"connection (closed|reset|refused)|broken pipe|socket|peer|gloo|nccl|remote process exited",
-    re.IGNORECASE,
-)
+# The first process may prepare a corpus for hours while the others wait. A process that dies is
+# noticed at once, and one that hangs by its heartbeat.
+TIMEOUT = timedelta(days=2)
+
+
+class PeerLost(RuntimeError):
+    """An operation with the other processes failed: one of them is gone."""
+
+
+@contextlib.contextmanager
+def _collective() -> Iterator[None]:
+    """Turn the failure of an operation with the other processes into PeerLost."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise PeerLost(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Which process this is, of how many."""
+    """The rank of this process, and the number of processes."""
 
     rank: int = 0
     world: int = 1
-    here: int = 1  # of them on this machine
+    here: int = 1  # processes on this machine
+    heartbeat: Heartbeat | None = None
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that writes and speaks."""
+        """Whether this is the process that writes files and shows progress."""
         return self.rank == 0
 
     def share(self, threads: int) -> int:
         """Return how many of a machine's threads this process may use."""
         return max(1, threads // self.here)
 
-    def agree(self, seconds: float, asked: bool) -> tuple[float, bool]:
-        """Return the first one's clock, and whether any was asked to stop."""
+    def agree(self, seconds: float, stop: bool) -> tuple[float, bool]:
+        """Return the clock of the first process, and whether any process was asked to stop."""
         if self.world == 1:
-            return seconds, asked
-        both = torch.tensor([seconds if self.first else 0.0, float(asked)], dtype=torch.float64)
-        dist.all_reduce(both, dist.ReduceOp.MAX)
+            return seconds, stop
+        both = torch.tensor([seconds if self.first else 0.0, float(stop)], dtype=torch.float64)
+        with _collective():
+            dist.all_reduce(both, dist.ReduceOp.MAX)
         return both[0].item(), bool(both[1])
 
     def all(self, flags: Sequence[bool]) -> tuple[bool, ...]:
@@ -72,38 +82,60 @@ class Processes:
         if self.world == 1:
             return tuple(flags)
         common = torch.tensor(flags, dtype=torch.int32)
-        dist.all_reduce(common, dist.ReduceOp.MIN)
-        return tuple(bool(one) for one in common.tolist())
+        with _collective():
+            dist.all_reduce(common, dist.ReduceOp.MIN)
+        return tuple(bool(flag) for flag in common.tolist())
 
     def total(self, values: Tensor) -> Tensor:
         """Return the sum over all processes, on the CPU."""
         values = values.cpu()
         if self.world > 1:
-            dist.all_reduce(values)
+            with _collective():
+                dist.all_reduce(values)
         return values
 
     def from_first(self, make: Callable[[], Value]) -> Value:
-        """Let the first process make a value, and return it in all; if it cannot, all end."""
+        """Call `make` in the first process and return its value in all; if it fails, all end."""
         if self.world == 1:
             return make()
-        made: list[tuple[Value] | None] = [None]  # None: it failed, and will say why
+        made: list[tuple[Value] | None] = [None]  # None: it failed, and the first reports why
         if self.first:
             try:
                 made = [(make(),)]
             except BaseException:
-                ignore_signals()  # torchrun ends those that are left as soon as one has ended
-                with contextlib.suppress(RuntimeError):  # why we failed matters more
+                ignore_signals()  # torchrun ends the others as soon as one has ended
+                with contextlib.suppress(RuntimeError):  # the first error matters more
                     dist.broadcast_object_list(made)
                 raise
-        dist.broadcast_object_list(made)
+        with _collective():
+            dist.broadcast_object_list(made)
         if made[0] is None:
             raise SystemExit(1)
         return made[0][0]
 
+    def share_gradients(self, module: nn.Module) -> nn.Module:
+        """Return a module whose backward pass averages gradients over all processes."""
+        if self.world == 1:
+            return module
+        with _collective():
+            shared = DistributedDataParallel(module)
+        shared.broadcast_buffers = False  # buffers are constant, and the same everywhere
+        return shared
+
+    def lost_peer(self, error: RuntimeError) -> bool:
+        """Return whether an error was caused by a process that has died or hangs.
+
+        Gradients are exchanged inside the backward pass, where torch raises a RuntimeError for any
+        failure. So the heartbeats decide.
+        """
+        if isinstance(error, PeerLost):
+            return True
+        return self.heartbeat is not None and bool(self.heartbeat.lost_ranks())
+
 
 @contextlib.contextmanager
-def together(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
-    """Meet the other processes, if torchrun has started any, and take a device for each."""
+def join_processes(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
+    """Connect to the other processes, if torchrun has started any; choose a device for each."""
     world = world_size()
     if world == 1:
         yield Processes(), device
@@ -114,55 +146,46 @@ def together(device: torch.device) -> Iterator[tuple[Processes, torch.device]]:
         )
     if device.type == "cuda":
         device = _own_gpu()
-    store, heartbeat = _meet("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+    store, heartbeat = _connect("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     if isinstance(sys.stderr, WithheldStderr):
         sys.stderr = sys.__stderr__
-    gone = False
+    here = torchrun_number("LOCAL_WORLD_SIZE", 1, least=1)
+    lost = False
     try:
-        yield (
-            Processes(dist.get_rank(), world, torchrun_number("LOCAL_WORLD_SIZE", 1, least=1)),
-            device,
-        )
+        yield Processes(dist.get_rank(), world, here, heartbeat), device
     except Exception as error:
         ignore_signals()
-        gone = isinstance(error, RuntimeError) and lost(error)
-        words = heartbeat.lost() if gone else ""
-        if not _first_to_speak(store) and (gone or isinstance(error, TransduceError)):
+        lost = isinstance(error, PeerLost)
+        description = heartbeat.describe_lost() if lost else ""
+        if not _reports_first(store) and (lost or isinstance(error, TransduceError)):
             raise SystemExit(130 if isinstance(error, Interrupted) else 1) from error
-        if gone:
-            raise LostProcess(f"{words}: {GOES_ON}") from error
+        if lost:
+            raise LostProcess(f"{description}: {GOES_ON}") from error
         raise
     finally:
         heartbeat.stop()
-        if not gone:  # else a GPU would wait for it
+        if not lost:  # else NCCL would wait for the lost process
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()
 
 
-def lost(error: RuntimeError) -> bool:
-    """Tell whether an error means that another process is gone."""
-    return dist.is_initialized() and bool(GONE.search(str(error)))
+def _connect(backend: str) -> tuple["Store", Heartbeat]:
+    """Wait for all processes; return the key-value store that they share, and the heartbeat.
 
-
-def _meet(backend: str) -> tuple["Store", Heartbeat]:
-    """Wait for all processes; return the store of names and values that they share, and its beat.
-
-    torchrun itself keeps the store, so that it outlives each of them.
+    torchrun itself runs the store, so it outlives each of the processes.
     """
     seconds = patience()
-    _require_meeting_place()
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # the store outlives these too
+    _require_rendezvous()
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # the store outlives restarts
     try:
         store, rank, world = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
         shared: Store = dist.PrefixStore(f"transduce {attempt}", store)  # type: ignore[attr-defined]
-        # What waits for the store holds it: the heartbeat has a connection of its own.
+        # A wait on the store blocks its connection, so the heartbeat has its own.
         own: Store = shared.clone()  # type: ignore[attr-defined]
-        heartbeat = Heartbeat(own, rank, world, seconds, lambda: _first_to_speak(own))
-        _await(shared, world, seconds)
+        heartbeat = Heartbeat(own, rank, world, seconds, lambda: _reports_first(own))
+        _wait_for_all(shared, world, seconds)
         heartbeat.start()
-        dist.init_process_group(
-            backend, store=shared, rank=rank, world_size=world, timeout=PATIENCE
-        )
+        dist.init_process_group(backend, store=shared, rank=rank, world_size=world, timeout=TIMEOUT)
     except RuntimeError as error:
         raise LostProcess(
             "the processes of this run cannot reach one another: on several machines, name the "
@@ -172,49 +195,49 @@ def _meet(backend: str) -> tuple["Store", Heartbeat]:
     return shared, heartbeat
 
 
-def _require_meeting_place() -> None:
-    """Refuse an environment that does not say who this process is and where they meet."""
+def _require_rendezvous() -> None:
+    """Refuse an environment without this process's rank or the address to meet at."""
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         if name not in os.environ:
             raise BadSetting(
                 f"the environment has WORLD_SIZE = {os.environ['WORLD_SIZE']} but no {name}: "
                 "start several processes with torchrun, or unset WORLD_SIZE to train with one"
             )
-    if (own := torchrun_number("RANK", 0)) >= (world := world_size()):
+    if (rank := torchrun_number("RANK", 0)) >= (world := world_size()):
         raise BadSetting(
-            f"the environment has RANK = {own} and WORLD_SIZE = {world}: expected a rank below the "
-            "number of processes; start several processes with torchrun"
+            f"the environment has RANK = {rank} and WORLD_SIZE = {world}: expected a rank below "
+            "the number of processes; start several processes with torchrun"
         )
     torchrun_number("MASTER_PORT", 0)
 
 
-def _await(store: "Store", world: int, seconds: float) -> None:
-    """Wait until all processes have told who they are."""
+def _wait_for_all(store: "Store", world: int, seconds: float) -> None:
+    """Wait until all processes have registered."""
     try:
         store.wait([f"who {rank}" for rank in range(world)], timedelta(seconds=seconds))
     except RuntimeError:
         late = [str(rank) for rank in range(world) if not store.check([f"who {rank}"])]
         raise LostProcess(
-            f"the process of rank {' and '.join(late)} did not begin within {seconds:g} s: "
+            f"the process of rank {' and '.join(late)} did not start within {seconds:g} s: "
             "start all of them again"
         ) from None
 
 
-def _first_to_speak(store: "Store") -> bool:
-    """Tell whether no other process of this machine has said yet why they end."""
+def _reports_first(store: "Store") -> bool:
+    """Return whether no other process of this machine has reported an error yet."""
     try:
         return store.add(f"said on machine {torchrun_number('GROUP_RANK', 0)}", 1) == 1
-    except RuntimeError:  # the machine that keeps the store is gone
+    except RuntimeError:  # the machine that runs the store is gone
         return True
 
 
 def _own_gpu() -> torch.device:
-    own, count = torchrun_number("LOCAL_RANK", 0), torch.cuda.device_count()
-    here = torchrun_number("LOCAL_WORLD_SIZE", own + 1, least=1)
-    if own >= count or 1 < count < here:  # one may be all that this process is shown
+    rank, count = torchrun_number("LOCAL_RANK", 0), torch.cuda.device_count()
+    here = torchrun_number("LOCAL_WORLD_SIZE", rank + 1, least=1)
+    if rank >= count or 1 < count < here:  # a process may see only its own GPU
         raise BadSetting(
             f"{here} processes were started on a machine with {pluralize(count, 'GPU')}: "
             f"expected at most {count} (torchrun --nproc-per-node), or --device cpu"
         )
-    torch.cuda.set_device(own)
-    return torch.device("cuda", own)
+    torch.cuda.set_device(rank)
+    return torch.device("cuda", rank)
