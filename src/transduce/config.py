@@ -103,8 +103,11 @@ class ModelConfig(Settings):
         "3.3",
     )
     logits_bias: bool = setting(False, "add a bias to the logits")
-    positions: Literal["sinusoidal", "learned", "none"] = setting(
-        "sinusoidal", "positional encoding; learned is row (E) of Table 3", "3.5"
+    positions: Literal["sinusoidal", "learned", "rotary", "none"] = setting(
+        "sinusoidal",
+        "positional encoding; learned is row (E) of Table 3; rotary is not in the paper: "
+        "self-attention rotates queries and keys by their position (Su et al. 2021)",
+        "3.5",
     )
     attention: Literal["dot-product", "additive"] = setting(
         "dot-product", "how queries are compared with keys", "3.2.1"
@@ -149,6 +152,11 @@ class ModelConfig(Settings):
         if self.attention == "additive":
             self._require(self.scaled, "scaled", "true: additive attention has no dot products")
             self._require(r is None, "neighbourhood", "none: additive attention has no window")
+        if self.positions == "rotary":
+            rotates = self.architecture == "transformer" and self.attention == "dot-product"
+            expected = "'sinusoidal', 'learned' or 'none': only dot-product self-attention rotates"
+            self._require(rotates, "positions", expected)
+            self._require(self.d_k % 2 == 0, "d_k", "an even number: rotary positions rotate pairs")
         self._check_architecture()
         if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
             raise BadSetting(

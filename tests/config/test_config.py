@@ -434,7 +434,7 @@ def test_a_typed_value_is_read_as_the_settings_type(text: str, hint: Any, value:
         (
             "Learned",
             module.field_types(ModelConfig)["positions"],
-            "'sinusoidal' or 'learned' or 'none'",
+            "'sinusoidal' or 'learned' or 'rotary' or 'none'",
         ),
     ],
 )

@@ -246,7 +246,12 @@ def test_every_way_has_the_loss_and_the_gradients_of_the_cpu(
     assert said == []
 
 
-KINDS: list[dict[str, Any]] = [{"scaled": False}, {"neighbourhood": 6}, {"attention": "additive"}]
+KINDS: list[dict[str, Any]] = [
+    {"scaled": False},
+    {"neighbourhood": 6},
+    {"positions": "rotary"},
+    {"attention": "additive"},
+]
 
 
 @pytest.mark.parametrize("model", KINDS, ids=str)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
+from transduce.model.embedding import Rotary
 from transduce.model.ops.linear import Linear
 from transduce.model.variants.additive import Additive, additive_vectors
 
@@ -159,6 +160,7 @@ class SelfAttention(MultiHead):
         self.W_QKV = Linear(d_model, sum(self.sizes), bias=bias, blocks=self.sizes)
         self.W_O = Linear(self.values, d_model, bias=bias)
         self.v_a = additive_vectors(config)
+        self.rotary = Rotary(config) if config.positions == "rotary" else None
 
     @property
     def W_Q(self) -> Tensor:  # noqa: N802  (the paper's name)
@@ -182,6 +184,8 @@ class SelfAttention(MultiHead):
     def project(self, x: Tensor, context: SelfContext) -> Tensor:
         """Return queries, keys and values side by side. (T, d_model) -> (T, H * (2 d_k + d_v))."""
         qkv: Tensor = self.W_QKV(x)
+        if self.rotary is not None:
+            qkv = self.rotary(qkv, context.positions)
         return qkv if self.scaled else self.unscale(qkv)
 
 

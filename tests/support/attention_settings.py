@@ -1,0 +1,30 @@
+"""Settings of attention that tests try on every path."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+DOT_PRODUCTS: list[dict[str, Any]] = [
+    {"scaled": False},
+    {"neighbourhood": 1},
+    {"neighbourhood": 4},
+    {"neighbourhood": 5, "scaled": False},
+    {"positions": "rotary"},
+    {"positions": "rotary", "neighbourhood": 4, "scaled": False},
+]
+SETTINGS: list[dict[str, Any]] = [
+    *DOT_PRODUCTS,
+    {"attention": "additive"},
+    {"attention": "additive", "d_k": 5, "attention_bias": True},
+]
+
+
+def seen_by(n: int, r: int | None, *, causal: bool) -> Tensor:
+    """Return which key each query sees, token by token. (n, n)."""
+    seen = torch.zeros(n, n, dtype=torch.bool)
+    for query in range(n):
+        for key in range(n):
+            near = r is None or query - r // 2 <= key <= query + (r - 1) // 2
+            seen[query, key] = near and (key <= query or not causal)
+    return seen
