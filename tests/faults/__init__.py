@@ -1,1 +1,1 @@
-"""Faults, injected and counted: `python -m faults` the long form, `test_*.py` the short one."""
+"""Fault injection: `python -m faults` runs the long form, `test_*.py` the short form."""

@@ -1,4 +1,4 @@
-"""`python -m faults [KIND…] [--count N] [--seed S] [--out DIR]`: the long form, with its counts."""
+"""`python -m faults [KIND…] [--count N] [--seed S] [--out DIR]`: the long form."""
 
 import argparse
 import importlib
@@ -6,8 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
-# Each is a module with `COUNT`, how many the long form injects, and
-# `inject(count, seed, folder) -> list[Tally]`, which works in an empty folder.
+# Each is a module with `COUNT`, the default number of faults, and
+# `inject(count, seed, folder) -> list[Tally]`.
 KINDS = {
     "kills": "kill -9 of training at random instants",
     "signals": "SIGTERM, SIGINT, SIGHUP at random instants",
@@ -16,8 +16,8 @@ KINDS = {
     "corruption": "bit flips and truncation in every file",
     "workers": "workers that die, hang or are slow",
     "nonfinite": "NaN, infinite and exploding losses and gradients",
-    "fuzz": "coverage-guided bytes into everything that reads",
-    "overload": "the service at twice what it can take",
+    "fuzz": "coverage-guided fuzzing of every reader",
+    "overload": "the service at twice its capacity",
 }
 
 
@@ -27,21 +27,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="how many; each kind has its own default")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/faults"))
-    given = parser.parse_args()
-    if unknown := [kind for kind in given.kinds if kind not in KINDS]:
-        parser.error(f"no kind of fault is called {unknown[0]}: expected {', '.join(KINDS)}")
-    # Whoever started this in the background had them ignored, and hands that on.
+    options = parser.parse_args()
+    if unknown := [kind for kind in options.kinds if kind not in KINDS]:
+        parser.error(f"unknown kind of fault {unknown[0]}: expected {', '.join(KINDS)}")
+    # A shell ignores these signals for background processes, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     broken = 0
-    for kind in given.kinds or KINDS:
+    for kind in options.kinds or KINDS:
         print(f"== {kind}: {KINDS[kind]}", flush=True)
-        folder = given.out / kind
+        folder = options.out / kind
         folder.mkdir(parents=True, exist_ok=True)
         module = importlib.import_module(f"faults.{kind}")
-        for count in module.inject(given.count or module.COUNT, given.seed, folder):
-            count.keep(folder / f"{count.promise.split(':')[0].replace(' ', '-')}.json")
-            print(count.told(), flush=True)
+        for count in module.inject(options.count or module.COUNT, options.seed, folder):
+            count.save(folder / f"{count.promise.split(':')[0].replace(' ', '-')}.json")
+            print(count.summary(), flush=True)
             broken += len(count.broken)
     return 1 if broken else 0
 

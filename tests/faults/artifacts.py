@@ -1,4 +1,4 @@
-"""A folder of everything that is ever read back, and what reads it."""
+"""Every kind of file that is read back, and the functions that read it."""
 
 import hashlib
 import json
@@ -18,14 +18,14 @@ OFTEN = (
 )
 SENTENCE = "the dog sees a tree and every man likes the fish."
 MORE = {"steps": "8"}
-# Of a checkpoint that is not the newest these are read by nobody.
+# Nothing reads the optimizer state of old checkpoints.
 UNREAD = "checkpoints/step-0000002/optimizer.safetensors"
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class World:
-    """Two of everything, and a folder to damage a copy of the first in."""
+    """Two sets of files, and a copy of the first to damage."""
 
     folder: Path
 
@@ -42,14 +42,14 @@ class World:
         return self.folder / "damaged"
 
     def reset(self, name: str) -> None:
-        """Copy a folder anew."""
+        """Restore a folder of the copy."""
         shutil.rmtree(self.damaged / name, ignore_errors=True)
         shutil.copytree(self.whole / name, self.damaged / name)
 
     def files(self) -> list[str]:
-        """Return every file that something reads, with its folder.
+        """Return every file that is read, with its folder.
 
-        Those of a parser and of a student that any run has come once where others come four times.
+        Files of a parser or student that every run has occur once, others four times.
         """
         found = [
             str(path.relative_to(self.whole))
@@ -62,7 +62,7 @@ class World:
 
 
 def make(folder: Path) -> World:
-    """Make two of everything that is damaged."""
+    """Create two sets of files."""
     from transduce import train, train_parser
     from transduce.experiments.findings import Finding, Table
     from transduce.translation.translator import Translator
@@ -78,7 +78,7 @@ def make(folder: Path) -> World:
         with caching_in(home / "cache"):
             Translator.load(run, device="cpu", engine="ctranslate2")
         bank = given / "train.trees"
-        bank.write_text("".join(f"{one}\n" for one in trees(40, seed)))
+        bank.write_text("".join(f"{tree}\n" for tree in trees(40, seed)))
         train_parser(bank, out=home / "parser", settings=PARSING, device="cpu")
         distill(
             *(run, files[0]),
@@ -106,7 +106,7 @@ def translate(world: World) -> Record:
     from transduce.translation.translator import Translator
 
     loaded = Translator.load(world.damaged / "run", device="cpu", engine="torch")
-    return {**_translated(loaded), "said": loaded.weights}
+    return {**_translated(loaded), "weights": loaded.weights}
 
 
 def translate_quickly(world: World) -> Record:
@@ -124,7 +124,7 @@ def _translated(loaded: Any) -> Record:
         "text": found.text,
         "score": found.score,
         "subwords": loaded.codec.sha256,
-        "settings": [one.to_json() for one in (settings.model, settings.search)],
+        "settings": [part.to_json() for part in (settings.model, settings.search)],
         "languages": settings.languages,
     }
 
@@ -142,7 +142,7 @@ def resume(world: World, **settings: str) -> Record:
 
 
 def resume_best(world: World) -> Record:
-    """Go on with nothing but the choice of the best weights."""
+    """Resume only to select the best weights."""
     from transduce import train
 
     run = world.damaged / "run"
@@ -168,14 +168,14 @@ def info(world: World) -> Record:
     from transduce.errors import BadRun
 
     run = world.damaged / "run"
-    told = command("info", run)
-    if told.status == 1:
-        raise BadRun(told.stderr)
-    if ": missing" in told.stdout:  # so it says of weights
+    result = command("info", run)
+    if result.status == 1:
+        raise BadRun(result.stderr)
+    if ": missing" in result.stdout:  # the weights
         raise BadRun(f"{run / 'model.safetensors'} is missing")
-    if told.status:
-        raise RuntimeError(told.stderr)
-    return {"told": told.stdout}
+    if result.status:
+        raise RuntimeError(result.stderr)
+    return {"output": result.stdout}
 
 
 def watch(world: World) -> Record:
@@ -187,8 +187,8 @@ def watch(world: World) -> Record:
     json.dumps([summary, data], allow_nan=False)
     left_out = ("seconds_since_write", "token", "note", "left")
     return {
-        "summary": {name: one for name, one in summary.items() if name not in left_out},
-        "data": {name: one for name, one in data.items() if name not in left_out},
+        "summary": {name: value for name, value in summary.items() if name not in left_out},
+        "data": {name: value for name, value in data.items() if name not in left_out},
     }
 
 
@@ -252,7 +252,7 @@ WRITES: frozenset[Use] = frozenset(
     {resume, resume_best, translate_quickly, parse_further, distil_further}
 )
 NEWEST = "checkpoints/step-0000006/"
-# What reads a file: the first that fits. A run's own logs and lock come first.
+# The functions that read a file, by the first matching prefix.
 READERS: list[tuple[str, tuple[Use, ...]]] = [
     ("paper/", (report,)),
     ("cache/", (translate_quickly,)),
@@ -279,5 +279,5 @@ READERS: list[tuple[str, tuple[Use, ...]]] = [
 
 
 def uses_of(name: str) -> tuple[Use, ...]:
-    """Return what reads a file."""
+    """Return the functions that read a file."""
     return next(uses for begin, uses in READERS if name.startswith(begin))

@@ -1,9 +1,8 @@
-"""Damage at random places in every file that is read back: refused by name, or provably harmless.
+"""Random damage to every file that is read back: refused by name, or provably harmless.
 
 A run, its corpus, its cached export, a parser and a student are made twice, from different texts.
-Of one of them a file is damaged, or exchanged with the other's of the same name, and what reads it
-is called as users would. What it comes to must be what comes of the undamaged files, to the last
-bit.
+One file is damaged, or replaced by the other copy's file of the same name, and then read as users
+would. The result must equal that of the undamaged files, to the last bit, or be an error.
 """
 
 import random
@@ -33,15 +32,15 @@ from faults.artifacts import (
 from faults.tally import Tally
 
 COUNT = 6_000
-SECONDS = 20  # after which something hangs
-MEMORY = 4 << 30  # bytes that a file may cost beyond what is in use
+SECONDS = 20  # time limit
+MEMORY = 4 << 30  # bytes that reading a file may use
 BLOCK = 64  # bytes
 LOGS = (".jsonl",)
 Damage = Callable[[bytes, random.Random], bytes]
 
 
-class Hangs(BaseException):
-    """Something takes too long; no handler of errors may take this for one."""
+class Timeout(BaseException):
+    """The time limit was reached; not an Exception, so that no handler catches it."""
 
 
 def flip(content: bytes, chance: random.Random, bits: int = 1) -> bytes:
@@ -97,20 +96,20 @@ DAMAGES: dict[str, Damage] = {
     "blocks swapped": swapped,
     "emptied": emptied,
 }
-PLACES = ("deleted", "a folder instead", "another run's")  # what becomes of the file as a whole
+REPLACEMENTS = ("deleted", "a folder instead", "another run's")  # of the whole file
 WEIGHTS = {"one bit": 6, "several bits": 4, "cut short": 4, "zeros": 3, "blocks swapped": 3}
 
 
-def spoil(world: World, name: str, kind: str, chance: random.Random) -> bool:
-    """Damage a file of the copy; tell whether it is another one now."""
+def damage_file(world: World, name: str, kind: str, chance: random.Random) -> bool:
+    """Damage a file of the copy; return whether it has changed."""
     path, content = world.damaged / name, (world.whole / name).read_bytes()
-    if kind in PLACES:
+    if kind in REPLACEMENTS:
         path.unlink()
         if kind == "a folder instead":
             path.mkdir()
         elif kind == "another run's":
             other = world.other / name
-            alone = name.startswith("paper/")  # a finding belongs to nothing
+            alone = name.startswith("paper/")  # a finding is independent of other files
             if alone or not other.is_file() or other.read_bytes() == content:
                 return False
             shutil.copyfile(other, path)
@@ -122,8 +121,8 @@ def spoil(world: World, name: str, kind: str, chance: random.Random) -> bool:
     return changed != content
 
 
-def mend(world: World, name: str) -> None:
-    """Put the whole file back."""
+def restore(world: World, name: str) -> None:
+    """Restore the undamaged file."""
     path = world.damaged / name
     if path.is_dir():
         path.rmdir()
@@ -132,14 +131,14 @@ def mend(world: World, name: str) -> None:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Let what is called take neither long nor much memory."""
+    """Limit time and memory."""
 
-    def hang(number: int, frame: Any) -> None:
-        raise Hangs
+    def time_out(number: int, frame: Any) -> None:
+        raise Timeout
 
     in_use = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * 4096
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    before = signal.signal(signal.SIGALRM, hang)
+    before = signal.signal(signal.SIGALRM, time_out)
     resource.setrlimit(resource.RLIMIT_AS, (in_use + MEMORY, hard))
     signal.alarm(SECONDS)
     try:
@@ -151,51 +150,51 @@ def bounded() -> Iterator[None]:
 
 
 def outcome(world: World, name: str, kind: str, use: Use, expected: Record) -> tuple[str, str]:
-    """Return what comes of a damaged file, and what is wrong with that."""
+    """Return the outcome of reading a damaged file, and what is wrong with it."""
     from transduce.errors import TransduceError
 
     try:
         with bounded():
             found = use(world)
-    except (TransduceError, IsADirectoryError) as error:  # each is told in a sentence
-        return refusal(world, name, kind, str(error))
-    except Hangs:
+    except (TransduceError, IsADirectoryError) as error:  # reported in a sentence
+        return check_refusal(world, name, kind, str(error))
+    except Timeout:
         return "", f"no end within {SECONDS} s"
     except Exception as error:
         return "", f"{type(error).__name__}: {str(error)[-300:]}"
     if found == expected:
         return "harmless: the same to the last bit", ""
-    if told := said(name, kind, use, found, expected):
-        return told, ""
+    if difference := accepted_difference(name, kind, use, found, expected):
+        return difference, ""
     different = [key for key in expected if found.get(key) != expected[key]]
-    return "", f"another {', '.join(different)} in silence"
+    return "", f"{', '.join(different)} changed silently"
 
 
-def refusal(world: World, name: str, kind: str, sentence: str) -> tuple[str, str]:
-    """Judge the sentence that a file was refused with."""
+def check_refusal(world: World, name: str, kind: str, sentence: str) -> tuple[str, str]:
+    """Check that a refusal names the file."""
     if Path(name).name in sentence or str((world.damaged / name).parent) in sentence:
         return "refused by name", ""
     run = str(world.damaged / name.partition("/")[0])
-    if kind in PLACES and run in sentence:  # it is whole, and tells of another beginning
+    if kind in REPLACEMENTS and run in sentence:  # the file is intact but of another run
         return "refused by the run's name", ""
     return "", f"refused without the file's name: {sentence}"
 
 
-def said(name: str, kind: str, use: Use, found: Record, expected: Record) -> str:
-    """Return in what way a difference is none of the model, or is told to whoever asked."""
+def accepted_difference(name: str, kind: str, use: Use, found: Record, expected: Record) -> str:
+    """Return why a difference is acceptable: only in logs, or reported to the user."""
     if name.endswith(LOGS) and use in (info, watch, curves):
-        return "harmless: of the log one line alone"
-    if kind in ("deleted", "a folder instead") and found.get("said") != expected.get("said"):
-        return "said: the newest checkpoint instead"
+        return "harmless: one line of the log"
+    if kind in ("deleted", "a folder instead") and found.get("weights") != expected.get("weights"):
+        return "reported: the newest checkpoint instead"
     if use is watch and name == "run/config.json":
-        return "said: its config.json is missing or damaged"
-    if use is info and name == "run/model.safetensors" and "missing" in found["told"]:
-        return "said: its weights are missing"
+        return "reported: its config.json is missing or damaged"
+    if use is info and name == "run/model.safetensors" and "missing" in found["output"]:
+        return "reported: its weights are missing"
     return ""
 
 
 def expectations(world: World) -> dict[Use, Record]:
-    """Return what comes of the undamaged files."""
+    """Return the results of the undamaged files."""
     found: dict[Use, Record] = {}
     for use in dict.fromkeys(use for _, uses in READERS for use in uses):
         for name in FOLDERS:
@@ -207,31 +206,31 @@ def expectations(world: World) -> dict[Use, Record]:
 
 
 def inject(count: int, seed: int, folder: Path) -> list[Tally]:
-    """Damage files one after the other; see the head of this file."""
+    """Damage files one after the other; see the module docstring."""
     counts = Tally("a damaged file is refused by its name or is harmless", seed)
     with threads_kept():
         world = make((folder / "world").resolve())
         expected = expectations(world)
         files = world.files()
         chance = random.Random(seed)
-        kinds = [*DAMAGES, *PLACES]
+        kinds = [*DAMAGES, *REPLACEMENTS]
         weights = [WEIGHTS.get(kind, 2) for kind in kinds]
         by_file: dict[str, int] = {}
         while counts.tried < count:
             name = files[counts.tried % len(files)]
             (kind,) = chance.choices(kinds, weights)
             use = chance.choice(uses_of(name))
-            if spoil(world, name, kind, chance):
-                came, wrong = outcome(world, name, kind, use, expected[use])
+            if damage_file(world, name, kind, chance):
+                result, wrong = outcome(world, name, kind, use, expected[use])
                 if wrong:
                     counts.fail(f"{name}, {kind}, {use.__name__} (case {counts.tried}): {wrong}")
                 else:
-                    counts.hold(came)
-                    key = f"{Path(name).name}: {came.partition(':')[0]}"
+                    counts.hold(result)
+                    key = f"{Path(name).name}: {result.partition(':')[0]}"
                     by_file[key] = by_file.get(key, 0) + 1
             if use in WRITES:
                 world.reset(name.partition("/")[0])
             else:
-                mend(world, name)
+                restore(world, name)
     counts.figures |= dict(sorted(by_file.items()))
     return [counts]

@@ -1,8 +1,8 @@
 """A disk that is full, fails, is read-only or loses files, at every call that writes.
 
-`calls` lets each call of each command fail in turn, in this process. `fill` does it for real: a
-small file system in memory where mounting is allowed, which fills up at one page after the other,
-else a limit on the size of files, which the writers of all languages meet.
+`fail_calls` makes each call of each command fail in turn, in this process. `fill` uses a real small
+file system in memory that fills up at one page after the other, or, where mounting is not allowed,
+a limit on the size of files.
 """
 
 import errno
@@ -38,32 +38,32 @@ ADVICE = {
 }
 KEPT = {"keep": "2", "average": "2"}
 LEFTOVERS = (".transduce-*",)
-# What differs between two equal runs: times, who came last, and the inodes of files.
+# Files that differ between two equal runs: times, process ids, inodes.
 UNEQUAL = {"metrics.jsonl", "state.json", ".lock", "manifest.json", "hashes.json"}
 MADE_OF_CHECKPOINTS = {"model.safetensors", "config.json"}
 
 
 @dataclass(frozen=True)
 class Work:
-    """A command, the folder that it works in, and how that looks before and after."""
+    """A command, the folder that it works in, and copies of it before and after."""
 
     name: str
     arguments: Sequence[str]
-    folder: Path  # all that it may write is in here
-    before: Path  # a copy of the folder as the command finds it
-    to: Path | None = None  # the file that what it prints goes to
-    after: Path = field(init=False)  # a copy of the folder as the command leaves it
+    folder: Path  # it writes only in here
+    before: Path  # a copy of the folder before the command
+    to: Path | None = None  # the file for its standard output
+    after: Path = field(init=False)  # a copy of the folder after the command
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "after", self.before.with_name(f"{self.name}.after"))
 
     def reset(self) -> None:
-        """Give the command the folder as it was."""
+        """Restore the folder to its state before the command."""
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(self.before, self.folder)
 
     def run(self) -> Result:
-        """Run the command, with its cache in the folder too."""
+        """Run the command, with its cache in the folder."""
         with caching_in(self.folder / "cache"):
             return self._run()
 
@@ -72,17 +72,17 @@ class Work:
             return command(*self.arguments)
         try:
             out = self.to.open("w", encoding="utf-8", newline="")
-        except OSError as error:  # the shell's to tell
+        except OSError as error:  # the shell would report it
             return Result(1, "", f"error: {error.strerror}: {self.to}")
         result = command(*self.arguments, out=out)
         try:
             out.close()
-        except OSError:  # as Python itself does when it ends
+        except OSError:  # Python reports it when it exits
             return Result(result.status or 120, "", result.stderr)
         return result
 
     def rehearse(self) -> list[Call]:
-        """Run it with no fault; return what it called, and keep what came of it."""
+        """Run the command without a fault; save the result and return its calls."""
         self.reset()
         with Disk(self.folder) as disk:
             result = self.run()
@@ -93,20 +93,20 @@ class Work:
         return disk.calls
 
 
-def harm(work: Work, there: set[str]) -> str:
-    """Return what is harmed in a folder: nothing where all that has its name is whole."""
-    for name in there:
+def find_damage(work: Work, existing: set[str]) -> str:
+    """Return which file is damaged, or an empty string."""
+    for name in existing:
         path = work.folder / name
-        newer = [one for one in path.parent.glob("step-*") if one.name > path.name]
+        newer = [other for other in path.parent.glob("step-*") if other.name > path.name]
         if not path.is_dir() and len(newer) < int(KEPT["keep"]):
-            return f"{name} was whole and is gone"
+            return f"{name} was complete and is gone"
     for path in files_of(work.folder):
         within = path.relative_to(work.folder)
         ends = [end / within for end in (work.before, work.after)]
         if any(end.is_file() and filecmp.cmp(path, end, shallow=False) for end in ends):
             continue
         if path == work.to or path.suffix == ".jsonl" or path.name == ".lock":
-            continue  # they grow, and what is cut short is left out when they are read
+            continue  # they grow; a truncated line is ignored when they are read
         try:
             if path.suffix == ".safetensors":
                 load_arrays(path)
@@ -115,29 +115,29 @@ def harm(work: Work, there: set[str]) -> str:
         except BadRun as error:
             return f"{within}: {error}"
         if path.suffix not in (".json", ".safetensors"):
-            return f"{within} is neither as it was nor as it shall be"
+            return f"{within} is neither the old nor the new file"
     return ""
 
 
 def files_of(folder: Path) -> Iterator[Path]:
-    """Yield the files that stand under their own names."""
+    """Yield the files under their final names."""
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts[:-1])
         if path.is_file() and not hidden and not any(map(path.match, LEFTOVERS)):
             yield path
 
 
-def unlike(work: Work, without: str = "") -> str:
-    """Return what differs from how the command leaves its folder: nothing where all is equal.
+def find_difference(work: Work, without: str = "") -> str:
+    """Return which file differs from the folder after the command, or an empty string.
 
-    A file, or a folder with all in it, may be missing `without` being missed: somebody has removed
-    it. Of checkpoints that are gone the model has no mean, and says so.
+    The file or folder `without` may be missing, because the fault removed it. The model is not
+    compared if its checkpoints were removed.
     """
     found = {str(path.relative_to(work.folder)) for path in files_of(work.folder)}
     wanted = {str(path.relative_to(work.after)) for path in files_of(work.after)}
     wanted -= {name for name in wanted - found if name == without or name.startswith(f"{without}/")}
     extra = {name for name in found - wanted if "checkpoints/" in name}
-    found -= extra  # an old one that could not be deleted; it is whole, or it would be harm
+    found -= extra  # an old one that could not be deleted; find_damage checks it
     if found ^ wanted:
         return f"{min(found ^ wanted)} is {'missing' if found < wanted else 'left over'}"
     unequal = UNEQUAL | (MADE_OF_CHECKPOINTS if without.endswith("/checkpoints") else set())
@@ -148,8 +148,8 @@ def unlike(work: Work, without: str = "") -> str:
     return ""
 
 
-def unclear(result: Result, number: int, work: Work) -> str:
-    """Return what the sentence of a command that failed lacks."""
+def find_unclear_message(result: Result, number: int, work: Work) -> str:
+    """Return what is missing in the message of a failed command."""
     if wrong := complaint(result):
         return wrong
     sentence = result.stderr.splitlines()[-1]
@@ -158,64 +158,64 @@ def unclear(result: Result, number: int, work: Work) -> str:
     if number in ADVICE and ADVICE[number] not in sentence:
         return f"it does not say what to do: {sentence}"
     if ".transduce-" in sentence:
-        return f"it names a file that nobody knows: {sentence}"
+        return f"it names a temporary file: {sentence}"
     return ""
 
 
-def judge(
-    work: Work, result: Result, number: int, there: set[str], removed: str = ""
+def check_outcome(
+    work: Work, result: Result, number: int, existing: set[str], removed: str = ""
 ) -> tuple[str, str]:
-    """Return what came of a fault, and what is wrong with that; then run the same command again.
+    """Return the outcome of a fault and what is wrong with it; run the same command again.
 
-    `removed` is what was removed underneath, if that was the fault.
+    `removed` is the path that the fault removed, if any.
     """
     if result.status == 0:
-        outcome = "gone on without it"
+        outcome = "continued without it"
     else:
-        outcome = "told in a sentence, gone on by the same command"
-        if wrong := unclear(result, number, work):
+        outcome = "reported in a sentence, resumed by the same command"
+        if wrong := find_unclear_message(result, number, work):
             return outcome, wrong
-    if wrong := harm(work, there):
-        return outcome, f"harmed: {wrong}"
-    if result.status or unlike(work):
+    if wrong := find_damage(work, existing):
+        return outcome, f"damaged: {wrong}"
+    if result.status or find_difference(work):
         again = work.run()
-        if again.status == 1 and "exists already" in again.stderr:  # it was whole by then
-            outcome = "told in a sentence, and all was there"
-        elif again.status and removed and not complaint(again):  # it is not made anew
-            return "told in a sentence; what it works on was removed", ""
+        if again.status == 1 and "exists already" in again.stderr:  # it was already complete
+            outcome = "reported in a sentence, and the result was complete"
+        elif again.status and removed and not complaint(again):  # it cannot be created again
+            return "reported in a sentence; its input was removed", ""
         elif again.status:
-            return outcome, f"the same command does not go on: {again.stderr[-300:]}"
-    if wrong := unlike(work, removed):
-        return outcome, f"not the same in the end: {wrong}"
+            return outcome, f"the same command does not resume: {again.stderr[-300:]}"
+    if wrong := find_difference(work, removed):
+        return outcome, f"the result differs: {wrong}"
     return outcome, ""
 
 
-def strike(work: Work, at: int, fault: Fault) -> tuple[str, str]:
-    """Let the `at`-th call of a command meet a fault; return what came of it, and what is wrong."""
+def inject_fault(work: Work, at: int, fault: Fault) -> tuple[str, str]:
+    """Inject a fault into the `at`-th call of a command; return the outcome and what is wrong."""
     work.reset()
     with Disk(work.folder, at, fault) as disk:
         result = work.run()
     if not fault.removes:
-        return judge(work, result, fault.number, disk.there)
+        return check_outcome(work, result, fault.number, disk.existing)
     call = disk.met
     removed = call.path if call and fault.removes == "file" else "all"
-    return judge(work, result, fault.number, set(), removed)
+    return check_outcome(work, result, fault.number, set(), removed)
 
 
-def fitting(work: Work, calls: Sequence[Call], seed: int) -> list[tuple[int, Fault]]:
-    """Return all the faults that calls can meet, one of every call first, then another of each."""
-    found = []
+def possible_faults(work: Work, calls: Sequence[Call], seed: int) -> list[tuple[int, Fault]]:
+    """Return all faults that calls can meet: one for every call first, then a second, and so on."""
+    ordered = []
     for at, call in enumerate(calls):
         if call.kind in (OPEN, CLOSE) and work.to and call.path == work.to.name:
-            continue  # those are the shell's
-        own = [one for one in FAULTS if call.kind in one.kinds]
-        random.Random(f"{seed} {at}").shuffle(own)
-        found += [(turn, at, fault) for turn, fault in enumerate(own)]
-    return [(at, fault) for _, at, fault in sorted(found, key=lambda one: one[:2])]
+            continue  # done by the shell
+        faults = [fault for fault in FAULTS if call.kind in fault.kinds]
+        random.Random(f"{seed} {at}").shuffle(faults)
+        ordered += [(turn, at, fault) for turn, fault in enumerate(faults)]
+    return [(at, fault) for _, at, fault in sorted(ordered, key=lambda item: item[:2])]
 
 
 def works(folder: Path) -> dict[str, Work]:
-    """Make what the commands need in a folder, and return them by name."""
+    """Create the inputs of the commands in a folder, and return the commands by name."""
     shutil.rmtree(folder, ignore_errors=True)
     files = texts(folder / "texts")
     made: dict[str, Work] = {}
@@ -259,13 +259,13 @@ def works(folder: Path) -> dict[str, Work]:
     return made
 
 
-def called(work: Work, count: int, seed: int, counts: Tally) -> None:
-    """Let the calls of a command fail, all of them or as many as are asked for."""
+def fail_calls(work: Work, count: int, seed: int, counts: Tally) -> None:
+    """Make the calls of a command fail, at most `count` of them."""
     calls = work.rehearse()
-    chosen = fitting(work, calls, seed)[:count]
+    chosen = possible_faults(work, calls, seed)[:count]
     counts.figures[f"{work.name}: calls that write"] = len(calls)
     for at, fault in chosen:
-        outcome, wrong = strike(work, at, fault)
+        outcome, wrong = inject_fault(work, at, fault)
         if wrong:
             where = " ".join(calls[at])
             counts.fail(f"{work.name}, call {at} ({where}), {fault.name}: {wrong}")
@@ -274,7 +274,7 @@ def called(work: Work, count: int, seed: int, counts: Tally) -> None:
 
 
 def fill(count: int, folder: Path, counts: Tally) -> None:
-    """Train where the disk fills up, or where files may not grow, at one size after the other."""
+    """Train on a disk that fills up, or with a limit on file sizes, at one size after the other."""
     made = works(folder / "real")
     train = made["train"]
     size = sum(-(-path.stat().st_size // PAGE) + 1 for path in train.after.rglob("*"))
@@ -292,7 +292,7 @@ def fill(count: int, folder: Path, counts: Tally) -> None:
                 resize(pages)
                 result = train.run()
                 resize(2 * size + 100)
-            outcome, wrong = judge(train, result, number, set())
+            outcome, wrong = check_outcome(train, result, number, set())
             if wrong:
                 counts.fail(f"a disk of {pages} pages: {wrong}")
             else:
@@ -302,29 +302,31 @@ def fill(count: int, folder: Path, counts: Tally) -> None:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Callable[[int], None] | None]:
-    """Mount a file system in memory whose pages can be set; nothing where that is not allowed."""
+    """Mount a file system in memory and yield a function that resizes it; None if not allowed."""
     folder.mkdir(parents=True, exist_ok=True)
 
     def mount(options: str) -> bool:
-        asked = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-        return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+        words = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
     if shutil.which("mount") is None or not mount("size=64m"):
         yield None
         return
     try:
-        yield lambda pages: None if mount(f"remount,size={pages * PAGE}") else _cannot(folder)
+        yield (
+            lambda pages: None if mount(f"remount,size={pages * PAGE}") else _fail_to_resize(folder)
+        )
     finally:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def _cannot(folder: Path) -> None:
-    raise AssertionError(f"{folder} could not be given another size")
+def _fail_to_resize(folder: Path) -> None:
+    raise AssertionError(f"{folder} could not be resized")
 
 
 @contextmanager
 def files_limited(size: int) -> Iterator[None]:
-    """Let no file of this process grow beyond a size; Python ignores the signal of that."""
+    """Limit the size of files; Python ignores the signal SIGXFSZ."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -334,18 +336,16 @@ def files_limited(size: int) -> Iterator[None]:
 
 
 def inject(count: int, seed: int, folder: Path) -> list[Tally]:
-    """Try every command; see the head of this file."""
+    """Test every command; see the module docstring."""
     counts = [
-        Tally("a call that fails harms nothing that is whole, is told, and is gone on from", seed),
-        Tally(
-            "a disk that fills up harms nothing that is whole, is told, and is gone on from", seed
-        ),
+        Tally("a failing call damages nothing, is reported, and the command can be resumed", seed),
+        Tally("a full disk damages nothing, is reported, and the command can be resumed", seed),
     ]
     with threads_kept():
-        made = works(folder / "called")
+        made = works(folder / "calls")
         calls = {name: len(work.rehearse()) for name, work in made.items()}
         for name, work in made.items():
             share = count * calls[name] // sum(calls.values())
-            called(work, max(1, share), seed, counts[0])
+            fail_calls(work, max(1, share), seed, counts[0])
         fill(max(1, count // 10), folder, counts[1])
     return counts

@@ -1,4 +1,4 @@
-"""Between this process and the files of a folder: calls are counted, and some made to fail."""
+"""Count the file operations of this process in a folder, and make one of them fail."""
 
 import builtins
 import contextlib
@@ -20,13 +20,13 @@ from transduce.checkpoints import checkpoint
 OPEN, MKDIR, RENAME = "open", "mkdir", "rename"
 WRITE, SAVE, SYNC, CLOSE = "write", "save", "fsync", "close"
 UNLINK, RMDIR, CHMOD = "unlink", "rmdir", "chmod"
-NAMED = {OPEN, MKDIR, RENAME, UNLINK, RMDIR, CHMOD}  # where the system tells the file's name
+NAMED = {OPEN, MKDIR, RENAME, UNLINK, RMDIR, CHMOD}  # errors of these calls name the file
 SPACE = frozenset({OPEN, MKDIR, WRITE, SAVE, SYNC, CLOSE, RENAME})
 ANY = SPACE | {UNLINK, RMDIR, CHMOD}
 
 
 class Call(NamedTuple):
-    """A call that changes something of the folder."""
+    """A call that changes something in the folder."""
 
     kind: str
     path: str  # within the folder
@@ -34,7 +34,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Fault:
-    """What becomes of a call, and of those like it after it where the fault is lasting."""
+    """How a call fails, and later calls of the same kinds if the fault is lasting."""
 
     name: str
     kinds: frozenset[str]
@@ -61,18 +61,18 @@ FAULTS = [
 
 
 class Disk:
-    """While it is entered, the calls on a folder's files go through it; the `at`-th meets a fault.
+    """A context in which calls on a folder's files are counted; the `at`-th meets a fault.
 
-    Python's own are replaced, down to the raw writes below its buffers; that of the safetensors
-    library, which is written in Rust, is cut in half and told in its words.
+    Python's own functions are replaced, down to the raw writes below buffers. For the safetensors
+    library, which writes in Rust, the file is truncated and its error is raised.
     """
 
     def __init__(self, folder: Path, at: int = -1, fault: Fault | None = None) -> None:
         self.folder, self.at, self.fault = folder.resolve(), at, fault
         self.calls: list[Call] = []
-        self.there: set[str] = set()  # the checkpoints that were whole when the fault came
+        self.existing: set[str] = set()  # the complete checkpoints at the time of the fault
         self._stack = contextlib.ExitStack()
-        self._aside = False
+        self._passive = False
 
     def __enter__(self) -> Self:
         replaced: list[tuple[Any, str, Callable[..., Any]]] = [
@@ -94,8 +94,8 @@ class Disk:
         self._real_open = io.open
         self._real_fsync = os.fsync
         replaced.append((checkpoint, "save_file", self._saving(vars(checkpoint)["save_file"])))
-        for owner, name, stand_in in replaced:
-            self._stack.enter_context(mock.patch.object(owner, name, stand_in))
+        for owner, name, replacement in replaced:
+            self._stack.enter_context(mock.patch.object(owner, name, replacement))
         return self
 
     def __exit__(
@@ -108,19 +108,19 @@ class Disk:
 
     @property
     def met(self) -> Call | None:
-        """The call that met the fault, if it came to that."""
+        """The call that met the fault, if any."""
         return self.calls[self.at] if 0 <= self.at < len(self.calls) else None
 
     def meet(self, kind: str, path: str) -> None:
-        """Count a call on a file of the folder, and fail it where that is its fate."""
-        if self._aside or not self._holds(path):
+        """Count a call on a file of the folder, and raise the fault if it is due."""
+        if self._passive or not self._holds(path):
             return
         number, fault = len(self.calls), self.fault
         self.calls.append(Call(kind, os.path.relpath(path, self.folder)))
         if fault is None or number < self.at:
             return
         if number == self.at:
-            self.there = set(whole_checkpoints(self.folder))
+            self.existing = set(whole_checkpoints(self.folder))
             if fault.removes:
                 self._remove(path, fault.removes)
                 return
@@ -133,18 +133,18 @@ class Disk:
         return Path(os.path.abspath(path)).is_relative_to(self.folder)  # noqa: PTH100
 
     def _remove(self, path: str, what: str) -> None:
-        self._aside = True
+        self._passive = True
         try:
             if what == "folder":
-                for one in self.folder.iterdir():
-                    if one.is_dir():
-                        shutil.rmtree(one, ignore_errors=True)
+                for child in self.folder.iterdir():
+                    if child.is_dir():
+                        shutil.rmtree(child, ignore_errors=True)
             elif Path(path).is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 Path(path).unlink(missing_ok=True)
         finally:
-            self._aside = False
+            self._passive = False
 
     def _open(
         self,
@@ -158,7 +158,7 @@ class Disk:
         opener: Any = None,
     ) -> Any:
         plain = isinstance(file, int) or not set(mode) & set("wax+") or opener is not None
-        if self._aside or plain or not self._holds(os.fspath(file)):
+        if self._passive or plain or not self._holds(os.fspath(file)):
             return self._real_open(
                 file, mode, buffering, encoding, errors, newline, closefd, opener
             )
@@ -176,29 +176,29 @@ class Disk:
     def _renaming(self, name: str) -> Callable[..., None]:
         real = getattr(os, name)
 
-        def stand_in(source: Any, target: Any, **named: Any) -> None:
+        def replacement(source: Any, target: Any, **named: Any) -> None:
             self.meet(RENAME, os.fspath(source))
             real(source, target, **named)
 
-        return stand_in
+        return replacement
 
     def _changing(self, name: str, kind: str, *, there: bool) -> Callable[..., None]:
         real = getattr(os, name)
 
-        def stand_in(path: Any, *args: Any, dir_fd: int | None = None, **named: Any) -> None:
+        def replacement(path: Any, *args: Any, dir_fd: int | None = None, **named: Any) -> None:
             where = os.fspath(path)
             if dir_fd is not None:
                 where = str(Path(_path_of(dir_fd), where))
-            if os.path.lexists(where) == there:  # else it changes nothing
+            if os.path.lexists(where) == there:  # otherwise it changes nothing
                 self.meet(kind, where)
             if dir_fd is not None:
                 named["dir_fd"] = dir_fd
             real(path, *args, **named)
 
-        return stand_in
+        return replacement
 
     def _saving(self, real: Callable[..., None]) -> Callable[..., None]:
-        def stand_in(tensors: Any, path: Any, metadata: Any = None) -> None:
+        def replacement(tensors: Any, path: Any, metadata: Any = None) -> None:
             real(tensors, path, metadata=metadata)
             try:
                 self.meet(SAVE, os.fspath(path))
@@ -208,11 +208,11 @@ class Disk:
                     f"Error while serializing: I/O error: {error.strerror} (os error {error.errno})"
                 ) from None
 
-        return stand_in
+        return replacement
 
 
 class _Raw(io.FileIO):
-    """A file below its buffer: a write that fails has written the half of it."""
+    """An unbuffered file: a write that fails has written half of its data."""
 
     def __init__(self, disk: Disk, path: str, mode: str) -> None:
         super().__init__(path, mode)
@@ -238,4 +238,4 @@ def _path_of(descriptor: int) -> str:
 
 def whole_checkpoints(folder: Path) -> list[str]:
     """Return the checkpoints of all runs in a folder, as paths within it."""
-    return [str(one.relative_to(folder)) for one in folder.glob("**/checkpoints/step-*")]
+    return [str(path.relative_to(folder)) for path in folder.glob("**/checkpoints/step-*")]

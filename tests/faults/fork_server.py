@@ -20,7 +20,7 @@ from typing import IO, Any, NoReturn, Self
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return the environment of a process that finds these modules."""
+    """Return an environment in which these modules can be imported."""
     path = os.pathsep.join(
         [
             str(Path(__file__).parents[1]),
@@ -34,7 +34,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Ended:
-    """What came of a command."""
+    """The result of a command."""
 
     status: int  # negative: the signal that killed it
     stdout: str
@@ -77,14 +77,14 @@ class ForkServer:
         given: Mapping[str, Any] | None = None,
         meanwhile: Callable[[int], None] = lambda pid: None,
     ) -> Ended:
-        """Run a command; `first` (module:function) is called in the child with what is given.
+        """Run a command; the child first calls `first` (module:function) with the keywords `given`.
 
-        `meanwhile` hears the process id, and may do what it likes to it.
+        `meanwhile` is called with the process id while the command runs.
         """
-        said = [self.scratch / name for name in ("stdout", "stderr")]
+        outputs = [self.scratch / name for name in ("stdout", "stderr")]
         request = {
             "arguments": list(map(str, arguments)),
-            "said": list(map(str, said)),
+            "outputs": list(map(str, outputs)),
             "first": first,
             "given": dict(given or {}),
         }
@@ -95,25 +95,25 @@ class ForkServer:
         self.process.stdin.flush()
         meanwhile(int(self.process.stdout.readline()))
         status = int(self.process.stdout.readline())
-        out, err = (path.read_text(encoding="utf-8", errors="replace") for path in said)
+        out, err = (path.read_text(encoding="utf-8", errors="replace") for path in outputs)
         return Ended(status, out, err, time.monotonic() - began)
 
 
 @contextlib.contextmanager
 def several(folder: Path, count: int) -> Iterator[list[ForkServer]]:
-    """Start so many processes to fork from."""
+    """Start `count` processes to fork from."""
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(ForkServer(folder / f"warm-{i}")) for i in range(count)]
+        yield [stack.enter_context(ForkServer(folder / f"fork-server-{i}")) for i in range(count)]
 
 
 def serve() -> None:
     """Fork for every request until there are no more."""
-    answers = os.fdopen(os.dup(1), "w")
+    replies = os.fdopen(os.dup(1), "w")
     requests = os.fdopen(os.dup(0))
     with Path(os.devnull).open("r+b") as nothing:
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have ignored it
     for module in (
         "transduce.cli",
         "transduce.training.train",
@@ -121,29 +121,29 @@ def serve() -> None:
         "sacrebleu",
         "rich",
     ):
-        importlib.import_module(module)  # nothing but imports: a fork would lose torch's threads
+        importlib.import_module(module)  # only imports: a fork loses torch's threads
     for line in requests:
         request = json.loads(line)
         pid = os.fork()
         if not pid:
-            _become(request, answers, requests)
-        _answer(answers, pid)
-        _answer(answers, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            _run_command(request, replies, requests)
+        _reply(replies, pid)
+        _reply(replies, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
-def _answer(answers: IO[str], number: int) -> None:
-    answers.write(f"{number}\n")
-    answers.flush()
+def _reply(replies: IO[str], number: int) -> None:
+    replies.write(f"{number}\n")
+    replies.flush()
 
 
-def _become(request: dict[str, Any], *ours: IO[str]) -> NoReturn:
-    """Run the command line of a request in this process, which ends with it."""
+def _run_command(request: dict[str, Any], *pipes: IO[str]) -> NoReturn:
+    """Run the command of a request in this process, and exit."""
     status = 1
     try:
-        for number, path in enumerate(request["said"], start=1):
+        for number, path in enumerate(request["outputs"], start=1):
             with Path(path).open("wb") as file:
                 os.dup2(file.fileno(), number)
-        for pipe in ours:
+        for pipe in pipes:
             os.close(pipe.fileno())
         if request["first"]:
             module, _, function = request["first"].partition(":")

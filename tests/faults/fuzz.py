@@ -1,7 +1,7 @@
-"""Bytes from outside, by a fuzzer that is led by coverage, into everything that reads.
+"""Coverage-guided fuzzing of every reader of external data.
 
-`python -m faults.fuzz READER --runs N --seed S --material DIR --folder DIR` fuzzes one reader in a
-process of its own, which libFuzzer ends; `inject` starts one for each of them, as many at a time as
+`python -m faults.fuzz READER --runs N --seed S --material DIR --folder DIR` fuzzes one reader in
+its own process, which libFuzzer ends; `inject` starts one process per reader, as many at a time as
 there are cores.
 """
 
@@ -23,45 +23,45 @@ from typing import Any
 from faults.tally import Tally
 
 COUNT = 1_000_000
-SECONDS = 5.0  # of the processor, after which an input counts as one that hangs
-LONGEST = 16_384  # bytes of an input
-ROOM = 3_000  # MB that a process may take; torch alone takes 500
-# MB that it may grow by in the second half of its inputs: a leak of 3 KB shows in 100,000. Memory
-# that is kept to be used again grows slower and slower, with the longest sentence so far.
+SECONDS = 5.0  # of CPU time, after which an input counts as hanging
+MAX_INPUT = 16_384  # bytes
+MEMORY_LIMIT = 3_000  # MB; torch alone takes 500
+# MB by which a process may grow in the second half of its inputs: a leak of 3 KB shows in 100,000.
+# Buffers that are reused grow with the longest sentence so far, ever more slowly.
 LEAK = 128
-STRUCTURED = 0.7  # of the inputs that are JSON, the part that is changed as JSON
-ANEW = 0.3  # of the inputs, the part that is made of one that is whole, not of what it found
+STRUCTURED = 0.7  # share of JSON inputs that are changed as JSON
+FROM_SEED = 0.3  # share of inputs derived from a valid one, not from earlier findings
 STATS = "stats.json"
 
 
 def inject(count: int, seed: int, folder: Path) -> list[Tally]:
-    """Fuzz every reader, with so many inputs in all."""
+    """Fuzz every reader, with `count` inputs in total."""
     from faults.readers import READERS
 
     folder = _fresh(folder)
-    told = Tally("fuzz: what is read from outside is taken or refused in one sentence", seed)
+    tally = Tally("fuzz: external data is accepted or refused in one sentence", seed)
     make_material(folder / "material")
-    whole = sum(share for _, share in READERS.values())
-    runs = {name: math.ceil(count * share / whole) for name, (_, share) in READERS.items()}
+    total = sum(share for _, share in READERS.values())
+    runs = {name: math.ceil(count * share / total) for name, (_, share) in READERS.items()}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        order = sorted(runs, key=runs.__getitem__)  # the slowest, which have few, first
-        found = dict(
+        order = sorted(runs, key=runs.__getitem__)  # the slowest readers have the fewest inputs
+        results = dict(
             zip(order, pool.map(lambda n: fuzz(n, runs[n], seed, folder), order), strict=True)
         )
-    for name, stats in found.items():
+    for name, stats in results.items():
         for outcome, number in stats["outcomes"].items():
-            told.held[f"{name} {outcome}"] += number
+            tally.held[f"{name} {outcome}"] += number
         for what in stats["broken"]:
-            told.fail(f"{name}: {what}")
-        told.figures[name] = (
+            tally.fail(f"{name}: {what}")
+        tally.figures[name] = (
             f"{stats['done']:,} inputs in {stats['seconds']:.0f} s of a core, the slowest "
             f"{1000 * stats['slowest']:.0f} ms, {stats['grown']:.0f} MB more after than halfway"
         )
-    return [told]
+    return [tally]
 
 
 def fuzz(name: str, runs: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Fuzz one reader in a process of its own; return what it says of it."""
+    """Fuzz one reader in its own process; return its statistics."""
     own = folder / name
     own.mkdir()
     options = {"runs": runs, "seed": seed, "material": folder / "material", "folder": own}
@@ -93,7 +93,7 @@ def fuzz(name: str, runs: int, seed: int, folder: Path) -> dict[str, Any]:
 
 
 class Trial:
-    """One reader and what came of its inputs."""
+    """One reader and the outcomes of its inputs."""
 
     def __init__(self, reader: Any, runs: int, folder: Path) -> None:
         self.reader, self.runs, self.folder = reader, runs, folder
@@ -103,13 +103,13 @@ class Trial:
         self.halfway = 0.0
 
     def __call__(self, data: bytes) -> None:
-        """Try one input."""
+        """Run one input."""
         before = time.thread_time()
         try:
             self.outcomes[self.reader.outcome(data)] += 1
         except Exception as error:
             self.fail(data, f"{type(error).__name__}: {str(error)[:200]}", _where(error))
-        except BaseException as error:  # a panic of Rust's, which is no Exception
+        except BaseException as error:  # a Rust panic is not an Exception
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
             self.fail(data, f"{type(error).__name__}: {str(error)[:200]}", _where(error))
@@ -121,10 +121,10 @@ class Trial:
         if self.done == self.runs // 2:
             self.halfway = resident()
         if self.done % 1000 == 0 or self.done >= self.runs:
-            self.keep()
+            self.save()
 
     def fail(self, data: bytes, what: str, where: str) -> None:
-        """Remember a defect once, with the input that shows it."""
+        """Record a bug once, with the input that shows it."""
         if where in self.broken:
             self.outcomes[f"broken at {where}"] += 1
             return
@@ -133,8 +133,8 @@ class Trial:
         self.broken[where] = f"{what} at {where}, input {self.folder / name}"
         print(f"BROKEN: {self.broken[where]}", flush=True)
 
-    def keep(self) -> None:
-        """Write how it stands: libFuzzer ends the process without a word to Python."""
+    def save(self) -> None:
+        """Write the statistics: libFuzzer ends the process without calling Python."""
         grown = resident() - self.halfway if self.halfway else 0.0
         broken = list(self.broken.values())
         if self.done >= self.runs and grown > LEAK:
@@ -157,14 +157,14 @@ def resident() -> float:
 
 
 def _where(error: BaseException) -> str:
-    """Return the last line of ours that an error came through."""
+    """Return the last line of our code in a traceback."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [one for one in frames if "transduce" in one.filename] or frames
+    ours = [frame for frame in frames if "transduce" in frame.filename] or frames
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno} {type(error).__name__}"
 
 
 def make_material(folder: Path) -> None:
-    """Make the real files that inputs begin with."""
+    """Create the real files from which inputs are derived."""
     from conftest import TINY, tiny_pairs, write_pairs
 
     from opus import write_opus
@@ -194,36 +194,41 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--material", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with atheris.instrument_imports(include=["transduce"]):
         from faults.reader import Material
         from faults.readers import READERS
 
-        scratch, corpus = given.folder / "scratch", given.folder / "corpus"
+        scratch, corpus = options.folder / "scratch", options.folder / "corpus"
         scratch.mkdir(parents=True, exist_ok=True)
         corpus.mkdir(exist_ok=True)
-        material = Material(given.material / "run", given.material / "marian")
-        reader = READERS[given.reader][0](material, scratch)
+        material = Material(options.material / "run", options.material / "marian")
+        reader = READERS[options.reader][0](material, scratch)
     for number, data in enumerate(reader.seeds):
         (corpus / f"seed-{number}").write_bytes(data)
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:
         draw = random.Random(seed)
-        if draw.random() < ANEW:
+        if draw.random() < FROM_SEED:
             data = draw.choice(reader.seeds)
         if reader.is_json and draw.random() < STRUCTURED:
-            found = reader.mutated(data, draw)
-            if found is not None and len(found) <= most:
-                return found
+            changed = reader.mutated(data, draw)
+            if changed is not None and len(changed) <= most:
+                return changed
         mutated: bytes = atheris.Mutate(data, most)
         return mutated
 
-    longest = max(LONGEST, *(2 * len(data) for data in reader.seeds))
-    options = {"runs": given.runs, "seed": given.seed, "max_len": longest, "timeout": 60}
-    options |= {"rss_limit_mb": ROOM, "print_final_stats": 1, "verbosity": 0, "len_control": 0}
-    flags = [f"-{name}={value}" for name, value in options.items()]
-    flags.append(f"-artifact_prefix={given.folder}/")
-    trial = Trial(reader, given.runs, given.folder)
+    longest = max(MAX_INPUT, *(2 * len(data) for data in reader.seeds))
+    flags_by_name = {"runs": options.runs, "seed": options.seed, "max_len": longest, "timeout": 60}
+    flags_by_name |= {
+        "rss_limit_mb": MEMORY_LIMIT,
+        "print_final_stats": 1,
+        "verbosity": 0,
+        "len_control": 0,
+    }
+    flags = [f"-{name}={value}" for name, value in flags_by_name.items()]
+    flags.append(f"-artifact_prefix={options.folder}/")
+    trial = Trial(reader, options.runs, options.folder)
     atheris.Setup(["fuzz", *flags, str(corpus)], trial, custom_mutator=mutate)
     atheris.Fuzz()
 

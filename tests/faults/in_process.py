@@ -1,6 +1,6 @@
-"""The command line within this process, and the small texts and settings that faults are tried on.
+"""Run commands in this process, with small texts and settings.
 
-Starting Python and torch takes seconds, a command on these texts a quarter of one.
+Starting Python and torch takes seconds; a command on these texts takes a quarter of a second.
 """
 
 import io
@@ -15,7 +15,7 @@ from unittest import mock
 
 from conftest import TINY, Result, options, tiny_pairs, write_pairs
 
-# Three checkpoints, two validations and a mean, in a tenth of a second.
+# Three checkpoints, two validations and an average, in a tenth of a second.
 SMALLEST = TINY | {
     "d_model": "16",
     "d_ff": "16",
@@ -47,14 +47,14 @@ def train_command(files: tuple[Path, Path], run: Path, **settings: str) -> list[
 
 
 def command(*arguments: str | Path, out: IO[str] | None = None) -> Result:
-    """Run one command to its end; what it prints goes to `out` where that is given."""
+    """Run one command; its standard output goes to `out` if given."""
     from transduce.cli import main
 
-    said, shown = _stream("backslashreplace"), _stream("strict")
+    stderr, stdout = _stream("backslashreplace"), _stream("strict")
     status: int | str | None = 0
     with (
-        redirect_stdout(out or shown),
-        redirect_stderr(said),
+        redirect_stdout(out or stdout),
+        redirect_stderr(stderr),
         mock.patch.object(sys, "argv", ["transduce", *map(str, arguments)]),
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(), "utf-8")),
         mock.patch.dict("os.environ", {"COLUMNS": "200", "OMP_NUM_THREADS": "1"}),
@@ -63,14 +63,14 @@ def command(*arguments: str | Path, out: IO[str] | None = None) -> Result:
             main()
         except SystemExit as end:
             status = end.code
-        except BaseException:  # what a user would see as a traceback
+        except BaseException:  # a user would see a traceback
             traceback.print_exc()
             status = CRASHED
-    return Result(int(status or 0), _written(shown), _written(said))
+    return Result(int(status or 0), _written(stdout), _written(stderr))
 
 
 def complaint(result: Result) -> str:
-    """Return what is wrong with how a command ended that failed: nothing where it is well told."""
+    """Return what is wrong with the output of a failed command, or an empty string."""
     lines = result.stderr.splitlines()
     errors = [line for line in lines if line.startswith("error: ")]
     if "Traceback" in result.stderr or result.status == CRASHED:
@@ -94,7 +94,7 @@ def _written(stream: io.TextIOWrapper) -> str:
 
 @contextmanager
 def caching_in(folder: Path) -> Iterator[None]:
-    """Keep exports in this folder, and the hash of weights however new their file is."""
+    """Cache exports in this folder, and hashes of weights even of new files."""
     with (
         mock.patch.dict(os.environ, {"TRANSDUCE_CACHE": str(folder)}),
         mock.patch("transduce.interop.export.cache.SETTLED", -1),

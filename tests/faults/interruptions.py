@@ -25,10 +25,10 @@ PHASES = (
     *("starting", "preparation", "beginning", "steps", "validation", "saving", "averaging"),
     *("writing the model", "ended"),
 )
-NOTES = 8 + len(PHASES)  # bytes: the phase, the touches so far, how often each phase was begun
+NOTES = 8 + len(PHASES)  # bytes: the phase, the operations so far, how often each phase began
 PAIRS = {"train": 1200, "valid": 40}
-# A Transformer with dropout that learns its own subwords, validates, translates, saves six times,
-# deletes what is old and ends with a mean: everything that training does, within two seconds.
+# A Transformer with dropout that learns subwords, validates, translates, saves six times, deletes
+# old checkpoints and averages the last: everything that training does, within two seconds.
 SETTINGS = {
     "N": "2",
     "d_model": "48",
@@ -53,7 +53,7 @@ TIMED = ("seconds", "target_tokens_per_second")
 
 @dataclass(frozen=True)
 class Task:
-    """A training by the command line, and how it ends if nothing disturbs it."""
+    """A training command, and the folder of its uninterrupted run."""
 
     folder: Path
     texts: list[Path]  # train.en, train.de, valid.en, valid.de
@@ -68,21 +68,23 @@ class Task:
         small: dict[str, str] | None = None,
         changes: dict[str, str] | None = None,
     ) -> "Task":
-        """Write the texts of a training, some of the corpus that comes along.
+        """Write the texts of a training, from the built-in corpus.
 
-        With `small`, these are the settings of that preset.
+        `small` gives settings for the preset small.
         """
         texts = []
         for part, count in (pairs or PAIRS).items():
-            made = pocket.pairs(count, part)  # type: ignore[arg-type]
+            sentences = pocket.pairs(count, part)  # type: ignore[arg-type]
             for side, language in enumerate(("en", "de")):
                 texts.append(folder / f"{part}.{language}")
-                texts[-1].write_text("".join(f"{pair[side]}\n" for pair in made), encoding="utf-8")
+                texts[-1].write_text(
+                    "".join(f"{pair[side]}\n" for pair in sentences), encoding="utf-8"
+                )
         settings = (small or SETTINGS) | (changes or {})
         return cls(folder, texts, settings, "small" if small else "tiny")
 
     def command(self, run: Path) -> list[str | Path]:
-        set_ = [word for one in self.settings.items() for word in ("--set", "=".join(one))]
+        set_ = [word for setting in self.settings.items() for word in ("--set", "=".join(setting))]
         words: list[str | Path] = ["train", *self.texts[:2], "--valid", *self.texts[2:]]
         return [*words, "--out", run, "--device", "cpu", "--preset", self.preset, *set_]
 
@@ -92,7 +94,7 @@ class Task:
 
 
 def result(run: Path) -> dict[str, Any]:
-    """Return all that a run folder holds, but for what tells the time."""
+    """Return the content of a run folder, except times."""
     return {
         str(path.relative_to(run)): _content(path)
         for path in sorted(run.rglob("*"))
@@ -101,9 +103,9 @@ def result(run: Path) -> dict[str, Any]:
 
 
 def difference(run: Path, whole: Path) -> str:
-    """Name a file in which a run is not what another is, or nothing."""
-    one, other = result(run), result(whole)
-    return ", ".join(sorted(name for name in one | other if one.get(name) != other.get(name)))
+    """Return the names of the files in which two runs differ."""
+    left, right = result(run), result(whole)
+    return ", ".join(sorted(name for name in left | right if left.get(name) != right.get(name)))
 
 
 def _content(path: Path) -> Any:
@@ -117,47 +119,47 @@ def _content(path: Path) -> Any:
     return path.read_bytes()
 
 
-# What the child does.
+# In the child process.
 
 
 def watch(notes: str, run: str, at: int = 0, number: int = signal.SIGKILL, times: int = 1) -> None:
-    """Note phases and touches; at touch `at`, send this process a signal, `times` times."""
+    """Record phases and file operations; at operation `at`, send this process `times` signals."""
     with Path(notes).open("r+b") as file:
         shared = mmap.mmap(file.fileno(), NOTES)
-    touches, touching = 0, False
+    operations, active = 0, False
 
-    def touch(strike: Callable[[], object] = lambda: None) -> None:
-        nonlocal touches, touching
-        if touching:
+    def count(damage: Callable[[], object] = lambda: None) -> None:
+        nonlocal operations, active
+        if active:
             return
-        touching = True
-        touches += 1
-        shared[4:8] = touches.to_bytes(4, "little")
-        if touches == at:
+        active = True
+        operations += 1
+        shared[4:8] = operations.to_bytes(4, "little")
+        if operations == at:
             if number == signal.SIGKILL:
-                strike()
+                damage()
             for _ in range(times):
                 os.kill(os.getpid(), number)
-        touching = False
+        active = False
 
-    _note_phases(shared)
+    _record_phases(shared)
     for name in ("fsync", "replace"):
-        _touch_around(os, name, touch)
-    _touch_halfway(touch, random.Random(at))
-    sys.addaudithook(lambda event, arguments: touch() if _touches(event, arguments, run) else None)
+        _count_around(os, name, count)
+    _count_partial_writes(count, random.Random(at))
+    sys.addaudithook(lambda event, arguments: count() if _changes(event, arguments, run) else None)
 
 
-def _touches(event: str, arguments: tuple[Any, ...], folder: str) -> bool:
-    """Tell whether what Python is about to do changes something in a folder."""
+def _changes(event: str, arguments: tuple[Any, ...], folder: str) -> bool:
+    """Return whether an audit event changes something in a folder."""
     if event == "open":
         return _writes(arguments) and folder in str(arguments[0])
     if event in ("os.rename", "os.mkdir"):
         return folder in str(arguments[0])
-    return event in ("os.remove", "os.rmdir")  # within a folder these are named without it
+    return event in ("os.remove", "os.rmdir")  # their names may be relative to the folder
 
 
-def _touch_halfway(touch: Callable[..., None], chance: random.Random) -> None:
-    """Have files be cut short by what strikes while they are written."""
+def _count_partial_writes(count: Callable[..., None], chance: random.Random) -> None:
+    """Leave a truncated file if the signal comes during a write."""
     import safetensors.torch
 
     from transduce.checkpoints import checkpoint
@@ -167,14 +169,14 @@ def _touch_halfway(touch: Callable[..., None], chance: random.Random) -> None:
 
     def save_file(tensors: Any, path: Path, metadata: Any) -> None:
         save(tensors, path, metadata=metadata)
-        touch(lambda: os.truncate(path, chance.randrange(Path(path).stat().st_size)))
-        touch()
+        count(lambda: os.truncate(path, chance.randrange(Path(path).stat().st_size)))
+        count()
 
     def append_line(file: IO[str], value: dict[str, Any]) -> None:
         line = json.dumps(value, ensure_ascii=False)
-        touch(lambda: (file.write(line[: chance.randrange(len(line))]), file.flush()))
+        count(lambda: (file.write(line[: chance.randrange(len(line))]), file.flush()))
         append(file, value)
-        touch()
+        count()
 
     vars(checkpoint)["save_file"] = save_file
     metrics._append = append_line
@@ -187,24 +189,24 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
     return bool(flags & (os.O_WRONLY | os.O_RDWR))
 
 
-def _touch_around(module: Any, name: str, touch: Callable[[], None]) -> None:
-    """Have a function of a module touch before and after what it does."""
+def _count_around(module: Any, name: str, count: Callable[[], None]) -> None:
+    """Count an operation before and after each call of a function."""
     original = getattr(module, name)
 
     def wrapped(*args: Any, **named: Any) -> Any:
-        touch()
+        count()
         value = original(*args, **named)
-        touch()
+        count()
         return value
 
     setattr(module, name, wrapped)
 
 
-def _note_phases(shared: mmap.mmap) -> None:
+def _record_phases(shared: mmap.mmap) -> None:
     from transduce.training import train as training
     from transduce.training import trainer
 
-    def noting(owner: Any, name: str, phase: str, after: str = "") -> None:
+    def record(owner: Any, name: str, phase: str, after: str = "") -> None:
         original = getattr(owner, name)
 
         def wrapped(*args: Any, **named: Any) -> Any:
@@ -216,12 +218,12 @@ def _note_phases(shared: mmap.mmap) -> None:
 
         setattr(owner, name, wrapped)
 
-    noting(training, "prepare", "preparation", "beginning")
-    noting(trainer.Trainer, "steps", "steps")
-    noting(trainer.Trainer, "_validate", "validation")
-    noting(trainer.Trainer, "_save", "saving")
-    noting(trainer.Trainer, "finish", "averaging", "ended")
-    noting(trainer, "save_model", "writing the model")
+    record(training, "prepare", "preparation", "beginning")
+    record(trainer.Trainer, "steps", "steps")
+    record(trainer.Trainer, "_validate", "validation")
+    record(trainer.Trainer, "_save", "saving")
+    record(trainer.Trainer, "finish", "averaging", "ended")
+    record(trainer, "save_model", "writing the model")
 
 
 def _enter(shared: mmap.mmap, phase: int) -> None:
@@ -229,28 +231,28 @@ def _enter(shared: mmap.mmap, phase: int) -> None:
     shared[8 + phase] = min(255, shared[8 + phase] + 1)
 
 
-# What is done to it.
+# In the parent process.
 
 
 @dataclass(frozen=True)
 class Instant:
-    """When to strike: at a touch of the run folder, or so long after a phase has begun."""
+    """When to interrupt: at a file operation in the run folder, or after a phase began."""
 
-    touch: int = 0
+    operation: int = 0
     phase: str = "starting"
     nth: int = 1
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        if self.touch:
-            return f"at touch {self.touch}"
-        return f"{self.seconds:.3f} s after {self.phase} began, time {self.nth}"
+        if self.operation:
+            return f"at operation {self.operation}"
+        return f"{self.seconds:.3f} s after {self.phase} began for the {self.nth}. time"
 
 
-def drawn(chance: random.Random, touches: int) -> Instant:
-    """Draw an instant: half of them by what is written, half by the clock, in every phase."""
+def draw_instant(chance: random.Random, operations: int) -> Instant:
+    """Draw an instant: half of them by file operation, half by time, in every phase."""
     if chance.random() < 0.5:
-        return Instant(touch=chance.randint(1, touches))
+        return Instant(operation=chance.randint(1, operations))
     phase = chance.choice(PHASES[:-1])
     longest = {"steps": 0.6, "starting": 1.0, "preparation": 0.4, "validation": 0.15}
     nth = chance.randint(1, 3) if phase in ("validation", "saving") else 1
@@ -258,23 +260,23 @@ def drawn(chance: random.Random, touches: int) -> Instant:
 
 
 @dataclass(frozen=True)
-class Struck:
-    """What came of a command that was struck."""
+class InterruptedRun:
+    """A command that was interrupted."""
 
     ended: Ended
-    phase: str  # in which it was struck, or ended
-    touches: int
-    signalled: float | None  # when, by time.monotonic; None: never from outside
+    phase: str  # in which it was interrupted or ended
+    operations: int
+    signalled: float | None  # time.monotonic() of the signal from outside, if any
 
 
-class Striker:
-    """Runs a training in a warm process and strikes it."""
+class Interrupter:
+    """Runs a training in a forked process and interrupts it."""
 
     def __init__(
-        self, warm: ForkServer, task: Task, first: str = "faults.interruptions:watch"
+        self, fork_server: ForkServer, task: Task, first: str = "faults.interruptions:watch"
     ) -> None:
-        self.warm, self.task, self.first = warm, task, first
-        self.notes = warm.scratch / "notes"
+        self.fork_server, self.task, self.first = fork_server, task, first
+        self.notes = fork_server.scratch / "notes"
 
     def run(
         self,
@@ -283,14 +285,14 @@ class Striker:
         number: int,
         times: int = 1,
         command: list[str | Path] | None = None,
-    ) -> Struck:
-        """Run a command, the task's or another, until it ends, struck at an instant."""
+    ) -> InterruptedRun:
+        """Run a command (by default the task's) to its end, interrupted at an instant."""
         self.notes.write_bytes(bytes(NOTES))
         sent: list[float] = []
         phases: list[int] = []
 
-        def strike(pid: int) -> None:
-            if instant is None or instant.touch:
+        def interrupt(pid: int) -> None:
+            if instant is None or instant.operation:
                 return
             with (
                 self.notes.open("rb") as file,
@@ -306,25 +308,28 @@ class Striker:
                     time.sleep(0.02 * again)
                     _send(pid, number)
 
-        at = instant.touch if instant else 0
-        given = {
+        at = instant.operation if instant else 0
+        options = {
             "notes": str(self.notes),
             "run": str(run.parent),
             "at": at,
             "number": int(number),
             "times": times,
         }
-        ended = self.warm.run(
-            *(command or self.task.command(run)), first=self.first, given=given, meanwhile=strike
+        ended = self.fork_server.run(
+            *(command or self.task.command(run)),
+            first=self.first,
+            given=options,
+            meanwhile=interrupt,
         )
-        noted = self.notes.read_bytes()
-        phase = phases[0] if phases and number != signal.SIGKILL else noted[0]
-        touches = int.from_bytes(noted[4:8], "little")
-        return Struck(ended, PHASES[phase], touches, sent[0] if sent else None)
+        record = self.notes.read_bytes()
+        phase = phases[0] if phases and number != signal.SIGKILL else record[0]
+        operations = int.from_bytes(record[4:8], "little")
+        return InterruptedRun(ended, PHASES[phase], operations, sent[0] if sent else None)
 
 
 def _lives(pid: int) -> bool:
-    """Tell whether a process, no child of ours, is neither gone nor dead."""
+    """Return whether a process that is not our child is running."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -332,7 +337,7 @@ def _lives(pid: int) -> bool:
 
 
 def _send(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it was quicker
+    with contextlib.suppress(ProcessLookupError):  # it has ended
         os.kill(pid, number)
 
 

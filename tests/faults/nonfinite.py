@@ -1,10 +1,10 @@
-"""Losses, gradients, weights and moments that are no numbers, or beyond all measure.
+"""Non-finite or huge losses, gradients, weights and moments.
 
 The rule (`GradientStep.skip_nonfinite`): an update whose gradient has a norm that is not finite, or
-over 1e18, is skipped: weights and Adam's moments stay as they are, and it is said and counted as
-`skipped` in metrics.jsonl. Ten in a row end the run, and so do a validation loss that is
-no number and, before anything is saved, a weight or a moment that is none; the error names the last
-checkpoint that is whole, and the same command goes on from it.
+over 1e18, is skipped: weights and Adam's moments stay unchanged, and it is reported and counted as
+`skipped` in metrics.jsonl. Ten in a row end the run, and so do a non-finite validation loss and,
+before anything is saved, a non-finite weight or moment; the error names the last intact checkpoint,
+and the same command resumes from it.
 """
 
 import contextlib
@@ -47,16 +47,16 @@ Fault = Callable[[random.Random, set[int]], contextlib.AbstractContextManager[No
 
 @contextlib.contextmanager
 def wrapped(owner: type, name: str, around: Callable[..., Any]) -> Iterator[None]:
-    """Let `around`, which gets the function that it wraps first, stand in for a method."""
+    """Replace a method by `around`, whose first argument is the original method."""
     inner = getattr(owner, name)
     with mock.patch.object(owner, name, lambda *args, **kwargs: around(inner, *args, **kwargs)):
         yield
 
 
-def at(
+def after_steps(
     steps: set[int], spoil: Callable[[Trainer], None]
 ) -> contextlib.AbstractContextManager[None]:
-    """Spoil something after these steps, the first being 1."""
+    """Call `spoil` after these steps; the first is 1."""
 
     def around(inner: Callable[[Trainer], Any], self: Trainer) -> Any:
         done = inner(self)
@@ -88,10 +88,10 @@ def bad_gradient(draw: random.Random, steps: set[int]) -> contextlib.AbstractCon
     def around(inner: Callable[..., Any], self: GradientStep, update: Any) -> None:
         inner(self, update)
         calls[0] += 1
-        gradients = [one.grad for one in self.model.parameters() if one.grad is not None]
-        one = gradients[int(which * len(gradients))].view(-1)
+        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+        gradient = gradients[int(which * len(gradients))].view(-1)
         if calls[0] in steps:
-            (one if whole else one[:1]).copy_(torch.tensor(value))
+            (gradient if whole else gradient[:1]).copy_(torch.tensor(value))
 
     return wrapped(GradientStep, "compute", around)
 
@@ -103,14 +103,14 @@ def bad_weights(draw: random.Random, steps: set[int]) -> contextlib.AbstractCont
         weights = list(trainer.model.parameters())
         weights[int(which * len(weights))].view(-1)[:1] = value
 
-    return at({min(steps)}, spoil)
+    return after_steps({min(steps)}, spoil)
 
 
 def huge_weights(draw: random.Random, steps: set[int]) -> contextlib.AbstractContextManager[None]:
     def spoil(trainer: Trainer) -> None:
         trainer.model.output.mul_(1e30)
 
-    return at({min(steps)}, spoil)
+    return after_steps({min(steps)}, spoil)
 
 
 def bad_moments(draw: random.Random, steps: set[int]) -> contextlib.AbstractContextManager[None]:
@@ -120,16 +120,16 @@ def bad_moments(draw: random.Random, steps: set[int]) -> contextlib.AbstractCont
         states = list(trainer.optimizer.state.values())
         states[int(which * len(states))][kind].view(-1)[:1] = value
 
-    return at({min(steps)}, spoil)
+    return after_steps({min(steps)}, spoil)
 
 
 def bad_validation(draw: random.Random, steps: set[int]) -> contextlib.AbstractContextManager[None]:
     value = draw.choice(BAD)
-    found = Validation(value, value)
+    result = Validation(value, value)
 
     @contextlib.contextmanager
     def patched() -> Iterator[None]:
-        with mock.patch("transduce.training.trainer.validate", return_value=found):
+        with mock.patch("transduce.training.trainer.validate", return_value=result):
             yield
 
     return patched()
@@ -139,8 +139,8 @@ def bad_from_here(draw: random.Random, steps: set[int]) -> contextlib.AbstractCo
     return bad_gradient(draw, set(range(min(steps), STEPS + 1)))
 
 
-def not_made(steps: set[int]) -> contextlib.AbstractContextManager[None]:
-    """What a refused update is to be like: one that was never made."""
+def without_updates(steps: set[int]) -> contextlib.AbstractContextManager[None]:
+    """Leave out the updates of these steps."""
     calls = [0]
 
     def around(inner: Callable[..., Any], self: Adam) -> None:
@@ -151,28 +151,28 @@ def not_made(steps: set[int]) -> contextlib.AbstractContextManager[None]:
     return wrapped(Adam, "step", around)
 
 
-REFUSED: dict[str, Fault] = {"loss": bad_loss, "gradient": bad_gradient}
+SKIPPED: dict[str, Fault] = {"loss": bad_loss, "gradient": bad_gradient}
 ENDED: dict[str, Fault] = {
     "weights": bad_weights,
-    "weights beyond all measure": huge_weights,
+    "huge weights": huge_weights,
     "moments": bad_moments,
     "validation": bad_validation,
-    "every gradient from one on": bad_from_here,
+    "every gradient from a step on": bad_from_here,
 }
 
 
 class Trial:
-    """A text, and what it teaches where nothing goes wrong."""
+    """A text, and the weights that it gives without faults."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder / f"seed-{seed}"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.files = write_pairs(self.folder, "text", tiny_pairs(300))
-        self.sound = learned(self.run("sound"))
+        self.reference = learned(self.run("reference"))
 
     def run(self, name: str, **changes: str) -> Path:
-        """Train; the corpus is made once."""
+        """Train; the corpus is prepared once."""
         out = self.folder / name
         with threads_kept():
             return train(
@@ -184,11 +184,11 @@ class Trial:
                 device="cpu",
             )
 
-    def refuse(self, kind: str, steps: set[int], draw: random.Random, name: str) -> str:
-        """Spoil some updates; return what is wrong with what came of it, if anything is."""
-        with REFUSED[kind](draw, steps):
+    def skip(self, kind: str, steps: set[int], draw: random.Random, name: str) -> str:
+        """Spoil some updates; return what is wrong with the result, if anything."""
+        with SKIPPED[kind](draw, steps):
             out = self.run(name)
-        with not_made(steps):
+        with without_updates(steps):
             expected = learned(self.run(f"{name}-not-made"))
         counted = sum(line.get("skipped", 0) for line in lines(out))
         if learned(out) != expected:
@@ -196,34 +196,36 @@ class Trial:
         return "" if counted == len(steps) else f"{counted} updates counted, not {len(steps)}"
 
     def end(self, kind: str, steps: set[int], draw: random.Random, name: str) -> str:
-        """Spoil what ends a run; go on; return what is wrong with what came of it."""
+        """Inject a fault that ends the run, then resume; return what is wrong with the result."""
         try:
             with ENDED[kind](draw, steps):
                 self.run(name)
         except Diverged as error:
             before = checkpoints(self.folder / name)
-            if before and not any(f"{one}, which is whole" in str(error) for one in before[-1:]):
+            if before and not any(
+                f"{checkpoint}, which is whole" in str(error) for checkpoint in before[-1:]
+            ):
                 return f"the error does not name the last checkpoint: {error}"
         else:
-            return "the run came to its end"
-        if wrong := self.not_numbers(name):
+            return "the run was not ended"
+        if wrong := self.find_nonfinite(name):
             return wrong
         out = self.run(name)
-        same = learned(out) == self.sound
-        return "" if same else "the weights are not those of the undisturbed run"
+        same = learned(out) == self.reference
+        return "" if same else "the weights are not those of the run without faults"
 
-    def race(self, kind: str, steps: set[int], draw: random.Random, name: str) -> str:
-        """Train at a rate beyond all measure: whatever comes of it, numbers are saved."""
+    def diverge(self, kind: str, steps: set[int], draw: random.Random, name: str) -> str:
+        """Train with a huge learning rate: nothing non-finite is saved."""
         with contextlib.suppress(Diverged):
             self.run(name, lr_scale=str(10 ** draw.uniform(3, 9)), warmup="1")
-        return self.not_numbers(name)
+        return self.find_nonfinite(name)
 
-    def not_numbers(self, name: str) -> str:
-        """Tell which file of a run holds what is no number, if one does."""
+    def find_nonfinite(self, name: str) -> str:
+        """Return which file of a run has non-finite values, if any."""
         for path in sorted((self.folder / name).rglob("*.safetensors")):
             tensors = load_tensors(path).values()
-            if not all(one.isfinite().all() for one in tensors if one.is_floating_point()):
-                return f"{path} holds what is no number"
+            if not all(tensor.isfinite().all() for tensor in tensors if tensor.is_floating_point()):
+                return f"{path} has non-finite values"
         return ""
 
 
@@ -232,7 +234,7 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def learned(run: Path) -> dict[str, str]:
-    """Return the hashes of all that a run has learned."""
+    """Return the hashes of all weights of a run."""
     return {name: value for name, value in snapshot(run).items() if name.endswith(".safetensors")}
 
 
@@ -241,30 +243,30 @@ def lines(run: Path) -> list[dict[str, Any]]:
 
 
 def inject(count: int, seed: int, folder: Path) -> list[Tally]:
-    """Spoil so many runs, by turns in all ways."""
-    refused = Tally("updates refused: the run is as without them, and they are counted", seed)
-    ended = Tally("runs ended: nothing that is no number is saved, and they go on identical", seed)
-    raced = Tally("rates beyond all measure: nothing that is no number is saved", seed)
+    """Inject `count` faults, of each kind in turn."""
+    skipped = Tally("updates skipped: the run is as without them, and they are counted", seed)
+    ended = Tally("runs ended: nothing non-finite is saved, and they resume identically", seed)
+    diverged = Tally("huge learning rates: nothing non-finite is saved", seed)
     trial = Trial(folder, seed)
-    ways = [*REFUSED, *ENDED, "rate"]
+    ways = [*SKIPPED, *ENDED, "rate"]
     for number in range(count):
         draw = random.Random(f"{seed} {number}")
         kind, name = ways[number % len(ways)], f"run-{number}"
-        if kind in REFUSED:
+        if kind in SKIPPED:
             steps = set(draw.sample(range(1, STEPS + 1), draw.randint(1, 4)))
-            judged(refused, trial.refuse, kind, steps, draw, name)
+            record(skipped, trial.skip, kind, steps, draw, name)
         elif kind in ENDED:
-            # The last ten must all be spoilt for a run to end by them alone.
-            last = STEPS - 11 if kind == "every gradient from one on" else STEPS - 1
-            judged(ended, trial.end, kind, {draw.randint(1, last)}, draw, name)
+            # Ten spoilt updates in a row end a run.
+            last = STEPS - 11 if kind == "every gradient from a step on" else STEPS - 1
+            record(ended, trial.end, kind, {draw.randint(1, last)}, draw, name)
         else:
-            judged(raced, trial.race, kind, set(), draw, name)
+            record(diverged, trial.diverge, kind, set(), draw, name)
         for path in (name, f"{name}-not-made"):
             shutil.rmtree(trial.folder / path, ignore_errors=True)
-    return [refused, ended, raced]
+    return [skipped, ended, diverged]
 
 
-def judged(
+def record(
     count: Tally,
     spoil: Callable[[str, set[int], random.Random, str], str],
     kind: str,
@@ -272,10 +274,10 @@ def judged(
     draw: random.Random,
     name: str,
 ) -> None:
-    """Count what came of a fault."""
+    """Count the outcome of a fault."""
     try:
         wrong = spoil(kind, steps, draw, name)
-    except Exception as error:  # whatever it is, it is what the trial looks for
+    except Exception as error:  # any error is a finding
         wrong = f"{type(error).__name__}: {error}"
     if wrong:
         count.fail(f"{name}, seed {count.seed}: {kind} at {sorted(steps)}: {wrong}")

@@ -1,4 +1,4 @@
-"""What a reader is that damaged input is tried on."""
+"""The interface of a reader under test, and structured changes of JSON."""
 
 import copy
 import json
@@ -14,7 +14,7 @@ from transduce.system.files import checksum
 Read = Callable[[bytes], None]
 
 
-# What programs stumble over, as the value of anything.
+# Values that often cause errors.
 ODD: list[Any] = [
     *(None, True, False, 0, 1, -1, 2**31, 2**63, 10**12, 10**18, -(10**18), 10**400),
     *(0.5, -0.0, 1e308, 1e400, -1e400, float("nan")),
@@ -27,27 +27,27 @@ DEEP = b"[" * 5_000
 
 
 class Wrong(Exception):
-    """An answer that is none of those promised."""
+    """A result that is neither accepted input nor one of our errors."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """Real files, whose bytes the inputs begin with."""
+    """Real files, from which inputs are derived."""
 
-    run: Path  # a small one, trained
-    marian: Path  # a folder of Hugging Face's
+    run: Path  # a small trained run
+    marian: Path  # a Hugging Face folder
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader, inputs that it takes, and whether these are JSON."""
+    """A reader, valid inputs, and whether they are JSON."""
 
     read: Read
     seeds: list[bytes]
     is_json: bool = False
 
     def outcome(self, data: bytes) -> str:
-        """Read an input; return what came of it, or raise what is a defect."""
+        """Read an input; return the outcome, or raise an exception that is a bug."""
         try:
             self.read(data)
         except TransduceError as error:
@@ -58,7 +58,7 @@ class Reader:
         return "taken"
 
     def mutated(self, data: bytes, draw: random.Random) -> bytes | None:
-        """Return JSON that is changed in one place and still JSON; nothing where it is none."""
+        """Return JSON with a few changed values, or None if the data is not JSON."""
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
@@ -72,8 +72,8 @@ class Reader:
 
 
 def changed(value: Any, draw: random.Random) -> Any:
-    """Return a JSON value with one place of it changed."""
-    places = list(_places(value))
+    """Return a JSON value with one change."""
+    places = list(_locations(value))
     odd = copy.deepcopy(draw.choice(ODD))
     if not places:
         return odd
@@ -94,22 +94,22 @@ def changed(value: Any, draw: random.Random) -> Any:
     return value
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield all places of a JSON value, of long lists only some."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        keys = list(one)[:64] if isinstance(one, dict) else []
-        if isinstance(one, list):
-            keys = list(range(min(len(one), 8)))
+def _locations(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (container, key) for all values of a JSON value; only some of long lists."""
+    pending = [value]
+    while pending:
+        container = pending.pop()
+        keys = list(container)[:64] if isinstance(container, dict) else []
+        if isinstance(container, list):
+            keys = list(range(min(len(container), 8)))
         for key in keys:
-            yield one, key
-            if isinstance(one[key], dict | list):
-                waiting.append(one[key])
+            yield container, key
+            if isinstance(container[key], dict | list):
+                pending.append(container[key])
 
 
-def sealed(data: bytes, version: int = 1) -> bytes:
-    """Return a JSON object with the checksum that fits it; what is none stays as it is."""
+def with_checksum(data: bytes, version: int = 1) -> bytes:
+    """Return a JSON object with a correct checksum; other data is unchanged."""
     try:
         content = json.loads(data)
         content.pop("sha256", None)
@@ -119,8 +119,8 @@ def sealed(data: bytes, version: int = 1) -> bytes:
         return data
 
 
-def sent_as_json(value: Any) -> None:
-    """Write an answer of the service."""
+def check_json(value: Any) -> None:
+    """Serialise a value as the service does; raise if it is not valid JSON."""
     from transduce.serving.problems import json_response
 
     json_response(value)

@@ -1,7 +1,7 @@
-"""Everything that reads bytes from outside, each as a function of the bytes.
+"""Every reader of external data, as a function of bytes.
 
-A reader takes its input, or refuses it by one of our errors. Whatever else comes out is a defect.
-Checksums are made to fit what was changed: whoever means harm can do that too.
+A reader accepts its input or raises one of our errors; anything else is a bug. Checksums are
+corrected after changes, as an attacker would do.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from faults.reader import DEEP, Material, Reader, Wrong, sent_as_json
+from faults.reader import DEEP, Material, Reader, Wrong, check_json
 from faults.run_readers import (
     config,
     header,
@@ -34,7 +34,7 @@ from transduce.errors import TransduceError
 
 
 def text(_: Material, folder: Path) -> Reader:
-    """Plain and compressed text; the first byte chooses what the file is called."""
+    """Plain and compressed text; the first byte chooses the name of the file."""
     from transduce.text.reading import read_lines
 
     names = ["text", "text.gz", "text.xz", "text.zst", "text.en"]
@@ -49,11 +49,11 @@ def text(_: Material, folder: Path) -> Reader:
 
     plain = "Zwei Hunde laufen.\r\nÜber das Gras.\n\n日本語".encode()
     packed = [gzip.compress(plain, mtime=0), lzma.compress(plain), _zst(plain)]
-    cut = [one[: len(one) // 2] for one in packed]
+    cut = [data[: len(data) // 2] for data in packed]
     odd = [b"\xef\xbb\xbf" + plain, plain.decode().encode("utf-16"), b"a\0b\n", b"\xff\n", b""]
-    several = [one + other for one in packed for other in packed]
+    several = [first + second for first in packed for second in packed]
     seeds = [plain, *packed, *cut, *odd, *several, packed[0] + b"\0" * 9]
-    return Reader(read, [bytes([n % 5]) + one for n, one in enumerate(seeds)] + [b"\0" + plain])
+    return Reader(read, [bytes([n % 5]) + seed for n, seed in enumerate(seeds)] + [b"\0" + plain])
 
 
 def pairs(_: Material, folder: Path) -> Reader:
@@ -94,7 +94,7 @@ def trees(_: Material, folder: Path) -> Reader:
 
 
 def logs(material: Material, folder: Path) -> Reader:
-    """metrics.jsonl, and after a form feed samples.jsonl: drawn, watched, and gone on with."""
+    """metrics.jsonl, and after a form feed samples.jsonl: plotted, watched, and resumed."""
     from transduce.runs import history
     from transduce.runs.metrics import forget_after
     from transduce.serving.runs import Board
@@ -109,8 +109,8 @@ def logs(material: Material, folder: Path) -> Reader:
         metrics.write_bytes(first)
         samples.write_bytes(second)
         board = Board([run])
-        sent_as_json(board.summaries())
-        sent_as_json(board.since("run", ""))
+        check_json(board.summaries())
+        check_json(board.since("run", ""))
         forget_after(samples, 10)
         try:
             logged = history.read(run, "run")
@@ -126,7 +126,7 @@ def logs(material: Material, folder: Path) -> Reader:
 
 
 def settings(_: Material, folder: Path) -> Reader:
-    """Values of the command line: settings, times, languages, lists of rows and of lengths."""
+    """Values of options: settings, times, languages, lists of rows and of lengths."""
     from transduce.cli.options import parse_settings, parse_time
     from transduce.cli.paper.options import listed
     from transduce.cli.paper.table1 import _lengths
@@ -160,7 +160,7 @@ def settings(_: Material, folder: Path) -> Reader:
 
 
 def recipe(_: Material, folder: Path) -> Reader:
-    """A recipe, and what is compared of it when a run goes on."""
+    """A recipe, and its comparison when a run is resumed."""
     from transduce.recipes.recipe import find, names, read
     from transduce.workflows.following import flat
 
@@ -181,7 +181,7 @@ def recipe(_: Material, folder: Path) -> Reader:
 
 
 def http(material: Material, folder: Path) -> Reader:
-    """Requests to every path of the service, whose engine answers at once."""
+    """Requests to every path of the service, with a fake engine."""
     from serving import scripted
     from transduce.serving.access import Access
     from transduce.serving.app import create_app
@@ -227,7 +227,7 @@ def http(material: Material, folder: Path) -> Reader:
 
 
 async def status_of(app: Any, data: bytes) -> int:
-    """Send an app what a server would make of these bytes; return the status of its answer."""
+    """Send bytes to an ASGI app as a server would; return the status of the response."""
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.split(b"\r\n")
     method, _, target = first.partition(b" ")
@@ -247,7 +247,7 @@ async def status_of(app: Any, data: bytes) -> int:
     }
     half = len(body) // 2
     parts = [body[:half], body[half:]] if half else [body]
-    left = asyncio.Event()  # the client stays until it has its answer
+    left = asyncio.Event()  # the client stays connected until the response
     statuses: list[int] = []
 
     async def receive() -> dict[str, Any]:
@@ -273,7 +273,7 @@ def _zst(data: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
-# Each with its share of all inputs: by how much it does, and how fast, 50 a second to 4,000.
+# Each with its share of all inputs; speeds range from 50 to 4,000 inputs per second.
 READERS: dict[str, tuple[Callable[[Material, Path], Reader], float]] = {
     "text": (text, 3.0),
     "pairs": (pairs, 2.0),

@@ -1,4 +1,4 @@
-"""The readers of what lies in run folders and models, each with inputs to begin from."""
+"""Readers of the files of run folders and models, with valid inputs."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from faults.reader import DEEP, Material, Reader, Wrong, sealed, sent_as_json
+from faults.reader import DEEP, Material, Reader, Wrong, check_json, with_checksum
 from transduce.errors import TransduceError
 
 
@@ -17,14 +17,14 @@ def config(material: Material, folder: Path) -> Reader:
     from transduce.serving.runs import Watched
 
     def read(data: bytes) -> None:
-        (folder / "config.json").write_bytes(sealed(data))
+        (folder / "config.json").write_bytes(with_checksum(data))
         loaded = RunConfig.load(folder)
         loaded.save(folder)
         if RunConfig.load(folder) != loaded:
-            raise Wrong("it reads otherwise when it is written again")
+            raise Wrong("it changes when it is written and read again")
         watched = Watched("run", folder)
         watched.look()
-        sent_as_json(watched.summary())
+        check_json(watched.summary())
 
     stored = (material.run / "config.json").read_bytes()
     return Reader(read, [stored, DEEP, b"{}", b"[]"], is_json=True)
@@ -36,7 +36,7 @@ def state(material: Material, folder: Path) -> Reader:
     from transduce.runs.state import State
 
     def read(data: bytes) -> None:
-        (folder / "state.json").write_bytes(sealed(data))
+        (folder / "state.json").write_bytes(with_checksum(data))
         State.from_json(Checkpoint(1, scheduled=True, path=folder).state()).to_json()
 
     stored = next(material.run.glob("checkpoints/*/state.json")).read_bytes()
@@ -44,13 +44,13 @@ def state(material: Material, folder: Path) -> Reader:
 
 
 def manifest(material: Material, folder: Path) -> Reader:
-    """The manifest of a corpus whose other files are whole."""
+    """The manifest of a corpus whose other files are intact."""
     from transduce.corpus.token_files import open_corpus
 
     shutil.copytree(material.run / "corpus", folder, dirs_exist_ok=True)
 
     def read(data: bytes) -> None:
-        (folder / "manifest.json").write_bytes(sealed(data))
+        (folder / "manifest.json").write_bytes(with_checksum(data))
         corpus = open_corpus(folder)
         str(corpus.manifest.train)
         corpus.train.pair(0)
@@ -60,7 +60,7 @@ def manifest(material: Material, folder: Path) -> Reader:
 
 
 def tokens(material: Material, folder: Path) -> Reader:
-    """Token files and offsets that the manifest agrees with; the first byte chooses which."""
+    """Token and offset files with a matching manifest; the first byte chooses the file."""
     from transduce.corpus.token_files import TOKEN_FILES, open_corpus
 
     origin = material.run / "corpus"
@@ -74,7 +74,7 @@ def tokens(material: Material, folder: Path) -> Reader:
         facts = {"size": len(data[1:]), "sha256": hashlib.sha256(data[1:]).hexdigest()}
         files = known["files"] | {name: facts}
         (folder / "manifest.json").write_bytes(
-            sealed(json.dumps(known | {"files": files}).encode())
+            with_checksum(json.dumps(known | {"files": files}).encode())
         )
         try:
             corpus = open_corpus(folder)
@@ -103,7 +103,7 @@ def tensors(material: Material, folder: Path) -> Reader:
 
 
 def header(material: Material, folder: Path) -> Reader:
-    """The header of a file of weights, with the length that fits, before 4 KB of numbers."""
+    """The header of a weights file, with the correct length, before 4 KB of data."""
     from safetensors.numpy import load_file
 
     from transduce.runs.arrays import KEY, count_values, digest, load_arrays
@@ -136,9 +136,9 @@ def header(material: Material, folder: Path) -> Reader:
 
 
 def weights(material: Material, folder: Path) -> Reader:
-    """A model whose settings, or whose tensors' names and shapes, are not what they should be.
+    """A model with wrong settings, or with wrong names or shapes of tensors.
 
-    JSON of two objects: settings of the model, and by the tensors' names what shape each has.
+    The input is JSON with two objects: the settings, and the shapes by name.
     """
     import numpy as np
     import torch
@@ -153,15 +153,18 @@ def weights(material: Material, folder: Path) -> Reader:
     cpu = torch.device("cpu")
 
     def read(data: bytes) -> None:
-        asked = _object(data)
-        content = stored | {"model": asked.get("model"), "owns": {}}  # so that others are read
-        (folder / "config.json").write_bytes(sealed(json.dumps(content).encode()))
+        wanted = _object(data)
+        content = stored | {
+            "model": wanted.get("model"),
+            "owns": {},
+        }  # no hashes, so that changed files are read
+        (folder / "config.json").write_bytes(with_checksum(json.dumps(content).encode()))
         config = RunConfig.load(folder)
         arrays = {}
-        for name, shape in _object(asked.get("shapes")).items():
-            if not isinstance(shape, list) or not all(type(one) is int for one in shape):
+        for name, shape in _object(wanted.get("shapes")).items():
+            if not isinstance(shape, list) or not all(type(size) is int for size in shape):
                 continue
-            if all(0 <= one < 10**5 for one in shape) and np.prod(shape, dtype=float) < 10**5:
+            if all(0 <= size < 10**5 for size in shape) and np.prod(shape, dtype=float) < 10**5:
                 arrays[name] = np.zeros(shape, "float32")
         try:
             note = json.dumps({"format": 1, "sha256": digest(arrays)})
@@ -178,16 +181,16 @@ def weights(material: Material, folder: Path) -> Reader:
 
 
 def subwords(material: Material, folder: Path) -> Reader:
-    """subwords.json of each kind, and a text through what it gives."""
+    """subwords.json of each kind, and a text encoded with it."""
     from transduce.subwords import Codec, Coder, SentencePiece, Subwords, Symbols
 
     lines = ["two dogs run over the grass", "zwei Hunde laufen", "größer"]
     path = folder / "subwords.json"
 
     def read(data: bytes) -> None:
-        path.write_bytes(sealed(data))
+        path.write_bytes(with_checksum(data))
         codec = Codec.load(path)
-        for side in {id(one): one for one in (codec.source, codec.target)}.values():
+        for side in {id(side): side for side in (codec.source, codec.target)}.values():
             side.pieces(side.encode("Two dögs run.")[:64])
             side.forbidden_ids()
         _ = codec.sha256
@@ -215,7 +218,7 @@ def subwords(material: Material, folder: Path) -> Reader:
 
 
 def sentencepiece(material: Material, folder: Path) -> Reader:
-    """A SentencePiece model, and a text through it."""
+    """A SentencePiece model, and a text encoded with it."""
     from transduce.subwords import SentencePiece
 
     names = json.loads((material.marian / "vocab.json").read_bytes())
@@ -247,7 +250,7 @@ def rules(material: Material, folder: Path) -> Reader:
     def read(data: bytes) -> None:
         try:
             found = Rules(data)
-        except ValueError as error:  # which whoever reads the file turns into a sentence
+        except ValueError as error:  # the reader of the file reports it
             raise TransduceError(str(error)) from None
         found.apply("Two dögs ① ｆｕｌｌ é")
 
@@ -259,7 +262,7 @@ def rules(material: Material, folder: Path) -> Reader:
 
 
 def importing(material: Material, folder: Path) -> Reader:
-    """The JSON files of a Marian folder, whose weights are whole."""
+    """The JSON files of a Marian folder with intact weights."""
     from transduce.interop.importing import import_model
 
     origin = folder / "theirs"
@@ -267,9 +270,9 @@ def importing(material: Material, folder: Path) -> Reader:
     names = ("config", "tokenizer_config", "generation_config", "vocab")
 
     def read(data: bytes) -> None:
-        asked = _object(data)
+        wanted = _object(data)
         for name in names:
-            (origin / f"{name}.json").write_text(json.dumps(asked.get(name)))
+            (origin / f"{name}.json").write_text(json.dumps(wanted.get(name)))
         shutil.rmtree(folder / "run", ignore_errors=True)
         import_model(origin, folder / "run")
 
@@ -278,7 +281,7 @@ def importing(material: Material, folder: Path) -> Reader:
 
 
 def tokenizer(material: Material, folder: Path) -> Reader:
-    """The tokenizer.json of a folder that `transduce export` has written, on its import."""
+    """The tokenizer.json of an exported folder, when it is imported."""
     from transduce.interop.importing.settings import MarianSettings
     from transduce.interop.importing.vocabulary import read_sides
     from transduce.subwords import Subwords
@@ -303,7 +306,7 @@ def lexicon(_: Material, folder: Path) -> Reader:
     path = folder / "lexicon.json"
 
     def read(data: bytes) -> None:
-        path.write_bytes(sealed(data))
+        path.write_bytes(with_checksum(data))
         Lexicon.load(path).of("the")
 
     Lexicon((("NN", "VB"), ("DT",)), {"the": 1, "a": 1}).save(path)
@@ -311,20 +314,20 @@ def lexicon(_: Material, folder: Path) -> Reader:
 
 
 def stamp(material: Material, folder: Path) -> Reader:
-    """What an export says of itself."""
+    """The stamp of an export."""
     from transduce.interop.export.ctranslate2 import STAMP, is_export_of
 
     content = {"format": 1, "weights": "a", "files": {"model.bin": "b", "config.json": "c"}}
 
     def read(data: bytes) -> None:
-        (folder / STAMP).write_bytes(sealed(data))
+        (folder / STAMP).write_bytes(with_checksum(data))
         is_export_of(folder, {"format": 1, "weights": "a"})
 
     return Reader(read, [json.dumps(content).encode(), DEEP], is_json=True)
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return the object of some JSON, or an empty one."""
+    """Return a JSON object, or an empty one for other data."""
     if isinstance(value, bytes):
         try:
             value = json.loads(value)

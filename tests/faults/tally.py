@@ -1,4 +1,4 @@
-"""What a trial of faults tells: how many there were, and what each came to."""
+"""Counts of injected faults and their outcomes."""
 
 import json
 import time
@@ -9,12 +9,12 @@ from pathlib import Path
 
 @dataclass
 class Tally:
-    """The faults of one kind: each held its promise, in one of several ways, or did not."""
+    """Faults of one kind: the guarantee held, in one of several ways, or was broken."""
 
     promise: str
     seed: int
-    held: Counter[str] = field(default_factory=Counter)  # by what came of it
-    broken: list[str] = field(default_factory=list)  # what is needed to see it again
+    held: Counter[str] = field(default_factory=Counter)  # by outcome
+    broken: list[str] = field(default_factory=list)  # how to reproduce it
     figures: dict[str, float | str] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic, repr=False)
 
@@ -26,12 +26,12 @@ class Tally:
         self.held[outcome] += 1
 
     def fail(self, what: str) -> None:
-        """Tally a fault that broke the promise; say it at once, for the long form is long."""
+        """Count a fault that broke the guarantee, and print it at once."""
         self.broken.append(what)
         print(f"BROKEN: {what}", flush=True)
 
-    def told(self) -> str:
-        """Return the lines that docs/results.md records."""
+    def summary(self) -> str:
+        """Return the lines for docs/results.md."""
         ways = "; ".join(f"{outcome} {count:,}" for outcome, count in self.held.most_common())
         figures = "".join(f"\n  {name}: {value}" for name, value in self.figures.items())
         return (
@@ -39,9 +39,9 @@ class Tally:
             f"(seed {self.seed}, {time.monotonic() - self.began:.0f} s): {ways}{figures}"
         )
 
-    def keep(self, path: Path) -> None:
+    def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        known = {
+        content = {
             "promise": self.promise,
             "seed": self.seed,
             "tried": self.tried,
@@ -49,4 +49,4 @@ class Tally:
             "broken": self.broken,
             "figures": self.figures,
         }
-        path.write_text(json.dumps(known, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,10 +1,10 @@
 """Processes of one training that die, hang or are slow, under torchrun on the CPU.
 
-The rule (`transduce.training.distributed.heartbeat`): one that dies is noticed at once; one that
-gives no sign of life for TRANSDUCE_PATIENCE seconds is killed by the others on its machine. Either
-way all end, one of them says which was lost, and the same command goes on. One that is slow for
-less is waited for.
-What feeds a training, prepares its text and translates are threads, which die with their process.
+The rule (`transduce.training.distributed.heartbeat`): a death is noticed at once; a process without
+a heartbeat for TRANSDUCE_PATIENCE seconds is killed by the others on its machine. Either way all
+processes end, one of them names the lost one, and the same command resumes. The others wait for a
+process that is slow for less than that. Prefetching, preparation and translation run in threads,
+which die with their process.
 """
 
 import os
@@ -25,21 +25,21 @@ from transduce.runs.folder import checkpoints
 
 COUNT = 12
 PATIENCE = 4.0  # seconds
-BOUND = 60.0  # seconds, for all to have ended after one was lost
+BOUND = 60.0  # seconds until all have ended after one was lost
 SLOW = 2.0  # seconds
 SETTINGS = TINY | {"validate_bleu": "0", "log_every": "2", "steps": "20"}
 PHASES = ("beginning", "step", "saving", "validation")
-# Sends itself a signal a moment after a phase was entered for the so-manieth time.
+# A process sends itself a signal shortly after it has entered a phase for the n-th time.
 PROGRAM = """
 import os, subprocess, sys, threading, time
 
 rank, phase, times, delay, number, pause, seen = sys.argv.pop(1).split("|")
 if os.environ["RANK"] == rank:
-    from transduce.training.train.distributed import processes
+    from transduce.training.distributed import processes
     from transduce.training import train as training
 
     def signalled():
-        if float(pause):  # somebody must wake us
+        if float(pause):  # another process must send SIGCONT
             subprocess.Popen(["sh", "-c", f"sleep {pause}; kill -CONT {os.getpid()}"])
         with open(seen, "w") as file:
             file.write(str(time.time()))
@@ -74,24 +74,24 @@ main()
 
 @dataclass(frozen=True)
 class Fault:
-    """Which process is struck, when and how."""
+    """Which process fails, when and how."""
 
     kind: str  # death, hang or slowness
     rank: int
     phase: str
-    times: int  # that it was entered
+    times: int  # the phase was entered
     delay: float  # seconds after that
 
     @classmethod
-    def drawn(cls, number: int, draw: random.Random) -> "Fault":
-        """Take all kinds and phases by turns, and the rest by chance."""
+    def draw(cls, number: int, draw: random.Random) -> "Fault":
+        """Take all kinds and phases in turn, and draw the rest."""
         kind = ("death", "hang", "slowness")[number % 3]
         phase = PHASES[number // 3 % len(PHASES)]
         most = {"beginning": 1, "step": 20, "saving": 4, "validation": 2}[phase]
         return cls(kind, draw.randrange(2), phase, draw.randint(1, most), draw.uniform(0, 0.02))
 
     def words(self, seen: Path) -> str:
-        """Return what the program is told."""
+        """Return the argument of the program."""
         number = signal.SIGKILL if self.kind == "death" else signal.SIGSTOP
         pause = SLOW if self.kind == "slowness" else 0.0
         facts = (self.rank, self.phase, self.times, self.delay, int(number), pause, seen)
@@ -100,7 +100,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Ended:
-    """What came of torchrun."""
+    """The result of torchrun."""
 
     status: int
     stderr: str
@@ -109,7 +109,7 @@ class Ended:
 
 
 class Trial:
-    """A text, and what two processes learn from it where nothing goes wrong."""
+    """A text, and the weights that two processes learn from it without faults."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder / f"seed-{seed}"
@@ -139,52 +139,52 @@ class Trial:
             torchrun.wait(120 + BOUND)
         finally:
             ended, left = time.time(), self.left()
-            for one in left:  # those of this trial alone
-                os.kill(one, signal.SIGKILL)
+            for pid in left:  # only processes of this trial
+                os.kill(pid, signal.SIGKILL)
             status = torchrun.wait()
         since = float(seen.read_text()) if seen.exists() else began
         return Ended(status, stderr.read_text(errors="replace"), ended - since, len(left))
 
     def left(self) -> list[int]:
-        """Return the processes that this trial has started and that still run."""
+        """Return the running processes that this trial has started."""
         mark, found = f"TRIAL={self.folder}".encode(), []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
-            except OSError:  # it has ended, or is another's
+            except OSError:  # it has ended, or belongs to another user
                 continue
         return found
 
-    def strike(self, fault: Fault, name: str) -> str:
-        """Strike a process; return what is wrong with what came of it, if anything is."""
-        struck = self.run(name, fault)
-        said = [line for line in struck.stderr.splitlines() if line.startswith("error: ")]
+    def inject_fault(self, fault: Fault, name: str) -> str:
+        """Inject a fault; return what is wrong with the result, if anything."""
+        ended_run = self.run(name, fault)
+        errors = [line for line in ended_run.stderr.splitlines() if line.startswith("error: ")]
         wrong = {
-            "nothing was struck": not (self.folder / f"{name}.seen").exists(),
-            f"{struck.left} processes were left": struck.left > 0,
+            "no fault was injected": not (self.folder / f"{name}.seen").exists(),
+            f"{ended_run.left} processes were left": ended_run.left > 0,
         }
         if fault.kind == "slowness":
-            wrong["it ended"] = struck.status != 0
+            wrong["it ended"] = ended_run.status != 0
         else:
-            self.longest = max(self.longest, struck.seconds)
-            wrong["it went on"] = struck.status == 0
-            wrong[f"the others took {struck.seconds:.0f} s to end"] = struck.seconds > BOUND
-            # Before they have met, torchrun alone knows of a death.
-            alone = fault.kind == "death" and fault.phase == "beginning" and not said
-            named = len(said) == 1 and f"the process of rank {fault.rank} " in said[0]
-            wrong[f"it was not said once which process was lost: {said}"] = not (alone or named)
-        return "; ".join(words for words, so in wrong.items() if so)
+            self.longest = max(self.longest, ended_run.seconds)
+            wrong["it continued"] = ended_run.status == 0
+            wrong[f"the others took {ended_run.seconds:.0f} s to end"] = ended_run.seconds > BOUND
+            # Before they are connected, only torchrun notices a death.
+            alone = fault.kind == "death" and fault.phase == "beginning" and not errors
+            named = len(errors) == 1 and f"the process of rank {fault.rank} " in errors[0]
+            wrong[f"the lost process was not named once: {errors}"] = not (alone or named)
+        return "; ".join(words for words, is_wrong in wrong.items() if is_wrong)
 
-    def go_on(self, name: str) -> str:
-        """Train to the end where it is not reached; return what differs from the undisturbed."""
+    def resume(self, name: str) -> str:
+        """Train to the end; return what differs from the run without faults."""
         done = self.run(name)
         if done.status:
-            return f"it did not go on: {done.stderr[-2000:]}"
+            return f"it did not resume: {done.stderr[-2000:]}"
         return "" if learned(self.folder / name) == self.sound() else "the weights differ"
 
     def sound(self) -> dict[str, bytes]:
-        """Return what is learned where nothing goes wrong."""
+        """Return the weights learned without faults."""
         if not (self.folder / "sound").exists():
             done = self.run("sound")
             assert done.status == 0, done.stderr
@@ -192,25 +192,30 @@ class Trial:
 
 
 def learned(run: Path) -> dict[str, bytes]:
-    """Return the bytes of the weights that translate, and of the last checkpoint."""
+    """Return the bytes of the model and of the last checkpoint."""
     last = checkpoints(run)[-1].path
     moments = load_tensors(last / "optimizer.safetensors")
     return {
         "model": (run / "model.safetensors").read_bytes(),
         "weights": (last / "weights.safetensors").read_bytes(),
-        **{name: one.numpy().tobytes() for name, one in moments.items() if name != "random"},
+        **{name: tensor.numpy().tobytes() for name, tensor in moments.items() if name != "random"},
     }
 
 
 def inject(count: int, seed: int, folder: Path) -> list[Tally]:
-    """Strike so many trainings, by turns in all ways and phases."""
-    bounded = Tally("processes lost: all end in bounded time and say which, none is left", seed)
+    """Inject `count` faults, of each kind and phase in turn."""
+    bounded = Tally(
+        "processes lost: all end in bounded time, the lost one is named, none is left", seed
+    )
     same = Tally("processes lost or slow: the same command ends with identical weights", seed)
     trial = Trial(folder, seed)
     trial.sound()
     for number in range(count):
-        fault, name = Fault.drawn(number, random.Random(f"{seed} {number}")), f"run-{number}"
-        for tally, wrong in ((bounded, trial.strike(fault, name)), (same, trial.go_on(name))):
+        fault, name = Fault.draw(number, random.Random(f"{seed} {number}")), f"run-{number}"
+        for tally, wrong in (
+            (bounded, trial.inject_fault(fault, name)),
+            (same, trial.resume(name)),
+        ):
             if wrong:
                 tally.fail(f"{name}, seed {seed}: {fault}: {wrong}")
             elif tally is same or fault.kind != "slowness":
