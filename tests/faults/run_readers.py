@@ -245,11 +245,11 @@ def rules(material: Material, folder: Path) -> Reader:
     """SentencePiece's rules of normalisation, as stored in its file."""
     from sentencepiece import sentencepiece_model_pb2
 
-    from transduce.subwords.sentencepiece import Rules
+    from transduce.subwords.sentencepiece import NormalizationRules
 
     def read(data: bytes) -> None:
         try:
-            found = Rules(data)
+            found = NormalizationRules(data)
         except ValueError as error:  # the reader of the file reports it
             raise TransduceError(str(error)) from None
         found.apply("Two dögs ① ｆｕｌｌ é")

@@ -305,7 +305,7 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
     (renamed("model.shared.weight", "model.shored.weight"), r"lack model.shared.weight"),
     (without("source.spm"), r"no subwords: expected source.spm"),
     (without("target.spm"), r"target.spm is missing"),
-    (written("source.spm", "not a model"), r"source.spm is no SentencePiece model"),
+    (written("source.spm", "not a model"), r"source.spm is not a SentencePiece model"),
     (written("source.spm", ""), r"source.spm has no pieces"),
     (pieces_of(model_type="bpe", vocab_size=150), r"source.spm has model_type BPE"),
     (pieces_of(byte_fallback=True, vocab_size=500), r"source.spm has byte_fallback"),

@@ -238,9 +238,11 @@ def test_only_subwords_that_were_learned_here_by_bpe_can_be_extended(
     wordpiece = Subwords.learn(LAW, 700, "wordpiece")
     names = ["<pad>", "<s>", "</s>", "<unk>", "▁a"]
     theirs = SentencePiece(names, [("▁a", -1.0, 1)], charsmap=b"", prefix=True, squeeze=True)
-    for one in (wordpiece, theirs):
-        with pytest.raises(BadSetting, match=f"runs/x are of the kind {one.kind}, to which none"):
-            check_extensible(Codec(one, one), "runs/x")
+    for subwords in (wordpiece, theirs):
+        with pytest.raises(
+            BadSetting, match=f"of runs/x are {subwords.kind}, which cannot be extended"
+        ):
+            check_extensible(Codec(subwords, subwords), "runs/x")
     result = cli("train", *law_files, "--out", tmp_path / "run", "--extend-vocabulary", "9")
     assert "name it (--from RUN)" in result.error
     assert not (tmp_path / "run").exists()

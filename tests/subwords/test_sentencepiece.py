@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opus import SCRIPTS, names_of, spm, texts
 from transduce.errors import BadInput, BadRun
 from transduce.subwords import BOS, EOS, PAD, SPECIAL, UNK, Codec, SentencePiece
-from transduce.subwords.sentencepiece import Rules
+from transduce.subwords.sentencepiece import NormalizationRules
 from transduce.translation.segments import cut
 
 pytest.importorskip("transformers")
@@ -111,7 +111,7 @@ def test_the_text_of_pieces_is_that_of_marians_tokenizer(
 def test_normalising_is_sentencepieces(text: str, codec: Codec) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_proto=spm(0))
     assert isinstance(codec.source, SentencePiece)
-    assert codec.source._normalised(text) == "".join(processor.encode(text, out_type=str))
+    assert codec.source._normalize(text) == "".join(processor.encode(text, out_type=str))
 
 
 def test_a_special_tokens_name_in_text_is_text(codec: Codec) -> None:
@@ -174,7 +174,7 @@ def test_a_written_file_reads_as_the_one_it_came_from(codec: Codec, tmp_path: Pa
 
 
 def test_half_a_surrogate_pair_is_refused(codec: Codec) -> None:
-    with pytest.raises(BadInput, match="text 2 of 2 holds half a surrogate pair"):
+    with pytest.raises(BadInput, match="text 2 of 2 has a lone surrogate"):
         codec.source.encode_batch(["a", "é\ud800"])
 
 
@@ -200,12 +200,12 @@ def test_what_is_no_such_file_is_refused(
     write_checksummed(
         tmp_path / "subwords.json", {"format": 1, "kind": "sentencepiece", "source": content}
     )
-    with pytest.raises(BadRun, match=r"is not a file of subwords: it holds no pieces"):
+    with pytest.raises(BadRun, match=r"is not a file of subwords: it has no SentencePiece pieces"):
         Codec.load(tmp_path / "subwords.json")
 
 
 def test_without_rules_a_text_stays_as_it_is() -> None:
-    assert Rules(b"").apply("e\u0301 ①") == "e\u0301 ①"
+    assert NormalizationRules(b"").apply("e\u0301 ①") == "e\u0301 ①"
 
 
 @pytest.mark.parametrize(
@@ -224,10 +224,10 @@ def test_rules_that_lead_out_of_their_results_are_refused(rule: int, results: by
     units[0x60 ^ 0x61 ^ 3] = rule
     trie = b"".join(unit.to_bytes(4, "little") for unit in units)
     with pytest.raises((BadInput, ValueError)):
-        Rules(len(trie).to_bytes(4, "little") + trie + results)
+        NormalizationRules(len(trie).to_bytes(4, "little") + trie + results)
 
 
 def test_a_file_of_pieces_that_are_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "source.spm").write_bytes(spm(0).replace("▁the".encode(), b"\xff\xff\xffthe", 1))
-    with pytest.raises(BadInput, match="no SentencePiece model"):
+    with pytest.raises(BadInput, match="not a usable SentencePiece model"):
         SentencePiece.read(tmp_path / "source.spm", SPECIAL)

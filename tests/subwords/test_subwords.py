@@ -102,7 +102,7 @@ def test_many_texts_are_encoded_as_each_alone(subwords: Subwords) -> None:
 
 
 def test_half_a_surrogate_pair_is_refused(subwords: Subwords) -> None:
-    with pytest.raises(BadInput, match="text 2 of 2 holds half a surrogate pair"):
+    with pytest.raises(BadInput, match="text 2 of 2 has a lone surrogate"):
         subwords.encode_batch(["fine", "not \ud800"])
 
 
@@ -312,7 +312,7 @@ def test_a_sealed_file_of_something_else_is_refused(
     from transduce.system.files import write_checksummed
 
     write_checksummed(tmp_path / "subwords.json", content)
-    with pytest.raises(BadRun, match=r"subwords\.json is (no file of subwords|damaged): "):
+    with pytest.raises(BadRun, match=r"subwords\.json is (not a file of subwords|damaged): "):
         Codec.load(tmp_path / "subwords.json")
 
 
@@ -326,6 +326,17 @@ def test_subwords_without_the_special_ones_are_refused() -> None:
     vocabulary["<pad>"], vocabulary["<x>"] = 0, 100_000
     with pytest.raises(ValueError, match="ids are not 0, 1, 2"):
         Subwords.from_json(stored)
+
+
+def test_the_steps_in_a_file_are_ignored() -> None:
+    """A file cannot choose a pattern that never ends, or padding to a million pieces."""
+    stored = LEARNED["bpe"].to_json()
+    split = {"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated"}
+    stored["pre_tokenizer"] = split | {"invert": False}
+    stored["normalizer"] = None
+    loaded = Subwords.from_json(stored)
+    assert loaded.encode("a" * 60) == LEARNED["bpe"].encode("a" * 60)
+    assert loaded.to_json() == LEARNED["bpe"].to_json()
 
 
 def test_vocabularies_grow_with_the_text() -> None:

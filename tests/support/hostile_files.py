@@ -191,31 +191,6 @@ def a_subword_numbered_two_thousand_million(run: Path, folder: Path) -> None:
 
 
 @case
-def subwords_that_pad_every_text(run: Path, folder: Path) -> None:
-    from transduce.subwords import Codec
-
-    path = run / "subwords.json"
-    padding: dict[str, Any] = {
-        "strategy": {"Fixed": 10**9},
-        "direction": "Right",
-        "pad_to_multiple_of": None,
-    }
-    padding |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}
-    reseal(path, source__padding=padding)
-    Codec.load(path).source.encode("a")
-
-
-@case
-def subwords_with_a_pattern_that_never_ends(run: Path, folder: Path) -> None:
-    from transduce.subwords import Codec
-
-    path = run / "subwords.json"
-    split = {"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated"}
-    reseal(path, source__pre_tokenizer=split | {"invert": False})
-    Codec.load(path).source.encode("a" * 60)
-
-
-@case
 def json_a_million_deep(run: Path, folder: Path) -> None:
     from transduce.runs.folder import RunConfig
 

@@ -1,4 +1,12 @@
-"""Subwords: text to ids and back. Learned here, or come along with an imported model."""
+"""Subwords: text to ids and back. Learned from text, or read from an imported model.
+
+base            special tokens, and the interface of all kinds of subwords
+learned         BPE and WordPiece (paper 5.1)
+sentencepiece   SentencePiece models of imported models
+symbols         a closed set of symbols, for parse trees
+codec           the subwords of source and target, in one file
+extending       new subwords for new text, with unchanged old ones
+"""
 
 from transduce.subwords.base import BOS, EOS, PAD, SPECIAL, UNK, AnyKind, Coder
 from transduce.subwords.codec import FORMAT, Codec

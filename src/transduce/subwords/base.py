@@ -1,4 +1,4 @@
-"""What every kind of subwords has in common: the special tokens, and what may be asked of them."""
+"""Special tokens, and the interface of all kinds of subwords."""
 
 import functools
 import unicodedata
@@ -12,61 +12,61 @@ from transduce.errors import BadInput
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # in the order of their ids
 
-AnyKind = Literal["bpe", "wordpiece", "sentencepiece"]  # the last comes with imported models
+AnyKind = Literal["bpe", "wordpiece", "sentencepiece"]  # the last for imported models only
 
 
 class Coder(Protocol):
-    """Text to ids and back, for one language, or for both where the vocabulary is joint."""
+    """Text to ids and back, for one language or a joint vocabulary."""
 
-    names: list[str]  # of all ids, each once
+    names: list[str]  # of all ids, all different
 
     @property
     def kind(self) -> AnyKind | Literal["symbols"]:
-        """The kind of the subwords; symbols are what they are, and no text."""
+        """The kind of the subwords; symbols are not text."""
 
     def __len__(self) -> int: ...
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, with no special tokens added."""
+        """Return the ids of a text, without special tokens."""
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; padding, begin and end are nothing."""
+        """Return the text of ids; `<pad>`, `<s>` and `</s>` are skipped."""
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return each piece for people to read: its text, with its space if it begins a word."""
+        """Return the text of each piece for people, with a space if it begins a word."""
 
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
-        """Return the bytes of each piece; those of special tokens are none."""
+        """Return the bytes of each piece; special tokens have none."""
 
     def starts_word(self, piece: int) -> bool:
-        """Tell whether a piece begins a word."""
+        """Return whether a piece begins a word."""
 
     def forbidden_ids(self) -> list[int]:
-        """Return the ids that may never come out of a search.
+        """Return the ids that a search must not produce.
 
-        These are pad, begin, unknown, and every piece that would end a line or that no text file
-        may hold: one line in is one line out.
+        These are `<pad>`, `<s>`, `<unk>`, and every piece with a line end or a NUL byte, so that
+        the output has as many lines as the input.
         """
 
     def same_vocabulary(self, other: "Coder") -> bool:
-        """Tell whether an id of the other means the same here: whether one vocabulary is shared."""
+        """Return whether both have the same ids: a joint vocabulary."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return all there is to store."""
+        """Return the content to store."""
 
 
 def encodings(encode: Callable[..., list[Encoding]], texts: list[str]) -> list[Encoding]:
-    """Encode texts by a function of `tokenizers`, or say which of them is no text."""
+    """Encode texts with a function of `tokenizers`; refuse texts that are not valid Unicode."""
     try:
         return encode(texts, add_special_tokens=False)
     except TypeError:
         for number, text in enumerate(texts, start=1):
             if any(unicodedata.category(letter) == "Cs" for letter in text):
                 raise BadInput(
-                    f"text {number:,} of {len(texts):,} holds half a surrogate pair: "
+                    f"text {number:,} of {len(texts):,} has a lone surrogate: "
                     "expected text that can be written as UTF-8"
                 ) from None
         raise
@@ -74,13 +74,13 @@ def encodings(encode: Callable[..., list[Encoding]], texts: list[str]) -> list[E
 
 @functools.cache
 def readable(piece: bytes) -> str:
-    r"""Write a piece for people: part of a character as <0xE2>, a control character as \n."""
+    r"""Format a piece for people: an incomplete character as <0xE2>, a control character as \n."""
     text = piece.decode("utf-8", errors="surrogateescape")
-    return "".join(map(_shown, text))
+    return "".join(map(_escape, text))
 
 
-def _shown(letter: str) -> str:
+def _escape(letter: str) -> str:
     category = unicodedata.category(letter)
-    if category == "Cs":  # a byte that is part of no character here: surrogateescape adds 0xDC00
+    if category == "Cs":  # a byte of an incomplete character: surrogateescape adds 0xDC00
         return f"<0x{ord(letter) - 0xDC00:02X}>"
     return ascii(letter)[1:-1] if category == "Cc" else letter

@@ -1,4 +1,4 @@
-"""The subwords of both sides, in one file."""
+"""The codec: the subwords of source and target, in one file."""
 
 import functools
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class Codec:
-    """The subwords of both sides; one object twice where both are encoded alike."""
+    """The subwords of source and target; the same object if both are encoded alike."""
 
     source: Coder
     target: Coder
@@ -38,21 +38,21 @@ class Codec:
     def kind(self) -> AnyKind:
         """The kind of the source's subwords."""
         kind = self.source.kind
-        assert kind != "symbols"  # which are written, and never read
+        assert kind != "symbols"  # only targets have symbols
         return kind
 
     @functools.cached_property
     def sha256(self) -> str:
-        """The hash of everything in it: equal codecs have equal hashes."""
+        """The hash of the content."""
         return checksum(self._content())
 
     def save(self, path: Path) -> None:
-        """Write one file that holds it all."""
+        """Write the codec to a file."""
         write_checksummed(path, self._content())
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote, or say what is wrong with the file."""
+        """Read a codec from a file; raise BadRun if it is damaged or another file."""
         content = read_checksummed(path, FORMAT, "subwords", FIELDS)
         kind = content["kind"]
         try:
@@ -61,7 +61,9 @@ class Codec:
                 return cls(source, source)
             return cls(source, _read(content.get("target_kind") or kind, content["target"]))
         except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
-            reason = str(error).partition("\n")[0]  # `tokenizers` writes several lines
+            reason = str(error).partition("\n")[
+                0
+            ]  # the messages of `tokenizers` have several lines
             raise BadRun(f"{path} is not a file of subwords: {reason}") from None
 
     def _content(self) -> dict[str, Any]:

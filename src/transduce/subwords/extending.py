@@ -1,9 +1,9 @@
-"""More subwords for a text of another kind, so that those that a model knows stay as they are.
+"""Adding subwords to a BPE vocabulary for new text, with existing ids unchanged.
 
-Byte-level BPE merges neighbours in the order in which the merges were learned. New merges go to the
-end of that order: a word is first cut as it always was, then pieces of it may be joined further.
-So every old piece keeps its id and its meaning, a word in which no new merge applies is cut as
-before, and a new piece put back into its parts gives the old cut of any text.
+Byte-level BPE applies its merges in the order in which they were learned. New merges are appended:
+a word is first split as before, then its pieces may be merged further. So every old piece keeps its
+id and meaning, a word without new merges is split as before, and decomposing the new pieces gives
+the old pieces of any text.
 """
 
 import itertools
@@ -16,36 +16,32 @@ from transduce.errors import BadSetting
 from transduce.subwords.codec import Codec
 from transduce.subwords.learned import Subwords, slices
 
-FIRST = (
-    0x10000  # of the letters that stand for pieces while merges are learned; no space among them
-)
-MOST = 0x110000 - FIRST
+FIRST = 0x10000  # the first of the characters that stand for pieces; no space is among them
+MAX_PIECES = 0x110000 - FIRST
 LINES = 4_096  # encoded at once
-# Some of what is learned is dropped: see `_new_merges`. So much more of it is learned.
-SPARE = 1.25
+SPARE = 1.25  # learn more merges than needed, because `_new_merges` drops some
 
 
 def check_extensible(codec: Codec, of: str) -> None:
-    """Refuse subwords to which none can be added so that the old ones stay; `of` names the run."""
+    """Refuse subwords that cannot be extended; `of` names the run."""
     for side in (codec.source, codec.target):
         if not isinstance(side, Subwords) or side.kind != "bpe":
             raise BadSetting(
-                f"the subwords of {of} are of the kind {side.kind}, to which none can be added so "
-                "that the old ones stay: expected bpe, learned here; leave --extend-vocabulary "
-                "away to keep them as they are"
+                f"the subwords of {of} are {side.kind}, which cannot be extended: expected bpe "
+                "subwords learned by transduce; run without --extend-vocabulary to keep them"
             )
 
 
 def extend_subwords(old: Subwords, lines: Iterable[str], more: int) -> Subwords:
-    """Return `old` with at most `more` new subwords, learned of the lines; the same for the same.
+    """Return `old` with at most `more` new subwords, learned from the lines.
 
-    There are fewer where the text has no more that occur twice.
+    There are fewer if the text has not enough that occur twice. The result is deterministic.
     """
     stored = old.to_json()
     vocabulary, merges = stored["model"]["vocab"], stored["model"]["merges"]
     assert old.kind == "bpe"
-    assert len(vocabulary) <= MOST
-    for left, right in _new_merges(old, _learned(_letters(old, lines), len(old), more)):
+    assert len(vocabulary) <= MAX_PIECES
+    for left, right in _new_merges(old, _learn_merges(_as_characters(old, lines), len(old), more)):
         if len(vocabulary) == len(old) + more:
             break
         merges.append([left, right])
@@ -54,25 +50,25 @@ def extend_subwords(old: Subwords, lines: Iterable[str], more: int) -> Subwords:
 
 
 def decompose_new_pieces(new: Subwords, old: int) -> list[list[int]]:
-    """Return of which of the first `old` pieces each of the others is made, in the order of ids."""
+    """Return, for each piece after the first `old`, the old pieces that it is made of."""
     merges = new.to_json()["model"]["merges"]
     ids = {name: number for number, name in enumerate(new.names)}
     parts = [[number] for number in range(old)]
-    for left, right in merges[len(merges) - (len(new) - old) :]:  # one merge for each new piece
+    for left, right in merges[len(merges) - (len(new) - old) :]:  # one per new piece
         parts.append(parts[ids[left]] + parts[ids[right]])
     return parts[old:]
 
 
-def _letters(old: Subwords, lines: Iterable[str]) -> Iterator[str]:
-    """Write lines with one letter for each old piece, and a space between words."""
-    some = slices(lines)
-    while batch := list(itertools.islice(some, LINES)):
+def _as_characters(old: Subwords, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines with one character per old piece, and spaces between words."""
+    short = slices(lines)
+    while batch := list(itertools.islice(short, LINES)):
         for words in old.encode_words(batch):
             yield " ".join("".join(chr(FIRST + piece) for piece in word) for word in words)
 
 
-def _learned(lines: Iterable[str], old: int, more: int) -> list[tuple[list[int], list[int]]]:
-    """Learn merges of the letters that stand for pieces: of each, the pieces left and right."""
+def _learn_merges(lines: Iterable[str], old: int, more: int) -> list[tuple[list[int], list[int]]]:
+    """Learn merges of the characters that stand for pieces; return the pieces of both sides."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.BpeTrainer(
@@ -93,18 +89,17 @@ def _piece(letter: str) -> int:
 def _new_merges(
     old: Subwords, learned: Sequence[tuple[list[int], list[int]]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the merges whose result is new, by the names of pieces.
+    """Yield the merges whose result is new, by the names of the pieces.
 
-    One that gives a piece that there is already, cut differently, would change what that piece is
-    made of, and with it old merges might come into play; it is left out, with all that builds upon
-    it.
+    A merge that gives an existing piece in another way would change how that piece is made, and old
+    merges might apply to it. It is left out, with all merges that need it.
     """
     known = set(old.names)
-    made: dict[tuple[int, ...], str] = {(n,): name for n, name in enumerate(old.names)}
+    names: dict[tuple[int, ...], str] = {(n,): name for n, name in enumerate(old.names)}
     for left, right in learned:
-        first, second = made.get(tuple(left)), made.get(tuple(right))
+        first, second = names.get(tuple(left)), names.get(tuple(right))
         if first is None or second is None or first + second in known:
             continue
         known.add(first + second)
-        made[*left, *right] = first + second
+        names[*left, *right] = first + second
         yield first, second

@@ -1,14 +1,13 @@
-"""Subwords learned from the text itself (paper 5.1), by `tokenizers`.
+"""BPE and WordPiece subwords learned from text (paper 5.1), with `tokenizers`.
 
-Both kinds work on the bytes of UTF-8 in NFC, with all 256 of them in the vocabulary: every text
-can be written, nothing is unknown, and decoding returns the text exactly, spaces included. Every
-text gets one space in front, which decoding takes away, so that a word is the same piece at the
-start of a sentence as in its middle.
+Both work on the bytes of UTF-8 text in NFC. All 256 bytes are in the vocabulary, so nothing is
+unknown, and decoding returns the exact text, spaces included. Encoding adds a space before the text
+and decoding removes it, so that a word is the same piece at the start of a sentence as inside it.
 
-`bpe` (the default, as for the paper's English-German) merges the most frequent neighbours.
-`wordpiece` (as for its English-French) has pieces learned the same way but always takes the longest
-that fits. The trainer that `tokenizers` has for it numbers the letters inside words in random order
-and leaves out those it has not seen; it is given all of them here, so it is exact and complete too.
+`bpe` (the default; the paper's English-German) merges the most frequent neighbours. `wordpiece`
+(the paper's English-French) learns its pieces in the same way, but takes the longest match. Its
+trainer in `tokenizers` numbers the bytes inside words in random order and omits unseen ones, so it
+is given all of them as special tokens.
 """
 
 import functools
@@ -24,44 +23,42 @@ from transduce.errors import BadSetting
 from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, Coder, encodings, readable
 
 Kind = Literal["bpe", "wordpiece"]
-KINDS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "wordpiece"}  # by the library's names
+KINDS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "wordpiece"}  # by their names in `tokenizers`
 
-# Where a piece can never reach across: GPT-2's rule, but marks stay with the letter they belong to,
-# or the words of Hindi, Thai and pointed Arabic would fall apart.
+# No piece crosses the boundary of a word: GPT-2's rule, except that marks stay with their letter.
+# Otherwise words of Hindi, Thai and vocalized Arabic would be split.
 WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-INSIDE = "‿"  # marks WordPiece's pieces inside a word; no symbol of a byte looks like it
-LONGEST_WORD = 128  # bytes; WordPiece takes time with the square of a word's length
-LEARNED_LINE = 1_000  # characters; the trainers take time with the square of a word's length too
-# Words whose pieces are remembered. Of a text of our own, which is learned from and then prepared:
-# a fifth faster than the library's 10,000. Strangers may send words that are long and never the
-# same, which take 18 KB each.
-CACHE, CACHE_OF_LOADED = 100_000, 10_000
+INSIDE = "‿"  # marks WordPiece's pieces inside a word; no byte's symbol looks like it
+MAX_WORD_BYTES = 128  # WordPiece takes quadratic time in the length of a word
+MAX_LINE_CHARACTERS = 1_000  # so do the trainers
+# Words in the cache. While learning and preparing, 100,000 are a fifth faster than the library's
+# 10,000. A service gets long words that never repeat, at 18 KB each.
+CACHE, LOADED_CACHE = 100_000, 10_000
 
 
 def default_vocabulary_size(characters: int) -> int:
-    """Choose the size of a vocabulary for a text of so many characters.
+    """Return a vocabulary size for a text of this many characters.
 
-    The paper's 37,000 served 4.5 million pairs, some 1.2 billion characters of both languages. On
-    less text most of so many pieces would be too rare to be learned: usual sizes are about 8,000
-    for 30,000 short sentences and 16,000 to 32,000 for half a million long ones. The fourth root of
-    the size passes through all three (Multi30k 8,840, 560,000 pairs of Europarl 23,176, the paper's
-    37,000), and a multiple of 8 suits matrix units.
+    The paper has 37,000 subwords for 4.5 million pairs, about 1.2 billion characters. In less text
+    most of them would be too rare. Usual sizes are 8,000 for 30,000 short sentences and 16,000 to
+    32,000 for half a million long ones. The fourth root fits all three (Multi30k 8,840, 560,000
+    pairs of Europarl 23,176, WMT 2014 37,000); multiples of 8 suit matrix units.
     """
     return min(37_000, max(1_024, 8 * round(25 * math.sqrt(math.sqrt(characters)))))
 
 
 class Subwords:
-    """The subwords of one language, or of both where the vocabulary is joint."""
+    """The subwords of one language, or a joint vocabulary."""
 
     def __init__(self, tokenizer: Tokenizer, kind: Kind) -> None:
-        # A special token's name in running text is text. The library does not store this switch.
+        # The name of a special token in a text is text. `tokenizers` does not store this flag.
         tokenizer.encode_special_tokens = True
         self.kind: Kind = kind
         self._tokenizer = tokenizer
         names = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
         if tuple(name for name, _ in names[: len(SPECIAL)]) != SPECIAL:
             raise ValueError(f"its first pieces are not {' '.join(SPECIAL)}")
-        self.names = [name for name, _ in names]  # as the library writes them, by their ids
+        self.names = [name for name, _ in names]  # by id, in the notation of `tokenizers`
         symbols = _byte_of_symbol()
         self._bytes = [b""] * len(SPECIAL) + [
             bytes(symbols[symbol] for symbol in name.removeprefix(INSIDE))
@@ -71,17 +68,17 @@ class Subwords:
 
     @classmethod
     def learn(cls, lines: Iterable[str], vocabulary: int, kind: Kind = "bpe") -> Self:
-        """Learn at most `vocabulary` subwords; fewer where the text has no more that occur twice.
+        """Learn at most `vocabulary` subwords; fewer if the text has not enough that occur twice.
 
-        The same lines give the same subwords.
+        The result is deterministic.
         """
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
         inside = [INSIDE + symbol for symbol in alphabet] if kind == "wordpiece" else []
-        least = len(SPECIAL) + len(alphabet) + len(inside)
-        if vocabulary < least:
+        minimum = len(SPECIAL) + len(alphabet) + len(inside)
+        if vocabulary < minimum:
             raise BadSetting(
-                f"vocabulary = {vocabulary:,}: expected at least {least:,}, "
-                f"which {kind} needs to write every byte"
+                f"vocabulary = {vocabulary:,}: expected at least {minimum:,}, "
+                f"which {kind} needs to encode every byte"
             )
         trainer: trainers.Trainer
         if kind == "bpe":
@@ -98,7 +95,7 @@ class Subwords:
             trainer = trainers.WordPieceTrainer(
                 vocab_size=vocabulary,
                 min_frequency=2,
-                special_tokens=[*SPECIAL, *inside],  # see the head of this file
+                special_tokens=[*SPECIAL, *inside],  # see the docstring of this module
                 initial_alphabet=alphabet,
                 continuing_subword_prefix=INSIDE,
                 show_progress=False,
@@ -113,17 +110,15 @@ class Subwords:
         return len(self._bytes)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, with no special tokens added."""
+        """Return the ids of a text, without special tokens."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
-        found = encodings(self._tokenizer.encode_batch_fast, texts)
-        return [encoding.ids for encoding in found]
+        return [encoding.ids for encoding in encodings(self._tokenizer.encode_batch_fast, texts)]
 
     def encode_words(self, texts: list[str]) -> list[list[list[int]]]:
-        """Return the ids of each word of many texts: no piece reaches across two of them."""
-        found = encodings(self._tokenizer.encode_batch, texts)  # the fast one tells no words
+        """Return the ids of each word of many texts."""
         return [
             [
                 [piece for piece, _ in word]
@@ -131,18 +126,19 @@ class Subwords:
                     zip(encoding.ids, encoding.word_ids, strict=True), key=lambda both: both[1]
                 )
             ]
-            for encoding in found
+            # Not encode_batch_fast, which does not return word_ids.
+            for encoding in encodings(self._tokenizer.encode_batch, texts)
         ]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; padding, begin and end are nothing."""
+        """Return the text of ids; `<pad>`, `<s>` and `</s>` are skipped."""
         whole = b"".join(self.piece_bytes(ids))
         return whole.decode("utf-8", errors="replace").removeprefix(" ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        r"""Return each piece for people to read: its text, with its space if it begins a word.
+        r"""Return the text of each piece for people, with a space if it begins a word.
 
-        Bytes that are only part of a character are shown as <0xE2>, control characters as \n.
+        Incomplete characters are shown as <0xE2>, control characters as \n.
         """
         return [
             SPECIAL[piece] if piece < len(SPECIAL) else readable(self._bytes[piece])
@@ -150,19 +146,15 @@ class Subwords:
         ]
 
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
-        """Return the bytes of each piece; those of special tokens are none."""
+        """Return the bytes of each piece; special tokens have none."""
         return [self._bytes[piece] for piece in ids]
 
     def starts_word(self, piece: int) -> bool:
-        """Tell whether a piece begins a word, that is, begins with a space."""
+        """Return whether a piece begins with a space."""
         return self._bytes[piece].startswith(b" ")
 
     def forbidden_ids(self) -> list[int]:
-        """Return the ids that may never come out of a search.
-
-        These are pad, begin, unknown, and every piece that would end a line or that no text file
-        may hold: one line in is one line out.
-        """
+        """Return the ids that a search must not produce: see `Coder`."""
         breaks = [
             piece
             for piece, text in enumerate(self._bytes)
@@ -171,35 +163,35 @@ class Subwords:
         return [PAD, BOS, UNK, *breaks]
 
     def same_vocabulary(self, other: Coder) -> bool:
-        """Tell whether one vocabulary is shared: both sides are then one object."""
+        """Return whether both sides are the same object."""
         return other is self
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `tokenizers` itself stores and reads."""
+        """Return the format of `tokenizers`."""
         return cast("dict[str, Any]", json.loads(self._tokenizer.to_str()))
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Make the subwords of what `to_json` returned; ValueError if it is something else."""
+        """Make the subwords from the result of `to_json`; raise ValueError for anything else.
+
+        Only the model is read. Normalization and the other steps are always ours.
+        """
         try:
             kind = KINDS[value["model"]["type"]]
-            _require_ids(value["model"]["vocab"])
-            tokenizer = _tokenizer(kind, _model(kind, value["model"], CACHE_OF_LOADED))
+            _check_ids(value["model"]["vocab"])
+            tokenizer = _tokenizer(kind, _model(kind, value["model"], LOADED_CACHE))
             tokenizer.add_special_tokens(list(SPECIAL))
-            found = cls(tokenizer, kind)
-            if _steps(value) != _steps(json.loads(tokenizer.to_str())):
-                raise ValueError("what it does to text before and after is not what we do")
-            return found
+            return cls(tokenizer, kind)
         except Exception as error:  # `tokenizers` raises bare Exceptions
-            raise ValueError(f"it holds no subwords of ours ({error})") from None
+            raise ValueError(f"it has no subwords of transduce ({error})") from None
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
-        # The library's own copies forget encode_special_tokens.
+        # Pickled by `tokenizers`, it would lose encode_special_tokens.
         return type(self).from_json, (self.to_json(),)
 
 
 def _tokenizer(kind: Kind, model: models.Model) -> Tokenizer:
-    """Put the steps around a model: what is done to text before it, and to pieces after it."""
+    """Add normalization, splitting into words and decoding to a model."""
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
     before: list[pre_tokenizers.PreTokenizer] = [
@@ -208,64 +200,52 @@ def _tokenizer(kind: Kind, model: models.Model) -> Tokenizer:
     ]
     after: list[decoders.Decoder] = [decoders.ByteLevel(), decoders.Strip(" ", 1, 0)]
     if kind == "wordpiece":
-        before.append(pre_tokenizers.Split(Regex(f".{{1,{LONGEST_WORD}}}"), "isolated"))
+        before.append(pre_tokenizers.Split(Regex(f".{{1,{MAX_WORD_BYTES}}}"), "isolated"))
         after.insert(0, decoders.Replace(INSIDE, ""))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(before)
     tokenizer.decoder = decoders.Sequence(after)
     return tokenizer
 
 
-def _require_ids(vocabulary: dict[str, int]) -> None:
-    """Refuse ids with gaps: `tokenizers` goes through all up to the highest, and notes each."""
+def _check_ids(vocabulary: dict[str, int]) -> None:
+    """Refuse ids with gaps: `tokenizers` takes memory for all ids up to the highest."""
     numbers = [number for number in vocabulary.values() if type(number) is int]
     if sorted(numbers) != list(range(len(vocabulary))):
         raise ValueError("its ids are not 0, 1, 2 and so on")
 
 
-def _steps(value: dict[str, Any]) -> dict[str, Any]:
-    """Return all but the model of what `tokenizers` stores, as it writes it today.
-
-    A file may ask for any: a pattern that never ends, or lines padded to a million pieces.
-    """
-    empty = json.loads(Tokenizer(models.WordLevel({}, SPECIAL[UNK])).to_str())["model"]
-    steps: dict[str, Any] = json.loads(
-        Tokenizer.from_str(json.dumps(value | {"model": empty})).to_str()
-    )
-    return {name: step for name, step in steps.items() if name != "model"}
-
-
 def slices(lines: Iterable[str]) -> Iterator[str]:
-    """Cut long lines to learn from: one of them may be one endless word."""
+    """Cut long lines: the trainers take quadratic time in the length of a word."""
     for line in lines:
-        for begin in range(0, len(line), LEARNED_LINE):
-            yield line[begin : begin + LEARNED_LINE]
+        for begin in range(0, len(line), MAX_LINE_CHARACTERS):
+            yield line[begin : begin + MAX_LINE_CHARACTERS]
 
 
 def _model(kind: Kind, stored: dict[str, Any], cache: int) -> models.Model:
-    """Make the model anew of what was learned, with settings that the library does not store."""
+    """Make the model of learned subwords, with settings that `tokenizers` does not store."""
     if kind == "bpe":
         merges = [(left, right) for left, right in stored["merges"]]
         try:
             return models.BPE(vocab=stored["vocab"], merges=merges, cache_capacity=cache)
-        except BaseException as error:  # so the library tells of hostile merges
-            if type(error).__name__ != "PanicException":
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # bad merges; not a subclass of Exception
                 raise
             raise ValueError(f"its merges cannot be used ({error})") from None
     return models.WordPiece(
         vocab=stored["vocab"],
         unk_token=SPECIAL[UNK],
         continuing_subword_prefix=INSIDE,
-        max_input_chars_per_word=LONGEST_WORD,
+        max_input_chars_per_word=MAX_WORD_BYTES,
     )
 
 
 @functools.cache
 def _byte_of_symbol() -> dict[str, int]:
-    """Return the byte that each symbol of byte-level pieces stands for (GPT-2's table).
+    """Return the byte of each symbol of byte-level pieces (GPT-2's table).
 
-    Printable bytes stand for themselves, the others for the letters from U+0100 on.
+    Printable bytes are their own symbols, the others are the characters from U+0100 on.
     """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(256) if byte not in printable]
     table = {chr(byte): byte for byte in printable}
-    return table | {chr(256 + place): byte for place, byte in enumerate(others)}
+    return table | {chr(256 + index): byte for index, byte in enumerate(others)}

@@ -1,15 +1,15 @@
-"""Subwords of an imported model: a SentencePiece file (.spm) and a vocabulary beside it.
+"""Subwords of an imported model: a SentencePiece file (.spm) and a vocabulary.
 
-The steps are those of Hugging Face's MarianTokenizer. The file's rules normalise a text and its
-pieces cut it, so that their log-probabilities sum to the most; the vocabulary, which may serve two
-such files, numbers the pieces; what it lacks is <unk>. A leading >>fra<< is one piece: it tells a
-model of several languages which to write.
+The steps are those of Hugging Face's MarianTokenizer. The file's rules normalize a text; then it is
+split into the pieces with the highest sum of log-probabilities. The vocabulary, which two files may
+share, numbers the pieces; pieces that it lacks are <unk>. A leading >>fra<< is one piece that
+selects the target language of a multilingual model.
 
-The cutting is done by `tokenizers`, the normalising here: what `tokenizers` has for that takes
-letters with their marks together, and then knows less of the rules than SentencePiece does.
+The splitting is done by `tokenizers`, the normalization here, because that of `tokenizers` works on
+whole graphemes and misses rules that SentencePiece applies.
 
-Differs: SentencePiece adds log-probabilities up in 32 bits, `tokenizers` in 64. Where two ways to
-cut a text are equally likely ("oo o" and "o oo"), they may choose differently.
+Differs: SentencePiece adds log-probabilities in 32 bits, `tokenizers` in 64. If two ways to split a
+text are equally likely ("oo o" and "o oo"), they may choose different ones.
 """
 
 import base64
@@ -25,17 +25,17 @@ from transduce.errors import BadInput, BadRun, MissingExtra
 from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, AnyKind, Coder, encodings, readable
 from transduce.system.files import MAX_JSON_BYTES, read_regular
 
-SPACE = "▁"  # how SentencePiece writes a space
-UNKNOWN = " "  # the cutter's name for what is no piece: after normalising no text has a space
-NORMAL, OF_UNKNOWN, CONTROL, UNUSED = 1, 2, 3, 5  # SentencePiece's numbers for types of pieces
-LONGEST_RESULT = 1_024  # bytes of what a rule makes of a few; the longest of NFKC has 33
+SPACE = "▁"  # SentencePiece's notation for a space
+UNKNOWN = " "  # the name of the unknown piece: normalized text has no spaces
+NORMAL, UNKNOWN_TYPE, CONTROL, UNUSED = 1, 2, 3, 5  # types of pieces in SentencePiece files
+MAX_RESULT_BYTES = 1_024  # of one rule; the longest of NFKC has 33
 LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 
-Piece = tuple[str, float, int]  # its text, its log-probability, its type
+Piece = tuple[str, float, int]  # text, log-probability, type
 
 
 class SentencePiece:
-    """The subwords of one language; two of them may share a vocabulary."""
+    """The subwords of one language; two may share a vocabulary."""
 
     kind: AnyKind = "sentencepiece"
 
@@ -48,20 +48,20 @@ class SentencePiece:
         prefix: bool,
         squeeze: bool,
     ) -> None:
-        """Take the names of all ids, and of the file its pieces and how it normalises.
+        """Make the subwords from the names of all ids and the content of a SentencePiece file.
 
-        `charsmap` holds the rules, `prefix` tells whether a space goes in front of a text,
-        `squeeze` whether of several spaces one is left.
+        `charsmap` has the normalization rules, `prefix` adds a space before a text, `squeeze`
+        reduces several spaces to one.
         """
         if tuple(names[: len(SPECIAL)]) != SPECIAL:
             raise ValueError(f"its first pieces are not {' '.join(SPECIAL)}")
         self.names, self._pieces = list(names), list(pieces)
         self._charsmap, self._prefix, self._squeeze = charsmap, prefix, squeeze
-        self._rules = Rules(charsmap)
-        own = {piece: score for piece, score, kind in pieces if kind == NORMAL}
-        if not own:
+        self._rules = NormalizationRules(charsmap)
+        scores = {piece: score for piece, score, kind in pieces if kind == NORMAL}
+        if not scores:
             raise ValueError("it has no pieces")
-        vocabulary = [(UNKNOWN, min(own.values())), *own.items()]
+        vocabulary = [(UNKNOWN, min(scores.values())), *scores.items()]
         self._tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=0, byte_fallback=False))
         self._ids = {name: n for n, name in enumerate(names) if n >= len(SPECIAL)}
         hidden = {piece for piece, _, kind in pieces if kind == CONTROL}
@@ -72,7 +72,7 @@ class SentencePiece:
 
     @classmethod
     def read(cls, path: Path, names: Sequence[str]) -> Self:
-        """Read a SentencePiece file, for a vocabulary of these names; refuse what is not ours."""
+        """Read a SentencePiece file for a vocabulary; refuse types that are not supported."""
         proto = _proto()
         try:
             proto.ParseFromString(read_regular(path, MAX_JSON_BYTES))
@@ -80,24 +80,24 @@ class SentencePiece:
             raise BadInput(f"{path} is missing") from None
         except BadRun as error:
             raise BadInput(str(error)) from None
-        except Exception:  # protobuf's errors are of no class that could be named without it
-            raise BadInput(f"{path} is no SentencePiece model: it cannot be read") from None
+        except Exception:  # protobuf's error classes may not be importable
+            raise BadInput(f"{path} is not a SentencePiece model: it cannot be read") from None
         trained, normalizer = proto.trainer_spec, proto.normalizer_spec
         kinds = {piece.type for piece in proto.pieces}
-        refused = {
+        unsupported = {
             "no pieces": NORMAL not in kinds,
             f"model_type {trained.ModelType.Name(trained.model_type)}": trained.model_type
             != trained.UNIGRAM,
             "byte_fallback": trained.byte_fallback,
-            "user-defined symbols": bool(kinds - {NORMAL, OF_UNKNOWN, CONTROL, UNUSED}),
+            "user-defined symbols": bool(kinds - {NORMAL, UNKNOWN_TYPE, CONTROL, UNUSED}),
             "treat_whitespace_as_suffix": trained.treat_whitespace_as_suffix,
             "escape_whitespaces = false": not normalizer.escape_whitespaces,
             "a denormalizer": bool(proto.denormalizer_spec.precompiled_charsmap),
         }
-        for what, found in refused.items():
-            if found:
+        for feature, present in unsupported.items():
+            if present:
                 raise BadInput(
-                    f"{path} has {what}: expected a SentencePiece model of the type unigram, "
+                    f"{path} has {feature}: expected a SentencePiece model of the type unigram, "
                     "without byte fallback, user-defined symbols, whitespace as a suffix, "
                     "unescaped whitespace or a denormalizer"
                 )
@@ -110,10 +110,10 @@ class SentencePiece:
                 squeeze=normalizer.remove_extra_whitespaces,
             )
         except (TypeError, ValueError) as error:
-            raise BadInput(f"{path} is no SentencePiece model that can be used: {error}") from None
+            raise BadInput(f"{path} is not a usable SentencePiece model: {error}") from None
 
     def write(self, path: Path) -> None:
-        """Write a SentencePiece file that reads as this one does."""
+        """Write an equivalent SentencePiece file."""
         proto = _proto()
         for piece, score, kind in self._pieces:
             proto.pieces.add(piece=piece, score=score, type=kind)
@@ -128,23 +128,24 @@ class SentencePiece:
         return len(self.names)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, with no special tokens added."""
+        """Return the ids of a text, without special tokens."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
         codes = [LANGUAGE.match(text) for text in texts]
         rests = [
-            self._normalised(text[code.end() :] if code else text)
+            self._normalize(text[code.end() :] if code else text)
             for text, code in zip(texts, codes, strict=True)
         ]
-        found = encodings(self._tokenizer.encode_batch, rests)  # the fast one keeps no tokens
+        # Not encode_batch_fast, which does not return tokens.
+        encoded = encodings(self._tokenizer.encode_batch, rests)
         return [
             [self._ids.get(name, UNK) for name in ([code[0]] if code else []) + encoding.tokens]
-            for code, encoding in zip(codes, found, strict=True)
+            for code, encoding in zip(codes, encoded, strict=True)
         ]
 
-    def _normalised(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         if not text:
             return ""
         text = self._rules.apply(text)
@@ -154,11 +155,11 @@ class SentencePiece:
         return text.rstrip(SPACE) if self._squeeze else text
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; special tokens are nothing."""
+        """Return the text of ids; special tokens are skipped."""
         return "".join([self._texts[piece] for piece in ids]).strip()
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        r"""Return each piece for people to read: its text, with its space if it begins a word.
+        r"""Return the text of each piece for people, with a space if it begins a word.
 
         Control characters are shown as \n.
         """
@@ -170,26 +171,26 @@ class SentencePiece:
         ]
 
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
-        """Return the bytes of each piece; those of special tokens are none."""
+        """Return the bytes of each piece; special tokens have none."""
         return [self._texts[piece].encode() for piece in ids]
 
     def starts_word(self, piece: int) -> bool:
-        """Tell whether a piece begins a word, that is, begins with a space."""
+        """Return whether a piece begins with a space."""
         return self.names[piece].startswith(SPACE)
 
     def forbidden_ids(self) -> list[int]:
-        """Return the ids that may never come out of a search: see `Coder`."""
+        """Return the ids that a search must not produce: see `Coder`."""
         breaks = [
             piece for piece, text in enumerate(self._texts) if {"\n", "\r", "\0"}.intersection(text)
         ]
         return [PAD, BOS, UNK, *breaks]
 
     def same_vocabulary(self, other: Coder) -> bool:
-        """Tell whether one vocabulary is shared, though each side has pieces of its own."""
+        """Return whether both have the same ids, even if their pieces differ."""
         return isinstance(other, SentencePiece) and other.names == self.names
 
     def to_json(self) -> dict[str, Any]:
-        """Return all there is to store."""
+        """Return the content to store."""
         return {
             "names": self.names,
             "pieces": [list(piece) for piece in self._pieces],
@@ -200,7 +201,7 @@ class SentencePiece:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Make the subwords of what `to_json` returned; ValueError if it is something else."""
+        """Make the subwords from the result of `to_json`; raise ValueError for anything else."""
         try:
             if not all(type(value[name]) is bool for name in ("prefix", "squeeze")):
                 raise TypeError("prefix or squeeze is neither true nor false")
@@ -212,18 +213,18 @@ class SentencePiece:
                 squeeze=value["squeeze"],
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ValueError(f"it holds no pieces of SentencePiece ({error})") from None
+            raise ValueError(f"it has no SentencePiece pieces ({error})") from None
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
         return type(self).from_json, (self.to_json(),)
 
 
-class Rules:
-    """SentencePiece's rules of normalisation: everywhere the longest that fits is applied.
+class NormalizationRules:
+    """SentencePiece's normalization rules: the longest match is replaced everywhere.
 
-    They are stored as the bytes of a trie, a double array as Darts-clone makes it, and of the texts
-    that it points to. Of a unit of the trie, the low 8 bits and the highest are its label, bit 8
-    tells whether a rule ends here, and bits 9 to 31 say where its children are.
+    They are stored as a trie (a double array of Darts-clone), followed by the replacement texts.
+    In a unit of the trie, the low 8 bits and the highest are the label, bit 8 marks the end of a
+    rule, and bits 9 to 31 give the position of the children.
     """
 
     def __init__(self, charsmap: bytes) -> None:
@@ -234,12 +235,12 @@ class Rules:
                 (size,) = struct.unpack_from("<I", charsmap)
                 self._units = struct.unpack_from(f"<{size // 4}I", charsmap, 4)
             except struct.error:
-                raise ValueError("its rules are cut short") from None
+                raise ValueError("its rules are truncated") from None
             self._texts = charsmap[4 + size :]
         single = {code: self._longest(bytes([code])) for code in range(128)}
-        self._of_ascii = {code: text.decode() for code, (length, text) in single.items() if length}
-        # Then text in ASCII needs no trie.
-        self._alone = not any(
+        self._ascii = {code: text.decode() for code, (length, text) in single.items() if length}
+        # Without rules for two ASCII characters, ASCII text needs no trie.
+        self._ascii_alone = not any(
             self._longest(bytes([first, second]))[0] == 2
             for first in range(128)
             for second in range(128)
@@ -249,46 +250,46 @@ class Rules:
         """Return the text with every rule applied."""
         if not self._units:
             return text
-        if self._alone and text.isascii():
-            return text.translate(self._of_ascii)
+        if self._ascii_alone and text.isascii():
+            return text.translate(self._ascii)
         data = text.encode("utf-8", errors="surrogatepass")
-        parts, at = [], 0
-        while at < len(data):
-            length, replacement = self._longest(data, at)
-            if not length:
+        parts, begin = [], 0
+        while begin < len(data):
+            length, replacement = self._longest(data, begin)
+            if not length:  # keep the character
                 length = 1
-                while at + length < len(data) and data[at + length] & 0xC0 == 0x80:
+                while begin + length < len(data) and data[begin + length] & 0xC0 == 0x80:
                     length += 1
-                replacement = data[at : at + length]
+                replacement = data[begin : begin + length]
             parts.append(replacement)
-            at += length
+            begin += length
         try:
             return b"".join(parts).decode("utf-8", errors="surrogatepass")
         except UnicodeDecodeError:
-            raise BadInput("the rules by which the subwords normalise text are damaged") from None
+            raise BadInput("the normalization rules of the subwords are damaged") from None
 
-    def _longest(self, data: bytes, at: int = 0) -> tuple[int, bytes]:
-        """Return the length of the longest rule that begins here (0: none), and its result."""
-        units, found = self._units, (0, b"")
+    def _longest(self, data: bytes, begin: int = 0) -> tuple[int, bytes]:
+        """Return the length of the longest match at `begin` (0: none) and its replacement."""
+        units, longest = self._units, (0, b"")
         if not units:
-            return found
+            return longest
         node = _children(units[0])
-        for place in range(at, len(data)):
-            node ^= data[place]
-            if node >= len(units) or units[node] & 0x800000FF != data[place]:
+        for index in range(begin, len(data)):
+            node ^= data[index]
+            if node >= len(units) or units[node] & 0x800000FF != data[index]:
                 break
             unit = units[node]
             node ^= _children(unit)
             if unit >> 8 & 1:
-                found = place + 1 - at, self._result(node)
-        return found
+                longest = index + 1 - begin, self._result(node)
+        return longest
 
     def _result(self, node: int) -> bytes:
-        """Return the text that a unit of the trie points to."""
+        """Return the replacement text that a unit of the trie points to."""
         begin = self._units[node] & 0x7FFFFFFF if node < len(self._units) else len(self._texts)
-        end = self._texts.find(b"\0", begin, begin + LONGEST_RESULT)
+        end = self._texts.find(b"\0", begin, begin + MAX_RESULT_BYTES)
         if end < 0:
-            raise BadInput("the rules by which the subwords normalise text are damaged")
+            raise BadInput("the normalization rules of the subwords are damaged")
         return self._texts[begin:end]
 
 

@@ -1,4 +1,4 @@
-"""A vocabulary of whole symbols, with spaces between them: for what is no text, such as trees."""
+"""A vocabulary of symbols separated by spaces, for targets that are not text, such as trees."""
 
 from collections.abc import Iterable
 from typing import Any, Literal, Self
@@ -7,73 +7,75 @@ from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, Coder
 
 
 class Symbols:
-    """A closed set of symbols, in the order of their ids; what is not among them is unknown."""
+    """A closed set of symbols in the order of their ids; all others are `<unk>`."""
 
     kind: Literal["symbols"] = "symbols"
 
     def __init__(self, symbols: Iterable[str]) -> None:
-        """Take the symbols that there are, without the special tokens."""
+        """Make the vocabulary of these symbols; the special tokens are added."""
         self.names = [*SPECIAL, *symbols]
         for name in self.names[len(SPECIAL) :]:
-            if not isinstance(name, str) or _cut(name) != [name]:
-                raise ValueError(f"{name!r} is no symbol: expected text without spaces")
+            if not isinstance(name, str) or _split(name) != [name]:
+                raise ValueError(f"{name!r} is not a symbol: expected text without spaces")
         self._ids = {name: number for number, name in enumerate(self.names)}
         if len(self._ids) < len(self.names):
-            raise ValueError("a symbol stands twice in it")
+            raise ValueError("a symbol occurs twice")
 
     @classmethod
     def learn(cls, lines: Iterable[str]) -> Self:
-        """Take all symbols of some lines, in alphabetical order."""
-        return cls(sorted({symbol for line in lines for symbol in _cut(line)} - {*SPECIAL}))
+        """Make the vocabulary of all symbols in some lines, in alphabetical order."""
+        return cls(sorted({symbol for line in lines for symbol in _split(line)} - {*SPECIAL}))
 
     def __len__(self) -> int:
         return len(self.names)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of symbols with spaces between them."""
-        return [self._ids.get(symbol, UNK) for symbol in _cut(text)]
+        """Return the ids of symbols separated by spaces."""
+        return [self._ids.get(symbol, UNK) for symbol in _split(text)]
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts."""
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the symbols of ids; padding, begin and end are nothing."""
-        return " ".join(self.names[one] for one in ids if one >= UNK)
+        """Return the symbols of ids; `<pad>`, `<s>` and `</s>` are skipped."""
+        return " ".join(self.names[piece] for piece in ids if piece >= UNK)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return each symbol, with a space before it."""
-        return [self.names[one] if one < len(SPECIAL) else f" {self.names[one]}" for one in ids]
+        return [
+            self.names[piece] if piece < len(SPECIAL) else f" {self.names[piece]}" for piece in ids
+        ]
 
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
-        """Return the bytes of each symbol; those of special tokens are none."""
-        return [b"" if one < len(SPECIAL) else f" {self.names[one]}".encode() for one in ids]
+        """Return the bytes of each symbol; special tokens have none."""
+        return [b"" if piece < len(SPECIAL) else f" {self.names[piece]}".encode() for piece in ids]
 
     def starts_word(self, piece: int) -> bool:
-        """Tell that every symbol is a word of its own."""
+        """Return whether this is a symbol: each is a word."""
         return piece >= len(SPECIAL)
 
     def forbidden_ids(self) -> list[int]:
-        """Return the ids that may never come out of a search."""
+        """Return the ids that a search must not produce."""
         return [PAD, BOS, UNK]
 
     def same_vocabulary(self, other: Coder) -> bool:
-        """Tell whether an id of the other means the same here."""
+        """Return whether both are the same object."""
         return other is self
 
     def to_json(self) -> dict[str, Any]:
-        """Return all there is to store."""
+        """Return the content to store."""
         return {"symbols": self.names[len(SPECIAL) :]}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Make the symbols of what `to_json` returned; ValueError if it is something else."""
+        """Make the symbols from the result of `to_json`; raise ValueError for anything else."""
         try:
             return cls(value["symbols"])
         except (KeyError, TypeError) as error:
-            raise ValueError(f"it holds no symbols ({error})") from None
+            raise ValueError(f"it has no symbols ({error})") from None
 
 
-def _cut(text: str) -> list[str]:
-    """Return the symbols of a text; only a space separates them."""
+def _split(text: str) -> list[str]:
+    """Return the symbols of a text, separated by spaces only."""
     return [symbol for symbol in text.split(" ") if symbol]
