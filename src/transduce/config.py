@@ -58,12 +58,7 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig(Settings):
-    """The architecture columns of Table 3; the defaults are its base row.
-
-    >>> from transduce import ModelConfig
-    >>> ModelConfig(N=2).replace(P_drop=0.3).P_drop
-    0.3
-    """
+    """The architecture columns of Table 3; the defaults are its base row."""
 
     architecture: Literal["transformer", "recurrent", "convs2s", "bytenet"] = setting(
         "transformer", "the paper's model, or a baseline it is compared with", "3, Table 2"

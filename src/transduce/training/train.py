@@ -123,7 +123,6 @@ def train(
     text. `subwords_of` is a run whose subwords are used, `codec` the subwords themselves. `search`
     is the search configuration to store in the run, `task` what the model is trained for.
 
-    >>> from transduce import train
     >>> run = train("train.en", "train.de", out="runs/en-de", settings={"N": 2, "P_drop": 0.3})
     >>> run.name
     'en-de'

@@ -75,16 +75,12 @@ def distill(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Path:
-    """Train a student in the folder `out` on what the run `teacher` translates `text` into.
+    """Train a student in the folder `out` on the translations of `text` by the run `teacher`.
 
-    With `pairs`, two files of sentences and their translations by people, it learns from those too.
-    Its subwords are its own, fewer in a smaller model, unless it takes the teacher's. Called again
-    with the same arguments it goes on where it was stopped. The rest is as for `train`.
+    `pairs`, human translations, are added to them. The student has its own subwords, fewer for a
+    smaller model, or the teacher's. The rest is as for `train`.
 
-    >>> from transduce import distill
     >>> run = distill("runs/en-de", "train.en", out="runs/student", preset="tiny")
-    >>> run.name
-    'student'
     """
     told = progress or Silent()
     run, own = Path(out), Start(Path(teacher))
