@@ -1,4 +1,4 @@
-"""What tests share: tiny texts, a tiny run that was trained on them, and the command line."""
+"""Shared fixtures: tiny texts, a tiny run trained on them, and the command line."""
 
 import hashlib
 import io
@@ -23,46 +23,47 @@ import browsing
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-with warnings.catch_warnings():  # of drivers that do not fit
+with warnings.catch_warnings():  # about unsuitable drivers
     warnings.simplefilter("ignore")
     GPU = torch.cuda.is_available()
-if not GPU:  # our kernels run in Triton's interpreter; it must be told before they are imported
+if not GPU:  # our kernels then run in Triton's interpreter; set before they are imported
     os.environ["TRITON_INTERPRET"] = "1"
 
 try:
     from hypothesis import settings as hypothesis_settings
-except ImportError:  # the tests of a GPU do without
+except ImportError:  # the GPU tests do not need it
     pass
 else:
-    hypothesis_settings.register_profile("house", deadline=None, max_examples=50)
-    hypothesis_settings.load_profile("house")
+    hypothesis_settings.register_profile("transduce", deadline=None, max_examples=50)
+    hypothesis_settings.load_profile("transduce")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # What a shell runs in the background ignores Ctrl-C, and hands that on; tests of it need it.
+    # A shell ignores Ctrl-C for background processes, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, and hands on too
-torch.set_num_threads(1)  # what is tiny is slower on many threads, and bits follow their number
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
+torch.set_num_threads(1)  # faster for tiny models; results depend on the number of threads
 
 
 @pytest.fixture(autouse=True)
 def signals_kept() -> Iterator[None]:
-    """Have each test find signals as the first did: training that ends lets none disturb it."""
-    kept = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    """Restore the signal handlers after each test."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.getsignal(number) for number in numbers}
     yield
-    for one, handler in kept.items():
-        signal.signal(one, handler)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Keep exports in a folder of the tests, in commands of other processes too."""
+    """Cache exports in a temporary folder, also in child processes."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSDUCE_CACHE", str(folder))
         yield folder
 
 
-# The smallest model that is still a Transformer, trained for a fraction of a second.
+# A minimal Transformer, trained for a fraction of a second.
 TINY = {
     "N": "1",
     "d_model": "32",
@@ -91,14 +92,14 @@ ENDS = [(".", "."), ("!", "!"), (" today.", " heute.")]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a GPU where there is none."""
+    """Skip GPU tests on machines without a GPU."""
     if item.get_closest_marker("gpu") and not GPU:
         pytest.skip("needs a CUDA device")
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a command."""
+    """The result of a command."""
 
     status: int
     stdout: str
@@ -106,7 +107,7 @@ class Result:
 
     @property
     def error(self) -> str:
-        """The sentence of a clear error: the only line that begins so, and no traceback."""
+        """The error message: one line with the prefix, the last of stderr, and no traceback."""
         assert "Traceback" not in self.stderr, self.stderr
         errors = [line for line in self.stderr.splitlines() if line.startswith("error: ")]
         assert len(errors) == 1, self.stderr
@@ -128,17 +129,17 @@ class CommandLine(Protocol):
 
 
 def options(settings: Mapping[str, str]) -> list[str]:
-    """Write settings as the command line takes them."""
+    """Return settings as --set options."""
     return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a command in a process of its own."""
+    """Return the environment of a child process."""
     return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **(env or {})}
 
 
 def tiny_pairs(count: int, seed: int = 1) -> list[tuple[str, str]]:
-    """Make short sentences of something like English, and of something like German."""
+    """Generate short pairs of simple English and German sentences."""
     draw = random.Random(seed)
 
     def clause() -> tuple[str, str]:
@@ -164,7 +165,7 @@ def write_pairs(folder: Path, stem: str, pairs: list[tuple[str, str]]) -> tuple[
 
 
 def snapshot(folder: Path) -> dict[str, str]:
-    """Return the hash of every file of a folder, but for the lock, which tells who came last."""
+    """Return the hash of every file of a folder, except the lock."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -174,7 +175,7 @@ def snapshot(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def threads_kept() -> Iterator[None]:
-    """Give torch back the threads that it had: commands set their own number."""
+    """Restore torch's number of threads, which commands change."""
     import torch
 
     threads = torch.get_num_threads()
@@ -192,7 +193,7 @@ def tiny_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def tiny_run(
     tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """The folder of a finished run, for looking at only: `own_run` is a copy to change."""
+    """A finished run, not to be changed; `own_run` is a copy."""
     from transduce.training.train import train
 
     run = tmp_path_factory.mktemp("runs") / "tiny"
@@ -200,12 +201,12 @@ def tiny_run(
         train(*tiny_files, out=run, settings=TINY, preset="tiny", device="cpu")
     before = snapshot(run)
     yield run
-    assert snapshot(run) == before, "a test has changed the run that all tests share"
+    assert snapshot(run) == before, "a test has changed the shared run"
 
 
 @pytest.fixture(scope="session")
 def learnt_run(tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learnt to write words and to come to an end, for copying."""
+    """A run trained until its output consists of words and ends, for copying."""
     from transduce.training.train import train
 
     run = tmp_path_factory.mktemp("learnt") / "en-de"
@@ -220,7 +221,7 @@ def own_run(tiny_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_run, tmp_path / "own_run"))
 
 
-@pytest.fixture(scope="module")  # no longer: while it is open, no event loop can be run here
+@pytest.fixture(scope="module")  # not longer: while it is open, no event loop can run here
 def browser() -> Iterator["Browser"]:
     """A real browser; `browsing.opened` opens a page of it."""
     with browsing.chromium() as started:
@@ -229,7 +230,7 @@ def browser() -> Iterator["Browser"]:
 
 @pytest.fixture
 def run_cli() -> CommandLine:
-    """The real command line, in a process of its own."""
+    """The command line in a child process."""
 
     def run(
         *args: str | Path,
@@ -252,7 +253,7 @@ def run_cli() -> CommandLine:
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
-    """The command line within this process: the same but for signals and the cost of starting."""
+    """The command line in this process: faster to start, without signals."""
 
     def run(
         *args: str | Path,
@@ -277,7 +278,7 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
 
     monkeypatch.setattr(
         "transduce.translation.engines.pytorch.cores", lambda: 1
-    )  # quicker for tiny models
+    )  # faster for tiny models
     with threads_kept():
         yield run
 

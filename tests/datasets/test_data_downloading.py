@@ -210,7 +210,7 @@ def test_wrong_bytes_that_came_in_pieces_are_fetched_anew_once(
     server: Faulty, tmp_path: Path
 ) -> None:
     """The pieces of each round are of one version, so that only the hash can tell."""
-    pieces = [faults.cut(100_000), faults.right]
+    pieces = [faults.cut(100_000), faults.succeed]
     bad = server.serve("bad", bytes(len(CONTENT)), *pieces, *pieces)
     patience = dataclasses.replace(QUICK, tries=9)
     archive = known(bad, server.serve("good", CONTENT))

@@ -1,4 +1,4 @@
-"""The wheel is whole: installed elsewhere, without the repository, it does what it says."""
+"""The wheel is complete: installed without the repository, it works."""
 
 import ast
 import os
@@ -26,8 +26,7 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 FOR_DEVELOPERS = {"dev", "docs", "fuzz"}
-# Libraries that are named otherwise where they are installed from, and those that a library needs
-# only for what we ask of it.
+# Distribution names that differ from library names, and extra requirements of a library.
 DISTRIBUTIONS = {
     "CTranslate2": "ctranslate2",
     "PyYAML": "pyyaml",
@@ -39,23 +38,22 @@ NOT_NAMED = {"huggingface": {"protobuf"}, "web": {"httptools", "uvloop"}}
 
 @dataclass(frozen=True)
 class Installed:
-    """A wheel in an environment of its own."""
+    """A wheel in its own environment."""
 
     python: Path
-    home: Path  # of the package
-    folder: Path  # from which commands are run
+    home: Path  # folder of the package
+    folder: Path  # working folder of commands
 
     def __call__(self, *args: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment, which is to end well."""
+        """Run a program of the environment, which must succeed."""
         program, *rest = map(str, args)
-        told = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
-        told |= variables
+        inherited = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
         done = subprocess.run(
             [str(self.python.with_name(program)), *rest],
             capture_output=True,
             text=True,
             cwd=self.folder,
-            env=told,
+            env=inherited | variables,
             check=False,
             timeout=120,
         )
@@ -65,7 +63,7 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel with what is installed: nothing is fetched."""
+    """Build the wheel with the installed build tools."""
     pytest.importorskip("hatchling")
     out = tmp_path_factory.mktemp("dist")
     build = ["build", "--target", "wheel", "--directory", str(out)]
@@ -78,7 +76,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Install the wheel beside the libraries of these tests, but without the repository."""
+    """Install the wheel with the libraries of these tests, but without the repository."""
     folder = tmp_path_factory.mktemp("elsewhere")
     venv.create(folder / "env", symlinks=os.name != "nt")
     programs = Path(sysconfig.get_path("scripts", "venv", {"base": str(folder / "env")}))
@@ -86,7 +84,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     install = ["install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
     subprocess.run([sys.executable, "-m", "pip", "--python", python, *install, wheel], check=True)
     home = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder / "env")}))
-    # A folder that a .pth names is searched, but its own, of the editable install, is not read.
+    # A folder named in a .pth file is searched, but its own .pth files (editable installs) are not.
     libraries = sysconfig.get_path("purelib")
     (home / "libraries.pth").write_text(f"{libraries}\n", encoding="utf-8", newline="\n")
     return Installed(python, home / "transduce", folder)
@@ -99,22 +97,22 @@ def names_of(wheel: Path) -> set[str]:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = names_of(wheel)
     package = ROOT / "src" / "transduce"
-    here = {
+    sources = {
         f"transduce/{path.relative_to(package).as_posix()}"
         for path in package.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert here == {name for name in names if name.startswith("transduce/")}
-    assert {name.partition("/")[0] for name in names - here} == {
+    assert sources == {name for name in names if name.startswith("transduce/")}
+    assert {name.partition("/")[0] for name in names - sources} == {
         f"transduce-{transduce.__version__}.dist-info"
     }
     assert "transduce/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_the_installed_package_is_the_wheels(installed: Installed) -> None:
-    told = installed("python", "-c", "import transduce; print(transduce.__file__)").stdout.strip()
-    assert Path(told) == installed.home / "__init__.py"
+def test_the_installed_package_comes_from_the_wheel(installed: Installed) -> None:
+    path = installed("python", "-c", "import transduce; print(transduce.__file__)").stdout.strip()
+    assert Path(path) == installed.home / "__init__.py"
     assert installed("transduce", "--version").stdout == f"transduce {transduce.__version__}\n"
     assert installed("python", "-m", "transduce", "--version").stdout.startswith("transduce ")
     code = "from importlib.metadata import version; print(version('transduce'))"
@@ -140,7 +138,7 @@ def test_training_translation_and_scores_run_from_the_wheel(installed: Installed
 
 
 @pytest.mark.long
-def test_a_data_set_comes_from_a_server_and_a_recipe_trains_on_it_from_the_wheel(
+def test_a_recipe_downloads_and_trains_from_the_wheel(
     installed: Installed,
 ) -> None:
     pytest.importorskip("sacremoses")
@@ -151,17 +149,17 @@ def test_a_data_set_comes_from_a_server_and_a_recipe_trains_on_it_from_the_wheel
         server.serve("iwslt14-de-en.tgz", archive, cut(len(archive) // 2))
         got = ("--recipe", "iwslt14-de-en", "--preset", "tiny", "--device", "cpu")
         command = ("transduce", "train", *got, "--out", "runs/talks", *options(shape))
-        told = installed(*command, TRANSDUCE_MIRROR=server.address)
-        assert len(server.asked) == 2  # the rest of it came at once
+        first = installed(*command, TRANSDUCE_MIRROR=server.address)
+        assert len(server.asked) == 2  # the rest was fetched at once
     data = installed.folder / "data" / "iwslt14-de-en"
     assert len((data / "train.de").read_text(encoding="utf-8").splitlines()) > 150
-    assert told.stdout.startswith("BLEU = ")
+    assert first.stdout.startswith("BLEU = ")
     assert (installed.folder / "runs" / "talks" / "evaluation.json").exists()
-    assert installed(*command).stdout == told.stdout  # all is there, and no server is asked
+    assert installed(*command).stdout == first.stdout  # nothing is downloaded
 
 
 def calls_of_missing_extra() -> Iterator[tuple[Path, str, str]]:
-    """Yield what the source says that an extra installs: where, the library, the extra."""
+    """Yield the calls of MissingExtra: the module, the library, the extra."""
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "MissingExtra":
@@ -171,18 +169,18 @@ def calls_of_missing_extra() -> Iterator[tuple[Path, str, str]]:
                 assert isinstance(extra, ast.Constant), f"{path}:{node.lineno}"
                 named = str(library.value) if isinstance(library, ast.Constant) else ""
                 yield path, named, str(extra.value)
-    for one in LIBRARIES.values():
-        yield ROOT, *one
+    for library_and_extra in LIBRARIES.values():
+        yield ROOT, *library_and_extra
 
 
 def listed(extra: str) -> set[str]:
-    """Return the distributions that an extra installs, those of extras in it included."""
+    """Return the distributions that an extra installs, including nested extras."""
     found: set[str] = set()
-    for one in EXTRAS[extra]:
-        name = re.match(r"[A-Za-z0-9._-]+", one)
-        assert name, one
+    for requirement in EXTRAS[extra]:
+        name = re.match(r"[A-Za-z0-9._-]+", requirement)
+        assert name, requirement
         if name[0] == "transduce":
-            inner = one[one.index("[") + 1 : one.index("]")].split(",")
+            inner = requirement[requirement.index("[") + 1 : requirement.index("]")].split(",")
             found |= {library for other in inner for library in listed(other.strip())}
         else:
             found.add(name[0])
@@ -209,7 +207,7 @@ def test_every_extra_is_named_by_an_error_and_lists_nothing_more() -> None:
             assert re.search(rf"\b{imported}\b", text), f"{extra} lists {library}"
 
 
-def test_all_are_all_but_the_large_dictionaries() -> None:
+def test_the_extra_all_includes_everything_but_large_dictionaries() -> None:
     used = EXTRAS.keys() - FOR_DEVELOPERS - {"all", "ja", "ko"}
     assert listed("all") == {library for extra in used for library in listed(extra)}
     assert listed("all") <= listed("dev")

@@ -1,4 +1,4 @@
-"""What comes from strangers: nothing that is read runs, takes all memory, or writes elsewhere."""
+"""Untrusted files: reading them runs no code, uses little memory and writes nowhere else."""
 
 import ast
 import asyncio
@@ -30,7 +30,7 @@ from transduce.translation.translator import Translator
 
 SOURCES = sorted(Path(transduce.__file__).parent.rglob("*.py"))
 
-# Modules and functions by which a file could run code, by the names that they are imported under.
+# Modules and functions through which a file could run code.
 MODULES = {
     *("pickle", "cPickle", "dill", "cloudpickle", "joblib", "jsonpickle"),
     *("marshal", "shelve", "runpy", "code", "codeop"),
@@ -40,9 +40,9 @@ FUNCTIONS = {
     *("torch.load", "torch.jit.load", "torch.package.PackageImporter", "torch.hub.load"),
     *("numpy.load", "numpy.fromfile", "yaml.SafeLoader"),
 }
-# Of PyYAML the parser alone, which makes nothing but events.
+# Of PyYAML only the parser, which creates events and no objects.
 OF_YAML = {"yaml.parse", "yaml.SafeLoader", "yaml.YAMLError"}
-# What reaches out of the process: by sockets, by other programs, over the network.
+# Modules that reach outside the process: sockets, other programs, the network.
 REACHING = {
     *("subprocess", "socket", "ssl", "pty", "webbrowser", "multiprocessing", "socketserver"),
     *("urllib.request", "http.client", "ftplib", "smtplib", "httpx", "requests", "aiohttp"),
@@ -51,13 +51,13 @@ REACHING = {
     *("torch.distributed", "uvicorn"),
 }
 ALLOWED = {
-    ("bench/workers.py", "multiprocessing"),  # each side that is measured in a process of its own
-    ("cli/serve.py", "webbrowser"),  # where --open asks for it
-    ("datasets/downloading.py", "http.client"),  # what `transduce data get` was asked for
+    ("bench/workers.py", "multiprocessing"),  # each measured side in its own process
+    ("cli/serve.py", "webbrowser"),  # for --open
+    ("datasets/downloading.py", "http.client"),  # for `transduce data get`
     ("datasets/downloading.py", "urllib.request"),
     ("training/distributed/heartbeat.py", "socket"),  # the name of this machine
     ("training/distributed/processes.py", "torch.distributed"),  # between torchrun's processes
-    ("serving/access.py", "socket"),  # that of the service
+    ("serving/access.py", "socket"),  # the socket of the service
     ("serving/server.py", "socket"),  # the service itself
     ("serving/server.py", "uvicorn"),
     ("serving/origins.py", "socket"),  # the name of this machine
@@ -70,28 +70,30 @@ def trees() -> Iterator[tuple[Path, ast.Module]]:
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
-    """Yield the full names of what a module imports, modules and what is taken from them."""
+    """Yield the full names of imported modules and of names imported from them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
-            yield from (f"{node.module}.{one.name}" for one in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def renamed(tree: ast.Module) -> dict[str, str]:
-    """Return what the names stand for that a module gives to what it imports."""
+    """Return the full names of imported names and aliases."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {one.asname: one.name for one in node.names if one.asname}
+            names |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            names |= {
+                alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names
+            }
     return names
 
 
 def called(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
-    """Yield each call with the name of what is called, as it would be without `import … as`."""
+    """Yield each call with the full name of the called function, aliases resolved."""
     names = renamed(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
@@ -100,7 +102,7 @@ def called(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
 
 
 def of_yaml(tree: ast.Module) -> Iterator[str]:
-    """Yield all that is used of PyYAML, called or not; yaml itself where it is handed on whole."""
+    """Yield everything used of PyYAML; "yaml" if the module itself is passed on."""
     names = renamed(tree)
     yield from (name for name in imported(tree) if name.startswith("yaml."))
     inner = {node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
@@ -153,13 +155,13 @@ def test_the_scan_finds_all_of_yaml_but_its_parser(code: str, found: list[str]) 
     assert [name for name in of_yaml(ast.parse(code)) if name not in OF_YAML] == found
 
 
-def test_only_a_few_places_reach_out_of_the_process() -> None:
+def test_only_listed_modules_reach_outside_the_process() -> None:
     found = set()
     for path, tree in trees():
         names = {*imported(tree), *(name for name, _ in called(tree))}
-        for one in REACHING:
-            if any(f"{name}.".startswith(f"{one}.") for name in names):
-                found.add((path.as_posix(), one))
+        for module in REACHING:
+            if any(f"{name}.".startswith(f"{module}.") for name in names):
+                found.add((path.as_posix(), module))
     assert found == ALLOWED
 
 
@@ -167,7 +169,7 @@ def test_only_a_few_places_reach_out_of_the_process() -> None:
 def read(
     tiny_run: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[str, str, float]]:
-    """What came of reading each hostile file in little memory."""
+    """The outcome of reading each hostile file with little memory."""
     folder = tmp_path_factory.mktemp("hostile")
     done = subprocess.run(
         [sys.executable, hostile_files.__file__, str(tiny_run), str(folder)],
@@ -176,22 +178,22 @@ def read(
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()
-    found: dict[str, tuple[str, str, float]] = json.loads(done.stdout)
-    return found
+    outcomes: dict[str, tuple[str, str, float]] = json.loads(done.stdout)
+    return outcomes
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited as Linux does")
 @pytest.mark.parametrize("name", hostile_files.CASES)
-def test_a_hostile_file_is_refused_in_little_memory_and_time(
+def test_a_hostile_file_is_refused_with_little_memory_and_time(
     name: str, read: dict[str, tuple[str, str, float]]
 ) -> None:
     kind, sentence, seconds = read[name]
     assert kind == "refused", sentence
-    assert "/" in sentence  # which file it is
+    assert "/" in sentence  # the path of the file
     assert seconds < 5
 
 
-def test_loading_a_model_runs_no_module_that_lies_beside_it(
+def test_loading_a_model_imports_no_module_from_its_folder(
     own_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engines = ("torch", "ctranslate2")
@@ -204,9 +206,7 @@ def test_loading_a_model_runs_no_module_that_lies_beside_it(
 
 
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl"])
-def test_a_link_in_a_run_does_not_lead_what_is_written_elsewhere(
-    name: str, own_run: Path, tmp_path: Path
-) -> None:
+def test_a_link_in_a_run_does_not_redirect_writes(name: str, own_run: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text('{"step": 1}\n')
     (own_run / name).unlink(missing_ok=True)
@@ -220,8 +220,8 @@ def test_a_link_in_a_run_does_not_lead_what_is_written_elsewhere(
     assert precious.read_text() == '{"step": 1}\n'
 
 
-def test_names_in_a_stamp_lead_to_no_other_file(own_run: Path, tmp_path: Path) -> None:
-    """Those of files elsewhere would be read, and that of a device for ever."""
+def test_names_in_a_stamp_cannot_reach_other_files(own_run: Path, tmp_path: Path) -> None:
+    """Files elsewhere must not be read, nor an endless device."""
     export(own_run, tmp_path / "out", "none")
     stamp = tmp_path / "out" / "transduce.json"
     content = json.loads(stamp.read_bytes())
@@ -238,15 +238,13 @@ def test_a_name_that_a_client_sends_is_never_a_path(name: str, tiny_run: Path) -
     assert "there is no model" in error(
         post(app, "/api/translate", {"text": "a", "model": name}), 404
     )
-    told = ask(app, "GET", "/api/runs/data", params={"run": name})
-    assert "there is no run" in error(told, 404)
+    response = ask(app, "GET", "/api/runs/data", params={"run": name})
+    assert "there is no run" in error(response, 404)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is told as Linux does")
-def test_words_that_are_never_the_same_do_not_fill_the_memory(
-    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Subwords remember the pieces of words; without a limit 10,000 of these take 90 MB."""
+def test_the_cache_of_words_is_limited(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subwords cache the pieces of words; without a limit, 10,000 of these take 90 MB."""
     monkeypatch.setattr("transduce.subwords.learned.CACHE_OF_LOADED", 100)
     subwords, draw = Codec.load(tiny_run / "subwords.json").source, random.Random(1)
     before = resident()
@@ -255,14 +253,14 @@ def test_words_that_are_never_the_same_do_not_fill_the_memory(
     assert resident() - before < 45
 
 
-def test_a_query_that_is_no_text_is_answered(tiny_run: Path) -> None:
+def test_a_query_that_is_not_text_is_answered_with_400(tiny_run: Path) -> None:
     app = create_app([scripted(tiny_run)[0]])
     for path in (b"/nowhere", b"/api/models", b"/api/models/"):
         request = b"GET " + path + b"?a=\xf4 HTTP/1.1\r\nhost: localhost\r\n\r\n"
         assert asyncio.run(status_of(app, request)) == 400
 
 
-def test_the_shapes_of_a_model_are_known_without_making_it() -> None:
+def test_the_shapes_of_a_model_are_known_without_building_it() -> None:
     from models import small_model
 
     several: list[dict[str, Any]] = [
@@ -273,11 +271,11 @@ def test_the_shapes_of_a_model_are_known_without_making_it() -> None:
     ]
     for changes in several:
         model = small_model(**changes)
-        own = {name: tuple(one.shape) for name, one in model.named_parameters()}
-        assert shapes(model.config) == own
+        actual = {name: tuple(weight.shape) for name, weight in model.named_parameters()}
+        assert shapes(model.config) == actual
 
 
-def test_a_config_of_other_types_is_refused(own_run: Path, cli: CommandLine) -> None:
+def test_a_config_with_wrong_types_is_refused(own_run: Path, cli: CommandLine) -> None:
     several: list[dict[str, Any]] = [{"languages": "en"}, {"chosen": 1}, {"versions": []}]
     for changes in [*several, {"weights": None}]:
         before = (own_run / "config.json").read_bytes()

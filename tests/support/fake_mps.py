@@ -1,7 +1,7 @@
-"""A machine with one of Apple's GPUs, as far as one without can stand for it.
+"""A fake MPS device (Apple GPU) for machines without one.
 
-Tensors that say they are on mps are computed on the CPU. What MPS does not have is an error:
-float64, and operations on tensors of both devices; and its Adam does not look at `found_inf`.
+Tensors on the fake device are computed on the CPU. Features that MPS lacks are errors: float64 and
+operations on tensors of both devices; its fused Adam ignores `found_inf`.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ aten = torch.ops.aten
 
 
 class AppleTensor(Tensor):
-    """Says that it is on mps, and holds what it stands for; torch's own code takes it for a CPU's.
+    """A tensor that reports the device mps and wraps a CPU tensor.
 
-    So gradients pass through it, though this build of torch knows no MPS.
+    torch treats it as a CPU tensor, so gradients work although this build has no MPS.
     """
 
     inner: Tensor  # type: ignore[assignment]
@@ -56,54 +56,54 @@ class AppleTensor(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        return computed(func, args, kwargs or {})
+        return compute(func, args, kwargs or {})
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
 
 class AppleMachine(TorchDispatchMode):
-    """Sees every operation, those that make tensors included."""
+    """Intercepts every operation, also those that create tensors."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.operations = 0  # that were made on the GPU
+        self.operations = 0  # with results on the fake GPU
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        found = computed(func, args, kwargs)
-        self.operations += any(isinstance(one, AppleTensor) for one in tree_flatten(found)[0])
-        return found
+        result = compute(func, args, kwargs)
+        self.operations += any(isinstance(leaf, AppleTensor) for leaf in tree_flatten(result)[0])
+        return result
 
 
-def computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Compute an operation on the CPU, and say where its results are."""
+def compute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Compute an operation on the CPU, and wrap its results if they belong on the fake GPU."""
     leaves = tree_flatten((args, kwargs))[0]
-    given = [one for one in leaves if isinstance(one, Tensor)]
-    apple = [one for one in given if isinstance(one, AppleTensor)]
-    told = [one for one in leaves if isinstance(one, torch.device)]
-    on_apple = told[0].type == "mps" if told else bool(apple)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    apple = [tensor for tensor in tensors if isinstance(tensor, AppleTensor)]
+    devices = [leaf for leaf in leaves if isinstance(leaf, torch.device)]
+    on_apple = devices[0].type == "mps" if devices else bool(apple)
     copies = func.overloadpacket in (aten.to, aten._to_copy, aten.copy_)
     if apple and not copies:
-        mixed = [one for one in given if not isinstance(one, AppleTensor) and one.dim()]
+        mixed = [t for t in tensors if not isinstance(t, AppleTensor) and t.dim()]
         assert not mixed, f"{func} of tensors on mps and on the CPU"
     assert not kwargs.get("pin_memory"), "MPS pins no memory"
     if func is aten._fused_adam_.default:
         kwargs = kwargs | {"found_inf": None, "grad_scale": None}
-    plain = tree_map_only(AppleTensor, lambda one: one.inner, (args, kwargs))
+    plain = tree_map_only(AppleTensor, lambda tensor: tensor.inner, (args, kwargs))
     plain = tree_map_only(torch.device, lambda _: torch.device("cpu"), plain)
-    found = func(*plain[0], **plain[1])
+    result = func(*plain[0], **plain[1])
     if func is aten.copy_.default:
         return args[0]
     if not on_apple:
-        return found
-    if copies and any(found is one for one in given):  # what is moved is another tensor
-        found = found.clone()
-    found = tree_map_only(Tensor, AppleTensor, found)
-    return return_and_correct_aliasing(func, args, kwargs, found)
+        return result
+    if copies and any(result is tensor for tensor in tensors):  # a move makes a new tensor
+        result = result.clone()
+    result = tree_map_only(Tensor, AppleTensor, result)
+    return return_and_correct_aliasing(func, args, kwargs, result)
 
 
-def moved(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Do what `Tensor.to` does, which asks for the number of a device that torch does not know."""
+def move(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Replace `Tensor.to`, which does not know the fake device."""
     where = args[0] if args else kwargs.get("device")
     if isinstance(where, str | torch.device):
         where = torch.device(where)
@@ -114,33 +114,33 @@ def moved(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return torch._C.TensorBase.to(tensor, *args, **kwargs)
 
 
-def made(data: Any, *, dtype: Any = None, device: Any = "cpu") -> Tensor:
-    """Do what `torch.tensor` does, which no mode sees."""
-    return moved(TENSOR(data, dtype=dtype), device)
+def make_tensor(data: Any, *, dtype: Any = None, device: Any = "cpu") -> Tensor:
+    """Replace `torch.tensor`, which a dispatch mode does not intercept."""
+    return move(TENSOR(data, dtype=dtype), device)
 
 
 def get_rng_state() -> Tensor:
-    """Return the CPU's: the function itself is one that torch knows by its address."""
+    """Return the CPU's random state."""
     return torch.get_rng_state()
 
 
 def set_rng_state(state: Tensor) -> None:
-    """Set the CPU's."""
+    """Set the CPU's random state."""
     torch.set_rng_state(state)
 
 
 @contextmanager
 def apple_machine(patch: pytest.MonkeyPatch) -> Iterator[AppleMachine]:
-    """Have a machine whose only GPU is one of Apple's."""
+    """Fake a machine whose only GPU is an MPS device."""
     patch.setattr(torch.cuda, "is_available", lambda: False)
     patch.setattr(torch.backends.mps, "is_available", lambda: True)
     patch.setattr(torch.mps, "get_rng_state", get_rng_state)
     patch.setattr(torch.mps, "set_rng_state", set_rng_state)
     patch.setattr(torch.mps, "empty_cache", lambda: None)
     patch.setattr(torch.mps, "synchronize", lambda: None)
-    patch.setattr(Tensor, "to", moved)
-    patch.setattr(torch, "tensor", made)
-    # A model's parameters become other objects' content, so that those it has twice stay one.
+    patch.setattr(Tensor, "to", move)
+    patch.setattr(torch, "tensor", make_tensor)
+    # Swap the content of parameters, so that tied parameters stay tied.
     swapped = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:

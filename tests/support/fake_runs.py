@@ -1,4 +1,4 @@
-"""Runs that tests write themselves: what a run would have logged."""
+"""Run folders written by tests, with the metrics that training would have logged."""
 
 import json
 import math
@@ -14,7 +14,7 @@ REFERENCES = ["Zwei Hunde laufen.", "Ein Mann schläft.", "Heute kam niemand."]
 
 
 def training(*steps: int, loss: float = 9.0, pace: float = 0.5) -> list[dict[str, float]]:
-    """Return what is logged of training at these steps."""
+    """Return the metrics of training at these steps."""
     return [
         {
             "step": step,
@@ -31,7 +31,7 @@ def training(*steps: int, loss: float = 9.0, pace: float = 0.5) -> list[dict[str
 
 
 def validation(*steps: int, loss: float = 9.0) -> list[dict[str, float]]:
-    """Return what is logged of validations after these steps."""
+    """Return the metrics of validation after these steps."""
     return [
         {
             "step": step,
@@ -45,7 +45,7 @@ def validation(*steps: int, loss: float = 9.0) -> list[dict[str, float]]:
 
 
 def samples(*outputs: tuple[int, str, str, str]) -> list[dict[str, Any]]:
-    """Return what is kept of translations: the sentences, then the outputs of each step."""
+    """Return lines of samples.jsonl: the sentences, then the outputs of each step."""
     return [
         {"source": SOURCES, "reference": REFERENCES},
         *({"step": step, "outputs": texts} for step, *texts in outputs),
@@ -65,7 +65,7 @@ def write_run(
     translated: Sequence[Mapping[str, Any]] = (),
     **settings: Any,
 ) -> Path:
-    """Write the folder of a run that has logged this."""
+    """Write a run folder with these metrics."""
     run.mkdir(parents=True)
     config = RunConfig(
         model=ModelConfig(source_vocabulary=100, target_vocabulary=100),

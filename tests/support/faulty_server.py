@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 that serves files, rightly or with every fault that a server may have."""
+"""A file server on 127.0.0.1 with injected faults."""
 
 import contextlib
 import hashlib
@@ -15,15 +15,15 @@ Answer = Callable[["Handler", bytes], None]
 
 @dataclass
 class Faulty:
-    """What is served, how, and what was asked for."""
+    """The files that are served, their faults, and the requests so far."""
 
     address: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
-    faults: dict[str, list[Answer]] = field(default_factory=dict)  # one for each request to come
+    faults: dict[str, list[Answer]] = field(default_factory=dict)  # for the next requests, in order
     asked: list[tuple[str, str | None]] = field(default_factory=list)  # path and Range
 
     def serve(self, name: str, content: bytes, *faults: Answer) -> str:
-        """Serve a file; the first requests for it are answered with faults, the others rightly."""
+        """Serve a file; the first requests meet the faults, later ones succeed."""
         self.files[name], self.faults[name] = content, list(faults)
         return f"{self.address}/{name}"
 
@@ -42,21 +42,21 @@ class Handler(BaseHTTPRequestHandler):
         if name not in faulty.files:
             say(404)(self, b"")
             return
-        waiting = faulty.faults[name]
-        (waiting.pop(0) if waiting else right)(self, faulty.files[name])
+        faults = faulty.faults[name]
+        (faults.pop(0) if faults else succeed)(self, faulty.files[name])
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Server(ThreadingHTTPServer):
-    """Holds what is served."""
+    """The server; `faulty` has its files."""
 
     daemon_threads = True
     faulty: Faulty
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing where a client has gone."""
+        """Ignore clients that disconnect."""
 
 
 @contextlib.contextmanager
@@ -75,7 +75,7 @@ def running() -> Iterator[Faulty]:
 
 
 def begin(handler: Handler, content: bytes, status: int, length: int | None, **more: str) -> None:
-    """Send the head of an answer."""
+    """Send the status line and headers."""
     handler.send_response(status)
     if length is not None:
         handler.send_header("Content-Length", str(length))
@@ -86,18 +86,18 @@ def begin(handler: Handler, content: bytes, status: int, length: int | None, **m
     handler.end_headers()
 
 
-def right(handler: Handler, content: bytes, **more: str) -> None:
-    """Answer as a server should, with a part where one is asked for and the file is the same."""
-    wanted = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range") or "")
+def succeed(handler: Handler, content: bytes, **more: str) -> None:
+    """Answer correctly, with a part if a range is requested and the file is unchanged."""
+    requested = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range") or "")
     same = handler.headers.get("If-Range") in (None, f'"{hashlib.md5(content).hexdigest()}"')
-    if wanted and same:
-        at = int(wanted[1])
-        if at >= len(content):
+    if requested and same:
+        start = int(requested[1])
+        if start >= len(content):
             begin(handler, content, 416, 0, Content_Range=f"bytes */{len(content)}")
             return
-        span = f"bytes {at}-{len(content) - 1}/{len(content)}"
-        begin(handler, content, 206, len(content) - at, Content_Range=span, **more)
-        handler.wfile.write(content[at:])
+        span = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        begin(handler, content, 206, len(content) - start, Content_Range=span, **more)
+        handler.wfile.write(content[start:])
         return
     begin(handler, content, 200, len(content), **more)
     handler.wfile.write(content)
@@ -113,7 +113,7 @@ def say(status: int, **more: str) -> Answer:
 
 
 def cut(after: int) -> Answer:
-    """Close the connection after some bytes, of the whole that was announced."""
+    """Announce the full length, and close the connection after some bytes."""
 
     def answer(handler: Handler, content: bytes) -> None:
         begin(handler, content, 200, len(content))
@@ -123,7 +123,7 @@ def cut(after: int) -> Answer:
 
 
 def reset(handler: Handler, content: bytes) -> None:
-    """Break the connection before a word is said."""
+    """Reset the connection before any answer."""
     linger = b"\x01\0\0\0\0\0\0\0"
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     handler.connection.close()
@@ -142,7 +142,7 @@ def stall(after: int, seconds: float) -> Answer:
 
 
 def trickle(step: float, times: int) -> Answer:
-    """Send a byte now and then, never so late that a time-out would see it."""
+    """Send a byte at a time, too often for a time-out."""
 
     def answer(handler: Handler, content: bytes) -> None:
         begin(handler, content, 200, len(content))
@@ -156,7 +156,7 @@ def trickle(step: float, times: int) -> Answer:
 
 
 def claim(length: int | None) -> Answer:
-    """Announce another length than the file has, or none."""
+    """Announce a wrong length, or none."""
 
     def answer(handler: Handler, content: bytes) -> None:
         begin(handler, content, 200, length)
@@ -167,7 +167,7 @@ def claim(length: int | None) -> Answer:
 
 
 def endless(handler: Handler, content: bytes) -> None:
-    """Announce no length, and do not stop."""
+    """Announce no length, and never end."""
     begin(handler, content, 200, None)
     with contextlib.suppress(OSError):
         for _ in range(10_000):
@@ -175,22 +175,22 @@ def endless(handler: Handler, content: bytes) -> None:
 
 
 def whole(handler: Handler, content: bytes) -> None:
-    """Send the whole file, whatever part is asked for."""
+    """Send the whole file, ignoring the range."""
     begin(handler, content, 200, len(content))
     handler.wfile.write(content)
 
 
 def other_part(handler: Handler, content: bytes) -> None:
-    """Send another part than is asked for."""
+    """Send another range than requested."""
     begin(handler, content, 206, 5, Content_Range=f"bytes 0-4/{len(content)}")
     handler.wfile.write(content[:5])
 
 
 def wrong_bytes(handler: Handler, content: bytes) -> None:
-    """Send as many bytes, but others."""
-    right(handler, bytes(len(content)))
+    """Send the right number of wrong bytes."""
+    succeed(handler, bytes(len(content)))
 
 
 def redirect(to: str) -> Answer:
-    """Send elsewhere."""
+    """Redirect to another address."""
     return say(302, Location=to)

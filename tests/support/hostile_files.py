@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOM = 400 << 20  # bytes; a bomb asks for more
+ROOM = 400 << 20  # bytes; a decompression bomb needs more
 
-CASES: dict[str, Callable[[Path, Path], Any]] = {}  # of a run and of an empty folder
+CASES: dict[str, Callable[[Path, Path], Any]] = {}  # called with a run and an empty folder
 
 
 def case(function: Callable[[Path, Path], Any]) -> Callable[[Path, Path], Any]:
@@ -28,22 +28,22 @@ def case(function: Callable[[Path, Path], Any]) -> Callable[[Path, Path], Any]:
 
 
 def reseal(path: Path, **changes: Any) -> None:
-    """Change a sealed file, and give it the checksum that fits."""
+    """Change a checksummed JSON file, and correct its checksum; `a__b` is a nested key."""
     from transduce.system.files import write_checksummed
 
     content = json.loads(path.read_bytes())
     content.pop("sha256", None)
     for name, value in changes.items():
-        part, _, of = name.partition("__")
-        if of:
-            content[part][of] = value
+        key, _, inner = name.partition("__")
+        if inner:
+            content[key][inner] = value
         else:
-            content[part] = value
+            content[key] = value
     write_checksummed(path, content)
 
 
 def tensors(folder: Path, header: bytes, numbers: bytes = b"", length: int | None = None) -> None:
-    """Read a file of weights with this header."""
+    """Load a weights file with this header."""
     from transduce.runs.arrays import load_arrays
 
     path = folder / "model.safetensors"
@@ -57,7 +57,7 @@ def entry(shape: list[int], begin: int, end: int, kind: str = "F32") -> dict[str
 
 
 def model(run: Path, **changes: Any) -> None:
-    """Load a model whose config.json says something else."""
+    """Load a model with a changed config.json."""
     import torch
 
     from transduce.checkpoints.checkpoint import load_model
@@ -267,7 +267,7 @@ def a_gigabyte_in_one_line_of_xz(run: Path, folder: Path) -> None:
 def an_xz_file_that_asks_for_gigabytes_to_be_read(run: Path, folder: Path) -> None:
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 20}]
     small = bytearray(lzma.compress(b"a\n" * 100, filters=filters))
-    small[12 + 4] = 38  # of the block's header: the dictionary's size, as 2 GiB
+    small[12 + 4] = 38  # dictionary size in the block header: 2 GiB
     header = 4 * (small[12] + 1)
     small[12 + header - 4 : 12 + header] = struct.pack("<I", _crc(bytes(small[12:])[: header - 4]))
     (folder / "bomb.xz").write_bytes(small)
@@ -282,7 +282,7 @@ def _crc(data: bytes) -> int:
 
 @case
 def sixteen_gigabytes_in_half_a_megabyte_of_zst(run: Path, folder: Path) -> None:
-    # Blocks of one byte that is to be repeated 128 Ki times, in a frame of unknown length.
+    # RLE blocks of one byte repeated 128 Ki times, in a frame of unknown length.
     frame = b"\x28\xb5\x2f\xfd" + bytes([0x00, 0x38])
     repeated = ((128 << 10) << 3 | 1 << 1).to_bytes(3, "little") + b"a"
     (folder / "bomb.zst").write_bytes(frame + repeated * (1 << 17))
@@ -313,13 +313,13 @@ def a_vocabulary_of_hugging_face_larger_than_its_words(run: Path, folder: Path) 
 
 
 def used() -> int:
-    """Return the address space that this process has taken."""
+    """Return the size of the address space of this process."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> None:
-    """Read all, and print what came of each."""
-    import ctranslate2  # noqa: F401  (so that what follows is what is read)
+    """Read all files, and print the outcome of each as JSON."""
+    import ctranslate2  # noqa: F401  (so that its memory is not counted)
     import torch
     import zstandard  # noqa: F401
 
@@ -328,25 +328,25 @@ def main() -> None:
     torch.set_num_threads(1)
     with torch.device("meta"):
         torch.nn.Linear(2, 2)
-    given, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    told = {}
+    original, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    outcomes = {}
     for name, read in CASES.items():
-        own = folder / name
-        own.mkdir()
-        run = shutil.copytree(given, own / "own")
+        scratch = folder / name
+        scratch.mkdir()
+        run = shutil.copytree(original, scratch / "run")
         resource.setrlimit(resource.RLIMIT_AS, (used() + ROOM, resource.RLIM_INFINITY))
         begin = time.process_time()
         try:
-            read(run, own)
-            kind, sentence = "nothing", ""
+            read(run, scratch)
+            kind, sentence = "accepted", ""
         except TransduceError as error:
             kind, sentence = "refused", str(error)
         except BaseException as error:
             kind, sentence = type(error).__name__, str(error)[:300]
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        told[name] = (kind, sentence, time.process_time() - begin)
-        shutil.rmtree(own)
-    sys.stdout.write(json.dumps(told))
+        outcomes[name] = (kind, sentence, time.process_time() - begin)
+        shutil.rmtree(scratch)
+    sys.stdout.write(json.dumps(outcomes))
 
 
 if __name__ == "__main__":

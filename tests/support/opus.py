@@ -1,4 +1,4 @@
-"""Folders as Hugging Face's library makes them, with small random models: OPUS-MT in small."""
+"""Small random OPUS-MT models in Hugging Face folders."""
 
 import functools
 import io
@@ -10,7 +10,7 @@ import torch
 
 from transduce.datasets import pocket
 
-# Of many scripts, with letters that normalising composes, takes apart, widens or drops.
+# Many scripts, with characters that normalisation composes, decomposes, widens or drops.
 SCRIPTS = [
     "Größe, naïve café, ﬁne ① ｆｕｌｌ ½…",
     "नमस्ते दुनिया क़",
@@ -39,7 +39,7 @@ CONFIG: dict[str, Any] = {
 
 @functools.cache
 def texts() -> tuple[list[str], list[str]]:
-    """Return some text of both languages."""
+    """Return some text in both languages."""
     pairs = pocket.pairs(1_000)
     return [left for left, _ in pairs] + 3 * SCRIPTS, [right for _, right in pairs]
 
@@ -97,7 +97,7 @@ def write_opus(folder: Path, *, separate: bool = False, seed: int = 0, **changes
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.2)
         model.final_logits_bias.normal_()
-        model.final_logits_bias[0, 0] += 3.0  # outputs shall end
+        model.final_logits_bias[0, 0] += 3.0  # so that outputs end
     model.generation_config.num_beams = 3
     model.generation_config.length_penalty = 0.8
     model.generation_config.bad_words_ids = [[pad]]

@@ -1,4 +1,4 @@
-"""Beam search at its plainest: the rules of search.py with no batch, no cache and no tensor."""
+"""Reference beam search: the same rules without batches, cache or tensors."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def plain_search(
     forbidden: Sequence[int],
     prefix: Sequence[int] = (),
 ) -> list[Hypothesis]:
-    """Return the `nbest` outputs of a source, best first; each step reads all tokens anew."""
+    """Return the `nbest` outputs of a source, best first; each step recomputes all tokens."""
     longest = min(model.config.max_positions for model in models)
     limit = min(max(len(source), len(prefix)) + config.extra, longest)
     allowed = sorted({*range(models[0].config.target_vocabulary)} - {*forbidden})
@@ -34,7 +34,7 @@ def plain_search(
             (tokens, total + of_tokens[-1])
             for (tokens, total), of_tokens in zip(grown, scored, strict=True)
         ]
-        grown.sort(key=lambda one: -one[1])
+        grown.sort(key=lambda item: -item[1])
         best = grown[: config.beam - len(ended)]
         live = [one for one in best if one[0][-1] != EOS]
         ended += [Hypothesis.of(one[:-1], total, config) for one, total in best if one[-1] == EOS]

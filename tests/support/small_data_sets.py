@@ -1,4 +1,4 @@
-"""The catalogue of data sets in miniature: small archives in the very layout of the real ones."""
+"""Small versions of all data sets of the catalogue, in the layout of the real archives."""
 
 import gzip
 import hashlib
@@ -26,7 +26,7 @@ SENTENCES = 50  # of each text; more than two that IWSLT14 holds out
 
 
 def text_of(place: Place, language: str) -> list[str]:
-    """Sentences that tell which text and which line they are of, and have as many words."""
+    """Return sentences that name their text and line, with equal numbers of words."""
     stem = (
         hashlib.md5(place.archive.encode()).hexdigest()[:4]
         if not place.member
@@ -36,21 +36,24 @@ def text_of(place: Place, language: str) -> list[str]:
 
 
 def written(source: Source, place: Place, language: str) -> str:
-    """Write sentences as the format has them."""
+    """Write sentences in the format of a source."""
     sentences = text_of(place, language)
     if source.format == "plain":
-        return "".join(f"{one}\n" for one in sentences)
+        return "".join(f"{sentence}\n" for sentence in sentences)
     if source.format == "talks":
         head = "<url>http://x</url>\n<keywords>talks</keywords>\n<talkid>1</talkid>\n"
-        return head + "<title>A title</title>\n" + "".join(f" {one} \n" for one in sentences)
+        return (
+            head + "<title>A title</title>\n" + "".join(f" {sentence} \n" for sentence in sentences)
+        )
     segments = "".join(
-        f'<seg id="{n}"> {escape(one)} </seg>\n' for n, one in enumerate(sentences, start=1)
+        f'<seg id="{n}"> {escape(sentence)} </seg>\n'
+        for n, sentence in enumerate(sentences, start=1)
     )
     return f'<refset><doc docid="a">\n<p>\n{segments}</p>\n</doc></refset>\n'
 
 
 def miniatures(*sets: DataSet) -> dict[str, bytes]:
-    """Make the archives of data sets, small, in the layout of the real ones."""
+    """Return small archives of data sets, by file name."""
     members: dict[str, dict[str, bytes]] = {file: {} for data in sets for file in data.archives}
     for data in sets:
         for source in itertools.chain.from_iterable(data.parts.values()):
@@ -62,7 +65,7 @@ def miniatures(*sets: DataSet) -> dict[str, bytes]:
 
 
 def packed_as(file: str, members: Mapping[str, bytes]) -> bytes:
-    """Pack members as the name of an archive says."""
+    """Pack members in the format of the archive's name."""
     out = io.BytesIO()
     if file.endswith(".zip"):
         with zipfile.ZipFile(out, "w") as zipped:
@@ -81,7 +84,7 @@ def packed_as(file: str, members: Mapping[str, bytes]) -> bytes:
 
 
 def iwslt14(english: list[str], german: list[str]) -> bytes:
-    """IWSLT14's archive, with another text to train on."""
+    """Return IWSLT14's archive with another training text."""
     members = {
         place.member: written(source, place, language).encode()
         for part, sources in catalogue.named("iwslt14-de-en").parts.items()
@@ -95,7 +98,7 @@ def iwslt14(english: list[str], german: list[str]) -> bytes:
 
 
 def stock(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Serve the whole catalogue in miniature, and have it know the miniatures' hashes."""
+    """Serve small versions of the whole catalogue, and patch in their hashes."""
     tables = catalogue._tables()
     changed: dict[str, Any] = {}
     for file, content in miniatures(*map(catalogue.named, DOWNLOADED)).items():
@@ -116,12 +119,12 @@ def stock(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
         hashes = [hashlib.md5(server.files.get(file, b"")).hexdigest() for file in files]
         monkeypatch.setattr(test, "data", [f"{server.address}/{file}" for file in files])
         monkeypatch.setattr(test, "md5", hashes)
-    # Their own names end as those that are served do.
+    # Keep the served names.
     monkeypatch.setattr(elsewhere, "_kept_as", lambda stem, url: url.rpartition("/")[2])
 
 
 def expected(data: DataSet, part: str) -> Pairs:
-    """The pairs that a part should have, before any is cleaned away or held out."""
+    """Return the expected pairs of a part, before cleaning and holding out."""
     found: Pairs = []
     for source in data.parts[part]:
         sides = [
