@@ -289,7 +289,7 @@ def test_kernels_that_fail_for_a_beam_leave_it_to_torch_and_say_so(
     # On the CPU only the attention over the cache can go by a kernel.
     monkeypatch.setattr(model.kernels, "usable", lambda x: x is model.output or x.numel() == 0)
 
-    monkeypatch.setattr(kernels_of_decoding, "own", fail)
+    monkeypatch.setattr(kernels_of_decoding, "attend_past", fail)
     for _ in range(2):
         for place, ours in decoder.search(jobs, CONFIGS[0], 8):
             assert_same(ours, expected[place])

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from transduce.model.ops import linear
-from transduce.model.ops.linear import PACKED_FOR, ROWS, Linear, product, wide_product
+from transduce.model.ops.linear import PACKED_FOR, ROWS, Linear, product, product_float32
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -94,11 +94,11 @@ def test_a_packed_matrix_gives_the_same(
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_a_wide_product_is_float32_whatever_goes_in(dtype: torch.dtype, bias: bool) -> None:
+def test_a_product_float32_is_float32_whatever_goes_in(dtype: torch.dtype, bias: bool) -> None:
     torch.manual_seed(0)
     x, weight = torch.randn(9, 24).to(dtype), torch.randn(40, 24).to(dtype)
     added = torch.randn(40) if bias else None
-    y = wide_product(x, weight, added)
+    y = product_float32(x, weight, added)
     assert y.dtype == torch.float32
     exact = F.linear(x.double(), weight.double(), None if added is None else added.double())
     tolerance = 1e-5 if dtype == torch.float32 else 0.1

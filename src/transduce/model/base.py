@@ -17,7 +17,7 @@ from transduce.config import ModelConfig
 from transduce.errors import BadSetting
 from transduce.model.embedding import Embedding
 from transduce.model.ops.kernels import Kernels
-from transduce.model.ops.linear import Linear, packed, product, wide_product
+from transduce.model.ops.linear import Linear, packed, product, product_float32
 
 Layer = TypeVar("Layer", bound=nn.Module)
 
@@ -188,7 +188,7 @@ class Transducer(nn.Module):
 
     def logits_float32(self, x: Tensor) -> Tensor:
         """Return the logits in float32, for the search. (R, d_model) -> (R, V)."""
-        return wide_product(x, self._softmax_matrix, self.logits_bias)
+        return product_float32(x, self._softmax_matrix, self.logits_bias)
 
 
 def _matrix(vocabulary: int, d_model: int) -> nn.Parameter:

@@ -202,7 +202,9 @@ class KernelSelf:
 
         cache = self.cache
         keys, values = (part[self.layer] for part in cache.own)  # (S, H, room, k, C)
-        return decoding.own(qkv, keys, values, cache.ancestors, cache.lengths, near=cache.window)
+        return decoding.attend_past(
+            *(qkv, keys, values, cache.ancestors, cache.lengths), window=cache.window
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,4 +221,4 @@ class KernelCross:
         from transduce.model.ops.triton import decoding
 
         keys, values = (part[self.layer] for part in self.cache.source)  # (S, H, room, C)
-        return decoding.source(q, keys, values, self.cache.source_lengths)
+        return decoding.attend_source(q, keys, values, self.cache.source_lengths)

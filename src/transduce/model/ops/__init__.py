@@ -1,1 +1,12 @@
-"""The only code that chooses a kernel: linear maps, dropout, residual and norm, attention."""
+"""The only code that chooses a kernel; each model has its own choice, `Transducer.kernels`.
+
+In reading order:
+
+- `kernels`: whether a model uses our Triton kernels.
+- `linear`: linear maps, by oneDNN on a CPU.
+- `dropout`: dropout with fast random bits on a CPU.
+- `fused`: residual with LayerNorm, LayerNorm with ReLU, linear map with ReLU.
+- `packed_attention`: attention over packed tokens.
+- `graphs`: CUDA graphs.
+- `triton`: the kernels themselves.
+"""

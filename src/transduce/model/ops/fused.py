@@ -1,4 +1,4 @@
-"""Residual connection with LayerNorm, linear maps with ReLU: fused kernels on a GPU. T tokens."""
+"""Residual with LayerNorm, LayerNorm with ReLU, linear map with ReLU; fused on a GPU. T tokens."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def residual_norm(
 
 
 def norm_relu(x: Tensor, weight: Tensor, bias: Tensor, eps: float, kernels: Kernels) -> Tensor:
-    """Return max(0, LayerNorm(x)), as ByteNet has it. (T, C)."""
+    """Return max(0, LayerNorm(x)), of ByteNet. (T, C)."""
     if not kernels.usable(x):
         weight, bias = weight.to(x.dtype), bias.to(x.dtype)
         return F.relu(F.layer_norm(x, weight.shape, weight, bias, eps), inplace=True)
@@ -43,7 +43,7 @@ def linear_relu(x: Tensor, weight: Tensor, bias: Tensor, kernels: Kernels) -> Te
 
 
 class _ResidualNorm(torch.autograd.Function):
-    """What is dropped is drawn again from its seed, not remembered."""
+    """The backward pass draws the dropout again from its seed instead of storing it."""
 
     @staticmethod
     def forward(
@@ -51,7 +51,7 @@ class _ResidualNorm(torch.autograd.Function):
     ) -> Tensor:
         from transduce.model.ops.triton import rows
 
-        # Without dropout nothing is drawn; any tensor stands in for the seed.
+        # Without dropout nothing is drawn, and any tensor may be passed as the seed.
         seed = torch.randint(2**31 - 1, (1,), device=x.device) if P_drop else weight
         out, total, statistics = rows.residual_forward(x, y, weight, bias, seed, P_drop, eps)
         ctx.save_for_backward(total, statistics, weight, seed)
@@ -86,7 +86,7 @@ class _NormReLU(torch.autograd.Function):
 
 
 class _LinearReLU(torch.autograd.Function):
-    """Bias and ReLU happen at the end of the product, before it is written."""
+    """Bias and ReLU are applied to the product before it is written to memory."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from transduce.errors import summarize_error
 from transduce.model.ops import graphs
 
 INSTALLED = find_spec("triton") is not None
-TOKENS = 128  # of a trial; a multiple of 16, as in training, so that no kernel is compiled twice
+TOKENS = 128  # of a trial; like those of training a multiple of 16: Triton compiles no kernel twice
 
 
 class Kernels:

@@ -1,4 +1,4 @@
-"""The linear maps of every layer, by the fastest kernel that the processor has. T tokens."""
+"""Linear maps, by the fastest kernel of the processor. T tokens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,27 +7,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-ROWS = 32  # below so many tokens the call costs more than the arithmetic
-PACKED_FOR = 128  # tokens that a packed matrix is laid out for; as good for more and for fewer
+ROWS = 32  # with fewer tokens, calling oneDNN costs more than it saves
+PACKED_FOR = 128  # tokens that a packed matrix is laid out for; other numbers are as fast
 
 
 class Linear(nn.Linear):
-    """x W^T + b, with the paper's projections that read the same input in one matrix.
+    """x W^T + b; projections of the same input share one matrix.
 
-    In float32 on a CPU it goes through oneDNN, which multiplies a sixth faster than MKL on AMD's
-    processors and as fast on others (docs/log.md); elsewhere, and where this build of torch has no
-    oneDNN, it is torch's own.
+    In float32 on a CPU oneDNN computes it, a sixth faster than MKL on AMD processors and as fast on
+    others (docs/log.md). Otherwise, or if this build of torch has no oneDNN, `F.linear` does.
     """
 
     def __init__(
         self, inputs: int, outputs: int, *, bias: bool, blocks: Sequence[int] = ()
     ) -> None:
-        """Draw the weights; `blocks` are the sizes of the matrices that share this one."""
+        """Draw the weights; `blocks` are the outputs of each projection that shares the matrix."""
         self.blocks = [*blocks] or [outputs]
         super().__init__(inputs, outputs, bias=bias)
 
     def reset_parameters(self) -> None:
-        """Draw each of the matrices that share this one by itself; biases begin at 0."""
+        """Draw each projection as a matrix of its own; biases are 0."""
         with torch.no_grad():
             for block in self.weight.split(self.blocks):
                 nn.init.xavier_uniform_(block)
@@ -44,14 +43,14 @@ class Linear(nn.Linear):
         return blocks[number]
 
     def pack(self) -> None:
-        """Keep the matrix as the processor multiplies it fastest; it is not to be learned then."""
+        """Store the matrix in the processor's fastest layout: for inference only."""
         matrix = packed(self.weight)
         del self.weight
-        self.weight = matrix  # no parameter any more
+        self.weight = matrix  # not a parameter: it cannot be trained
 
 
 def packed(weight: Tensor) -> Tensor:
-    """Lay a matrix out as oneDNN multiplies it fastest, if it is what multiplies it."""
+    """Return a matrix in the layout of oneDNN, if oneDNN will multiply it."""
     if ONEDNN and weight.device.type == "cpu" and weight.dtype == torch.float32:
         return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), PACKED_FOR)  # type: ignore[no-any-return]  # noqa: SLF001
     return weight.detach()
@@ -68,16 +67,16 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return F.linear(x, weight, None if bias is None else bias.to(x.dtype))
 
 
-def wide_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return x W^T + b in float32, whatever the precision of the others; no gradient passes."""
+def product_float32(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return x W^T + b in float32, whatever the precision of x; without a gradient."""
     if x.device.type == "cuda" and x.dtype != torch.float32:
-        found = torch.mm(x, weight.to(x.dtype).T, out_dtype=torch.float32)
-        return found if bias is None else found.add_(bias)
+        y = torch.mm(x, weight.to(x.dtype).T, out_dtype=torch.float32)
+        return y if bias is None else y.add_(bias)
     return product(x, weight, bias).float()
 
 
 class _OneDNN(torch.autograd.Function):
-    """The product of oneDNN, forward and for the gradient of x; MKL is better at that of W."""
+    """oneDNN computes the product and the gradient of x; MKL is faster for the gradient of W."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -97,7 +96,7 @@ class _OneDNN(torch.autograd.Function):
 
 
 class _Narrow(torch.autograd.Function):
-    """The product in the precision of x, of weights that stay float32; so does their gradient."""
+    """The product in the precision of x; weights and their gradients stay float32."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -118,7 +117,7 @@ class _Narrow(torch.autograd.Function):
 
 
 def add_product(total: Tensor | None, a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """Add a b to a `total`, in place; in float32, with no rounding on the way, if the GPU can."""
+    """Add a b to `total` in place; on a GPU a product of bf16 is summed in float32."""
     if a.device.type == "cuda" and a.dtype != dtype:
         if total is None:
             return torch.mm(a, b, out_dtype=dtype)
@@ -133,13 +132,13 @@ def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _has_onednn() -> bool:
-    """Tell whether this build of torch has the kernel: it is not part of its public interface."""
+    """Return whether this build of torch has the kernels, which are not public functions."""
     try:
         x, weight = torch.ones(ROWS, 8), torch.ones(8, 8)
-        as_packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)  # noqa: SLF001
+        in_layout = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)  # noqa: SLF001
         return torch.backends.mkldnn.is_available() and all(
             torch.equal(_onednn(x, matrix, weight[0]), torch.full((ROWS, 8), 9.0))
-            for matrix in (weight.T, as_packed)
+            for matrix in (weight.T, in_layout)
         )
     except (AttributeError, RuntimeError, TypeError):
         return False

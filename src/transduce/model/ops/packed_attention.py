@@ -1,10 +1,11 @@
-"""Attention of packed runs (paper 3.2.1): the GPU's kernels, and the plain way beside them.
+"""Attention over packed tokens (paper 3.2.1), by Triton kernels on a GPU.
 
-T tokens of a run, H heads, C channels of a head. Projections of one input lie side by side in one
-tensor, and so do their gradients: nothing is copied together or apart.
+T tokens, H heads, C channels of a head. Each query sees a range of keys. Projections of one input
+are side by side in one tensor, and so are their gradients, so that nothing is copied.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,115 +14,77 @@ from torch import Tensor
 from transduce.batching.packed import KeyRanges
 
 
-def attend_self(qkv: Tensor, view: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
-    """Let each token of a run see its range of it. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
-    return _SelfAttention.apply(qkv, view, h, d_k, d_v)  # type: ignore[no-untyped-call, no-any-return]
+def attend_self(qkv: Tensor, ranges: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
+    """Let each token see its range of the same tokens. (T, H * (2 d_k + d_v)) -> (T, H * d_v)."""
+    return _attend(ranges, h, d_k, d_v, qkv)
 
 
-def attend_cross(q: Tensor, kv: Tensor, view: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
-    """Let each token of one run see its range of another. (T, H * d_k) -> (T, H * d_v)."""
-    return _CrossAttention.apply(q, kv, view, h, d_k, d_v)  # type: ignore[no-untyped-call, no-any-return]
+def attend_cross(q: Tensor, kv: Tensor, ranges: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
+    """Let each token see its range of other tokens. (T, H * d_k) -> (T, H * d_v)."""
+    return _attend(ranges, h, d_k, d_v, q, kv)
 
 
-class _SelfAttention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, qkv: Tensor, view: KeyRanges, h: int, d_k: int, d_v: int) -> Tensor:
-        out, lse = _forward(_heads(qkv, h, d_k, d_k, d_v), view)
-        ctx.save_for_backward(qkv, out, lse, *view)
-        ctx.sizes = h, d_k, d_k, d_v
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        qkv, out, lse, *view = ctx.saved_tensors
-        d_qkv = torch.empty_like(qkv)
-        heads, gradients = _heads(qkv, *ctx.sizes), _heads(d_qkv, *ctx.sizes)
-        _backward(d_out, heads, out, lse, KeyRanges(*view), gradients)
-        return d_qkv, None, None, None, None
+def _attend(ranges: KeyRanges, h: int, d_k: int, d_v: int, *projected: Tensor) -> Tensor:
+    if _by_triton(projected[0]):
+        return _Attention.apply(ranges, h, d_k, d_v, *projected)  # type: ignore[no-untyped-call, no-any-return]
+    return _attend_by_torch(*_heads(projected, h, d_k, d_v), ranges)
 
 
-class _CrossAttention(torch.autograd.Function):
+def _by_triton(x: Tensor) -> bool:
+    """Return whether the Triton kernels compute.
+
+    A model gets packed batches on a GPU only if its kernels are enabled.
+    """
+    return x.device.type == "cuda"
+
+
+class _Attention(torch.autograd.Function):
+    """The kernels; the softmax is computed again in the backward pass, from its divisors."""
+
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, kv: Tensor, view: KeyRanges, h: int, d_k: int, d_v: int
+        ctx: Any, ranges: KeyRanges, h: int, d_k: int, d_v: int, *projected: Tensor
     ) -> Tensor:
-        out, lse = _forward([*_heads(q, h, d_k), *_heads(kv, h, d_k, d_v)], view)
-        ctx.save_for_backward(q, kv, out, lse, *view)
+        from transduce.model.ops.triton import attention
+
+        q, k, v = _heads(projected, h, d_k, d_v)
+        out = v.new_empty(len(q), h * d_v)
+        lse = q.new_empty(h, len(q), dtype=torch.float32)
+        attention.forward(q, k, v, out.unflatten(-1, (h, -1)), lse, ranges.first, ranges.last)
+        ctx.save_for_backward(out, lse, *ranges, *projected)
         ctx.sizes = h, d_k, d_v
         return out
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        q, kv, out, lse, *view = ctx.saved_tensors
-        h, d_k, d_v = ctx.sizes
-        d_q, d_kv = torch.empty_like(q), torch.empty_like(kv)
-        heads, gradients = (
-            [*_heads(one, h, d_k), *_heads(two, h, d_k, d_v)] for one, two in ((q, kv), (d_q, d_kv))
-        )
-        _backward(d_out, heads, out, lse, KeyRanges(*view), gradients)
-        return d_q, d_kv, None, None, None, None
-
-
-def _heads(x: Tensor, h: int, *channels: int) -> list[Tensor]:
-    """Part what lies side by side, without a copy. (T, H * sum) -> each (T, H, C)."""
-    parts = x.split([h * c for c in channels], dim=-1)
-    return [part.unflatten(-1, (h, -1)) for part in parts]
-
-
-def _forward(qkv: list[Tensor], view: KeyRanges) -> tuple[Tensor, Tensor]:
-    """Return the output (T, H * d_v), and of each softmax the logarithm of its divisor (H, T)."""
-    q, k, v = qkv
-    queries, h, _ = q.shape
-    out = v.new_empty(queries, h * v.size(2))
-    lse = q.new_empty(h, queries, dtype=torch.float32)
-    if _by_triton(q):
         from transduce.model.ops.triton import attention
 
-        attention.forward(q, k, v, out.unflatten(-1, (h, -1)), lse, view.first, view.last)
-        return out, lse
-    scores = _scores(q, k, view)
-    p = scores.softmax(-1).nan_to_num()  # filler sees nothing
-    out.copy_(torch.einsum("hqk,khc->qhc", p, v.float()).flatten(1))
-    return out, lse.copy_(scores.logsumexp(-1))
+        out, lse, first, last, seen_first, seen_last, *projected = ctx.saved_tensors
+        ranges = first, last, seen_first, seen_last
+        gradients = [torch.empty_like(x) for x in projected]
+        heads, of_heads = _heads(projected, *ctx.sizes), _heads(gradients, *ctx.sizes)
+        d_out, out = (x.unflatten(-1, (ctx.sizes[0], -1)) for x in (d_out.contiguous(), out))
+        attention.backward(d_out, *heads, out, lse, ranges, *of_heads)
+        return None, None, None, None, *gradients
 
 
-def _backward(
-    d_out: Tensor,
-    qkv: list[Tensor],
-    out: Tensor,
-    lse: Tensor,
-    view: KeyRanges,
-    gradients: list[Tensor],
-) -> None:
-    """Write the gradients of q, k and v."""
-    q, k, v = qkv
-    h = q.size(1)
-    d_out, out = (x.unflatten(-1, (h, -1)) for x in (d_out.contiguous(), out))
-    if _by_triton(q):
-        from transduce.model.ops.triton import attention
-
-        attention.backward(d_out, q, k, v, out, lse, view, *gradients)
-        return
-    p = (_scores(q, k, view) - lse[..., None]).exp().nan_to_num()  # (H, Q, K)
-    d_out = d_out.float()
-    d_p = torch.einsum("qhc,khc->hqk", d_out, v.float())
-    d_s = p * (d_p - (d_out * out.float()).sum(-1).T[..., None]) / math.sqrt(q.size(2))
-    gradients[0].copy_(torch.einsum("hqk,khc->qhc", d_s, k.float()))
-    gradients[1].copy_(torch.einsum("hqk,qhc->khc", d_s, q.float()))
-    gradients[2].copy_(torch.einsum("hqk,qhc->khc", p, d_out))
+def _heads(
+    projected: Sequence[Tensor], h: int, d_k: int, d_v: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Split (qkv,) or (q, kv) into q, k and v, without a copy. (T, H * sum) -> each (T, H, C)."""
+    channels = [[d_k, d_k, d_v]] if len(projected) == 1 else [[d_k], [d_k, d_v]]
+    q, k, v = (
+        part.unflatten(-1, (h, -1))
+        for x, sizes in zip(projected, channels, strict=True)
+        for part in x.split([h * size for size in sizes], dim=-1)
+    )
+    return q, k, v
 
 
-def _by_triton(q: Tensor) -> bool:
-    """Return whether the Triton kernels compute.
-
-    A model gets packed batches on a GPU only if its kernels are enabled.
-    """
-    return q.device.type == "cuda"
-
-
-def _scores(q: Tensor, k: Tensor, view: KeyRanges) -> Tensor:
-    """Return Q K^T / sqrt(d_k), -inf where nothing is to be seen: where there are no kernels."""
-    at = torch.arange(k.size(0), device=k.device)
-    seen = (at >= view.first[:, None]) & (at < view.last[:, None])
+def _attend_by_torch(q: Tensor, k: Tensor, v: Tensor, ranges: KeyRanges) -> Tensor:
+    """Eq. 1 for all pairs of tokens, for machines without the kernels."""
+    key = torch.arange(len(k), device=k.device)
+    seen = (key >= ranges.first[:, None]) & (key < ranges.last[:, None])
     scores = torch.einsum("qhc,khc->hqk", q.float(), k.float()) / math.sqrt(q.size(2))
-    return scores.masked_fill(~seen, -math.inf)
+    p = scores.masked_fill(~seen, -math.inf).softmax(-1).nan_to_num()  # padding sees nothing
+    return torch.einsum("hqk,khc->qhc", p, v.float()).flatten(1).to(q.dtype)

@@ -1,12 +1,12 @@
-"""The GPU kernels of attention over packed runs (paper 3.2.1), in Triton.
+"""Attention over packed tokens (paper 3.2.1). T tokens, H heads, C channels of a head.
 
-H heads, C channels of a head. A tile is a few dozen neighbouring tokens of a run, whatever
-sentences they belong to: short sentences share one, long ones take several. Each query sees one
-range of keys (and each key is seen by one range of queries), both growing along the run, so a tile
-meets just the keys from the first of its first token to the last of its last.
+A tile is a few dozen neighbouring tokens, whatever sentences they belong to: short sentences share
+one, long ones take several. Each query sees one range of keys, and each key is seen by one range of
+queries. Ranges grow along the tokens, so a tile needs only the keys from the beginning of its first
+token's range to the end of its last token's.
 
-Statistics and sums are float32; softmax works in powers of 2, which the hardware has. No atomics:
-the same input gives the same bits.
+Statistics and sums are float32; the softmax uses powers of 2, which the hardware computes. There
+are no atomics: the same input gives the same bits.
 """
 
 import triton
@@ -21,7 +21,7 @@ def forward(
 ) -> None:
     """Write Eq. 1 to `out`, and the logarithm (base 2) of each softmax's divisor to `lse`.
 
-    q, k, v, out: (T, H, C), of which only rows may lie apart; lse: (H, T); first, last: (T,).
+    q, k, v, out: (T, H, C), contiguous except for the stride of T; lse: (H, T); first, last: (T,).
     """
     queries, heads, channels = q.shape
     tile = _tile(channels, v.size(2))
@@ -33,7 +33,7 @@ def forward(
         C=channels,
         C_V=v.size(2),
         **tile,
-        **_width(q),
+        **_precision(q),
     )
 
 
@@ -54,8 +54,8 @@ def backward(
     queries, heads, channels = q.shape
     keys = k.size(0)
     tile = _tile(channels, v.size(2))
-    delta = lse.new_empty(lse.shape)  # (H, T) sum of d_out * out, which both kernels need
-    sizes = {"C": channels, "C_V": v.size(2)} | tile | _width(q)
+    delta = lse.new_empty(lse.shape)  # (H, T) sum of d_out * out
+    sizes = {"C": channels, "C_V": v.size(2)} | tile | _precision(q)
     strides = (q.stride(0), k.stride(0), v.stride(0), d_out.stride(0))
     _backward_queries[heads, triton.cdiv(queries, tile["ROWS"])](
         *(q, k, v, out, d_out, lse, delta, first, last, d_q),
@@ -72,13 +72,13 @@ def backward(
 
 
 def _tile(channels: int, channels_v: int) -> dict[str, int]:
-    """Return the shape of a tile: measured on an H200, see docs/log.md."""
+    """Return the shape of a tile, chosen by measurements on an H200 (docs/log.md)."""
     wide = max(channels, channels_v)
     rows, columns, warps, stages = (64, 32, 4, 3) if wide <= 128 else (32, 32, 8, 2)
     return {
         "ROWS": rows,
         "COLUMNS": columns,
-        # The tensor cores take powers of 2, 16 at the least.
+        # Tensor cores need powers of 2, at least 16.
         "WIDTH": max(16, triton.next_power_of_2(channels)),
         "WIDTH_V": max(16, triton.next_power_of_2(channels_v)),
         "num_warps": warps,
@@ -86,9 +86,20 @@ def _tile(channels: int, channels_v: int) -> dict[str, int]:
     }
 
 
-def _width(q: Tensor) -> dict[str, str]:
-    """Multiply float32 in full: Triton would round it to 10 bits for the tensor cores."""
+def _precision(q: Tensor) -> dict[str, str]:
+    """Multiply float32 without rounding: by default Triton rounds it to 10 bits (TF32)."""
     return {"PRECISION": "ieee" if q.itemsize == 4 else "tf32"}
+
+
+@triton.jit
+def _ranges(FIRST, LAST, begin, rows, limit, ROWS: tl.constexpr):
+    """Load the ranges of a tile's tokens, and the beginning and end of all of them together."""
+    inside = begin + rows < limit
+    first = tl.load(FIRST + begin + rows, mask=inside, other=0)[:, None]
+    last = tl.load(LAST + begin + rows, mask=inside, other=0)[:, None]
+    lowest = tl.load(FIRST + begin)
+    highest = tl.load(LAST + tl.minimum(begin + ROWS, limit) - 1)
+    return first, last, lowest, highest
 
 
 @triton.jit
@@ -117,10 +128,7 @@ def _forward(
     rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
     inside = begin + rows < queries
-    first = tl.load(FIRST + begin + rows, mask=inside, other=0)[:, None]
-    last = tl.load(LAST + begin + rows, mask=inside, other=0)[:, None]
-    lowest = tl.load(FIRST + begin)
-    highest = tl.load(LAST + tl.minimum(begin + ROWS, queries) - 1)
+    first, last, lowest, highest = _ranges(FIRST, LAST, begin, rows, queries, ROWS)
     q = _load(Q, begin, q_stride, head, queries, rows, c, C)
     top = tl.full([ROWS], -float("inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
@@ -132,14 +140,14 @@ def _forward(
         s = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale  # (ROWS, COLUMNS)
         s = tl.where((seen >= first) & (seen < last), s, -float("inf"))
         above = tl.maximum(top, tl.max(s, 1))
-        base = tl.where(above == -float("inf"), 0.0, above)  # a row that has seen no key as yet
+        base = tl.where(above == -float("inf"), 0.0, above)  # a row that has seen no key yet
         p = tl.exp2(s - base[:, None])
         shrink = tl.exp2(top - base)
         total = total * shrink + tl.sum(p, 1)
         out = out * shrink[:, None]
         out = tl.dot(p.to(v.dtype), v, out, input_precision=PRECISION)
         top = above
-    empty = total == 0.0  # filler
+    empty = total == 0.0  # padding
     total = tl.where(empty, 1.0, total)
     _store(OUT, out / total[:, None], begin, out_stride, head, queries, rows, c_v, C_V)
     lse = tl.where(empty, 0.0, top) + tl.log2(total)
@@ -157,10 +165,7 @@ def _backward_queries(
     rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
     inside = begin + rows < queries
-    first = tl.load(FIRST + begin + rows, mask=inside, other=0)[:, None]
-    last = tl.load(LAST + begin + rows, mask=inside, other=0)[:, None]
-    lowest = tl.load(FIRST + begin)
-    highest = tl.load(LAST + tl.minimum(begin + ROWS, queries) - 1)
+    first, last, lowest, highest = _ranges(FIRST, LAST, begin, rows, queries, ROWS)
     q = _load(Q, begin, q_stride, head, queries, rows, c, C)
     d_out = _load(D_OUT, begin, d_out_stride, head, queries, rows, c_v, C_V)
     out = _load(OUT, begin, out_stride, head, queries, rows, c_v, C_V)
@@ -187,14 +192,10 @@ def _backward_keys(
     C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr, WIDTH_V: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    head, begin = tl.program_id(0), tl.program_id(1) * ROWS  # of keys; columns are queries here
+    head, begin = tl.program_id(0), tl.program_id(1) * ROWS  # rows are keys, columns queries
     rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
-    inside = begin + rows < keys
-    first = tl.load(SEEN_FIRST + begin + rows, mask=inside, other=0)[:, None]
-    last = tl.load(SEEN_LAST + begin + rows, mask=inside, other=0)[:, None]
-    lowest = tl.load(SEEN_FIRST + begin)
-    highest = tl.load(SEEN_LAST + tl.minimum(begin + ROWS, keys) - 1)
+    first, last, lowest, highest = _ranges(SEEN_FIRST, SEEN_LAST, begin, rows, keys, ROWS)
     k = _load(K, begin, k_stride, head, keys, rows, c, C)
     v = _load(V, begin, v_stride, head, keys, rows, c_v, C_V)
     d_k = tl.zeros([ROWS, WIDTH], tl.float32)

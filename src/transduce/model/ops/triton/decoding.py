@@ -1,8 +1,8 @@
-"""The GPU kernels of decoding: k queries of a sentence meet its cache (cache.py), in Triton.
+"""Attention of decode steps over the cache (model/cache.py).
 
-S sentences, k hypotheses of each, H heads, C channels of a head. A program takes one head of one
-sentence: all its queries read each key once. Lengths are read on the GPU, so that one recorded step
-serves sentences of any length. Sums are float32.
+S sentences, k hypotheses of each, H heads, C channels of a head. A program computes one head of one
+sentence and reads each key once for all its queries. Lengths are read on the GPU, so that one
+recorded step serves sentences of any length. Sums are float32.
 """
 
 import triton
@@ -11,21 +11,21 @@ from torch import Tensor
 
 from transduce.model.ops.triton.attention import LOG2_E
 
-KEYS = 64  # that a program reads at a time
+KEYS = 64  # keys that a program reads at a time
 
 
-def own(
+def attend_past(
     qkv: Tensor,
     keys: Tensor,
     values: Tensor,
     ancestors: Tensor,
     lengths: Tensor,
     *,
-    near: int | None = None,
+    window: int | None = None,
 ) -> Tensor:
     """Write the step's keys and values to the cache, and let each hypothesis see its past.
 
-    Of that it sees the last `near` steps, or all.
+    With `window` it sees that many earlier steps only.
 
     qkv: (S * k, H * (2 d_k + d_v)); keys, values: (S, H, room, k, C); ancestors: (S, k, room);
     lengths: (S,). -> (S * k, H * d_v).
@@ -33,20 +33,20 @@ def own(
     S, h, room, k, d_k = keys.shape
     d_v = values.size(-1)
     out = qkv.new_empty(len(qkv), h * d_v)
-    _own[S, h](
+    _attend_past[S, h](
         *(qkv, keys, values, ancestors, lengths, out, qkv.stride(0)),
-        *(room, k, room if near is None else near, d_k**-0.5 * LOG2_E),
+        *(room, k, room if window is None else window, d_k**-0.5 * LOG2_E),
         **_sizes(k, d_k, d_v, qkv),
     )
     return out
 
 
-def source(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
+def attend_source(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
     """Let each hypothesis see its source. (S * k, H * d_k), (S, H, room, C), (S,) -> (S * k, …)."""
     S, h, room, d_k = keys.shape
     d_v, k = values.size(-1), len(q) // S
     out = q.new_empty(len(q), h * d_v)
-    _source[S, h](
+    _attend_source[S, h](
         *(q, keys, values, lengths, out, q.stride(0), room, k, d_k**-0.5 * LOG2_E),
         **_sizes(k, d_k, d_v, q),
     )
@@ -55,7 +55,7 @@ def source(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
 
 def _sizes(k: int, d_k: int, d_v: int, q: Tensor) -> dict[str, int | str]:
     return {
-        # The tensor cores take powers of 2, 16 at the least.
+        # Tensor cores need powers of 2, at least 16.
         "QUERIES": max(16, triton.next_power_of_2(k)),
         "C": d_k,
         "C_V": d_v,
@@ -69,14 +69,14 @@ def _sizes(k: int, d_k: int, d_v: int, q: Tensor) -> dict[str, int | str]:
 
 @triton.jit
 def _tile(BASE, rows, stride, begin, channels, inside, C: tl.constexpr):
-    """Load (rows, channels) of a head that begins at a column."""
+    """Load (rows, channels) of the head whose first column is `begin`."""
     at = BASE + rows.to(tl.int64)[:, None] * stride + begin + channels[None, :]
     return tl.load(at, mask=inside[:, None] & (channels < C)[None, :], other=0.0)
 
 
 @triton.jit
-def _more(s, v, top, total, out, PRECISION: tl.constexpr):
-    """Add some keys to a softmax whose largest score, divisor and values are known so far."""
+def _add_keys(s, v, top, total, out, PRECISION: tl.constexpr):
+    """Add keys to a running softmax: its largest score, divisor and weighted sum of values."""
     above = tl.maximum(top, tl.max(s, 1))
     base = tl.where(above == -float("inf"), 0.0, above)
     p = tl.exp2(s - base[:, None])
@@ -86,8 +86,8 @@ def _more(s, v, top, total, out, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def _own(
-    QKV, KEYS_OF, VALUES_OF, ANCESTORS, LENGTHS, OUT, stride, room, k, near, scale,
+def _attend_past(
+    QKV, KEYS_OF, VALUES_OF, ANCESTORS, LENGTHS, OUT, stride, room, k, window, scale,
     QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
     WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -100,34 +100,34 @@ def _own(
     q = _tile(QKV, tokens, stride, head * C, c, mine, C)
     new_k = _tile(QKV, tokens, stride, h * C + head * C, c, mine, C)
     new_v = _tile(QKV, tokens, stride, 2 * h * C + head * C_V, c_v, mine, C_V)
-    first = (sentence * h + head) * room * k  # of the rows of this head
+    first = (sentence * h + head) * room * k  # row of this head
     now = (first + length * k + i)[:, None]
     tl.store(KEYS_OF + now * C + c[None, :], new_k, mask=mine[:, None] & (c < C)[None, :])
     tl.store(VALUES_OF + now * C_V + c_v[None, :], new_v, mask=mine[:, None] & (c_v < C_V)[None, :])
-    # Of what this step adds, a hypothesis sees its own key alone.
+    # Of the keys of this step, a hypothesis sees its own only.
     top = tl.sum(q.to(tl.float32) * new_k.to(tl.float32), 1) * scale
     total = tl.full([QUERIES], 1.0, tl.float32)
     out = new_v.to(tl.float32)
-    for begin in range(tl.maximum(length - near, 0) * k, length * k, KEYS):
+    for begin in range(tl.maximum(length - window, 0) * k, length * k, KEYS):
         key = begin + n
         inside = key < length * k
         step = key // k
         keys = _tile(KEYS_OF, first + key, C, 0, c, inside, C)
         values = _tile(VALUES_OF, first + key, C_V, 0, c_v, inside, C_V)
-        whose = tl.load(
+        writer = tl.load(
             ANCESTORS + tokens[:, None] * room + step[None, :],
             mask=mine[:, None] & inside[None, :], other=-1,
         )  # fmt: skip
         s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
-        s = tl.where(whose == (key % k)[None, :], s, -float("inf"))
-        top, total, out = _more(s, values, top, total, out, PRECISION)
+        s = tl.where(writer == (key % k)[None, :], s, -float("inf"))
+        top, total, out = _add_keys(s, values, top, total, out, PRECISION)
     at = OUT + tokens[:, None] * (h * C_V) + head * C_V + c_v[None, :]
     result = (out / total[:, None]).to(OUT.dtype.element_ty)
     tl.store(at, result, mask=mine[:, None] & (c_v < C_V)[None, :])
 
 
 @triton.jit
-def _source(
+def _attend_source(
     Q, KEYS_OF, VALUES_OF, LENGTHS, OUT, stride, room, k, scale,
     QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
     WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
@@ -150,7 +150,7 @@ def _source(
         values = _tile(VALUES_OF, first + key, C_V, 0, c_v, inside, C_V)
         s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
         s = tl.where(inside[None, :], s, -float("inf"))
-        top, total, out = _more(s, values, top, total, out, PRECISION)
+        top, total, out = _add_keys(s, values, top, total, out, PRECISION)
     at = OUT + tokens[:, None] * (h * C_V) + head * C_V + c_v[None, :]
     result = (out / total[:, None]).to(OUT.dtype.element_ty)
     tl.store(at, result, mask=mine[:, None] & (c_v < C_V)[None, :])

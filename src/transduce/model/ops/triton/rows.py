@@ -1,6 +1,6 @@
-"""Kernels that pass over rows once: residuals and ReLUs with their norms, the softmax.
+"""Kernels that compute a row at a time: residual, norm, ReLU, softmax. T rows.
 
-T rows. Sums are float32. No atomics: the same input gives the same bits.
+Sums are float32. There are no atomics: the same input gives the same bits.
 """
 
 import torch
@@ -9,8 +9,8 @@ import triton.language as tl
 from torch import Tensor
 
 QUAD = 4  # rows that share a draw: the generator yields four numbers at a time
-_WORDS = {"COLUMNS": 8192, "LANE": 8, "num_warps": 8}  # of a pass of the softmax
-PROGRAMS = 1024  # that sum over rows; more than fit on a GPU at once
+_WORDS = {"COLUMNS": 8192, "LANE": 8, "num_warps": 8}  # of one pass of the softmax over the logits
+PROGRAMS = 1024  # that sum over rows; more than a GPU runs at once
 
 
 def residual_forward(
@@ -20,8 +20,9 @@ def residual_forward(
     rows, D = x.shape
     out, total = torch.empty_like(x), torch.empty_like(x)
     statistics = x.new_empty(2, rows, dtype=torch.float32)
-    _residual_forward[(triton.cdiv(rows, QUAD),)](
+    _norm_forward[(triton.cdiv(rows, QUAD),)](
         *(x, y, weight, bias, seed, out, total, statistics, rows, eps),
+        RESIDUAL=True,
         **_drop(P_drop),
         **_row(D),
     )
@@ -37,8 +38,9 @@ def residual_backward(
     d_y = torch.empty_like(total) if P_drop else d_x
     programs = min(PROGRAMS, triton.cdiv(rows, QUAD))
     sums = total.new_empty(2, programs, D, dtype=torch.float32)
-    _residual_backward[(programs,)](
-        *(d_out, total, statistics, weight, seed, d_x, d_y, sums, rows, programs),
+    _norm_backward[(programs,)](
+        *(d_out, total, statistics, weight, weight, seed, d_x, d_y, sums, rows, programs),
+        RESIDUAL=True,
         **_drop(P_drop),
         **_row(D),
     )
@@ -47,11 +49,14 @@ def residual_backward(
 
 
 def norm_relu_forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Return max(0, LayerNorm(x)), and of each row its mean and 1 / deviation (2, T)."""
+    """Return max(0, LayerNorm(x)), and the mean and 1 / deviation of each row (2, T)."""
     rows, D = x.shape
     out, statistics = torch.empty_like(x), x.new_empty(2, rows, dtype=torch.float32)
-    _norm_relu_forward[(triton.cdiv(rows, QUAD),)](
-        *(x, weight, bias, out, statistics, rows, eps), **_row(D)
+    _norm_forward[(triton.cdiv(rows, QUAD),)](
+        *(x, x, weight, bias, weight, out, out, statistics, rows, eps),
+        RESIDUAL=False,
+        **_drop(0.0),
+        **_row(D),
     )
     return out, statistics
 
@@ -64,8 +69,11 @@ def norm_relu_backward(
     d_x = torch.empty_like(x)
     programs = min(PROGRAMS, triton.cdiv(rows, QUAD))
     sums = x.new_empty(2, programs, D, dtype=torch.float32)
-    _norm_relu_backward[(programs,)](
-        *(d_out, x, statistics, weight, bias, d_x, sums, rows, programs), **_row(D)
+    _norm_backward[(programs,)](
+        *(d_out, x, statistics, weight, bias, weight, d_x, d_x, sums, rows, programs),
+        RESIDUAL=False,
+        **_drop(0.0),
+        **_row(D),
     )
     d_weight, d_bias = sums.sum(1).unbind()
     return d_x, d_weight, d_bias
@@ -85,9 +93,9 @@ def relu_backward(d_out: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def softmax(z: Tensor, V: int, labels: Tensor, eps_ls: float, pad: int) -> Tensor:
-    """Turn logits into the gradient of their smoothed loss, in place; the first V are any.
+    """Replace logits by the gradient of their smoothed loss; only the first V are words.
 
-    Returns both losses of each token, smoothed and not. (T, words), (T,) -> (T, 2).
+    Returns the smoothed loss and the negative log-likelihood. (T, words), (T,) -> (T, 2).
     """
     rows, words = z.shape
     losses = z.new_empty(rows, 2, dtype=torch.float32)
@@ -110,27 +118,28 @@ def _drop(P_drop: float) -> dict[str, float]:
 
 
 @triton.jit
-def _draw(SEED, place, THRESHOLD: tl.constexpr):
-    """Draw four numbers for each place; seven rounds of Philox pass all tests of randomness."""
+def _draw(SEED, index, THRESHOLD: tl.constexpr):
+    """Draw four random numbers for each index; 7 rounds of Philox pass all tests of randomness."""
     if THRESHOLD > 0:
         seed = tl.load(SEED)
-        a, b, c, d = tl.randint4x(seed, place, n_rounds=7)
+        a, b, c, d = tl.randint4x(seed, index, n_rounds=7)
     else:
-        a, b, c, d = place, place, place, place
+        a, b, c, d = index, index, index, index
     return a, b, c, d
 
 
 @triton.jit
 def _factor(bits, THRESHOLD: tl.constexpr, SCALE: tl.constexpr):
-    """Return 0 where dropped, else what keeps the mean: 31 random bits decide."""
+    """Return 0 for dropped elements, else `SCALE`; 31 random bits decide."""
     return tl.where((bits & 0x7FFFFFFF) >= THRESHOLD, SCALE, 0.0)
 
 
 @triton.jit
-def _residual_forward(
-    X, Y, WEIGHT, BIAS, SEED, OUT, TOTAL, STATISTICS, rows, eps,
+def _norm_forward(
+    X, Y, WEIGHT, BIAS, SEED, OUT, TOTAL, STATISTICS, rows, eps, RESIDUAL: tl.constexpr,
     THRESHOLD: tl.constexpr, SCALE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
+    """LayerNorm(x + Dropout(y)) if RESIDUAL, else max(0, LayerNorm(x)); y and SEED are unused."""
     quad, columns = tl.program_id(0), tl.arange(0, WIDTH)
     inside = columns < D
     weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
@@ -138,32 +147,38 @@ def _residual_forward(
     draws = _draw(SEED, quad * WIDTH + columns, THRESHOLD)
     for i in tl.static_range(4):
         row = quad * 4 + i + tl.zeros([1], tl.int32)
+        here = row < rows
         at = row.to(tl.int64) * D + columns
-        mask = inside & (row < rows)
+        mask = inside & here
         x = tl.load(X + at, mask=mask, other=0.0).to(tl.float32)
-        y = tl.load(Y + at, mask=mask, other=0.0).to(tl.float32)
-        if THRESHOLD > 0:
-            y *= _factor(draws[i], THRESHOLD, SCALE)
-        total = x + y
-        mean = tl.sum(total, 0) / D
-        centred = tl.where(inside, total - mean, 0.0)
+        if RESIDUAL:
+            y = tl.load(Y + at, mask=mask, other=0.0).to(tl.float32)
+            if THRESHOLD > 0:
+                y *= _factor(draws[i], THRESHOLD, SCALE)
+            x += y
+            tl.store(TOTAL + at, x.to(TOTAL.dtype.element_ty), mask=mask)
+        mean = tl.sum(x, 0) / D
+        centred = tl.where(inside, x - mean, 0.0)
         inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / D + eps)
         out = centred * inverse * weight + bias
+        if not RESIDUAL:
+            out = tl.maximum(out, 0.0)
         tl.store(OUT + at, out.to(OUT.dtype.element_ty), mask=mask)
-        tl.store(TOTAL + at, total.to(TOTAL.dtype.element_ty), mask=mask)
-        here = row < rows
         tl.store(STATISTICS + row, mean, mask=here)
         tl.store(STATISTICS + rows + row, inverse, mask=here)
 
 
 @triton.jit
-def _residual_backward(
-    D_OUT, TOTAL, STATISTICS, WEIGHT, SEED, D_X, D_Y, SUMS, rows, programs,
-    THRESHOLD: tl.constexpr, SCALE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr,
+def _norm_backward(
+    D_OUT, X, STATISTICS, WEIGHT, BIAS, SEED, D_X, D_Y, SUMS, rows, programs,
+    RESIDUAL: tl.constexpr, THRESHOLD: tl.constexpr, SCALE: tl.constexpr,
+    D: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
+    """Gradients of `_norm_forward`; with RESIDUAL, X is the sum and BIAS is unused."""
     program, columns = tl.program_id(0), tl.arange(0, WIDTH)
     inside = columns < D
     weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
+    bias = tl.load(BIAS + columns, mask=inside, other=0.0)
     d_weight = tl.zeros([WIDTH], tl.float32)
     d_bias = tl.zeros([WIDTH], tl.float32)
     for quad in range(program, tl.cdiv(rows, 4), programs):
@@ -174,75 +189,21 @@ def _residual_backward(
             at = row.to(tl.int64) * D + columns
             mask = inside & here
             d_out = tl.load(D_OUT + at, mask=mask, other=0.0).to(tl.float32)
-            total = tl.load(TOTAL + at, mask=mask, other=0.0).to(tl.float32)
-            mean = tl.load(STATISTICS + row, mask=here, other=0.0)
-            inverse = tl.load(STATISTICS + rows + row, mask=here, other=0.0)
-            normed = tl.where(mask, (total - mean) * inverse, 0.0)
-            d_weight += d_out * normed
-            d_bias += d_out
-            d_normed = d_out * weight
-            along = tl.sum(d_normed * normed, 0) / D
-            d_total = inverse * (d_normed - tl.sum(d_normed, 0) / D - normed * along)
-            tl.store(D_X + at, d_total.to(D_X.dtype.element_ty), mask=mask)
-            if THRESHOLD > 0:
-                d_y = d_total * _factor(draws[i], THRESHOLD, SCALE)
-                tl.store(D_Y + at, d_y.to(D_Y.dtype.element_ty), mask=mask)
-    tl.store(SUMS + program * D + columns, d_weight, mask=inside)
-    tl.store(SUMS + (programs + program) * D + columns, d_bias, mask=inside)
-
-
-@triton.jit
-def _norm_relu_forward(
-    X, WEIGHT, BIAS, OUT, STATISTICS, rows, eps, D: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
-    quad, columns = tl.program_id(0), tl.arange(0, WIDTH)
-    inside = columns < D
-    weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
-    bias = tl.load(BIAS + columns, mask=inside, other=0.0)
-    for i in tl.static_range(4):
-        row = quad * 4 + i + tl.zeros([1], tl.int32)
-        here = row < rows
-        at = row.to(tl.int64) * D + columns
-        mask = inside & here
-        x = tl.load(X + at, mask=mask, other=0.0).to(tl.float32)
-        mean = tl.sum(x, 0) / D
-        centred = tl.where(inside, x - mean, 0.0)
-        inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / D + eps)
-        out = tl.maximum(centred * inverse * weight + bias, 0.0)
-        tl.store(OUT + at, out.to(OUT.dtype.element_ty), mask=mask)
-        tl.store(STATISTICS + row, mean, mask=here)
-        tl.store(STATISTICS + rows + row, inverse, mask=here)
-
-
-@triton.jit
-def _norm_relu_backward(
-    D_OUT, X, STATISTICS, WEIGHT, BIAS, D_X, SUMS, rows, programs,
-    D: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
-    program, columns = tl.program_id(0), tl.arange(0, WIDTH)
-    inside = columns < D
-    weight = tl.load(WEIGHT + columns, mask=inside, other=0.0)
-    bias = tl.load(BIAS + columns, mask=inside, other=0.0)
-    d_weight = tl.zeros([WIDTH], tl.float32)
-    d_bias = tl.zeros([WIDTH], tl.float32)
-    for quad in range(program, tl.cdiv(rows, 4), programs):
-        for i in tl.static_range(4):
-            row = quad * 4 + i + tl.zeros([1], tl.int32)
-            here = row < rows
-            at = row.to(tl.int64) * D + columns
-            mask = inside & here
-            d_out = tl.load(D_OUT + at, mask=mask, other=0.0).to(tl.float32)
             x = tl.load(X + at, mask=mask, other=0.0).to(tl.float32)
             mean = tl.load(STATISTICS + row, mask=here, other=0.0)
             inverse = tl.load(STATISTICS + rows + row, mask=here, other=0.0)
             normed = tl.where(mask, (x - mean) * inverse, 0.0)
-            d_out = tl.where(normed * weight + bias > 0, d_out, 0.0)
+            if not RESIDUAL:
+                d_out = tl.where(normed * weight + bias > 0, d_out, 0.0)
             d_weight += d_out * normed
             d_bias += d_out
             d_normed = d_out * weight
             along = tl.sum(d_normed * normed, 0) / D
             d_x = inverse * (d_normed - tl.sum(d_normed, 0) / D - normed * along)
             tl.store(D_X + at, d_x.to(D_X.dtype.element_ty), mask=mask)
+            if THRESHOLD > 0:
+                d_y = d_x * _factor(draws[i], THRESHOLD, SCALE)
+                tl.store(D_Y + at, d_y.to(D_Y.dtype.element_ty), mask=mask)
     tl.store(SUMS + program * D + columns, d_weight, mask=inside)
     tl.store(SUMS + (programs + program) * D + columns, d_bias, mask=inside)
 
@@ -264,20 +225,20 @@ def _relu_backward(D_OUT, OUT, D_X, SUMS, rows, programs, D: tl.constexpr, COLUM
 
 @triton.jit
 def _softmax(
-    Z, LABELS, LOSSES, words, eps_ls, even,
+    Z, LABELS, LOSSES, words, eps_ls, uniform,
     V: tl.constexpr, PAD: tl.constexpr, COLUMNS: tl.constexpr, LANE: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     label = tl.load(LABELS + row)
     z_row = Z + row.to(tl.int64) * words
-    # Each thread loads LANE neighbours at a time, and keeps one maximum and two sums of all it has
-    # seen; they meet once, at the end of the row.
+    # Each thread loads LANE neighbours at a time and keeps one maximum and two sums; the threads
+    # combine theirs once, at the end of the row.
     columns = tl.arange(0, COLUMNS // LANE)[:, None] * LANE + tl.arange(0, LANE)[None, :]
-    z_right = tl.load(z_row + label).to(tl.float32)
+    z_correct = tl.load(z_row + label).to(tl.float32)
     z_pad = tl.load(z_row + PAD).to(tl.float32)
-    top = tl.full([COLUMNS // LANE], -1e30, tl.float32)  # finite: some may see no word
+    top = tl.full([COLUMNS // LANE], -1e30, tl.float32)  # finite: a thread may see no word
     total = tl.zeros([COLUMNS // LANE], tl.float32)
-    plain = tl.zeros([COLUMNS // LANE], tl.float32)
+    z_sum = tl.zeros([COLUMNS // LANE], tl.float32)
     for at in range(0, words, COLUMNS):
         word = at + columns
         inside = word < V
@@ -286,17 +247,17 @@ def _softmax(
         above = tl.maximum(top, tl.max(z, 1))
         p = tl.where(inside, tl.exp(z - above[:, None]), 0.0)
         total = total * tl.exp(top - above) + tl.sum(p, 1)
-        plain += tl.sum(tl.where(inside, z, 0.0), 1)
+        z_sum += tl.sum(tl.where(inside, z, 0.0), 1)
         top = above
     highest = tl.max(top, 0)
     lse = highest + tl.log(tl.sum(total * tl.exp(top - highest), 0))
     real = label != PAD
-    smoothed = lse - (1.0 - eps_ls) * z_right - even * (tl.sum(plain, 0) - z_pad)
+    smoothed = lse - (1.0 - eps_ls) * z_correct - uniform * (tl.sum(z_sum, 0) - z_pad)
     tl.store(LOSSES + 2 * row, tl.where(real, smoothed, 0.0))
-    tl.store(LOSSES + 2 * row + 1, tl.where(real, lse - z_right, 0.0))
+    tl.store(LOSSES + 2 * row + 1, tl.where(real, lse - z_correct, 0.0))
     for at in range(0, words, COLUMNS):
         word = at + columns
         z = tl.load(z_row + word, mask=word < words, other=0.0).to(tl.float32)
-        q = tl.where(word == PAD, 0.0, even) + tl.where(word == label, 1.0 - eps_ls, 0.0)
+        q = tl.where(word == PAD, 0.0, uniform) + tl.where(word == label, 1.0 - eps_ls, 0.0)
         gradient = tl.where(real & (word < V), tl.exp(z - lse) - q, 0.0)
         tl.store(z_row + word, gradient.to(Z.dtype.element_ty), mask=word < words)
