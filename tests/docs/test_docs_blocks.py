@@ -102,15 +102,15 @@ def reader(
     """A reader of pages: servers end at once, and training functions are short."""
     from transduce.serving import server
 
-    bound = server.bound
+    bind = server.bind
 
     def ready_and_ended(*arguments: Any) -> None:
         *_, ready, ended = arguments
         ready("http://127.0.0.1")
         ended()
 
-    monkeypatch.setattr(server, "serve_on", ready_and_ended)
-    monkeypatch.setattr(server, "bound", lambda host, port: bound("127.0.0.1", 0))
+    monkeypatch.setattr(server, "run_server", ready_and_ended)
+    monkeypatch.setattr(server, "bind", lambda host, port: bind("127.0.0.1", 0))
     reader = Reader(cli, folder, service)
     for name in ("train", "distill", "train_parser"):
         short = reader.shortened(getattr(transduce, name))

@@ -14,7 +14,7 @@ from transduce.errors import TransduceError
 def config(material: Material, folder: Path) -> Reader:
     """config.json of a run, as commands that load it do."""
     from transduce.runs.folder import RunConfig
-    from transduce.serving.runs import Watched
+    from transduce.serving.runs import WatchedRun
 
     def read(data: bytes) -> None:
         (folder / "config.json").write_bytes(with_checksum(data))
@@ -22,8 +22,8 @@ def config(material: Material, folder: Path) -> Reader:
         loaded.save(folder)
         if RunConfig.load(folder) != loaded:
             raise Wrong("it changes when it is written and read again")
-        watched = Watched("run", folder)
-        watched.look()
+        watched = WatchedRun("run", folder)
+        watched.refresh()
         check_json(watched.summary())
 
     stored = (material.run / "config.json").read_bytes()

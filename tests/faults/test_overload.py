@@ -45,7 +45,7 @@ def test_at_twice_its_capacity_a_service_answers_correctly_or_sheds(tiny_run: Pa
         texts = Texts(LINES, LINES, {})
         load, recovery = open_loop(port, texts, order, rate=320, seconds=2, normal=60, seed=1)
         service = app.state.service
-        until(lambda: (service.held, service.asking) == (0, 0))
+        until(lambda: (service.sentences, service.requests) == (0, 0))
     assert load.wrong == 0
     assert load.statuses.keys() == {"200", "503"}
     assert load.shed == load.statuses["503"] > 0

@@ -27,7 +27,7 @@ def searching(
 ) -> tuple[Any, Scripted]:
     """Tell a story with an engine that waits to be let go; return what it returns."""
     engine = Scripted(held=held)
-    batcher = Batcher(engine, remember=remember)
+    batcher = Batcher(engine, cache_size=remember)
 
     async def telling() -> Any:
         return await story(engine, batcher)
@@ -157,7 +157,7 @@ def test_a_client_with_many_settings_does_not_hold_up_another() -> None:
         await asyncio.sleep(0)
         engine.go.set()
         await asyncio.gather(first, *others, few)
-        assert batcher._waiting == {}
+        assert batcher._queues == {}
 
     _, engine = searching(story)
     ours = [place for place, batch in enumerate(engine.batches) if batch[0][0] == 5]
@@ -190,8 +190,8 @@ def test_what_nobody_waits_for_is_not_searched() -> None:
         await asyncio.sleep(0)
         engine.go.set()
         await asyncio.gather(first, stays)
-        assert batcher._known == {}
-        assert batcher._waiting == {}
+        assert batcher._pending == {}
+        assert batcher._queues == {}
 
     _, engine = searching(story)
     assert sorted(engine.batches[1]) == [[7, EOS], [8, EOS]]
@@ -213,7 +213,7 @@ def test_whoever_waits_when_it_ends_is_told() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         waiting = asked(batcher, job(9))
         await begun(engine)
-        batcher.stop(RuntimeError("ended"))
+        batcher.fail_all(RuntimeError("ended"))
         with pytest.raises(RuntimeError, match="ended"):
             await waiting
 

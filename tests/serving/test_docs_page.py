@@ -23,6 +23,6 @@ def test_the_api_is_described_on_a_phone_too(browser: "Browser", tiny_run: Path)
         assert translate.locator("pre").inner_text().startswith(f"curl http://{host}:{port}/api/tr")
         assert "at least 1, at most 16" in translate.inner_text()
         translate.get_by_text("Errors").click()
-        assert "The queue is full; Retry-After says when to come again." in translate.inner_text()
+        assert "The queue is full; see Retry-After." in translate.inner_text()
         assert page.locator(".operation").count() == page.locator("#contents a").count() >= 10
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -239,7 +239,7 @@ def test_a_request_has_at_most_so_many_texts(app: FastAPI) -> None:
     for path in ("/translate", "/detect"):
         sentence = error(post(app, path, {**FIELDS, "q": [""] * 11}), 413)
         assert sentence == (
-            "the request has 11 texts: at most 10 are taken at once; send several requests"
+            "the request has 11 texts: at most 10 are accepted at once; send several requests"
         )
 
 
@@ -264,4 +264,4 @@ def test_the_settings_of_the_frontend_tell_what_is_needed(tiny_run: Path) -> Non
 
 @pytest.mark.parametrize("path", ["/translate_file", "/suggest", "/frontend"])
 def test_a_path_that_is_not_there_gets_no_wrong_hint(app: FastAPI, path: str) -> None:
-    assert error(ask(app, "POST", path), 404) == f"there is no {path}. /docs shows what there is."
+    assert error(ask(app, "POST", path), 404) == f"there is no {path}. /docs describes the API."

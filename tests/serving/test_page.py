@@ -47,16 +47,16 @@ def site(served: "list[ServedModel]") -> Iterator[str]:
     """The address of the service."""
     from transduce.serving.app import create_app
     from transduce.serving.limits import Limits
-    from transduce.serving.server import Server, address_of, bound
+    from transduce.serving.server import Server, bind, url_of
 
     listens = threading.Event()
     limits = Limits(characters=2000)
-    with bound("127.0.0.1", 0) as listening:
+    with bind("127.0.0.1", 0) as listening:
         server = Server(create_app(served, limits=limits), limits, listens.set)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         assert listens.wait(30)
-        yield address_of(listening)
+        yield url_of(listening)
         server.should_exit = True
         thread.join()
 

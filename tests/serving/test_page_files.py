@@ -13,13 +13,18 @@ import transduce
 
 PACKAGE = Path(transduce.__file__).parent
 PAGE, EXPLORER = PACKAGE / "serving" / "page", PACKAGE / "pages" / "explorer"
-FILES = sorted(path for folder in (PAGE, PACKAGE / "pages") for path in folder.glob("**/*"))
+FETCHED = {".js", ".css", ".svg", ".png", ".ico"}  # other references are links
+FILES = sorted(
+    path
+    for folder in (PAGE, PACKAGE / "pages")
+    for path in folder.glob("**/*")
+    if path.suffix in {".html", *FETCHED}
+)
 ROOT = PACKAGE.parents[1]
 
 # Names of XML, which nobody fetches.
 NAMESPACE = re.compile(r"http://www\.w3\.org/(2000/svg|1999/xlink|1999/xhtml|1998/Math/MathML)")
 ADDRESS = re.compile(r"""\b(?:https?|wss?|ftp)://[^\s"'`)]*|(?<=["'`(=])\s*//[\w.-]+\.[^\s"'`)]*""")
-FETCHED = {".js", ".css", ".svg", ".png", ".ico"}  # other references are links to pages and answers
 IMPORT = re.compile(r"""(?:\bfrom\s+|\bimport\s*\(?)\s*["']([^"']+)["']""")
 
 

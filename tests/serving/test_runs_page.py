@@ -15,7 +15,7 @@ from fake_runs import SOURCES, append, samples, training, validation, write_run
 from transduce.runs.locks import locked_run
 from transduce.serving.app import create_app
 from transduce.serving.limits import Limits
-from transduce.serving.server import Server, address_of, bound
+from transduce.serving.server import Server, bind, url_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 def watching(*runs: Path) -> Iterator[str]:
     """Serve the page for some runs, and yield its address."""
     ready = threading.Event()
-    with bound("127.0.0.1", 0) as listening:
+    with bind("127.0.0.1", 0) as listening:
         server = Server(create_app([], runs), Limits(), ready.set)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         assert ready.wait(30)
         try:
-            yield f"{address_of(listening)}/runs"
+            yield f"{url_of(listening)}/runs"
         finally:
             server.should_exit = True
             thread.join()
@@ -195,7 +195,7 @@ def test_on_a_phone_in_the_dark_with_runs_that_have_little_to_show(
     with watching(runs) as address, opened(browser, size=PHONE, dark=True) as page:
         page.goto(address)
         page.get_by_text("mute has not validated yet").wait_for()
-        assert page.get_by_text("stopped, it has logged nothing").is_visible()
+        assert page.get_by_text("stopped, nothing was logged").is_visible()
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE[0]
         dark = lines(page, "loss")
         page.get_by_role("button", name="Light or dark").click()
@@ -204,4 +204,4 @@ def test_on_a_phone_in_the_dark_with_runs_that_have_little_to_show(
             path.unlink()
         mute.rmdir()
         look_again(page)
-        page.get_by_text("gone, its folder is no longer there").wait_for()
+        page.get_by_text("gone, its folder was removed").wait_for()

@@ -20,13 +20,13 @@ from serving import PATIENCE, Scripted, connected, listening, received, scripted
 from transduce.errors import BadInput
 from transduce.serving.access import Access
 from transduce.serving.app import create_app
-from transduce.serving.connections import Idle
+from transduce.serving.connections import IdleConnections
 from transduce.serving.keys import Keys
 from transduce.serving.limits import Limits
-from transduce.serving.logs import of_loop
-from transduce.serving.origins import LOOPBACK, names_of
+from transduce.serving.logs import log_loop_error
+from transduce.serving.origins import LOOPBACK, host_names
 from transduce.serving.pages import files
-from transduce.serving.server import bound
+from transduce.serving.server import bind
 from transduce.serving.service import Service
 
 QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
@@ -62,9 +62,9 @@ def test_a_client_that_leaves_stops_costing(
     with serving(tiny_run, held=True) as (address, engine, service):
         with connected(address, written(body("a dog.\n" + "a man. " * 50 + "\n" + "x y " * 500))):
             until(lambda: engine.batches)
-        until(lambda: service.held == 0)
+        until(lambda: service.sentences == 0)
         with connected(address, written(body("a fish."))) as client:
-            until(lambda: service.held == 1)
+            until(lambda: service.sentences == 1)
             engine.go.set()
             assert answer(received(client))[1]["text"] == "a fish."
     assert sum(map(len, engine.batches)) <= engine.batch + 1
@@ -84,7 +84,7 @@ def test_a_client_that_closes_its_half_does_not_hang(
             with connected(address, request) as client:
                 client.shutdown(socket.SHUT_WR)
                 received(client)
-        until(lambda: service.held == 0)
+        until(lambda: service.sentences == 0)
     assert caplog.text == ""
 
 
@@ -211,7 +211,7 @@ def test_a_body_without_an_end_is_refused_before_it_has_come(tiny_run: Path) -> 
         with connected(address, written(b"", "/translate", "Content-Length: 99999999")) as other:
             status, value = answer(received(other))
     assert status == 413
-    assert value["error"] == "the body is too large: at most 125,536 bytes are taken"
+    assert value["error"] == "the body is too large: at most 125,536 bytes are accepted"
 
 
 def test_a_connection_whose_unwanted_body_has_come_is_kept(tiny_run: Path) -> None:
@@ -286,7 +286,7 @@ def test_an_error_that_nobody_reads_is_dropped_without_a_traceback(tiny_run: Pat
         "server": ("127.0.0.1", 80),
     }
     asyncio.run(app(scope, gone, never))
-    assert app.state.idle.requests == 0
+    assert app.state.connections.requests == 0
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/api/models", "/openapi.json"])
@@ -308,7 +308,7 @@ def test_whoever_waits_when_the_service_ends_is_told(tiny_run: Path) -> None:
         until(lambda: engine.batches)
     engine.go.set()
     with client:
-        assert answer(received(client)) == (503, {"error": "the service is being ended"})
+        assert answer(received(client)) == (503, {"error": "the service is shutting down"})
 
 
 def test_serve_tells_its_address_and_ctrl_c_ends_it(tiny_run: Path) -> None:
@@ -326,7 +326,7 @@ def test_serve_tells_its_address_and_ctrl_c_ends_it(tiny_run: Path) -> None:
             assert answer(received(client))[0] == 200
         process.send_signal(2)
         assert process.wait(PATIENCE) == 0
-        assert process.stderr.read() == "ended\n"
+        assert process.stderr.read() == "stopped\n"
 
 
 @pytest.mark.parametrize(
@@ -336,19 +336,19 @@ def test_serve_tells_its_address_and_ctrl_c_ends_it(tiny_run: Path) -> None:
 def test_a_service_of_this_machine_answers_to_the_name_it_was_given(
     host: str, answers: set[str]
 ) -> None:
-    with bound(host, 0) as listening:
-        found = names_of(listening, host)
+    with bind(host, 0) as listening:
+        found = host_names(listening, host)
     assert LOOPBACK | answers <= found.names
     for name in ("10.0.0.1", "[2001:db8::1]", "evil.example", socket.gethostname() + "x"):
         assert name not in found
 
 
 def test_a_service_of_a_network_answers_to_addresses_and_to_names_that_are_allowed() -> None:
-    with bound("0.0.0.0", 0) as listening:
-        found = names_of(listening, "0.0.0.0", ["https://Translate.example.org:8443/", "inner"])
-        every = names_of(listening, "0.0.0.0", ["*"])
+    with bind("0.0.0.0", 0) as listening:
+        found = host_names(listening, "0.0.0.0", ["https://Translate.example.org:8443/", "inner"])
+        every = host_names(listening, "0.0.0.0", ["*"])
         with pytest.raises(BadInput, match="--allow-host a/b: expected a name such as"):
-            names_of(listening, "0.0.0.0", ["a/b"])
+            host_names(listening, "0.0.0.0", ["a/b"])
     for name in ("10.0.0.1", "[2001:db8::1]", "localhost", socket.gethostname().lower()):
         assert name in found
     assert {"translate.example.org", "inner"} <= found.names
@@ -366,12 +366,14 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(
         "2 names for 1 runs"
         in cli(*("serve", tiny_run, "--port", "0", "--name", "a", "--name", "b")).error
     )
-    assert "no such address here" in cli("serve", tiny_run, "--host", "no host").error
+    assert "this machine has no such address" in cli("serve", tiny_run, "--host", "no host").error
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         sentence = cli("serve", tiny_run, "--port", str(port)).error
-    assert sentence.startswith(f"port {port} of 127.0.0.1 cannot be had (Address already in use)")
-    assert "--port 0 takes any that is free" in sentence
+    assert sentence.startswith(
+        f"port {port} of 127.0.0.1 is not available (Address already in use)"
+    )
+    assert "--port 0 takes a free one" in sentence
 
 
 def test_without_the_extra_serve_names_it(
@@ -414,12 +416,12 @@ def test_one_request_too_many_is_told_when_to_come_again(tiny_run: Path) -> None
         connected(address, written(body("a dog."))) as first,
         connected(address, written(body("a cat."))) as second,
     ):
-        until(lambda: service.asking == 2)
+        until(lambda: service.requests == 2)
         with connected(address, written(body("a man."))) as third:
             raw = received(third)
         assert answer(raw) == (
             503,
-            {"error": "2 requests are in progress already: try again in a second"},
+            {"error": "2 requests are in progress: try again in 1 second"},
         )
         assert b"\r\nretry-after: 1\r\n" in raw
         engine.go.set()
@@ -452,7 +454,7 @@ def scope(host: str, port: int) -> dict[str, Any]:
 
 def test_connections_expire_by_the_time_since_their_last_request() -> None:
     clock = Clock()
-    idle = Idle(clock)
+    idle = IdleConnections(clock)
     patience = {("10.0.0.1", port): 10.0 for port in range(4)}
     assert idle.expired(patience, 100) == []
     idle.begin(scope("10.0.0.1", 0))
@@ -469,12 +471,12 @@ def test_connections_expire_by_the_time_since_their_last_request() -> None:
     assert idle.expired({("10.0.0.1", 0): 10.0}, 100) == []  # its request is still in progress
     idle.end(scope("10.0.0.1", 0))
     assert idle.expired({}, 100) == []
-    assert idle._since == {}
+    assert idle._idle_since == {}
 
 
 def test_the_client_with_the_most_connections_loses_them_first() -> None:
     clock = Clock()
-    idle = Idle(clock)
+    idle = IdleConnections(clock)
     few = [("10.0.0.1", port) for port in range(2)]
     busy = [("10.0.0.2", port) for port in range(3)]
     many = [("10.0.0.2", port) for port in range(3, 20)]
@@ -551,14 +553,14 @@ def test_an_answer_that_breaks_off_is_logged_without_words(
         with connected(address, written(body("a dog."))) as client:
             received(client)
     assert "ValueError, raised in" in caplog.text
-    assert "BrokenOff" in caplog.text
+    assert "AnswerAborted" in caplog.text
     assert "secret" not in caplog.text
 
 
 def test_what_nobody_waits_for_is_logged_without_words(caplog: pytest.LogCaptureFixture) -> None:
     loop = cast("asyncio.AbstractEventLoop", None)
-    of_loop(loop, {"message": "Task exception", "exception": ValueError("my secret")})
-    of_loop(loop, {"message": "a handle\nis lost", "task": "my secret"})
+    log_loop_error(loop, {"message": "Task exception", "exception": ValueError("my secret")})
+    log_loop_error(loop, {"message": "a handle\nis lost", "task": "my secret"})
     assert "ValueError" in caplog.text
     assert "a handle\\nis lost" in caplog.text
     assert "secret" not in caplog.text

@@ -26,7 +26,7 @@ from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.limits import Limits
 from transduce.serving.models import ServedModel, examples_of
-from transduce.serving.paragraphs import lines_of
+from transduce.serving.paragraphs import split_lines
 from transduce.serving.problems import json_response
 from transduce.text.reading import read_lines
 
@@ -124,7 +124,7 @@ def test_a_text_of_any_shape_comes_out_as_translate_split_writes_it(
     if not text.removeprefix("\ufeff") or text.endswith("\n"):
         assert lines.pop() == ""  # a file has no line there
     assert [line.removesuffix("\r") for line in lines] == expected
-    _, ends = lines_of(text)
+    _, ends = split_lines(text)
     assert re.findall("\r?\n", answer["text"]) == ends[:-1]
 
 
@@ -201,7 +201,7 @@ def test_other_types_methods_and_paths_are_refused_in_one_sentence(app: FastAPI)
     plain = ask(app, "POST", "/translate", content=b"q=a", headers={"Content-Type": "text/plain"})
     assert "application/x-www-form-urlencoded" in error(plain, 415)
     wrong = ask(app, "GET", "/api/translate")
-    assert error(wrong, 405) == "/api/translate does not take GET: use POST"
+    assert error(wrong, 405) == "/api/translate does not support GET: use POST"
     assert wrong.headers["allow"] == "POST"
     assert "Did you mean /api/translate?" in error(ask(app, "GET", "/api/translat"), 404)
     for path in ("/../pyproject.toml", "/%2e%2e/app.py", "/page/base.css", "/index.html", "/a%00"):
@@ -310,9 +310,12 @@ def test_alternatives_of_a_long_text_are_written_once_and_keep_nobody_waiting(
     ("fields", "words"),
     [
         ({}, "q is missing"),
-        ({"q": "a", "target": "fr"}, "no model from en to fr: there is en to de"),
-        ({"q": "a", "source": "de", "target": "en"}, "no model from de to en: there is en to de"),
-        ({"q": "a", "format": "html"}, 'format = "html": expected text; HTML is not taken'),
+        ({"q": "a", "target": "fr"}, "no model from en to fr. The models are: en to de"),
+        (
+            {"q": "a", "source": "de", "target": "en"},
+            "no model from de to en. The models are: en to de",
+        ),
+        ({"q": "a", "format": "html"}, 'format = "html": expected text; HTML is not supported'),
         ({"q": "a", "alternatives": 99}, "alternatives = 99: expected at most 15"),
         ({"q": "a", "alternatives": "x"}, 'alternatives = "x": expected a whole number'),
         ({"q": [1]}, "q"),
@@ -340,14 +343,14 @@ def test_models_of_one_folder_name_have_names_of_their_own(
     served: ServedModel, tmp_path: Path
 ) -> None:
     from transduce.errors import BadInput
-    from transduce.serving.models import names_of
+    from transduce.serving.models import choose_names
 
     runs = [tmp_path / "a" / "run", tmp_path / "b" / "run", tmp_path / "c"]
-    assert names_of(runs) == ["run-1", "run-2", "c"]
-    assert names_of(runs, ["x", "y", "z"]) == ["x", "y", "z"]
+    assert choose_names(runs) == ["run-1", "run-2", "c"]
+    assert choose_names(runs, ["x", "y", "z"]) == ["x", "y", "z"]
     for names in (["x"], ["x", "x", "y"], ["x", "y", " "]):
         with pytest.raises(BadInput):
-            names_of(runs, names)
+            choose_names(runs, names)
 
 
 def test_several_models_are_asked_for_by_name_or_by_languages(tiny_run: Path) -> None:
@@ -374,12 +377,12 @@ def test_a_full_queue_answers_when_to_come_again(tiny_run: Path) -> None:
                 return asyncio.ensure_future(client.post("/api/translate", json={"text": text}))
 
             waiting = sent("a dog. a man.")
-            while app.state.service.held < 2:
+            while app.state.service.sentences < 2:
                 await asyncio.sleep(0.001)
             refused = await sent("a fish. a tree.")
             alone = await sent("a dog. a man. a fish. a tree.")
             fits = sent("a bird.")
-            while app.state.service.held < 3:
+            while app.state.service.sentences < 3:
                 await asyncio.sleep(0.001)
             full = await sent("a")
             engine.go.set()
@@ -387,11 +390,11 @@ def test_a_full_queue_answers_when_to_come_again(tiny_run: Path) -> None:
 
     refused, alone, full, *fine = asyncio.run(story())
     error(full, 503)
-    assert "2 sentences are waiting already, of 3 that may" in error(refused, 503)
+    assert "2 sentences are waiting, of 3 allowed" in error(refused, 503)
     assert int(refused.headers["retry-after"]) >= 1
-    assert "at most 3 are taken at once" in error(alone, 413)
+    assert "at most 3 are accepted at once" in error(alone, 413)
     assert [one.status_code for one in fine] == [200, 200]
-    assert app.state.service.held == 0
+    assert app.state.service.sentences == 0
 
 
 def test_an_answer_that_takes_too_long_is_given_up_with_its_sentences(tiny_run: Path) -> None:
@@ -402,7 +405,7 @@ def test_an_answer_that_takes_too_long_is_given_up_with_its_sentences(tiny_run: 
     engine.go.set()
     assert app.state.service.close()
     assert sum(map(len, engine.batches)) <= engine.batch
-    assert app.state.service.held == 0
+    assert app.state.service.sentences == 0
 
 
 def test_a_defect_is_logged_without_the_text_and_told_without_a_traceback(
@@ -413,7 +416,7 @@ def test_a_defect_is_logged_without_the_text_and_told_without_a_traceback(
     app = create_app([served])
     with caplog.at_level(logging.DEBUG):
         sentence = error(post(app, "/api/translate", {"text": "my secret."}), 500)
-    assert sentence == "this is a defect of the service: its log tells more"
+    assert sentence == "internal error of the service: see its log"
     assert "ZeroDivisionError" in caplog.text
     assert "secret" not in caplog.text
     engine.failure = None
@@ -425,7 +428,7 @@ def test_a_served_model_outlives_its_folder(own_run: Path) -> None:
     shutil.rmtree(own_run)
     assert translated(app, text="a dog.")["text"]
     sentence = error(post(app, "/api/inspect", {"source": "a dog."}), 503)
-    assert sentence == "own cannot be looked into: torch could not load it"  # no paths of ours
+    assert sentence == "own cannot be inspected: torch could not load it"  # no paths of ours
 
 
 def test_inspections_are_what_the_model_attends_to(app: FastAPI, tiny_run: Path) -> None:
@@ -513,7 +516,7 @@ def test_without_a_model_the_page_is_that_of_the_runs() -> None:
     assert (answer.status_code, answer.headers["location"]) == (307, "/runs")
     assert ask(app, "GET", "/api/models").json()["models"] == []
     assert "transduce serve RUN" in error(post(app, "/api/translate", {"text": "a"}), 404)
-    assert "none at all" in error(libre(app, q="a"), 400)
+    assert "The models are: none" in error(libre(app, q="a"), 400)
 
 
 def test_the_description_names_every_path_and_its_errors(app: FastAPI) -> None:

@@ -134,7 +134,7 @@ def test_of_a_folder_every_run_is_shown_and_those_that_are_begun_later(tmp_path:
     with locked_run(tmp_path / "runs" / "a"):  # its text is being prepared
         found = client.runs()
         assert list(found) == ["b", "a"]
-        assert (found["a"]["state"], found["a"]["note"]) == ("training", "nothing is logged yet")
+        assert (found["a"]["state"], found["a"]["note"]) == ("training", "nothing logged yet")
         assert client.data("a")["training"]["step"] == []
 
 
@@ -179,10 +179,10 @@ def test_what_is_damaged_or_gone_is_told_and_the_rest_still_answers(tmp_path: Pa
     states = {name: (run["state"], run["note"]) for name, run in client.runs().items()}
     assert states == {
         "good": ("stopped", ""),
-        "vanishing": ("gone", "its folder is no longer there"),
-        "damaged": ("damaged", "no line of its metrics.jsonl can be read"),
+        "vanishing": ("gone", "its folder was removed"),
+        "damaged": ("damaged", "its metrics.jsonl has no readable line"),
         "unset": ("stopped", "its config.json is missing or damaged"),
-        "empty": ("stopped", "it has logged nothing"),
+        "empty": ("stopped", "nothing was logged"),
     }
     (good / "config.json").rename(good / "away.json")
     assert client.runs()["good"]["note"] == "its config.json is missing or damaged"
@@ -238,7 +238,7 @@ def test_the_command_says_where_the_page_is_and_ends_when_told(tmp_path: Path) -
         with urllib.request.urlopen(f"{address}/api/runs") as answer:
             assert [one["name"] for one in json.load(answer)] == ["run"]
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == "ended\n"
+        assert process.stderr.read() == "stopped\n"
     assert process.returncode == 0
 
 

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from transduce.config import SearchConfig
 from transduce.serving.limits import Limits
 from transduce.serving.models import ServedModel
-from transduce.serving.server import Server, bound
+from transduce.serving.server import Server, bind
 from transduce.translation.translator import Translator
 from transduce.translation.types import Hypothesis, Job
 
@@ -97,7 +97,7 @@ def error(response: httpx.Response, status: int) -> str:
 @contextmanager
 def listening(app: FastAPI, limits: Limits | None = None) -> Iterator[tuple[str, int]]:
     """Serve an app on a real socket, in a thread."""
-    with bound("127.0.0.1", 0) as place:
+    with bind("127.0.0.1", 0) as place:
         ready = threading.Event()
         server = Server(app, limits or Limits(), ready.set)
         thread = threading.Thread(target=server.run, args=([place],))

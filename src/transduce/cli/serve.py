@@ -45,44 +45,41 @@ curl 127.0.0.1:8000/api/translate --json '{"text": "Two dogs run."}'
 """
 
 DEFAULT_PORT = 8000
-USUAL = Limits()
+DEFAULTS = Limits()
 of_limits = panel("Limits")
 
 Names = Annotated[
     list[str] | None,
-    typer.Option("--name", help="A model's name, once for each; by default its folder's."),
+    typer.Option("--name", help="Name of a model, once for each; default: its folder's name."),
 ]
-Queue = Annotated[int, of_limits(min=1, help="Sentences that may wait, of all requests.")]
-Characters = Annotated[int, of_limits(min=1, help="Of the text of a request.")]
-Texts = Annotated[int, of_limits(min=1, help="In a list that one request sends to /translate.")]
+Queue = Annotated[int, of_limits(min=1, help="Maximum of waiting sentences, of all requests.")]
+Characters = Annotated[int, of_limits(min=1, help="Maximum of characters per request.")]
+Texts = Annotated[int, of_limits(min=1, help="Maximum of texts in a request to /translate.")]
 Timeout = Annotated[float, of_limits(min=0.1, max=86_400, help="Seconds for an answer.")]
-Remember = Annotated[
-    int,
-    of_limits(
-        min=0, help="Sentences whose translations are kept, so that they are not searched again."
-    ),
+Remember = Annotated[int, of_limits(min=0, help="Sentences whose translations are cached.")]
+Wait = Annotated[
+    float, of_limits(min=0.1, help="Answer 503 if a request would wait longer for its turn.")
 ]
-Wait = Annotated[float, of_limits(min=0.1, help="Seconds to wait for a turn, before it is 503.")]
 Rate = Annotated[
     int | None,
     of_limits(
         min=0,
-        help=f"Requests a minute of one client; 0: any. Default: {RATE}, on this machine any.",
+        help="Requests per minute and client; 0: no limit. "
+        f"Default: {RATE}, on this machine no limit.",
     ),
 ]
 PerClient = Annotated[
     int | None,
     of_limits(
         min=0,
-        help="Requests of one client at the same time, which may fill half of the queue; "
-        f"0: any. Default: {PER_CLIENT}, on this machine any.",
+        help="Concurrent requests per client, which may fill half of the queue; 0: no limit. "
+        f"Default: {PER_CLIENT}, on this machine no limit.",
     ),
 ]
 Connections = Annotated[
     int,
     of_limits(
-        min=1,
-        help="With requests in progress, of all clients. Of more, idle ones are closed.",
+        min=1, help="Concurrent requests of all clients. Idle connections above it are closed."
     ),
 ]
 Examples = Annotated[
@@ -94,7 +91,7 @@ Examples = Annotated[
     ),
 ]
 LogTexts = Annotated[
-    bool, access_option("--log-texts", help="Write what clients ask for to the log.")
+    bool, access_option("--log-texts", help="Write the texts of clients to the log.")
 ]
 
 
@@ -107,15 +104,15 @@ def serve(
     port: Port = DEFAULT_PORT,
     names: Names = None,
     browser: Browser = True,
-    queue: Queue = USUAL.queue,
-    characters: Characters = USUAL.characters,
-    texts: Texts = USUAL.texts,
-    timeout: Timeout = USUAL.timeout,
-    remember: Remember = USUAL.remember,
-    wait: Wait = USUAL.wait,
+    queue: Queue = DEFAULTS.queue,
+    characters: Characters = DEFAULTS.characters,
+    texts: Texts = DEFAULTS.texts,
+    timeout: Timeout = DEFAULTS.timeout,
+    remember: Remember = DEFAULTS.remember,
+    wait: Wait = DEFAULTS.wait,
     rate: Rate = None,
     per_client: PerClient = None,
-    connections: Connections = USUAL.connections,
+    connections: Connections = DEFAULTS.connections,
     key_file: KeyFile = None,
     allow_host: AllowHost = None,
     allow_origin: AllowOrigin = None,
@@ -129,8 +126,8 @@ def serve(
 ) -> None:
     """Serve models: a page that translates as you type, and an API for programs.
 
-    The page shows every attention head; /docs describes the API, which LibreTranslate's clients can
-    use too. Requests that come together are translated together. Ctrl-C ends it.
+    The page shows every attention head; /docs describes the API, which clients of LibreTranslate
+    can use too. Concurrent requests are translated together. Ctrl-C stops the service.
     """
     from transduce.runs.folder import RunConfig
 
@@ -147,13 +144,15 @@ def serve(
         per_client=per_client,
         connections=connections,
     )
-    load = partial(_loaded, runs, names or (), device, engine, quantize)
+    load = partial(_load, runs, names or (), device, engine, quantize)
     trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
-    who = Who(key_file, allow_host, allow_origin, trusted_proxy, access_log, log_texts, examples)
-    open_doors("serving", host, port, load, trained, limits, who, browser=browser)
+    access = AccessOptions(
+        key_file, allow_host, allow_origin, trusted_proxy, access_log, log_texts, examples
+    )
+    start_service("serving", host, port, load, trained, limits, access, browser=browser)
 
 
-def _loaded(
+def _load(
     runs: list[Path],
     names: Sequence[str],
     device: str,
@@ -161,19 +160,19 @@ def _loaded(
     quantize: str,
     progress: Progress,
 ) -> "list[ServedModel]":
-    """Load the models one by one, and say what each translates and with what."""
-    from transduce.serving.models import ServedModel, names_of
+    """Load the models one by one, and report the languages and engine of each."""
+    from transduce.serving.models import ServedModel, choose_names
 
-    served = []
-    for name, run in zip(names_of(runs, names), runs, strict=True):
-        one = ServedModel.load(run, name, device=device, engine=engine, quantize=quantize)
-        progress.say(f"{name}: {' to '.join(one.languages)}, {one.translator.engine.name}")
-        served.append(one)
-    return served
+    models = []
+    for name, run in zip(choose_names(runs, names), runs, strict=True):
+        model = ServedModel.load(run, name, device=device, engine=engine, quantize=quantize)
+        progress.say(f"{name}: {' to '.join(model.languages)}, {model.translator.engine.name}")
+        models.append(model)
+    return models
 
 
-class Who(NamedTuple):
-    """Who may come in, and what is written down of them, as the options of access say."""
+class AccessOptions(NamedTuple):
+    """The options about access, as the command line gives them."""
 
     key_file: Path | None
     hosts: list[str] | None
@@ -184,24 +183,24 @@ class Who(NamedTuple):
     show_examples: bool = True
 
 
-def open_doors(
+def start_service(
     what: str,
     host: str,
     port: int,
     load: "Callable[[Progress], Sequence[ServedModel]]",
     watched: list[Path],
     limits: Limits,
-    who: Who,
+    options: AccessOptions,
     *,
     browser: bool,
 ) -> None:
-    """Listen, load the models, and serve them and the curves of runs until somebody ends it."""
+    """Bind the port, load the models, and serve them and the curves of runs until a signal."""
     from transduce.errors import MissingExtra
     from transduce.system.progress import console_progress
 
     try:
         from transduce.serving.access import Access
-        from transduce.serving.server import bound, serve_on
+        from transduce.serving.server import bind, run_server
     except ImportError as error:
         library = (error.name or "fastapi").partition(".")[0]
         if library == "transduce":
@@ -210,21 +209,22 @@ def open_doors(
 
     progress = console_progress()
 
-    def ready(address: str) -> None:
-        progress.say(f"{address}  (Ctrl-C ends it)")
+    def on_ready(url: str) -> None:
+        progress.say(f"{url}  (Ctrl-C stops it)")
         if browser and _has_screen():
             import webbrowser
 
-            webbrowser.open(address)
+            webbrowser.open(url)
 
-    with bound(host, port) as listening:
-        access = Access.of(listening, host, progress.say, **who._asdict())
-        served = load(progress)
-        serve_on(listening, served, watched, limits, access, ready, lambda: progress.say("ended"))
+    with bind(host, port) as listening:
+        access = Access.from_options(listening, host, progress.say, **options._asdict())
+        models = load(progress)
+        on_end = partial(progress.say, "stopped")
+        run_server(listening, models, watched, limits, access, on_ready, on_end)
 
 
 def _has_screen() -> bool:
-    """Tell whether a person at a screen has typed the command."""
+    """Return whether a person at a screen has typed the command."""
     if not sys.stderr.isatty():
         return False
     return sys.platform in ("darwin", "win32") or any(

@@ -15,7 +15,7 @@ from transduce.cli.options import (
     Port,
     TrustedProxy,
 )
-from transduce.cli.serve import DEFAULT_PORT, Who, open_doors
+from transduce.cli.serve import DEFAULT_PORT, AccessOptions, start_service
 from transduce.errors import BadRun
 from transduce.serving.limits import Limits
 
@@ -32,7 +32,8 @@ transduce watch runs --no-open
 
 def watch(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN…", help="Run folders, or folders of such.")
+        list[Path],
+        typer.Argument(metavar="RUN…", help="Run folders, or folders of runs."),
     ],
     *,
     host: Host = "127.0.0.1",
@@ -44,12 +45,12 @@ def watch(
     trusted_proxy: TrustedProxy = None,
     access_log: AccessLog = False,
 ) -> None:
-    """Show on a page how runs go while they train: curves, speed, sample translations.
+    """Show runs on a page while they train: curves, speed, sample translations.
 
-    Of a folder of runs all are shown, those that are begun later too. Ctrl-C ends it.
+    All runs in a folder are shown, also those that start later. Ctrl-C stops it.
     """
     for run in runs:
         if not run.is_dir():
             raise BadRun(f"there is no folder {run}: `transduce train` makes one for a run")
-    who = Who(key_file, allow_host, allow_origin, trusted_proxy, access_log)
-    open_doors("watching", host, port, lambda _: (), runs, Limits(), who, browser=browser)
+    access = AccessOptions(key_file, allow_host, allow_origin, trusted_proxy, access_log)
+    start_service("watching", host, port, lambda _: (), runs, Limits(), access, browser=browser)

@@ -1,4 +1,4 @@
-"""Who may use a service, and what is written down of it."""
+"""Who may use a service, and what is logged."""
 
 import ipaddress
 import socket
@@ -6,25 +6,25 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce.serving.clients import trusted
+from transduce.serving.clients import proxy_addresses
 from transduce.serving.keys import VARIABLE, Keys, read_keys
-from transduce.serving.origins import EVERY, Names, names_of, origins_of
+from transduce.serving.origins import ANY, HostNames, host_names, parse_origins
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
-    """The doors of a service; by default all are open, and nothing is written down."""
+    """Access rules; by default everybody is answered and nothing is logged."""
 
-    names: Names | Collection[str] = ()  # that it answers to; none: to all
-    origins: Collection[str] = ()  # of other sites whose pages may ask
-    keys: Keys | None = None  # of which each request needs one
-    proxies: Collection[str] = ()  # whose word on a client's address counts
+    names: HostNames | Collection[str] = ()  # that are answered to; none: all
+    origins: Collection[str] = ()  # of other sites whose pages may send requests
+    keys: Keys | None = None  # each request needs one of them
+    proxies: Collection[str] = ()  # whose X-Forwarded-For is trusted
     log_requests: bool = False
     log_texts: bool = False
     show_examples: bool = True  # validation sentences of the runs, on the pages
 
     @classmethod
-    def of(
+    def from_options(
         cls,
         listening: socket.socket,
         host: str,
@@ -38,24 +38,24 @@ class Access:
         log_texts: bool = False,
         show_examples: bool = True,
     ) -> "Access":
-        """Return who may use what listens here, as people have set it; `say` hears warnings."""
+        """Return the rules for a socket, as the options of the command set them; warn by `say`."""
         keys, warning = read_keys(key_file)
         if warning:
             say(f"warning: {warning}")
         if keys is None and not ipaddress.ip_address(listening.getsockname()[0]).is_loopback:
             say(
-                "warning: whoever can reach this machine can use this: "
+                "warning: everybody who can reach this machine can use the service: "
                 f"--key-file or {VARIABLE} sets a key"
             )
-        if EVERY in (hosts or ()):
-            say("warning: pages of other sites can reach this by a name that they lead here")
+        if ANY in (hosts or ()):
+            say("warning: --allow-host * gives up the check against DNS rebinding")
         if log_texts:
             say("warning: the texts of all clients are written to this log")
         return cls(
-            names=names_of(listening, host, hosts or ()),
-            origins=origins_of(origins or ()),
+            names=host_names(listening, host, hosts or ()),
+            origins=parse_origins(origins or ()),
             keys=keys,
-            proxies=trusted(proxies or ()),
+            proxies=proxy_addresses(proxies or ()),
             log_requests=log_requests,
             log_texts=log_texts,
             show_examples=show_examples,

@@ -1,4 +1,4 @@
-"""The service as an app: its paths, and what they answer."""
+"""The app: its routes."""
 
 import asyncio
 import time
@@ -13,53 +13,60 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import RedirectResponse
 
 from transduce import __version__
 from transduce.errors import did_you_mean
 from transduce.serving import libretranslate, pages, runs, schemas
 from transduce.serving.access import Access
-from transduce.serving.connections import Idle
+from transduce.serving.connections import IdleConnections
 from transduce.serving.forms import TYPES
 from transduce.serving.inspections import Inspections
 from transduce.serving.limits import BEAM, NBEST, Limits
 from transduce.serving.metrics import Metrics
-from transduce.serving.middleware import HEALTH, ServiceMiddleware, visitor_of
+from transduce.serving.middleware import HEALTH, ServiceMiddleware, admission_of
 from transduce.serving.models import ServedModel
 from transduce.serving.problems import Problem, json_response
-from transduce.serving.requests import JSON, body_of, parsed, require_json, while_there
-from transduce.serving.service import Service, aside, changed
+from transduce.serving.requests import (
+    JSON,
+    parse_json,
+    read_body,
+    require_type,
+    run_while_connected,
+)
+from transduce.serving.service import Service, in_background, search_config
 
-DESCRIPTION = "Translation by the Transformer of “Attention Is All You Need”, and a look inside."
+DESCRIPTION = "Translation and attention weights of models trained with transduce."
 ERRORS = {
-    400: "A body that cannot be read, or a value that does not fit.",
-    401: "A key is needed, or the one that came is not known.",
-    403: "A page of another site has asked.",
+    400: "The body cannot be parsed, or a value is invalid.",
+    401: "The key is missing or unknown.",
+    403: "The request comes from a page of another site.",
     404: "No such model.",
     408: "The body did not arrive in time.",
-    413: "More text than is taken at once.",
-    415: "A body of another type.",
-    429: "More than one client may ask for; Retry-After says when to come again.",
-    503: "The queue is full; Retry-After says when to come again.",
+    413: "The text is too long.",
+    415: "The type of the body is not supported.",
+    429: "Rate limit exceeded; see Retry-After.",
+    503: "The queue is full; see Retry-After.",
     504: "The answer took too long.",
 }
-REFUSALS = (401, 403, 429)  # whatever is asked
+REFUSALS = (401, 403, 429)  # of any request
 LIBRE = "LibreTranslate"
-LANGUAGES, SETTINGS = "/languages", "/frontend/settings"  # of LibreTranslate; they need no key
+LANGUAGES, SETTINGS = "/languages", "/frontend/settings"  # LibreTranslate's; they need no key
 Responses = dict[int | str, dict[str, Any]]
 
 
 def create_app(
-    served: Sequence[ServedModel],
+    models: Sequence[ServedModel],
     watched: Sequence[Path] = (),
     limits: Limits | None = None,
     access: Access | None = None,
 ) -> FastAPI:
-    """Return the app that serves these models and shows these runs."""
+    """Return the app that serves these models and shows the runs in these folders."""
     limits, access = limits or Limits(), access or Access()
-    measures = Metrics()
-    service = Service(served, limits, measures, log_texts=access.log_texts)
-    inspections = Inspections(served, limits)
+    metrics = Metrics()
+    service = Service(models, limits, metrics, log_texts=access.log_texts)
+    inspections = Inspections(models, limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -75,49 +82,58 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.service, app.state.ended, app.state.idle = service, True, Idle()
+    app.state.service, app.state.ended = service, True
+    app.state.connections = IdleConnections()
     _add_translation(app, service, show_examples=access.show_examples)
     _add_inspection(app, service, inspections)
     _add_libretranslate(app, service, access)
-    of_runs = runs.router(watched, show_samples=access.show_examples)
-    app.include_router(of_runs)
-    _add_state(app, measures)
-    _add_pages(app, has_models=bool(served))
-    known = {route.path for route in (*app.routes, *of_runs.routes) if hasattr(route, "path")}
-    _guard(app, known, measures, limits, access)
+    run_routes = runs.router(watched, show_samples=access.show_examples)
+    app.include_router(run_routes)
+    _add_state(app, metrics)
+    _add_pages(app, has_models=bool(models))
+    paths = {route.path for route in (*app.routes, *run_routes.routes) if hasattr(route, "path")}
+    _add_middleware(app, paths, metrics, limits, access)
     return app
 
 
-def _guard(
-    app: FastAPI, known: Collection[str], measures: Metrics, limits: Limits, access: Access
+def _add_middleware(
+    app: FastAPI, paths: Collection[str], metrics: Metrics, limits: Limits, access: Access
 ) -> None:
-    """Answer what goes wrong, and stand before everything."""
-    answers = {route.path: route for route in app.routes if isinstance(route, APIRoute)}
     posts = {
-        path: route.endpoint for path, route in answers.items() if "POST" in (route.methods or ())
+        route.path: route.endpoint
+        for route in app.routes
+        if isinstance(route, APIRoute) and "POST" in (route.methods or ())
     }
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(RequestValidationError, _bad_query)
-    app.add_exception_handler(HTTPException, partial(_no_answer, known))
+    app.add_exception_handler(HTTPException, partial(_no_route, paths))
     app.add_middleware(
         ServiceMiddleware,
-        measures=measures,
-        known=known,
+        metrics=metrics,
+        paths=paths,
         # The pages ask for a key themselves.
         free={"/", "/openapi.json", LANGUAGES, SETTINGS, *dict(pages.files())},
         posts=posts,
         limits=limits,
         access=access,
-        idle=app.state.idle,
+        connections=app.state.connections,
     )
+    if access.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(access.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-API-Key"],
+            expose_headers=["Retry-After"],
+        )
 
 
 def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> None:
     limits = service.limits
     bounds = {"characters": limits.characters, "texts": limits.texts, "beam": BEAM, "nbest": NBEST}
-    described = [one.to_json() for one in service.served.values()]
+    described = [model.to_json() for model in service.models.values()]
     if not show_examples:
-        described = [{**one, "examples": []} for one in described]
+        described = [{**model, "examples": []} for model in described]
     models = {"models": described, "limits": bounds}
 
     @app.post(
@@ -128,28 +144,28 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         openapi_extra=_body(schemas.TranslateRequest, JSON),
     )
     async def translate(request: Request) -> Response:
-        """Translate a text: its lines are paragraphs, whose sentences are searched one by one.
+        """Translate a text: each line is a paragraph, and its sentences are translated one by one.
 
-        Sentences of requests that come together are searched together.
+        Sentences of concurrent requests are searched together.
         """
-        begin = time.perf_counter()
-        require_json(request)
-        wanted = parsed(await body_of(request, limits), schemas.TranslateRequest)
-        served = service.find(wanted.model)
-        search = served.translator.config.search
-        config = changed(search, wanted.beam, wanted.alpha, wanted.nbest)
-        client = visitor_of(request).client
-        work = service.translate(served, [wanted.text], config, client, split=wanted.split)
-        (translated,) = await while_there(request, work, limits.timeout)
-        text, paragraphs = await service.written(served, translated)
-        milliseconds = round((time.perf_counter() - begin) * 1000, 1)
+        start = time.perf_counter()
+        require_type(request, JSON)
+        wanted = parse_json(await read_body(request, limits), schemas.TranslateRequest)
+        model = service.find(wanted.model)
+        search = model.translator.config.search
+        config = search_config(search, wanted.beam, wanted.alpha, wanted.nbest)
+        client = admission_of(request).client
+        work = service.translate(model, [wanted.text], config, client, split=wanted.split)
+        (translated,) = await run_while_connected(request, work, limits.timeout)
+        text, paragraphs = await service.write(model, translated)
+        milliseconds = round((time.perf_counter() - start) * 1000, 1)
         answer = {
-            "model": served.name,
+            "model": model.name,
             "text": text,
             "milliseconds": milliseconds,
             "paragraphs": paragraphs,
         }
-        return await aside(partial(json_response, answer), translated.characters)
+        return await in_background(partial(json_response, answer), translated.characters)
 
     @app.get(
         "/api/models",
@@ -158,20 +174,20 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         responses=_errors(*REFUSALS),
     )
     async def list_models() -> Response:
-        """List the models that are served, and what may be asked of them."""
+        """List the served models and the limits of requests."""
         return json_response(models)
 
 
 def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) -> None:
     async def inspected(request: Request) -> dict[str, Any]:
-        require_json(request)
-        wanted = parsed(await body_of(request, service.limits), schemas.InspectRequest)
-        service.take([wanted.source, wanted.target or ""])
-        served = service.find(wanted.model)
-        client = visitor_of(request).client
-        work = inspections.inspect(served, wanted.source, wanted.target, client)
-        found = await while_there(request, work, service.limits.timeout)
-        return await asyncio.to_thread(found.to_json)  # it may be megabytes, and others wait
+        require_type(request, JSON)
+        wanted = parse_json(await read_body(request, service.limits), schemas.InspectRequest)
+        service.check([wanted.source, wanted.target or ""])
+        model = service.find(wanted.model)
+        client = admission_of(request).client
+        work = inspections.inspect(model, wanted.source, wanted.target, client)
+        inspection = await run_while_connected(request, work, service.limits.timeout)
+        return await asyncio.to_thread(inspection.to_json)  # it may have megabytes
 
     @app.post(
         "/api/inspect",
@@ -181,7 +197,7 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
         openapi_extra=_body(schemas.InspectRequest, JSON),
     )
     async def inspect(request: Request) -> Response:
-        """Return what every attention head looks at while a sentence is translated."""
+        """Return the attention weights of every head for a sentence and its translation."""
         return await asyncio.to_thread(json_response, await inspected(request))
 
     @app.post(
@@ -190,7 +206,7 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
         response_class=Response,
         responses={
             200: {
-                "description": "An HTML document that needs nothing else.",
+                "description": "A self-contained HTML document.",
                 "content": {"text/html": {"schema": {"type": "string"}}},
             },
             **_errors(*ERRORS),
@@ -198,18 +214,18 @@ def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) ->
         openapi_extra=_body(schemas.InspectRequest, JSON),
     )
     async def explorer(request: Request) -> Response:
-        """Return the same as a document to keep, which draws it."""
+        """Return an HTML document that draws the attention weights."""
         from transduce.inspection.explorer_page import render_explorer
 
-        found = await inspected(request)
+        inspection = await inspected(request)
         headers = {"Content-Disposition": 'attachment; filename="attention.html"'}
-        title = f"{found['model']}: attention"
-        written = await asyncio.to_thread(render_explorer, found, title=title)
-        return Response(written, headers=headers, media_type="text/html")
+        title = f"{inspection['model']}: attention"
+        html = await asyncio.to_thread(render_explorer, inspection, title=title)
+        return Response(html, headers=headers, media_type="text/html")
 
 
 def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
-    refusals = _errors(*(one for one in ERRORS if one != 404))
+    refusals = _errors(*(status for status in ERRORS if status != 404))
 
     @app.post(
         "/translate",
@@ -230,13 +246,13 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
         openapi_extra=_body(schemas.DetectRequest, *TYPES),
     )
     async def libre_detect(request: Request) -> Response:
-        """List the languages that the models translate from. The text is not looked at."""
+        """List the source languages of the models. The language is not detected."""
         return await libretranslate.detect(request, service)
 
-    served = service.served.values()
-    languages = libretranslate.languages(served)
+    models = service.models.values()
+    languages = libretranslate.languages(models)
     settings = libretranslate.frontend_settings(
-        served, service.limits, needs_key=access.keys is not None
+        models, service.limits, needs_key=access.keys is not None
     )
 
     @app.get(
@@ -256,14 +272,14 @@ def _add_libretranslate(app: FastAPI, service: Service, access: Access) -> None:
         responses=_errors(*REFUSALS),
     )
     async def list_settings() -> Response:
-        """Return what LibreTranslate tells its own page."""
+        """Return the settings of LibreTranslate's own page."""
         return json_response(settings)
 
 
-def _add_state(app: FastAPI, measures: Metrics) -> None:
+def _add_state(app: FastAPI, metrics: Metrics) -> None:
     @app.get(HEALTH, tags=["state"], response_model=schemas.Health)
     async def health() -> Response:
-        """Tell that the service is there."""
+        """Return ok: the service is running."""
         return json_response({"status": "ok"})
 
     @app.get(
@@ -275,33 +291,33 @@ def _add_state(app: FastAPI, measures: Metrics) -> None:
             **_errors(*REFUSALS),
         },
     )
-    async def metrics() -> Response:
-        """Return counters and times for Prometheus."""
-        return Response(measures.written(), media_type=measures.content_type)
+    async def exposition() -> Response:
+        """Return metrics for Prometheus."""
+        return Response(metrics.exposition(), media_type=metrics.content_type)
 
 
 def _add_pages(app: FastAPI, *, has_models: bool) -> None:
-    found = dict(pages.files())
+    files = dict(pages.files())
     if not has_models:
 
         async def to_runs(_: Request) -> Response:
             return RedirectResponse("/runs")
 
-        found.pop("/", None)
+        files.pop("/", None)
         app.add_route("/", to_runs, include_in_schema=False)
-    for path, file in found.items():
+    for path, file in files.items():
         app.add_route(path, file.__call__, include_in_schema=False)
 
 
 def _body(model: type[BaseModel], *types: str) -> dict[str, Any]:
-    """Return how OpenAPI describes a body, which the path reads by itself."""
+    """Return the OpenAPI description of a body that the endpoint parses itself."""
     schema = model.model_json_schema()
     content = {kind: {"schema": schema} for kind in types}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def _errors(*statuses: int) -> Responses:
-    return {one: {"model": schemas.Error, "description": ERRORS[one]} for one in statuses}
+    return {status: {"model": schemas.Error, "description": ERRORS[status]} for status in statuses}
 
 
 async def _problem(_: Request, error: Exception) -> Response:
@@ -310,21 +326,21 @@ async def _problem(_: Request, error: Exception) -> Response:
 
 
 async def _bad_query(_: Request, error: Exception) -> Response:
-    """Answer where a path's own parameters do not fit."""
+    """Answer invalid query parameters."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     return Problem(400, f"{first['loc'][-1]}: {first['msg'].lower()}").response()
 
 
-async def _no_answer(known: Collection[str], request: Request, error: Exception) -> Response:
-    """Answer where there is no such path, or no such method."""
+async def _no_route(paths: Collection[str], request: Request, error: Exception) -> Response:
+    """Answer an unknown path or method."""
     assert isinstance(error, HTTPException)
     path = request.url.path[:60]
     if error.status_code == 404:
-        hint = did_you_mean(path, known, cutoff=0.85) or " /docs shows what there is."
+        hint = did_you_mean(path, paths, cutoff=0.85) or " /docs describes the API."
         return Problem(404, f"there is no {path}.{hint}").response()
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")
-        sentence = f"{path} does not take {request.method[:20]}: use {allowed}"
-        return Problem(405, sentence, error.headers).response()
+        message = f"{path} does not support {request.method[:20]}: use {allowed}"
+        return Problem(405, message, error.headers).response()
     return Problem(error.status_code, str(error.detail), error.headers).response()

@@ -1,13 +1,13 @@
 """Sentences of many requests, searched together.
 
-The sentences of a request wait in its ticket. Threads, as many as the engine can use, each take a
-batch. Clients take turns, then the settings of a client, as the sentences of a batch have the
-same settings. Within a batch each client gives one sentence in turn, and each request of a client.
-So neither a long text, many requests nor many settings of one client hold up another client.
+The sentences of a request wait in its ticket. As many threads as the engine can use each take a
+batch. The sentences of a batch have the same search settings. Clients take turns, then the settings
+of a client; within a batch, clients and their requests contribute one sentence in turn. So neither
+a long text, nor many requests, nor many settings of one client hold up another client.
 
-While a batch is searched, the next one gathers; a request to an idle service starts at once. Equal
-sentences are searched once, and the last ones are remembered: a user who types at the end of a
-paragraph sends all of it again and again.
+While a batch is searched, the next one fills; an idle service starts at once. Equal sentences are
+searched once, and recent results are cached: a user who types at the end of a paragraph sends all
+of it with every key.
 """
 
 import asyncio
@@ -20,242 +20,236 @@ from collections.abc import Callable, Hashable, Sequence
 from transduce.config import SearchConfig
 from transduce.translation.types import Engine, Hypothesis, Job
 
-# After a batch, a thread waits a moment for the next requests of the same clients: this part of the
-# time that the batch took, and at most this many seconds.
-MOMENT, LONGEST_MOMENT = 0.1, 0.05
+# After a batch, a thread waits for the next requests of the same clients: this share of the time
+# that the batch took, and at most this many seconds.
+LINGER, MAX_LINGER = 0.1, 0.05
 
-Found = list[Hypothesis]
+Hypotheses = list[Hypothesis]
 Key = tuple[SearchConfig, bytes, tuple[int, ...]]  # settings, source, prefix
-Owner = Hashable  # the client of a request; None if it is not known
+Owner = Hashable  # the client of a request; None if unknown
 
 
-class Unit:
+class Sentence:
     """A sentence to be searched, and the tickets that wait for it."""
 
-    __slots__ = ("askers", "job", "key", "taken")
+    __slots__ = ("job", "key", "taken", "waiters")
 
     def __init__(self, job: Job, key: Key) -> None:
         self.job, self.key = job, key
-        self.askers: list[tuple[Ticket, int]] = []
+        self.waiters: list[tuple[Ticket, int]] = []  # with the index in the ticket
         self.taken = False  # by a thread
 
 
 class Ticket:
     """The sentences of one request, in the event loop that waits for them."""
 
-    __slots__ = ("done", "found", "left", "loop", "units")
+    __slots__ = ("done", "loop", "missing", "results", "sentences")
 
     def __init__(self, count: int) -> None:
         self.loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self.loop.create_future()
-        self.found: list[Found] = [[] for _ in range(count)]
-        self.left = count
-        self.units: deque[Unit] = deque()  # not yet taken by a thread
+        self.results: list[Hypotheses] = [[] for _ in range(count)]
+        self.missing = count
+        self.sentences: deque[Sentence] = deque()  # not yet taken by a thread
 
-    def receive(self, place: int, found: Found | BaseException) -> None:
+    def receive(self, index: int, result: Hypotheses | BaseException) -> None:
         """Store the result of one sentence; the last one wakes the request."""
         if self.done.done():
             return
-        if isinstance(found, BaseException):
-            self.done.set_exception(found)
+        if isinstance(result, BaseException):
+            self.done.set_exception(result)
             return
-        self.found[place] = found
-        self.left -= 1
-        if not self.left:
+        self.results[index] = result
+        self.missing -= 1
+        if not self.missing:
             self.done.set_result(None)
 
 
 class Batcher:
-    """One model's queue, and the threads that search for it."""
+    """The queue of one model, and the threads that search."""
 
     def __init__(
         self,
         engine: Engine,
-        searched: Callable[[int, float], None] = lambda size, seconds: None,
+        on_batch: Callable[[int, float], None] = lambda size, seconds: None,
         *,
-        remember: int = 0,
+        cache_size: int = 0,
     ) -> None:
-        """Search with `engine`; `searched` is called with the size and the seconds of each batch.
-
-        The results of the last `remember` sentences are kept.
-        """
-        self.engine, self.searched, self.remember = engine, searched, remember
+        """Search with `engine`; call `on_batch` with the size and the seconds of each batch."""
+        self.engine, self.on_batch, self.cache_size = engine, on_batch, cache_size
         self.lanes = engine.lanes()
-        self._waiting: OrderedDict[Owner, OrderedDict[SearchConfig, deque[Ticket]]] = OrderedDict()
+        self._queues: OrderedDict[Owner, OrderedDict[SearchConfig, deque[Ticket]]] = OrderedDict()
         self._tickets: set[Ticket] = set()  # of requests that wait
-        self._known: dict[Key, Unit] = {}  # waiting or being searched
-        self._remembered: OrderedDict[Key, Found] = OrderedDict()  # least recently requested first
+        self._pending: dict[Key, Sentence] = {}  # waiting or being searched
+        self._cache: OrderedDict[Key, Hypotheses] = OrderedDict()  # least recently used first
         self._change = threading.Condition()
         self._threads: list[threading.Thread] = []
-        self._flying = 0  # sentences being searched
-        self._closed = False
+        self._stop = threading.Event()  # of these threads
+        self._searching = 0  # sentences
 
     async def search(
         self, jobs: Sequence[Job], config: SearchConfig, owner: Owner = None
-    ) -> list[Found]:
-        """Return the translations of each job of a client; if cancelled, the rest is dropped."""
+    ) -> list[Hypotheses]:
+        """Return the hypotheses of each job; if cancelled, waiting sentences are dropped."""
         if not jobs:
             return []
         ticket = Ticket(len(jobs))
         with self._change:
             self._add(ticket, jobs, config, owner)
-        ticket.loop.call_soon(self._wake)  # requests of this moment are batched together
+        ticket.loop.call_soon(self._wake)  # requests of the same moment are batched together
         self._tickets.add(ticket)
         try:
             await ticket.done
         finally:
             self._tickets.discard(ticket)
-            if ticket.units:
+            if ticket.sentences:
                 with self._change:
                     self._drop(ticket, config, owner)
-        return ticket.found
+        return ticket.results
 
-    def stop(self, reason: Exception) -> None:
+    def fail_all(self, reason: Exception) -> None:
         """Fail all waiting requests with `reason`; call it in their event loop."""
         for ticket in self._tickets:
             ticket.receive(0, reason)
 
     def close(self, seconds: float = 0.5) -> bool:
-        """End the threads after their present batches; tell whether all ended within `seconds`.
+        """End the threads after their current batches; return whether all ended within `seconds`.
 
-        A later search starts new ones.
+        A later search starts new threads.
         """
         with self._change:
             threads, self._threads = self._threads, []
-            self._closed = True
+            self._stop.set()
             self._change.notify_all()
-        until = time.monotonic() + seconds
+        end = time.monotonic() + seconds
         for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
+            thread.join(max(0.0, end - time.monotonic()))
         return not any(thread.is_alive() for thread in threads)
 
-    def _start(self) -> None:
-        self._closed = False
-        self._threads = [
-            threading.Thread(target=self._work, args=(lane,), name=f"search-{n}", daemon=True)
-            for n, lane in enumerate(self.lanes, start=1)
-        ]
-        for thread in self._threads:
-            thread.start()
-
     def _wake(self) -> None:
-        if not self._threads:
-            self._start()
         with self._change:
+            if not self._threads:
+                # Threads of an earlier start may still search: each start has its own event.
+                self._stop = stop = threading.Event()
+                self._threads = [
+                    threading.Thread(target=self._work, args=(lane, stop), daemon=True)
+                    for lane in self.lanes
+                ]
+                for thread in self._threads:
+                    thread.start()
             self._change.notify_all()
 
     def _add(self, ticket: Ticket, jobs: Sequence[Job], config: SearchConfig, owner: Owner) -> None:
-        """Put the sentences of a ticket into the queue, sorted by length."""
-        for place, job in sorted(enumerate(jobs), key=lambda one: -len(one[1].source)):
+        """Put the sentences of a ticket into the queue, longest first."""
+        for index, job in sorted(enumerate(jobs), key=lambda item: -len(item[1].source)):
             key = (config, job.source.tobytes(), tuple(job.prefix))
-            found = self._remembered.get(key)
-            if found is not None:
-                self._remembered.move_to_end(key)
-                ticket.receive(place, found)
+            cached = self._cache.get(key)
+            if cached is not None:
+                self._cache.move_to_end(key)
+                ticket.receive(index, cached)
                 continue
-            unit = self._known.get(key)
-            if unit is None:
-                unit = self._known[key] = Unit(job, key)
-            unit.askers.append((ticket, place))
-            if not unit.taken:
-                ticket.units.append(unit)
-        if ticket.units:
-            of_owner = self._waiting.setdefault(owner, OrderedDict())
-            of_owner.setdefault(config, deque()).append(ticket)
+            sentence = self._pending.get(key)
+            if sentence is None:
+                sentence = self._pending[key] = Sentence(job, key)
+            sentence.waiters.append((ticket, index))
+            if not sentence.taken:
+                ticket.sentences.append(sentence)
+        if ticket.sentences:
+            by_settings = self._queues.setdefault(owner, OrderedDict())
+            by_settings.setdefault(config, deque()).append(ticket)
 
     def _drop(self, ticket: Ticket, config: SearchConfig, owner: Owner) -> None:
-        """Take the waiting sentences of a ticket out of the queue."""
+        """Remove the waiting sentences of a ticket from the queue."""
         with contextlib.suppress(KeyError, ValueError):  # all its sentences are taken
-            self._waiting[owner][config].remove(ticket)
-        self._forget_empty(owner, config)
-        for unit in ticket.units:
-            unit.askers = [one for one in unit.askers if one[0] is not ticket]
-            if not unit.askers and not unit.taken:
-                self._known.pop(unit.key, None)
-        ticket.units.clear()
+            self._queues[owner][config].remove(ticket)
+        self._remove_if_empty(owner, config)
+        for sentence in ticket.sentences:
+            sentence.waiters = [waiter for waiter in sentence.waiters if waiter[0] is not ticket]
+            if not sentence.waiters and not sentence.taken:
+                self._pending.pop(sentence.key, None)
+        ticket.sentences.clear()
 
-    def _take(self, until: float, enough: int) -> tuple[SearchConfig, list[Unit]] | None:
-        """Wait for sentences and take a batch; wait for `enough` until `until`. None if closed."""
+    def _take(self, stop: threading.Event, end: float, enough: int) -> list[Sentence]:
+        """Wait for sentences and take a batch; until `end`, wait for `enough`. Empty: stopped."""
         with self._change:
-            while not self._closed:
-                left = until - time.perf_counter()
-                if left > 0 and self._waiting_units() < enough:
-                    self._change.wait(left)
-                elif not self._waiting:
+            while not stop.is_set():
+                seconds = end - time.perf_counter()
+                if seconds > 0 and self._waiting_sentences() < enough:
+                    self._change.wait(seconds)
+                elif not self._queues:
                     self._change.wait()
-                elif units := self._batch():
-                    self._flying += len(units)
-                    return units[0].key[0], units
-            return None
+                elif batch := self._next_batch():
+                    self._searching += len(batch)
+                    return batch
+            return []
 
-    def _waiting_units(self) -> int:
+    def _waiting_sentences(self) -> int:
         return sum(
-            len(ticket.units)
-            for of_owner in self._waiting.values()
-            for tickets in of_owner.values()
+            len(ticket.sentences)
+            for by_settings in self._queues.values()
+            for tickets in by_settings.values()
             for ticket in tickets
         )
 
-    def _batch(self) -> list[Unit]:
+    def _next_batch(self) -> list[Sentence]:
         """Take a thread's share of the sentences with the next client's next settings."""
-        owner, of_owner = next(iter(self._waiting.items()))
-        config = next(iter(of_owner))
-        queues = {one: of[config] for one, of in self._waiting.items() if config in of}
-        waiting = sum(len(ticket.units) for tickets in queues.values() for ticket in tickets)
-        size = min(self.engine.batch, -(-(self._flying + waiting) // len(self.lanes)))
-        units: list[Unit] = []
+        owner, by_settings = next(iter(self._queues.items()))
+        config = next(iter(by_settings))
+        queues = {name: queue[config] for name, queue in self._queues.items() if config in queue}
+        waiting = sum(len(ticket.sentences) for tickets in queues.values() for ticket in tickets)
+        size = min(self.engine.batch, -(-(self._searching + waiting) // len(self.lanes)))
+        batch: list[Sentence] = []
         turns = deque(queues.values())
-        while turns and len(units) < size:
+        while turns and len(batch) < size:
             tickets = turns.popleft()
             ticket = tickets.popleft()
-            unit = ticket.units.popleft()
-            if not unit.taken:  # it may be in another ticket too
-                unit.taken = True
-                units.append(unit)
-            if ticket.units:
+            sentence = ticket.sentences.popleft()
+            if not sentence.taken:  # another ticket may have it too
+                sentence.taken = True
+                batch.append(sentence)
+            if ticket.sentences:
                 tickets.append(ticket)
             if tickets:
                 turns.append(tickets)
-        of_owner.move_to_end(config)
-        self._waiting.move_to_end(owner)
-        for one in queues:
-            self._forget_empty(one, config)
-        return units
+        by_settings.move_to_end(config)
+        self._queues.move_to_end(owner)
+        for name in queues:
+            self._remove_if_empty(name, config)
+        return batch
 
-    def _forget_empty(self, owner: Owner, config: SearchConfig) -> None:
-        of_owner = self._waiting.get(owner, OrderedDict())
-        if config in of_owner and not of_owner[config]:
-            del of_owner[config]
-        if owner in self._waiting and not of_owner:
-            del self._waiting[owner]
+    def _remove_if_empty(self, owner: Owner, config: SearchConfig) -> None:
+        by_settings = self._queues.get(owner, OrderedDict())
+        if config in by_settings and not by_settings[config]:
+            del by_settings[config]
+        if owner in self._queues and not by_settings:
+            del self._queues[owner]
 
-    def _work(self, lane: Engine) -> None:
-        until, enough = 0.0, 0
-        while taken := self._take(until, enough):
-            config, units = taken
-            begin = time.perf_counter()
-            waiting = dict(enumerate(units))
+    def _work(self, lane: Engine, stop: threading.Event) -> None:
+        end, enough = 0.0, 0
+        while batch := self._take(stop, end, enough):
+            start = time.perf_counter()
+            waiting = dict(enumerate(batch))
             try:
-                jobs = [unit.job for unit in units]
-                for place, found in lane.search(jobs, config, len(jobs)):
-                    self._deliver(waiting.pop(place), found)
-            except Exception as error:  # it is raised in the requests that wait
-                for unit in waiting.values():
-                    self._deliver(unit, error)
+                jobs = [sentence.job for sentence in batch]
+                for index, hypotheses in lane.search(jobs, batch[0].key[0], len(jobs)):
+                    self._deliver(waiting.pop(index), hypotheses)
+            except Exception as error:  # raised in the requests that wait
+                for sentence in waiting.values():
+                    self._deliver(sentence, error)
             with self._change:
-                self._flying -= len(units)
-            end = time.perf_counter()
-            self.searched(len(units), end - begin)
-            until, enough = end + min(MOMENT * (end - begin), LONGEST_MOMENT), len(units)
+                self._searching -= len(batch)
+            seconds = time.perf_counter() - start
+            self.on_batch(len(batch), seconds)
+            end, enough = start + seconds + min(LINGER * seconds, MAX_LINGER), len(batch)
 
-    def _deliver(self, unit: Unit, found: Found | BaseException) -> None:
+    def _deliver(self, sentence: Sentence, result: Hypotheses | BaseException) -> None:
         with self._change:
-            self._known.pop(unit.key, None)
-            if self.remember and not isinstance(found, BaseException):
-                self._remembered[unit.key] = found
-                if len(self._remembered) > self.remember:
-                    self._remembered.popitem(last=False)
-            askers = unit.askers
-        for ticket, place in askers:
+            self._pending.pop(sentence.key, None)
+            if self.cache_size and not isinstance(result, BaseException):
+                self._cache[sentence.key] = result
+                if len(self._cache) > self.cache_size:
+                    self._cache.popitem(last=False)
+            waiters = sentence.waiters
+        for ticket, index in waiters:
             with contextlib.suppress(RuntimeError):  # its event loop is closed
-                ticket.loop.call_soon_threadsafe(ticket.receive, place, found)
+                ticket.loop.call_soon_threadsafe(ticket.receive, index, result)

@@ -1,4 +1,8 @@
-"""How long each connection has been without a request in progress."""
+"""The time for which each connection has been idle.
+
+uvicorn has no timeout for the head of a request, and its `limit_concurrency` does not tell clients
+apart: a single client with silent connections could lock out all others.
+"""
 
 import math
 import time
@@ -12,39 +16,40 @@ from transduce.serving.clients import group
 Address = tuple[str, int]
 
 
-class Idle:
-    """The time since the last request of each connection, by the client's address and port."""
+class IdleConnections:
+    """The time of the last request of each connection, by the client's address and port."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._since: dict[Address, float] = {}  # infinity while a request is in progress
+        self._idle_since: dict[Address, float] = {}  # infinity while a request is in progress
         self.requests = 0  # in progress
 
     def begin(self, scope: Scope) -> None:
-        """Note that a request is in progress."""
+        """Record the start of a request."""
         self.requests += 1
         if scope.get("client"):
-            self._since[tuple(scope["client"])] = math.inf
+            self._idle_since[tuple(scope["client"])] = math.inf
 
     def end(self, scope: Scope) -> None:
-        """Note that a request is answered."""
+        """Record the end of a request."""
         self.requests -= 1
         if scope.get("client"):
-            self._since[tuple(scope["client"])] = self._clock()
+            self._idle_since[tuple(scope["client"])] = self._clock()
 
-    def expired(self, patience: Mapping[Address, float], most: int) -> list[Address]:
-        """Return the open connections to close, given how many seconds each may be idle.
+    def expired(self, timeouts: Mapping[Address, float], limit: int) -> list[Address]:
+        """Return which of the open connections to close, given the idle timeout of each.
 
-        If more than `most` are open, idle ones are closed early: first those of the client with
+        If more than `limit` are open, idle ones are closed early: first those of the client with
         the most connections, longest idle first. So one client cannot use up all connections.
         """
         now = self._clock()
-        self._since = since = {one: self._since.get(one, now) for one in patience}
+        since = {address: self._idle_since.get(address, now) for address in timeouts}
+        self._idle_since = since
         count = Counter(group(host) for host, _ in since)
         idle = sorted(
-            (one for one in since if since[one] <= now),
-            key=lambda one: (-count[group(one[0])], since[one]),
+            (address for address in since if since[address] <= now),
+            key=lambda address: (-count[group(address[0])], since[address]),
         )
-        excess = max(0, len(since) - most)
-        late = [one for one in idle[excess:] if now - since[one] > patience[one]]
+        excess = max(0, len(since) - limit)
+        late = [address for address in idle[excess:] if now - since[address] > timeouts[address]]
         return idle[:excess] + late

@@ -1,4 +1,7 @@
-"""The parameters of a LibreTranslate request: JSON, forms and the query string."""
+"""The parameters of a LibreTranslate request: JSON, forms and the query string.
+
+Starlette's parser of forms needs python-multipart, and holds files; parameters are small and few.
+"""
 
 import json
 import re
@@ -11,7 +14,7 @@ from starlette.requests import Request
 
 from transduce.serving.limits import Limits
 from transduce.serving.problems import Problem
-from transduce.serving.requests import FORM, JSON, body_of, media_type
+from transduce.serving.requests import FORM, JSON, media_type, read_body, require_type
 
 MULTIPART = "multipart/form-data"
 TYPES = (JSON, FORM, MULTIPART)
@@ -20,45 +23,41 @@ NAME = re.compile(rb'^content-disposition:[^\r\n]*;[ \t]*name="([^"\r\n]*)"', re
 FILE = re.compile(rb"^content-disposition:[^\r\n]*;[ \t]*filename\*?=", re.I | re.M)
 
 
-async def fields_of(request: Request, limits: Limits) -> dict[str, Any]:
-    """Return the parameters of a request; those of its body come before those of its query."""
+async def read_fields(request: Request, limits: Limits) -> dict[str, Any]:
+    """Return the parameters of a request; those in the body override those in the query."""
     kind = media_type(request)
-    body = await body_of(request, limits)
-    fields = _once(_decoded(request.scope["query_string"], "query"))
+    body = await read_body(request, limits)
+    fields = _first_values(_url_decoded(request.scope["query_string"], "query"))
     if kind == JSON or kind.endswith("+json"):
-        return fields | _of_json(body)
+        return fields | _json_fields(body)
     if kind == FORM:
-        return fields | _once(_decoded(body, "form"))
+        return fields | _first_values(_url_decoded(body, "form"))
     if kind == MULTIPART:
-        return fields | _once(_parts(body, request.headers["content-type"]))
+        return fields | _first_values(_parts(body, request.headers["content-type"]))
     if body:
-        raise Problem(
-            415, f"Content-Type = {kind[:60] or 'nothing'}: expected {' or '.join(TYPES)}"
-        )
+        require_type(request, *TYPES)
     return fields
 
 
-def _of_json(body: bytes) -> dict[str, Any]:
+def _json_fields(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        value = json.loads(body)
     except (ValueError, RecursionError) as error:
-        why = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
-        raise Problem(400, f"the body is not JSON: {why}") from None
-    if not isinstance(found, dict):
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Problem(400, f"the body is not JSON: {reason}") from None
+    if not isinstance(value, dict):
         raise Problem(400, "the body is not an object: expected fields and their values in { }")
-    return found
+    return value
 
 
-def _decoded(encoded: bytes, what: str) -> list[tuple[str, str]]:
-    """Decode what browsers call application/x-www-form-urlencoded."""
+def _url_decoded(encoded: bytes, source: str) -> list[tuple[str, str]]:
+    """Decode application/x-www-form-urlencoded."""
     try:
         return parse_qsl(encoded.decode("ascii"), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
-        raise Problem(
-            400, f"the {what} is not UTF-8: expected a {what} as browsers send it"
-        ) from None
+        raise _not_utf8(source) from None
     except ValueError as error:
-        raise Problem(400, f"the {what} cannot be read: {error}") from None
+        raise Problem(400, f"the {source} cannot be parsed: {error}") from None
 
 
 def _parts(body: bytes, content_type: str) -> Iterator[tuple[str, str]]:
@@ -67,7 +66,7 @@ def _parts(body: bytes, content_type: str) -> Iterator[tuple[str, str]]:
     header["content-type"] = content_type
     boundary = header.get_boundary()
     if not boundary:
-        raise Problem(400, "the form cannot be read: its Content-Type has no boundary")
+        raise Problem(400, "the form cannot be parsed: its Content-Type has no boundary")
     delimiter = b"\r\n--" + boundary.encode("latin-1", "replace")
     for part in (b"\r\n" + body).split(delimiter)[1:]:
         head, _, value = part.partition(b"\r\n\r\n")
@@ -76,13 +75,15 @@ def _parts(body: bytes, content_type: str) -> Iterator[tuple[str, str]]:
             try:
                 yield name[1].decode(), value.decode()
             except UnicodeDecodeError:
-                raise Problem(
-                    400, "the form is not UTF-8: expected a form as browsers send it"
-                ) from None
+                raise _not_utf8("form") from None
 
 
-def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return a field's first value; `q` is a list if it has several."""
+def _not_utf8(source: str) -> Problem:
+    return Problem(400, f"the {source} is not UTF-8: expected a {source} as browsers send it")
+
+
+def _first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return the first value of each field; `q` becomes a list if it has several."""
     fields: dict[str, Any] = {}
     texts = []
     for name, value in pairs:

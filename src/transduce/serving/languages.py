@@ -1,4 +1,4 @@
-"""English names of languages, for people and for clients that list them."""
+"""English names of languages."""
 
 from transduce.text.languages import language_code
 
@@ -75,8 +75,8 @@ NAMES = {
 }
 
 
-def name_of_language(code: str) -> str:
-    """Return the name of a language, or its code where no name is known."""
+def language_name(code: str) -> str:
+    """Return the name of a language, or its code if the name is unknown."""
     name = NAMES.get(language_code(code))
     if name is None:
         return code

@@ -1,4 +1,4 @@
-"""The interface of LibreTranslate, for its clients."""
+"""LibreTranslate's API, for its clients."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -8,70 +8,66 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from transduce.serving.forms import fields_of
-from transduce.serving.languages import name_of_language
+from transduce.serving.forms import read_fields
+from transduce.serving.languages import language_name
 from transduce.serving.limits import Limits
-from transduce.serving.middleware import visitor_of
+from transduce.serving.middleware import admission_of
 from transduce.serving.models import ServedModel
-from transduce.serving.problems import Problem, in_words, json_response, shown
-from transduce.serving.requests import while_there
+from transduce.serving.problems import SHOWN, Problem, describe, json_response, quote
+from transduce.serving.requests import run_while_connected
 from transduce.serving.schemas import DetectRequest, LibreFields, LibreRequest
-from transduce.serving.service import Service, Translated, aside, changed
+from transduce.serving.service import Service, TranslatedText, in_background, search_config
 from transduce.translation.translation import TranslatedSentence
 
 AUTO = "auto"
-FRONTEND_TIMEOUT = 500  # milliseconds to wait after the last key: LibreTranslate's default
+FRONTEND_TIMEOUT = 500  # milliseconds after the last key: LibreTranslate's default
 
 R = TypeVar("R", bound=LibreFields)
 
 
-async def asked(request: Request, service: Service, model: type[R]) -> R:
+async def read_request(request: Request, service: Service, schema: type[R]) -> R:
     """Read a request, and check its key if no header has one."""
-    fields = await fields_of(request, service.limits)
-    visitor_of(request).show(_key_in(fields))
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        raise Problem(400, in_words(error, model)) from None
-
-
-def _key_in(fields: dict[str, Any]) -> bytes:
+    fields = await read_fields(request, service.limits)
     key = fields.get("api_key")
-    return key.encode("utf-8", "replace") if isinstance(key, str) else b""
+    admission_of(request).show_key(key.encode("utf-8", "replace") if isinstance(key, str) else b"")
+    try:
+        return schema.model_validate(fields)
+    except ValidationError as error:
+        raise Problem(400, describe(error, schema)) from None
 
 
 async def translate(request: Request, service: Service) -> Response:
-    """Answer as LibreTranslate does."""
-    wanted = await asked(request, service, LibreRequest)
+    """Answer POST /translate."""
+    wanted = await read_request(request, service, LibreRequest)
     if wanted.format != "text":
-        raise Problem(400, f"format = {shown(wanted.format)}: expected text; HTML is not taken")
-    served = choose(service.served.values(), wanted.source, wanted.target)
-    search = served.translator.config.search
+        raise Problem(400, f"format = {quote(wanted.format)}: expected text; HTML is not supported")
+    model = find_model(service.models.values(), wanted.source, wanted.target)
+    search = model.translator.config.search
     nbest = 1 + wanted.alternatives
-    config = changed(search, max(search.beam, nbest), None, nbest)
+    config = search_config(search, max(search.beam, nbest), None, nbest)
     texts = [wanted.q] if isinstance(wanted.q, str) else wanted.q
-    work = service.translate(served, texts, config, visitor_of(request).client)
-    translated = await while_there(request, work, service.limits.timeout)
-    write = partial(ranked, served, translated, nbest)
-    written = await aside(write, sum(one.characters for one in translated))
-    answer: dict[str, Any] = {"translatedText": [best for best, *_ in written]}
+    work = service.translate(model, texts, config, admission_of(request).client)
+    translated = await run_while_connected(request, work, service.limits.timeout)
+    rank = partial(ranked_texts, model, translated, nbest)
+    ranked = await in_background(rank, sum(text.characters for text in translated))
+    answer: dict[str, Any] = {"translatedText": [best for best, *_ in ranked]}
     if wanted.alternatives:
-        answer["alternatives"] = [others for _, *others in written]
+        answer["alternatives"] = [others for _, *others in ranked]
     if wanted.source == AUTO:
-        answer["detectedLanguage"] = [_undetected(served.languages[0])] * len(texts)
+        answer["detectedLanguage"] = [_undetected(model.languages[0])] * len(texts)
     if isinstance(wanted.q, str):
         answer = {name: value[0] for name, value in answer.items()}
     return json_response(answer)
 
 
 async def detect(request: Request, service: Service) -> Response:
-    """Answer with the languages that the served models translate from.
+    """Answer POST /detect with the source languages of the models.
 
-    The text is not looked at, so the confidence is 0.
+    The language is not detected, so the confidence is 0.
     """
-    wanted = await asked(request, service, DetectRequest)
-    service.take([wanted.q] if isinstance(wanted.q, str) else wanted.q)
-    sources = dict.fromkeys(one.languages[0] for one in service.served.values())
+    wanted = await read_request(request, service, DetectRequest)
+    service.check([wanted.q] if isinstance(wanted.q, str) else wanted.q)
+    sources = dict.fromkeys(model.languages[0] for model in service.models.values())
     return json_response([_undetected(language) for language in sources])
 
 
@@ -80,10 +76,10 @@ def _undetected(language: str) -> dict[str, Any]:
 
 
 def frontend_settings(
-    served: Iterable[ServedModel], limits: Limits, *, needs_key: bool
+    models: Iterable[ServedModel], limits: Limits, *, needs_key: bool
 ) -> dict[str, Any]:
-    """Return the settings that LibreTranslate has for its own page; some clients read them."""
-    pairs = [one.languages for one in served]
+    """Return the settings of LibreTranslate's own page; some clients read them."""
+    pairs = [model.languages for model in models]
     target = pairs[0][1] if pairs else ""
     return {
         "apiKeys": needs_key,
@@ -95,59 +91,59 @@ def frontend_settings(
         "suggestions": False,
         "language": {
             "source": {"code": AUTO, "name": "Auto Detect"},
-            "target": {"code": target, "name": name_of_language(target)},
+            "target": {"code": target, "name": language_name(target)},
         },
     }
 
 
-def languages(served: Iterable[ServedModel]) -> list[dict[str, Any]]:
-    """Return the languages, each with those that it can be translated to."""
+def languages(models: Iterable[ServedModel]) -> list[dict[str, Any]]:
+    """Return the languages, each with its target languages."""
     targets: dict[str, list[str]] = {}
-    for one in served:
-        source, target = one.languages
+    for model in models:
+        source, target = model.languages
         targets.setdefault(target, [])
         if target not in targets.setdefault(source, []):
             targets[source].append(target)
     return [
-        {"code": code, "name": name_of_language(code), "targets": targets[code]}
+        {"code": code, "name": language_name(code), "targets": targets[code]}
         for code in sorted(targets)
     ]
 
 
-def choose(served: Iterable[ServedModel], source: str, target: str) -> ServedModel:
-    """Return the first model for a pair of languages; auto: the one that writes the target."""
-    pairs = {one.languages: one for one in reversed([*served])}
+def find_model(models: Iterable[ServedModel], source: str, target: str) -> ServedModel:
+    """Return the first model for a pair of languages; auto: the only one with the target."""
+    pairs = {model.languages: model for model in reversed([*models])}
     fitting = [pair for pair in pairs if pair[1] == target and source in (pair[0], AUTO)]
     if len(fitting) == 1:
         return pairs[fitting[0]]
-    known = ", ".join(f"{left} to {right}" for left, right in reversed(pairs))
+    available = ", ".join(f"{left} to {right}" for left, right in reversed(pairs))
     if fitting:
         raise Problem(
-            400, f"source = auto fits several: say which of {known} is meant by giving source"
+            400, f"source = auto fits several models: give the source language; models: {available}"
         )
-    raise Problem(
-        400,
-        f"there is no model from {source[:60]} to {target[:60]}: there is {known or 'none at all'}",
-    )
+    pair = f"from {source[:SHOWN]} to {target[:SHOWN]}"
+    raise Problem(400, f"there is no model {pair}. The models are: {available or 'none'}")
 
 
-def ranked(served: ServedModel, translated: Iterable[Translated], nbest: int) -> list[list[str]]:
-    """Return the translations of each text, the best first, each once.
+def ranked_texts(
+    model: ServedModel, translated: Iterable[TranslatedText], nbest: int
+) -> list[list[str]]:
+    """Return the distinct translations of each text, best first.
 
-    One has each sentence's candidate of its rank, or the last there is.
+    Translation k joins the k-th candidate of each sentence, or its last.
     """
-    found = []
-    for one in translated:
-        lines = [*zip(map(served.translator.sentences, one.works), one.ends, strict=True)]
-        found.append([*dict.fromkeys(_of_rank(lines, rank) for rank in range(nbest))])
-    return found
+    texts = []
+    for text in translated:
+        lines = [*zip(map(model.translator.sentences, text.lines), text.ends, strict=True)]
+        texts.append([*dict.fromkeys(_join(lines, rank) for rank in range(nbest))])
+    return texts
 
 
-def _of_rank(lines: Iterable[tuple[list[TranslatedSentence], str]], rank: int) -> str:
-    written = []
-    for segments, end in lines:
-        written += [
-            one.gap + one.candidates[min(rank, len(one.candidates) - 1)].text for one in segments
-        ]
-        written.append(end)
-    return "".join(written)
+def _join(lines: Iterable[tuple[list[TranslatedSentence], str]], rank: int) -> str:
+    parts = []
+    for sentences, end in lines:
+        for sentence in sentences:
+            candidate = sentence.candidates[min(rank, len(sentence.candidates) - 1)]
+            parts.append(sentence.gap + candidate.text)
+        parts.append(end)
+    return "".join(parts)

@@ -1,4 +1,4 @@
-"""What is logged: never a key, and no text of clients unless that is asked for."""
+"""The log of the service. It never holds a key, and no text of clients unless that is asked for."""
 
 import asyncio
 import logging
@@ -9,14 +9,14 @@ from typing import Any
 
 import h11
 
-LONGEST = 200  # characters of a path that a line shows
+MAX_PATH = 200  # characters of a path in a line
 FORMAT = "%(asctime)s %(message)s"
 
 logger = logging.getLogger("transduce.serving")
 
 
-def to_stderr() -> None:
-    """Write what is logged of requests to stderr, a line each."""
+def log_to_stderr() -> None:
+    """Write the log to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(FORMAT))
     logger.addHandler(handler)
@@ -24,50 +24,51 @@ def to_stderr() -> None:
 
 
 def printable(text: str) -> str:
-    """Write what could move a terminal's cursor or begin another line as an escape."""
+    """Escape control characters and line breaks."""
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
     )
 
 
 def log_request(method: str, path: str, status: int, seconds: float) -> None:
-    """Log that a request was answered; what stands behind the ? of its address is left out."""
-    shown = printable(path[:LONGEST])
-    logger.info("%s %s %d %.1f ms", printable(method[:20]), shown, status, 1000 * seconds)
+    """Log an answered request, without its query string."""
+    path = printable(path[:MAX_PATH])
+    logger.info("%s %s %d %.1f ms", printable(method[:20]), path, status, 1000 * seconds)
 
 
-def log_text(what: str, text: str) -> None:
+def log_text(text: str) -> None:
     """Log a text of a client, whole, on one line."""
-    logger.info("%s: %s", what, printable(text))
+    logger.info("text: %s", printable(text))
 
 
-def log_defect(what: str, error: BaseException, *, in_full: bool = False) -> None:
-    """Log where something went wrong; what an error says may hold a text, so only if `in_full`."""
+def log_error(what: str, error: BaseException, *, in_full: bool = False) -> None:
+    """Log an error; its message may quote a text, so it is logged only if `in_full`."""
     if in_full:
         logger.error("%s", what, exc_info=error)
     else:
-        logger.error("%s: %s", what, without_words(error))
+        logger.error("%s: %s", what, traceback_without_values(error))
 
 
-def without_words(error: BaseException) -> str:
-    """Return the kinds of an error and of those behind it, with the lines of code: no values."""
+def traceback_without_values(error: BaseException) -> str:
+    """Return the classes of an error and its causes with their tracebacks, without messages."""
     parts: list[str] = []
-    one: BaseException | None = error
-    while one is not None and len(parts) < 10:
-        where = "".join(traceback.format_tb(one.__traceback__)).rstrip()
-        parts.append(f"{type(one).__name__}, raised in\n{where}")
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    cause: BaseException | None = error
+    while cause is not None and len(parts) < 10:
+        lines = "".join(traceback.format_tb(cause.__traceback__)).rstrip()
+        parts.append(f"{type(cause).__name__}, raised in\n{lines}")
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return "\nafter ".join(parts)
 
 
-def of_loop(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-    """Log what the event loop reports, without the values that its own handler would show."""
+def log_loop_error(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+    """Log an error of the event loop, without the values that asyncio's handler would show."""
     error = context.get("exception")
-    if isinstance(error, h11.ProtocolError):  # bad HTTP from a client that already has its answer
+    if isinstance(error, h11.ProtocolError):  # bad HTTP of a client that already has its answer
         return
     if isinstance(error, Exception):
-        log_defect("work that nobody waits for has failed", error)
+        log_error("background task failed", error)
     else:
-        logger.error("the event loop: %s", printable(str(context.get("message", ""))))
+        logger.error("event loop: %s", printable(str(context.get("message", ""))))

@@ -1,4 +1,4 @@
-"""What is counted and timed, for Prometheus; a registry for each app."""
+"""Metrics for Prometheus; each app has its own registry."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -8,7 +8,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
-    """The counters of one service."""
+    """The metrics of one service."""
 
     content_type = CONTENT_TYPE_LATEST
 
@@ -19,7 +19,7 @@ class Metrics:
         )
         self.seconds = Histogram(
             "transduce_request_seconds",
-            "From a request's headers to the end of its answer.",
+            "Seconds from a request's headers to the end of its answer.",
             ["endpoint"],
             buckets=SECONDS,
             registry=registry,
@@ -29,29 +29,29 @@ class Metrics:
         )
         self.batches = Histogram(
             "transduce_batch_sentences",
-            "Sentences searched together.",
+            "Sentences per batch.",
             ["model"],
             buckets=SIZES,
             registry=registry,
         )
         self.batch_seconds = Counter(
-            "transduce_batch_seconds", "Time spent searching.", ["model"], registry=registry
+            "transduce_batch_seconds", "Seconds spent searching.", ["model"], registry=registry
         )
         self.queue = Gauge(
-            "transduce_queue_sentences", "Sentences that wait or are searched.", registry=registry
+            "transduce_queue_sentences", "Sentences waiting or being searched.", registry=registry
         )
 
-    def searched(self, model: str, sentences: int, seconds: float) -> None:
+    def count_batch(self, model: str, sentences: int, seconds: float) -> None:
         """Count a batch."""
         self.sentences.labels(model).inc(sentences)
         self.batches.labels(model).observe(sentences)
         self.batch_seconds.labels(model).inc(seconds)
 
-    def answered(self, endpoint: str, status: int, seconds: float) -> None:
+    def count_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Count a request."""
         self.requests.labels(endpoint, str(status)).inc()
         self.seconds.labels(endpoint).observe(seconds)
 
-    def written(self) -> bytes:
-        """Return all of them as Prometheus reads them."""
+    def exposition(self) -> bytes:
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self.registry)

@@ -10,21 +10,21 @@ from transduce.errors import BadInput
 from transduce.runs.arrays import count_values
 from transduce.runs.folder import weights_file
 from transduce.runs.history import Followed
-from transduce.serving.languages import name_of_language
+from transduce.serving.languages import language_name
 from transduce.translation.translator import Translator
 
-EXAMPLES, LONGEST_EXAMPLE = 3, 100  # sentences, characters
+EXAMPLES, MAX_EXAMPLE = 3, 100  # sentences, characters
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model and the name that it is asked for by."""
+    """A model and its name in requests."""
 
     name: str
     run: Path
     translator: Translator
     parameters: int
-    examples: tuple[str, ...] = ()  # sentences to try, of its own validation set
+    examples: tuple[str, ...] = ()  # sentences of its validation set to try
 
     @classmethod
     def load(
@@ -43,19 +43,19 @@ class ServedModel:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """The languages that it translates from and to."""
+        """The source and target language."""
         return self.translator.config.languages
 
     def to_json(self) -> dict[str, Any]:
-        """Return what clients are told of it."""
+        """Return the description for clients."""
         source, target = self.languages
         search = self.translator.config.search
         return {
             "name": self.name,
             "source": source,
             "target": target,
-            "source_name": name_of_language(source),
-            "target_name": name_of_language(target),
+            "source_name": language_name(source),
+            "target_name": language_name(target),
             "engine": self.translator.engine.name,
             "weights": self.translator.weights,
             "parameters": self.parameters,
@@ -66,34 +66,36 @@ class ServedModel:
 
 
 def examples_of(run: Path) -> tuple[str, ...]:
-    """Return short validation sentences of a run, as samples.jsonl has them; none if it has none.
+    """Return short validation sentences of a run from samples.jsonl, if it has any.
 
-    They are of the kind that the model was trained on, but it was not trained on them.
+    They resemble the training data, but the model was not trained on them.
     """
     log = Followed(run)
     log.catch_up()
     short = [
-        one for one in dict.fromkeys(log.source) if one.strip() and len(one) <= LONGEST_EXAMPLE
+        sentence
+        for sentence in dict.fromkeys(log.source)
+        if sentence.strip() and len(sentence) <= MAX_EXAMPLE
     ]
     return tuple(short[:EXAMPLES])
 
 
-def names_of(runs: Sequence[Path], given: Sequence[str] = ()) -> list[str]:
-    """Return a name for each run: as given, else its folder's; those of one name are numbered."""
+def choose_names(runs: Sequence[Path], given: Sequence[str] = ()) -> list[str]:
+    """Return a name for each run: as given, else its folder's; equal names are numbered."""
     if given and len(given) != len(runs):
         raise BadInput(
-            f"there are {len(given)} names for {len(runs)} runs: give --name once for each or never"
+            f"{len(given)} names for {len(runs)} runs: give --name once for each run, or never"
         )
     names = [*given] or [run.resolve().name for run in runs]
-    blank = next((name for name in names if not name.strip()), None)
-    if blank is not None:
-        raise BadInput(f"--name {blank!r}: expected a name that can be read")
-    often, seen = Counter(names), Counter[str]()
-    if given and len(often) < len(names):
-        twice = next(name for name, count in often.items() if count > 1)
-        raise BadInput(f"--name {twice} stands twice: a model is asked for by its name alone")
-    found = []
     for name in names:
-        seen[name] += 1
-        found.append(f"{name}-{seen[name]}" if often[name] > 1 else name)
-    return found
+        if not name.strip():
+            raise BadInput(f"--name {name!r} is blank: expected a name")
+    count, numbers = Counter(names), Counter[str]()
+    if given and len(count) < len(names):
+        name = next(name for name in count if count[name] > 1)
+        raise BadInput(f"--name {name} is given twice: requests select a model by its name")
+    unique = []
+    for name in names:
+        numbers[name] += 1
+        unique.append(f"{name}-{numbers[name]}" if count[name] > 1 else name)
+    return unique

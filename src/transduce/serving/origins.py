@@ -1,4 +1,8 @@
-"""Who asks, as browsers tell it: the name that was asked for, and the site whose page asks."""
+"""Checks of browsers' requests: the Host that was asked for, and the site whose page asks.
+
+Starlette's TrustedHostMiddleware cannot allow all bare addresses, and its CORSMiddleware adds
+headers but refuses nothing; so the two checks are made here, and CORS headers come from Starlette.
+"""
 
 import ipaddress
 import re
@@ -9,132 +13,100 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 from transduce.errors import BadInput
-from transduce.serving.problems import Problem
+from transduce.serving.problems import SHOWN, Problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-EVERY = "*"
+ANY = "*"
 ORIGIN = re.compile(r"https?://[a-z0-9.\-]+(:\d+)?|https?://\[[0-9a-f:]+\](:\d+)?")
-OWN = (b"same-origin", b"none")  # Sec-Fetch-Site of our own pages, and of what people type
-
-Headers = list[tuple[bytes, bytes]]
+SAME_SITE = (b"same-origin", b"none")  # Sec-Fetch-Site of our own pages, and of typed addresses
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """The names that a service answers to: these and, where it is said, every bare address.
+class HostNames:
+    """The names that a service answers to: these and, if `addresses`, every bare IP address.
 
-    A page of another site, whose name its owner has led to this machine, asks for that name. No
-    such page can ask for a bare address.
+    DNS rebinding: a page of another site may have its own name resolve to this machine. Its
+    requests then carry that name, never a bare address.
     """
 
     names: frozenset[str]
     addresses: bool = False
 
     def __contains__(self, name: str) -> bool:
-        return name in self.names or EVERY in self.names or (self.addresses and _is_address(name))
+        return name in self.names or ANY in self.names or (self.addresses and _is_address(name))
 
 
-def names_of(listening: socket.socket, host: str, allowed: Iterable[str] = ()) -> Names:
-    """Return the names to answer to: where others can connect, bare addresses and this machine's.
+def host_names(listening: socket.socket, host: str, allowed: Iterable[str] = ()) -> HostNames:
+    """Return the names to answer to: those of `allowed` and of this machine.
 
-    `allowed` are further ones, as people write them.
+    If other machines can connect, bare addresses too.
     """
     address = listening.getsockname()[0]
-    known = {*LOOPBACK, *(f"[{one}]" if ":" in one else one for one in (host, address))}
+    names = {*LOOPBACK, *(f"[{name}]" if ":" in name else name for name in (host, address))}
     local = ipaddress.ip_address(address).is_loopback
     if not local:
-        known.add(socket.gethostname())
-    for one in allowed:
-        name = _without_port(one.rpartition("//")[2].rstrip("/").lower())
+        names.add(socket.gethostname())
+    for given in allowed:
+        name = _without_port(given.rpartition("//")[2].rstrip("/").lower())
         if not name or "/" in name:
-            raise BadInput(f"--allow-host {one}: expected a name such as mt.example.org")
-        known.add(name)
-    return Names(frozenset(one.lower() for one in known), addresses=not local)
+            raise BadInput(f"--allow-host {given}: expected a name such as mt.example.org")
+        names.add(name)
+    return HostNames(frozenset(name.lower() for name in names), addresses=not local)
 
 
-def origins_of(given: Iterable[str]) -> frozenset[str]:
-    """Return origins as browsers write them; none stands for all: each is to be named."""
-    found = frozenset(one.lower().rstrip("/") for one in given)
-    for one in found:
-        if not ORIGIN.fullmatch(one):
+def parse_origins(given: Iterable[str]) -> frozenset[str]:
+    """Return origins as browsers write them. There is no wildcard."""
+    origins = frozenset(origin.lower().rstrip("/") for origin in given)
+    for origin in origins:
+        if not ORIGIN.fullmatch(origin):
             raise BadInput(
-                f"--allow-origin {one}: expected a site such as https://example.org or "
-                "http://localhost:3000; there is no sign for all of them"
+                f"--allow-origin {origin}: expected a site such as https://example.org or "
+                "http://localhost:3000; there is no wildcard"
             )
-    return found
+    return origins
 
 
-class Sites:
-    """Checks of names and of other sites' pages, and what is said to the pages that may ask."""
+class OriginCheck:
+    """Refuses requests to other host names and from pages of other sites."""
 
-    def __init__(self, names: Names | Collection[str], origins: Iterable[str] = ()) -> None:
-        """Answer to these names, or to all where there are none, and to pages of these origins."""
+    def __init__(self, names: HostNames | Collection[str], origins: Iterable[str] = ()) -> None:
+        """Allow these host names (none: all) and pages of these origins."""
         self.names = names
-        self.origins = frozenset(one.encode() for one in origins)
+        self.origins = frozenset(origin.encode() for origin in origins)
 
-    def check(self, scope: Scope) -> Headers:
-        """Refuse a request that asks for another name or comes from another site's page.
-
-        Return the headers that the answer is to have.
-        """
-        host = origin = site = mode = None
-        for name, value in scope["headers"]:
-            if name == b"host":
-                host = value
-            elif name == b"origin":
-                origin = value
-            elif name == b"sec-fetch-site":
-                site = value
-            elif name == b"sec-fetch-mode":
-                mode = value
+    def check(self, scope: Scope) -> None:
+        """Raise a Problem for a request that is not allowed."""
+        headers = dict(scope["headers"])
+        host, origin = headers.get(b"host"), headers.get(b"origin")
         if self.names:
-            self._check_name(host)
+            self._check_host(host)
         if origin is not None and origin.lower() in self.origins:
-            return [(b"access-control-allow-origin", origin), *ALLOWED]
-        is_link = mode == b"navigate" and scope["method"] == "GET"
-        if not is_link and _is_foreign(host, origin, site):
+            return
+        is_link = headers.get(b"sec-fetch-mode") == b"navigate" and scope["method"] == "GET"
+        if not is_link and _is_foreign(host, origin, headers.get(b"sec-fetch-site")):
             raise Problem(
                 403,
-                "a page of another site has asked: this service answers to its own pages and to "
-                "programs alone; start it with --allow-origin to let others ask",
+                "request from a page of another site: only this service's own pages and programs "
+                "are answered; start it with --allow-origin to allow a site",
             )
-        return [(b"vary", b"origin")] if self.origins else []
 
-    def _check_name(self, host: bytes | None) -> None:
+    def _check_host(self, host: bytes | None) -> None:
         name = _without_port((host or b"localhost").decode("latin-1").lower())
         if name not in self.names:
             raise Problem(
                 400,
-                f"this service does not answer to {name[:60]}: ask for localhost or its address, "
-                "or start it with --allow-host NAME",
+                f"this service does not answer to the name {name[:SHOWN]}: use localhost or its "
+                "address, or start it with --allow-host NAME",
             )
 
 
-ALLOWED: Headers = [
-    (b"access-control-expose-headers", b"retry-after"),
-    (b"vary", b"origin"),
-]
-PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, POST",
-    "Access-Control-Allow-Headers": "authorization, content-type, x-api-key",
-    "Access-Control-Max-Age": "600",
-}
-
-
-def is_preflight(scope: Scope) -> bool:
-    """Tell whether a browser asks for leave to ask."""
-    return scope["method"] == "OPTIONS" and any(
-        name == b"access-control-request-method" for name, _ in scope["headers"]
-    )
-
-
 def _is_foreign(host: bytes | None, origin: bytes | None, site: bytes | None) -> bool:
-    """Tell whether a page of another site asks; programs say nothing of the kind.
+    """Return whether a page of another site asks; programs send neither header.
 
-    A browser's word on the site counts first: behind a proxy the host may have another name.
+    Sec-Fetch-Site counts first: behind a proxy, Host may have another name than the origin.
     """
     if site is not None:
-        return site not in OWN
+        return site not in SAME_SITE
     if origin is None:
         return False
     return host is None or origin.lower().partition(b"//")[2] != host.lower()

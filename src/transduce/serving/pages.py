@@ -1,4 +1,4 @@
-"""The pages and what they are made of: files of this package, read once, served by fixed names."""
+"""The files of the pages: read once, served under fixed names."""
 
 import hashlib
 from collections.abc import Iterator
@@ -19,32 +19,32 @@ TYPES = {
     ".png": "image/png",
     ".ico": "image/x-icon",
 }
-PAGES = {"index.html": "/", "runs.html": "/runs", "docs.html": "/docs"}  # others are no pages
+PAGES = {"index.html": "/", "runs.html": "/runs", "docs.html": "/docs"}  # other HTML is not served
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What is answered for one path."""
+    """The content of one path."""
 
     content: bytes
-    kind: str
+    media_type: str
     tag: str
 
     async def __call__(self, request: Request) -> Response:
-        """Answer with the file, or that it has not changed."""
+        """Answer with the file, or 304 if it has not changed."""
         headers = {"ETag": self.tag, "Cache-Control": "no-cache"}
         if self.tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        return Response(self.content, headers=headers, media_type=self.kind)
+        return Response(self.content, headers=headers, media_type=self.media_type)
 
 
 def files() -> Iterator[tuple[str, File]]:
     """Yield every path and its file."""
     for folder in FOLDERS:
-        for path in sorted(folder.glob("*")):
-            kind = TYPES.get(path.suffix)
-            where = PAGES.get(path.name) if path.suffix == ".html" else f"/{path.name}"
-            if kind and where:
-                content = path.read_bytes()
+        for file in sorted(folder.glob("*")):
+            media_type = TYPES.get(file.suffix)
+            path = PAGES.get(file.name) if file.suffix == ".html" else f"/{file.name}"
+            if media_type and path:
+                content = file.read_bytes()
                 tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-                yield where, File(content, kind, tag)
+                yield path, File(content, media_type, tag)

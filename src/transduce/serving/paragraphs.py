@@ -1,4 +1,4 @@
-"""A text is lines, a line is sentences: for a request what `translate` is for a file."""
+"""Lines and sentences of a text: a line of a request is translated like a line of a file."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,21 +9,21 @@ from transduce.translation.translator import Translator
 BYTE_ORDER_MARK = "\ufeff"
 
 
-def lines_of(text: str) -> tuple[list[str], list[str]]:
-    r"""Return the lines of a text, and what ends each of them: \n, \r\n or, the last, nothing."""
+def split_lines(text: str) -> tuple[list[str], list[str]]:
+    r"""Return the lines of a text and their ends: \n, \r\n or, for the last, nothing."""
     lines = text.removeprefix(BYTE_ORDER_MARK).split("\n")
     ends = ["\r\n" if line.endswith("\r") else "\n" for line in lines[:-1]]
     return [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]], [*ends, ""]
 
 
 def paragraphs(
-    translator: Translator, works: Sequence[SegmentedText], ends: Sequence[str]
+    translator: Translator, lines: Sequence[SegmentedText], ends: Sequence[str]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Return the whole translation and, of each line, its sentences with their translations."""
-    whole, found = [], []
-    for work, end in zip(works, ends, strict=True):
-        segments = translator.sentences(work)
-        whole += [one.gap + one.candidates[0].text for one in segments]
-        whole.append(end)
-        found.append({"segments": [one.to_json() for one in segments]})
-    return "".join(whole), found
+    """Return the whole translation and, for each line, its sentences with their translations."""
+    text, found = [], []
+    for line, end in zip(lines, ends, strict=True):
+        sentences = translator.sentences(line)
+        text += [sentence.gap + sentence.candidates[0].text for sentence in sentences]
+        text.append(end)
+        found.append({"segments": [sentence.to_json() for sentence in sentences]})
+    return "".join(text), found

@@ -1,4 +1,4 @@
-"""What goes wrong, told to the client: a status and one sentence that helps, as JSON."""
+"""Error answers: a status and one sentence, as JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,19 +9,19 @@ from starlette.responses import Response
 
 from transduce.errors import did_you_mean
 
-SHOWN = 60  # characters of a value that a sentence shows
+SHOWN = 60  # characters of a value that a message quotes
 
-# What pydantic expected, by its name for the mistake.
+# Expected values, by pydantic's names of errors.
 EXPECTED = {
     "string_type": "text",
     "texts_type": "text, or a list of texts",
-    "string_unicode": "text that can be written as UTF-8",
+    "string_unicode": "text that can be encoded as UTF-8",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
     "int_parsing_size": "a smaller number",
     "float_type": "a number",
-    "finite_number": "a number that is finite",
+    "finite_number": "a finite number",
     "bool_type": "true or false",
     "list_type": "a list",
     "missing": "a value: it is missing",
@@ -29,34 +29,42 @@ EXPECTED = {
 
 
 class Problem(Exception):
-    """An answer that is an error."""
+    """An error answer."""
 
-    def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None):
-        super().__init__(sentence)
-        self.status, self.sentence, self.headers = status, sentence, headers
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers
 
     def response(self) -> Response:
         """Return the answer."""
-        return json_response({"error": self.sentence}, self.status, self.headers)
+        return json_response({"error": self.message}, self.status, self.headers)
+
+
+def retry_later(status: int, message: str, seconds: int) -> Problem:
+    """Return an answer with Retry-After."""
+    plural = "s" * (seconds > 1)
+    return Problem(
+        status, f"{message}: try again in {seconds} second{plural}", {"Retry-After": str(seconds)}
+    )
 
 
 def json_response(
     value: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return JSON, in UTF-8 and without spaces."""
+    """Return compact JSON in UTF-8."""
     content = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Half of a character, as a settings file may hold, is no text that can be sent.
+    # A settings file may hold a lone surrogate, which UTF-8 cannot encode.
     encoded = content.encode("utf-8", "replace")
     return Response(encoded, status, headers, media_type="application/json")
 
 
-def in_words(error: ValidationError, model: type[BaseModel]) -> str:
-    """Say the first mistake in one sentence: which field, what was found, what was expected."""
+def describe(error: ValidationError, model: type[BaseModel]) -> str:
+    """Describe the first error in one sentence: the field, the value, and what was expected."""
     first = error.errors(include_url=False)[0]
-    kind, where, found = first["type"], first["loc"], first["input"]
+    kind, value = first["type"], first["input"]
     if kind == "json_invalid":
         return f"the body is not JSON: {first['ctx']['error']}"
-    field = ".".join(map(str, where))
+    field = ".".join(map(str, first["loc"]))
     if not field:
         return "the body is not an object: expected fields and their values in { }"
     if kind == "extra_forbidden":
@@ -68,18 +76,18 @@ def in_words(error: ValidationError, model: type[BaseModel]) -> str:
         "greater_than_equal": f"at least {limit.get('ge')}",
         "less_than_equal": f"at most {limit.get('le')}",
     }.get(kind) or EXPECTED.get(kind, first["msg"])
-    return f"{field} = {shown(found)}: expected {expected}"
+    return f"{field} = {quote(value)}: expected {expected}"
 
 
-def unknown_field(name: str, known: Iterable[str]) -> str:
-    """Say that there is no such field, and which was meant or which there are."""
+def unknown_field(name: str, fields: Iterable[str]) -> str:
+    """Return the message for an unknown field, with a suggestion or the list of fields."""
     return f"there is no field {name[:SHOWN]}." + (
-        did_you_mean(name[:SHOWN], known) or f" The fields are: {', '.join(known)}"
+        did_you_mean(name[:SHOWN], fields) or f" The fields are: {', '.join(fields)}"
     )
 
 
-def shown(value: Any) -> str:
-    """Write a value of a request in a sentence, no more of it than people read."""
+def quote(value: Any) -> str:
+    """Return the beginning of a value of a request as JSON."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

@@ -1,4 +1,4 @@
-"""Requests on their way in: bodies within limits, clients that leave, time that runs out."""
+"""Reading requests: bodies within limits, disconnected clients, timeouts."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,32 +8,33 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from transduce.serving.limits import Limits
-from transduce.serving.problems import Problem, in_words
+from transduce.serving.problems import SHOWN, Problem, describe
 
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
-GONE = 499  # nginx's number for a client that left before its answer
+CLIENT_CLOSED = 499  # nginx's status for a client that disconnected before the answer
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
 def media_type(request: Request) -> str:
-    """Return the type of a request's body, without parameters; nothing if it has no type."""
-    given: str = request.headers.get("content-type", "")
-    return given.partition(";")[0].strip().lower()
+    """Return the type of a request's body without parameters; empty if it has none."""
+    content_type: str = request.headers.get("content-type", "")
+    return content_type.partition(";")[0].strip().lower()
 
 
-def require_json(request: Request) -> None:
+def require_type(request: Request, *expected: str) -> None:
     """Refuse a body of another type."""
     found = media_type(request)
-    if found != JSON:
-        raise Problem(415, f"Content-Type = {found[:60] or 'nothing'}: expected {JSON}")
+    if found not in expected:
+        name = found[:SHOWN] or "nothing"
+        raise Problem(415, f"Content-Type = {name}: expected {' or '.join(expected)}")
 
 
-async def body_of(request: Request, limits: Limits) -> bytes:
-    """Receive a body, no more of it than the limit and no longer than it may take."""
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > limits.body:
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """Receive a body within the limits of size and time."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limits.body:
         raise _too_large(limits)
     body = bytearray()
     try:
@@ -41,7 +42,7 @@ async def body_of(request: Request, limits: Limits) -> bytes:
             while True:
                 message = await request.receive()
                 if message["type"] == "http.disconnect":
-                    raise Problem(GONE, "the client has left")
+                    raise Problem(CLIENT_CLOSED, "the client has disconnected")
                 body += message.get("body", b"")
                 if len(body) > limits.body:
                     raise _too_large(limits)
@@ -53,44 +54,45 @@ async def body_of(request: Request, limits: Limits) -> bytes:
         ) from None
 
 
-def parsed(body: bytes, model: type[M]) -> M:
-    """Read JSON as a model, or say what is wrong with it."""
+def parse_json(body: bytes, model: type[M]) -> M:
+    """Parse JSON as a model, or describe the error."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        raise Problem(400, in_words(error, model)) from None
+        raise Problem(400, describe(error, model)) from None
 
 
-async def while_there(request: Request, work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """Do the work of a request, unless its client leaves or its time runs out."""
+async def run_while_connected(request: Request, work: Coroutine[Any, Any, T], seconds: float) -> T:
+    """Do the work of a request; cancel it if the client disconnects or the time runs out."""
     task = asyncio.ensure_future(work)
-    left = asyncio.ensure_future(_left(request))
+    disconnect = asyncio.ensure_future(_disconnect(request))
     try:
-        await asyncio.wait((task, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        tasks = (task, disconnect)
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        if left.done():
-            raise Problem(GONE, "the client has left")
+        if disconnect.done():
+            raise Problem(CLIENT_CLOSED, "the client has disconnected")
         raise Problem(
             504, f"the answer took longer than {seconds:g} seconds: send less text at once"
         )
     finally:
-        task.add_done_callback(_heard)
+        task.add_done_callback(_discard_error)
         task.cancel()
-        left.cancel()
+        disconnect.cancel()
 
 
-def _heard(task: "asyncio.Future[Any]") -> None:
-    """Take note of an error that nobody waits for any longer, or asyncio would log what it says."""
+def _discard_error(task: "asyncio.Future[Any]") -> None:
+    """Retrieve the error of a cancelled task; otherwise asyncio logs it, texts included."""
     if not task.cancelled():
         task.exception()
 
 
-async def _left(request: Request) -> None:
+async def _disconnect(request: Request) -> None:
     """Return when the client closes its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def _too_large(limits: Limits) -> Problem:
-    return Problem(413, f"the body is too large: at most {limits.body:,} bytes are taken")
+    return Problem(413, f"the body is too large: at most {limits.body:,} bytes are accepted")

@@ -1,6 +1,6 @@
-"""What runs have logged, for the page that shows them live.
+"""The logs of training runs, for the runs page.
 
-Clients name a run by what `GET /api/runs` calls it; no path ever comes from them.
+Clients select a run by its name in `GET /api/runs`, never by a path.
 """
 
 import contextlib
@@ -21,61 +21,69 @@ from transduce.serving import schemas
 from transduce.serving.problems import SHOWN, Problem, json_response
 from transduce.system.locks import in_use
 
-POINTS = 2_000  # of a series at once; a screen has no more columns
+POINTS = 2_000  # of a series in one answer; a screen has no more columns
 VALIDATIONS = 200  # whose translations are sent
-SIGNS = ("config.json", "metrics.jsonl", ".lock")  # each is the mark of a run folder
+RUN_FILES = ("config.json", "metrics.jsonl", ".lock")  # a folder with one of these is a run
 
 Json = dict[str, Any]
 
 
-class Watched:
-    """One run that is watched, as it was when it was last looked at."""
+class WatchedRun:
+    """One run, as of the last refresh."""
 
     def __init__(self, name: str, run: Path) -> None:
         self.name, self.run = name, run
         self.log = Followed(run)
-        self.key = secrets.token_hex(4)  # what another server has sent means nothing here
+        self.key = secrets.token_hex(4)  # tokens of another server are void
         self.config: RunConfig | None = None
         self.parameters: int | None = None
-        self.written = 0  # when config.json was; 0: it is not known
+        self.config_time = 0  # of modification; 0: unknown
 
-    def look(self) -> None:
-        """Read what is new."""
+    def refresh(self) -> None:
+        """Read what was logged since the last time."""
         self.log.catch_up()
         self._read_config()
         if self.config is not None and self.parameters is None:
             try:
                 self.parameters = count_values(weights_file(self.run, self.config)[0])
             except (OSError, BadRun):
-                self.parameters = None  # there are no weights yet, or none that can be read
+                self.parameters = None  # there are no weights yet, or they cannot be read
 
     def _read_config(self) -> None:
         try:
-            written = (self.run / "config.json").stat().st_mtime_ns
-            if written != self.written:
+            modified = (self.run / "config.json").stat().st_mtime_ns
+            if modified != self.config_time:
                 self.config = RunConfig.load(self.run)
-                self.written = written
+                self.config_time = modified
         except (OSError, BadRun):
-            self.config, self.written = None, 0
+            self.config, self.config_time = None, 0
 
     @property
     def token(self) -> str:
-        """How far a client has read that has all there is."""
+        """The position of a client that has everything logged so far."""
         log = self.log
         counts = (len(log.training), len(log.validation), len(log.samples))
         return ".".join(map(str, (f"{self.key}{log.life}", *counts)))
 
-    def summary_or_damage(self) -> Json:
-        """Look at the run and return its summary; what is wrong with it must not hide others."""
+    def current_summary(self) -> Json:
+        """Return the summary; a run that cannot be read is reported as damaged."""
         try:
-            self.look()
+            self.refresh()
             return self.summary()
         except Exception:
             note = "its files cannot be read: `transduce info` says why"
-            return Watched(self.name, self.run).summary() | {"state": "damaged", "note": note}
+            return WatchedRun(self.name, self.run).summary() | {"state": "damaged", "note": note}
+
+    def current_data(self, token: str, *, show_samples: bool = True) -> Json:
+        """Return new data; none if the run cannot be read."""
+        try:
+            self.refresh()
+            return self.since(token, show_samples=show_samples)
+        except Exception:
+            return WatchedRun(self.name, self.run).since("", show_samples=show_samples)
 
     def summary(self) -> Json:
-        """Return how the run stands."""
+        """Return the state of the run."""
         log = self.log
         state, note = self.state()
         last: Mapping[str, float] = log.training[-1] if log.training else {}
@@ -106,51 +114,51 @@ class Watched:
 
     @property
     def step(self) -> int:
-        """The last that something was logged of."""
+        """The last logged step."""
         return int(max((rows[-1]["step"] for rows in self.log.rows if rows), default=0))
 
     def state(self) -> tuple[str, str]:
-        """Return in one word how the run stands, and what more there is to say."""
+        """Return the state in one word, and a note."""
         log, logged = self.log, any(self.log.rows)
         if not self.run.is_dir():
-            return "gone", "its folder is no longer there"
+            return "gone", "its folder was removed"
         if in_use(self.run):
-            return "training", "" if logged else "nothing is logged yet"
+            return "training", "" if logged else "nothing logged yet"
         if not logged and log.metrics.place:
-            return "damaged", "no line of its metrics.jsonl can be read"
+            return "damaged", "its metrics.jsonl has no readable line"
         if self.config is None:
             return "stopped", "its config.json is missing or damaged"
         finished = logged and self.config.ended_at(self.step)
-        return "finished" if finished else "stopped", "" if logged else "it has logged nothing"
+        return "finished" if finished else "stopped", "" if logged else "nothing was logged"
 
     def part_done(self) -> float | None:
-        """Return how much of the run is behind it, 0 to 1, as far as that can be told."""
+        """Return the finished share of the run, 0 to 1; None if it cannot be estimated."""
         if not self.log.training or self.config is None:
             return None
-        last, recipe = self.log.training[-1], self.config.train
-        parts = []
-        if recipe.steps:
-            parts.append(last["step"] / recipe.steps)
-        if recipe.seconds:
-            parts.append(last.get("seconds", 0.0) / recipe.seconds)
-        if recipe.epochs and last.get("epoch"):
-            of_first = [row["step"] for row in self.log.training if row.get("epoch") == 0]
-            if of_first and of_first[-1]:  # an epoch has about so many steps
-                parts.append(last["step"] / (of_first[-1] * recipe.epochs))
-        return min(1.0, max(parts)) if parts else None
+        last, config = self.log.training[-1], self.config.train
+        shares = []
+        if config.steps:
+            shares.append(last["step"] / config.steps)
+        if config.seconds:
+            shares.append(last.get("seconds", 0.0) / config.seconds)
+        if config.epochs and last.get("epoch"):
+            first_epoch = [row["step"] for row in self.log.training if row.get("epoch") == 0]
+            if first_epoch and first_epoch[-1]:  # about as many steps as the other epochs
+                shares.append(last["step"] / (first_epoch[-1] * config.epochs))
+        return min(1.0, max(shares)) if shares else None
 
     def since(self, token: str, *, show_samples: bool = True) -> Json:
         """Return what was logged since the answer with this token; everything for another token.
 
-        Numbers come as columns. Long stretches of training are thinned, their extremes kept.
+        Numbers are columns. Long series are thinned out; extreme values are kept.
         """
         log = self.log
-        key, counts = _read(token)
+        key, counts = _parse(token)
         void = key != f"{self.key}{log.life}"
         training, validation, samples = (0, 0, 0) if void else counts
         new = log.samples[samples:] if show_samples else []
         stride = -(-len(new) // VALIDATIONS) or 1
-        shown = new[::-1][::stride][::-1]  # the last is always there
+        shown = new[::-1][::stride][::-1]  # always with the last
         return {
             "name": self.name,
             "token": self.token,
@@ -164,90 +172,91 @@ class Watched:
             "samples": {
                 "source": log.source if show_samples else [],
                 "reference": log.reference if show_samples else [],
-                "step": [one.step for one in shown],
-                "outputs": [one.outputs for one in shown],
+                "step": [sample.step for sample in shown],
+                "outputs": [sample.outputs for sample in shown],
             },
         }
 
 
 class Board:
-    """The runs that are watched, by name."""
+    """The watched runs, by name."""
 
     def __init__(self, watched: Sequence[Path], *, show_samples: bool = True) -> None:
         self.watched, self.show_samples = watched, show_samples
-        self.runs: dict[str, Watched] = {}
-        self.lock = threading.Lock()  # requests are answered in several threads
+        self.runs: dict[str, WatchedRun] = {}
+        self.lock = threading.Lock()  # FastAPI answers these requests in several threads
 
     def summaries(self) -> list[Json]:
-        """Return how each run stands, with those that have appeared since."""
+        """Return the state of each run, new runs included."""
         with self.lock:
             self._find()
-            return [run.summary_or_damage() for run in self.runs.values()]
+            return [run.current_summary() for run in self.runs.values()]
 
     def since(self, name: str, token: str) -> Json:
-        """Return what a run has logged since a token was given out."""
+        """Return what a run has logged since the answer with this token."""
         with self.lock:
             if name not in self.runs:
                 self._find()
             if name not in self.runs:
                 raise KeyError(name)
-            self.runs[name].look()
-            return self.runs[name].since(token, show_samples=self.show_samples)
+            return self.runs[name].current_data(token, show_samples=self.show_samples)
 
     def _find(self) -> None:
-        known = {one.run for one in self.runs.values()}
-        for run in dict.fromkeys(self._there()):
+        known = {watched.run for watched in self.runs.values()}
+        for run in dict.fromkeys(self._run_folders()):
             if run not in known:
                 name = run.name if run.name not in self.runs else str(run)
                 name = name.encode("utf-8", "replace").decode()
-                self.runs[name] = Watched(name, run)
+                self.runs[name] = WatchedRun(name, run)
 
-    def _there(self) -> Iterator[Path]:
-        """Yield the run folders among what is watched, and in the folders that are none."""
+    def _run_folders(self) -> Iterator[Path]:
+        """Yield the watched run folders, and the run folders inside other watched folders."""
         for path in self.watched:
             if is_run(path):
                 yield path.resolve()
             else:
-                with contextlib.suppress(OSError):  # it is no folder, or not for us to read
-                    yield from sorted(one.resolve() for one in path.iterdir() if is_run(one))
+                with contextlib.suppress(OSError):  # not a folder, or not readable
+                    yield from sorted(
+                        folder.resolve() for folder in path.iterdir() if is_run(folder)
+                    )
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether a folder is that of a run, be it only just begun, which we may look into."""
+    """Return whether a folder is a readable run folder, even if the run has just started."""
     try:
-        return any((path / sign).is_file() for sign in SIGNS)
+        return any((path / name).is_file() for name in RUN_FILES)
     except PermissionError:
         return False
 
 
 def router(watched: Sequence[Path], *, show_samples: bool = True) -> APIRouter:
-    """Return the paths for the runs in some folders; sample translations can be left out."""
+    """Return the routes of /api/runs; sample translations can be left out."""
     board = Board(watched, show_samples=show_samples)
-    answers = APIRouter(prefix="/api/runs", tags=["runs"])
+    routes = APIRouter(prefix="/api/runs", tags=["runs"])
 
-    @answers.get("", response_model=list[schemas.Run])
+    @routes.get("", response_model=list[schemas.Run])
     def list_runs() -> Response:
-        """Tell how each run stands that is watched."""
+        """Return the state of each watched run."""
         return json_response(board.summaries())
 
-    @answers.get(
+    @routes.get(
         "/data",
         response_model=schemas.RunData,
         responses={404: {"model": schemas.Error, "description": "No such run."}},
     )
     def run_data(run: str = "", since: str = "") -> Response:
-        """Return what a run has logged since the answer that had this token, else all of it."""
+        """Return what a run has logged since the answer with this token; without it, everything."""
         try:
             return json_response(board.since(run, since))
         except KeyError:
             hint = did_you_mean(run[:SHOWN], board.runs) or " /api/runs lists them."
             raise Problem(404, f"there is no run {run[:SHOWN]} here.{hint}") from None
 
-    return answers
+    return routes
 
 
 def _settings(config: RunConfig | None) -> Json:
-    """Return what a client is told of the settings, where they are known."""
+    """Return the settings for clients, if they are known."""
     if config is None:
         unknown = ("preset", "languages", "size")
         return {"planned": {}, "measure": {}} | dict.fromkeys(unknown)
@@ -269,8 +278,8 @@ def _columns(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[float 
     }
 
 
-def _read(token: str) -> tuple[str, tuple[int, int, int]]:
-    """Take a token apart; what is none stands for a client that has nothing."""
+def _parse(token: str) -> tuple[str, tuple[int, int, int]]:
+    """Parse a token; an invalid one stands for a client without data."""
     key, *counts = token.split(".")
     if len(counts) != 3 or not all(map(_is_count, counts)):
         return "", (0, 0, 0)

@@ -1,4 +1,4 @@
-"""What requests and answers hold; from it the OpenAPI description is made."""
+"""The fields of requests and answers, from which the OpenAPI description is made."""
 
 from typing import Annotated, Any
 
@@ -9,12 +9,12 @@ from transduce.serving.limits import ALPHA, BEAM, NBEST
 
 
 def _whole(value: Any) -> Any:
-    """Take 4.0 for 4: JSON does not tell them apart."""
+    """Accept 4.0 for 4: JSON does not distinguish them."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _number(value: Any) -> Any:
-    """Take "3" for 3 and null or nothing for 0, as LibreTranslate does."""
+    """Accept "3" for 3 and null or nothing for 0, as LibreTranslate does."""
     if value is None or value == "":
         return 0
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 9:
@@ -23,9 +23,9 @@ def _number(value: Any) -> Any:
 
 
 def _texts(value: Any) -> Any:
-    """Refuse what is neither text nor a list of texts; pydantic would list every bad item."""
+    """Refuse anything but a text or a list of texts; pydantic would list every bad item."""
     items = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, str) for one in items):
+    if not all(isinstance(item, str) for item in items):
         raise PydanticCustomError("texts_type", "expected text, or a list of texts")
     return value
 
@@ -35,13 +35,13 @@ Nbest = Annotated[int, Field(ge=1, le=NBEST), BeforeValidator(_whole)]
 Alternatives = Annotated[int, Field(ge=0, le=NBEST - 1), BeforeValidator(_whole)]
 
 
-class Asked(BaseModel):
-    """What a request holds: nothing but these fields, of just these types."""
+class StrictRequest(BaseModel):
+    """A request with exactly these fields and types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class TranslateRequest(Asked):
+class TranslateRequest(StrictRequest):
     """A text to translate."""
 
     model_config = ConfigDict(
@@ -50,13 +50,13 @@ class TranslateRequest(Asked):
 
     text: Annotated[str, Field(description="the text to translate; a line is a paragraph")]
     model: Annotated[
-        str | None, Field(description="the name of a model; without it, the first that is served")
+        str | None, Field(description="the name of a model; default: the first one served")
     ] = None
-    beam: Annotated[Beam | None, Field(description="the width of the search; 1 is greedy")] = None
+    beam: Annotated[Beam | None, Field(description="beam width; 1 is greedy search")] = None
     alpha: Annotated[float | None, Field(ge=0, le=ALPHA, description="the length penalty")] = None
     nbest: Annotated[
         Nbest | None,
-        Field(description="candidates of each sentence, at most the beam"),
+        Field(description="candidates per sentence, at most the beam width"),
     ] = None
     split: Annotated[bool, Field(description="translate the sentences of a line one by one")] = True
 
@@ -66,37 +66,37 @@ class Candidate(BaseModel):
 
     text: str
     score: Annotated[
-        float, Field(description="the log-probability over the length penalty; higher is better")
+        float, Field(description="log-probability divided by the length penalty; higher is better")
     ]
-    log_probability: Annotated[float, Field(description="natural logarithm, the end counted")]
+    log_probability: Annotated[float, Field(description="natural logarithm, including </s>")]
     tokens: Annotated[list[str], Field(description="its subwords")]
 
 
 class Segment(BaseModel):
     """A sentence and its translations."""
 
-    gap: Annotated[str, Field(description="what stands before its translation")]
+    gap: Annotated[str, Field(description="white space before its translation")]
     source: str
     candidates: Annotated[list[Candidate], Field(description="best first")]
 
 
 class Paragraph(BaseModel):
-    """A line; a blank one has no sentences."""
+    """A line; a blank line has no sentences."""
 
     segments: list[Segment]
 
 
 class TranslateAnswer(BaseModel):
-    """A translation, and how it was put together."""
+    """A translation and its sentences."""
 
     model: str
-    text: Annotated[str, Field(description="the best translation, with the line breaks it had")]
+    text: Annotated[str, Field(description="the best translation, line by line")]
     milliseconds: float
-    paragraphs: Annotated[list[Paragraph], Field(description="one for each line")]
+    paragraphs: Annotated[list[Paragraph], Field(description="one per line")]
 
 
-class InspectRequest(Asked):
-    """A sentence to look into."""
+class InspectRequest(StrictRequest):
+    """A sentence whose attention is wanted."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"source": "Two dogs run.", "target": "Zwei Hunde laufen."}}
@@ -104,10 +104,10 @@ class InspectRequest(Asked):
 
     source: Annotated[str, Field(description="one sentence")]
     target: Annotated[
-        str | None, Field(description="its translation; without it, what the model writes")
+        str | None, Field(description="its translation; default: the model's own")
     ] = None
     model: Annotated[
-        str | None, Field(description="the name of a model; without it, the first that is served")
+        str | None, Field(description="the name of a model; default: the first one served")
     ] = None
 
 
@@ -116,7 +116,7 @@ class Weights(BaseModel):
 
     shape: Annotated[list[int], Field(description="layers, heads, queries, keys")]
     data: Annotated[
-        str, Field(description="base64 of little-endian 16-bit numbers in C order; 65535 is 1")
+        str, Field(description="base64 of little-endian 16-bit integers in C order; 65535 means 1")
     ]
 
 
@@ -129,39 +129,39 @@ class Attention(BaseModel):
 
 
 class Words(BaseModel):
-    """Which word each piece belongs to."""
+    """The index of the word of each subword."""
 
     source: list[int]
     target: list[int]
 
 
 class Spelled(BaseModel):
-    """The words as texts, though their pieces may be parts of letters."""
+    """The words as text; single subwords may be parts of a character."""
 
     source: list[str]
     target: list[str]
 
 
 class Inspection(BaseModel):
-    """One pair of sentences, seen through a model."""
+    """A pair of sentences with the probabilities and attention weights of a model."""
 
     model: str
     languages: list[str]
     sentences: Annotated[list[str], Field(description="the source and the target as text")]
-    source: Annotated[list[str], Field(description="pieces, the end last")]
-    target: Annotated[list[str], Field(description="what each step writes")]
-    inputs: Annotated[list[str], Field(description="what each step reads")]
+    source: Annotated[list[str], Field(description="subwords, </s> last")]
+    target: Annotated[list[str], Field(description="the output of each decoding step")]
+    inputs: Annotated[list[str], Field(description="the decoder input of each step")]
     words: Words
     spelled: Spelled
-    probabilities: Annotated[list[float], Field(description="of each piece that is written")]
+    probabilities: Annotated[list[float], Field(description="of each output subword")]
     alternatives: Annotated[
-        list[list[tuple[str, float]]], Field(description="of each step, the likeliest first")
+        list[list[tuple[str, float]]], Field(description="of each step, most likely first")
     ]
     attention: Attention
 
 
 class ModelSearch(BaseModel):
-    """The settings that a model is searched with where none are given."""
+    """The default search settings of a model."""
 
     beam: int
     alpha: float
@@ -169,11 +169,11 @@ class ModelSearch(BaseModel):
 
 
 class Model(BaseModel):
-    """A model that is served."""
+    """A served model."""
 
     name: str
-    source: Annotated[str, Field(description="the language that it translates from")]
-    target: Annotated[str, Field(description="the language that it translates to")]
+    source: Annotated[str, Field(description="source language")]
+    target: Annotated[str, Field(description="target language")]
     source_name: str
     target_name: str
     engine: str
@@ -185,7 +185,7 @@ class Model(BaseModel):
 
 
 class Bounds(BaseModel):
-    """What a request may ask for at most."""
+    """Limits of a request."""
 
     characters: int
     texts: Annotated[int, Field(description="of a request to /translate")]
@@ -194,14 +194,14 @@ class Bounds(BaseModel):
 
 
 class ModelsAnswer(BaseModel):
-    """What is served."""
+    """The served models."""
 
     models: list[Model]
     limits: Bounds
 
 
 class LibreFields(BaseModel):
-    """Parameters that all requests to LibreTranslate's paths may have; unknown ones are ignored."""
+    """Parameters of all requests to LibreTranslate's paths; unknown ones are ignored."""
 
     model_config = ConfigDict(strict=True)
 
@@ -209,12 +209,12 @@ class LibreFields(BaseModel):
         str | list[str], Field(description="the text, or several"), BeforeValidator(_texts)
     ]
     api_key: Annotated[
-        str | None, Field(description="the key of a service that needs one, unless a header has it")
+        str | None, Field(description="the key, if the service needs one and no header has it")
     ] = None
 
 
 class LibreRequest(LibreFields):
-    """A translation, asked for as LibreTranslate is."""
+    """A request for a translation, as LibreTranslate takes it."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -223,29 +223,29 @@ class LibreRequest(LibreFields):
     )
 
     source: Annotated[
-        str, Field(description="the language of the text; auto: the one that there is a model for")
+        str, Field(description="source language; auto: that of the only model with this target")
     ]
-    target: Annotated[str, Field(description="the language to translate to")]
+    target: Annotated[str, Field(description="target language")]
     format: Annotated[
         str,
-        Field(description="text; html is not taken"),
+        Field(description="text; html is not supported"),
         BeforeValidator(lambda value: value or "text"),
     ] = "text"
     alternatives: Annotated[
         Alternatives,
-        Field(description="further translations that are wanted"),
+        Field(description="number of further translations"),
         BeforeValidator(_number),
     ] = 0
 
 
 class DetectRequest(LibreFields):
-    """A text whose language is asked for."""
+    """A text whose language is wanted."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"q": "Two dogs run."}})
 
 
 class Detected(BaseModel):
-    """A language that a model translates from. Nothing is detected, so the confidence is 0."""
+    """The source language of a model. Nothing is detected, so the confidence is 0."""
 
     confidence: float
     language: str
@@ -259,14 +259,14 @@ class FrontendLanguage(BaseModel):
 
 
 class FrontendLanguages(BaseModel):
-    """The languages that LibreTranslate's page begins with."""
+    """The default languages of LibreTranslate's page."""
 
     source: FrontendLanguage
     target: FrontendLanguage
 
 
 class FrontendSettings(BaseModel):
-    """What LibreTranslate tells its page, for the clients that read it."""
+    """The settings of LibreTranslate's page, which some clients read."""
 
     apiKeys: bool  # noqa: N815
     keyRequired: bool  # noqa: N815
@@ -279,7 +279,7 @@ class FrontendSettings(BaseModel):
 
 
 class LibreAnswer(BaseModel):
-    """A translation; lists where a list was asked for."""
+    """A translation; lists if the request had a list."""
 
     translatedText: str | list[str]  # noqa: N815
     alternatives: list[str] | list[list[str]] | None = None
@@ -287,7 +287,7 @@ class LibreAnswer(BaseModel):
 
 
 class Language(BaseModel):
-    """A language, and those that it can be translated to."""
+    """A language and its target languages."""
 
     code: str
     name: str
@@ -295,34 +295,34 @@ class Language(BaseModel):
 
 
 class Run(BaseModel):
-    """How a run stands."""
+    """The state of a run."""
 
     name: str
     state: Annotated[str, Field(description="training, stopped, finished, damaged or gone")]
-    note: Annotated[str, Field(description="what more there is to say of its state")]
+    note: Annotated[str, Field(description="details of the state")]
     step: int
     seconds: float | None
     epoch: float | None
     planned: Annotated[
-        dict[str, float | None], Field(description="steps, seconds and epochs, where it has them")
+        dict[str, float | None], Field(description="planned steps, seconds and epochs, if any")
     ]
-    part: Annotated[float | None, Field(description="of it that is done, 0 to 1")]
-    left: Annotated[float | None, Field(description="seconds until it ends, about")]
+    part: Annotated[float | None, Field(description="finished share, 0 to 1")]
+    left: Annotated[float | None, Field(description="estimated seconds left")]
     loss: float | None
     valid_loss: float | None
     bleu: Annotated[float | None, Field(description="of the last validation")]
-    speed: Annotated[float | None, Field(description="target tokens a second")]
+    speed: Annotated[float | None, Field(description="target tokens per second")]
     seconds_since_write: float | None
     preset: str | None
     languages: list[str] | None
     size: str | None
     parameters: int | None
-    measure: Annotated[dict[str, float], Field(description="what its loss depends on")]
-    token: Annotated[str, Field(description="changes when something was logged")]
+    measure: Annotated[dict[str, float], Field(description="settings that the loss depends on")]
+    token: Annotated[str, Field(description="changes whenever something is logged")]
 
 
 class RunSamples(BaseModel):
-    """How some sentences were translated at each validation."""
+    """Translations of some sentences at each validation."""
 
     source: list[str]
     reference: list[str]
@@ -331,23 +331,23 @@ class RunSamples(BaseModel):
 
 
 class RunData(BaseModel):
-    """What a run has logged, as columns; long stretches are thinned."""
+    """The log of a run as columns; long series are thinned out."""
 
     name: str
-    token: Annotated[str, Field(description="to be sent as `since` next time")]
-    void: Annotated[bool, Field(description="this is all there is: forget what came before")]
+    token: Annotated[str, Field(description="send it as `since` in the next request")]
+    void: Annotated[bool, Field(description="this is the whole log: discard earlier data")]
     training: dict[str, list[float | None]]
     validation: dict[str, list[float | None]]
     samples: RunSamples
 
 
 class Health(BaseModel):
-    """That the service is there."""
+    """The service is running."""
 
     status: str
 
 
 class Error(BaseModel):
-    """What went wrong."""
+    """An error."""
 
-    error: Annotated[str, Field(description="one sentence: what was found, what was expected")]
+    error: Annotated[str, Field(description="one sentence: what was found and what was expected")]

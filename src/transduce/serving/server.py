@@ -1,4 +1,4 @@
-"""The app on a socket: uvicorn with documented settings, and a sweep of idle connections."""
+"""The app on a socket: uvicorn with its documented settings, and a sweep of idle connections."""
 
 import asyncio
 import contextlib
@@ -15,68 +15,68 @@ from fastapi import FastAPI
 from transduce.errors import BadInput
 from transduce.serving.access import Access
 from transduce.serving.app import create_app
-from transduce.serving.connections import Idle
+from transduce.serving.connections import IdleConnections
 from transduce.serving.limits import Limits
-from transduce.serving.logs import of_loop, to_stderr
+from transduce.serving.logs import log_loop_error, log_to_stderr
 from transduce.serving.models import ServedModel
 
-SWEEP = 1.0  # seconds between two looks at the idle connections
-RECEIVED = 32_768  # bytes of a connection to parse at once: others wait meanwhile
+SWEEP = 1.0  # seconds between two sweeps
+RECEIVE_BUFFER = 32_768  # bytes parsed at once: other connections wait meanwhile
 SPARE = 100  # files that the process needs besides its connections
-FILES = 8192  # the file limit that the process asks for
+FILES = 8192  # the limit of open files that the process asks for
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """Return a socket with this address, which nobody can connect to yet."""
+def bind(host: str, port: int) -> socket.socket:
+    """Return a bound socket that does not listen yet."""
     try:
-        kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(kind, socket.SOCK_STREAM)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise BadInput(
-            f"--host {host}: no such address here; 127.0.0.1 is this machine alone, "
-            "0.0.0.0 all its networks"
+            f"--host {host}: this machine has no such address; 127.0.0.1 is for this machine only, "
+            "0.0.0.0 for all its networks"
         ) from None
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     try:
-        found.bind(address)
+        listening.bind(address)
     except PermissionError:
-        found.close()
+        listening.close()
         raise BadInput(f"--port {port}: ports below 1024 need a permission; choose 8000") from None
     except OSError as error:
-        found.close()
+        listening.close()
         raise BadInput(
-            f"port {port} of {host} cannot be had ({error.strerror}): choose another with --port; "
-            "--port 0 takes any that is free"
+            f"port {port} of {host} is not available ({error.strerror}): choose another with "
+            "--port; --port 0 takes a free one"
         ) from None
-    return found
+    return listening
 
 
-def address_of(listening: socket.socket) -> str:
-    """Return the address for a browser."""
+def url_of(listening: socket.socket) -> str:
+    """Return the URL for a browser on this machine."""
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve_on(
+def run_server(
     listening: socket.socket,
-    served: Sequence[ServedModel],
+    models: Sequence[ServedModel],
     watched: Sequence[Path],
     limits: Limits,
     access: Access,
-    ready: Callable[[str], None],
-    ended: Callable[[], None],
+    on_ready: Callable[[str], None],
+    on_end: Callable[[], None],
 ) -> None:
-    """Serve until somebody ends it; `ready` hears the address as soon as it can be opened."""
-    app = create_app(served, watched, limits, access)
+    """Serve until a signal; call `on_ready` with the URL when the page can be opened."""
+    app = create_app(models, watched, limits, access)
     if access.log_requests or access.log_texts:
-        to_stderr()
-    server = Server(app, limits, lambda: ready(address_of(listening)))
-    with contextlib.suppress(KeyboardInterrupt):  # as uvicorn passes the signal on
+        log_to_stderr()
+    server = Server(app, limits, lambda: on_ready(url_of(listening)))
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again
         server.run([listening])
-    ended()
-    if not app.state.ended:  # Python would wait for threads that are deep in other libraries
+    on_end()
+    if not app.state.ended:  # Python would wait for threads inside other libraries
         sys.stderr.flush()
         os._exit(0)
 
@@ -84,7 +84,7 @@ def serve_on(
 class Server(uvicorn.Server):
     """uvicorn that reports when it listens, closes idle connections, and stops at once."""
 
-    def __init__(self, app: FastAPI, limits: Limits, ready: Callable[[], None]) -> None:
+    def __init__(self, app: FastAPI, limits: Limits, on_ready: Callable[[], None]) -> None:
         config = uvicorn.Config(
             app,
             http="h11",  # limits the size of headers and trailers; httptools does not
@@ -98,19 +98,19 @@ class Server(uvicorn.Server):
             log_level="error",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # it would trust every program on this machine
+            proxy_headers=False,  # clients.py reads X-Forwarded-For of --trusted-proxy only
         )
         super().__init__(config)
-        self.app, self.limits, self.ready = app, limits, ready
+        self.app, self.limits, self.on_ready = app, limits, on_ready
         self._sweeping: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and call `ready`."""
-        asyncio.get_running_loop().set_exception_handler(of_loop)
+        """Listen, and call `on_ready`."""
+        asyncio.get_running_loop().set_exception_handler(log_loop_error)
         await super().startup(sockets)
         if self.started:
             self._sweeping = asyncio.create_task(self._sweep())
-            self.ready()
+            self.on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer all waiting requests with an error, and stop."""
@@ -120,28 +120,29 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _sweep(self) -> None:
-        """Close connections that are idle for too long: uvicorn sets no time for a request's head.
+        """Close connections that are idle for too long.
 
+        `server_state.connections` is not documented by uvicorn; a test fails if it disappears.
         A client that reads its answer slowly has as long as an answer may take.
         """
-        idle: Idle = self.app.state.idle
+        idle: IdleConnections = self.app.state.connections
+        limits = self.limits
         while True:
-            await asyncio.sleep(min(SWEEP, self.limits.receiving / 2))
-            transports = [one.transport for one in self.server_state.connections]
-            peers = [(one.get_extra_info("peername"), one) for one in transports]
-            found = {peer[:2]: one for peer, one in peers if peer}
-            patience = {
-                address: self.limits.timeout
-                if transport.get_write_buffer_size()
-                else self.limits.receiving
-                for address, transport in found.items()
+            await asyncio.sleep(min(SWEEP, limits.receiving / 2))
+            transports = {}
+            for protocol in self.server_state.connections:
+                if peer := protocol.transport.get_extra_info("peername"):
+                    transports[peer[:2]] = protocol.transport
+            timeouts = {
+                address: limits.timeout if transport.get_write_buffer_size() else limits.receiving
+                for address, transport in transports.items()
             }
-            for address in idle.expired(patience, self.limits.connections):
-                found[address].abort()
+            for address in idle.expired(timeouts, limits.connections):
+                transports[address].abort()
 
 
 def file_limit() -> int:
-    """Return how many files this process may open, after raising the limit where it can."""
+    """Return how many files this process may open, after raising the limit if possible."""
     try:
         import resource
     except ImportError:  # Windows
