@@ -46,23 +46,23 @@ curl 127.0.0.1:8000/api/translate --json '{"text": "Two dogs run."}'
 
 DEFAULT_PORT = 8000
 DEFAULTS = Limits()
-of_limits = panel("Limits")
+limit_option = panel("Limits")
 
 Names = Annotated[
     list[str] | None,
     typer.Option("--name", help="Name of a model, once for each; default: its folder's name."),
 ]
-Queue = Annotated[int, of_limits(min=1, help="Maximum of waiting sentences, of all requests.")]
-Characters = Annotated[int, of_limits(min=1, help="Maximum of characters per request.")]
-Texts = Annotated[int, of_limits(min=1, help="Maximum of texts in a request to /translate.")]
-Timeout = Annotated[float, of_limits(min=0.1, max=86_400, help="Seconds for an answer.")]
-Remember = Annotated[int, of_limits(min=0, help="Sentences whose translations are cached.")]
+Queue = Annotated[int, limit_option(min=1, help="Maximum of waiting sentences, of all requests.")]
+Characters = Annotated[int, limit_option(min=1, help="Maximum of characters per request.")]
+Texts = Annotated[int, limit_option(min=1, help="Maximum of texts in a request to /translate.")]
+Timeout = Annotated[float, limit_option(min=0.1, max=86_400, help="Seconds for an answer.")]
+Remember = Annotated[int, limit_option(min=0, help="Sentences whose translations are cached.")]
 Wait = Annotated[
-    float, of_limits(min=0.1, help="Answer 503 if a request would wait longer for its turn.")
+    float, limit_option(min=0.1, help="Answer 503 if a request would wait longer for its turn.")
 ]
 Rate = Annotated[
     int | None,
-    of_limits(
+    limit_option(
         min=0,
         help="Requests per minute and client; 0: no limit. "
         f"Default: {RATE}, on this machine no limit.",
@@ -70,7 +70,7 @@ Rate = Annotated[
 ]
 PerClient = Annotated[
     int | None,
-    of_limits(
+    limit_option(
         min=0,
         help="Concurrent requests per client, which may fill half of the queue; 0: no limit. "
         f"Default: {PER_CLIENT}, on this machine no limit.",
@@ -78,7 +78,7 @@ PerClient = Annotated[
 ]
 Connections = Annotated[
     int,
-    of_limits(
+    limit_option(
         min=1, help="Concurrent requests of all clients. Idle connections above it are closed."
     ),
 ]
