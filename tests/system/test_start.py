@@ -235,7 +235,7 @@ def test_the_subwords_alone_can_be_another_runs(
     assert config.origin
     assert not config.origin.weights
     assert not (out / "start.safetensors").exists()
-    with pytest.raises(BadSetting, match="leave subwords_of away"):
+    with pytest.raises(BadSetting, match="leave out subwords_of"):
         train(*other_files, out=tmp_path / "new", start=tiny_run, subwords_of=tiny_run)
     with pytest.raises(BadSetting, match=r"^vocabulary = 400: expected"):
         train(

@@ -246,6 +246,6 @@ def test_a_warm_up_that_is_set_stays_with_a_warning(
     assert any("within its warm-up of 30, and learns next to nothing" in x for x in spoken.lines)
 
 
-def test_a_cap_must_be_a_part_of_the_run() -> None:
-    with pytest.raises(BadSetting, match=r"warmup_cap = 1.5: expected a part of the run"):
+def test_a_warm_up_cap_must_be_a_fraction() -> None:
+    with pytest.raises(BadSetting, match=r"warmup_cap = 1.5: expected a fraction above 0"):
         TrainConfig(warmup_cap=1.5)

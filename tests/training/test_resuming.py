@@ -1,0 +1,304 @@
+"""A run resumes exactly where it was stopped, and nothing else resumes it."""
+
+import dataclasses
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_training import (
+    SETTINGS,
+    Files,
+    Killed,
+    records,
+    samples,
+    train_small,
+    weights,
+    write_upper_case_pairs,
+)
+
+from transduce.errors import BadRun, BadSetting, Interrupted
+from transduce.runs.folder import RunConfig, checkpoints
+from transduce.system.files import read_json, write_checksummed
+from transduce.system.signals import StopSignal
+from transduce.training.log import Log
+from transduce.training.saving import Checkpointer
+from transduce.training.train import train
+from transduce.training.trainer import Trainer
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return write_upper_case_pairs(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="module")
+def whole(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never stopped."""
+    return train_small(files, tmp_path_factory.mktemp("whole") / "run")
+
+
+def killing(at: int, kind: type = Trainer, where: str = "update") -> Callable[..., Any]:
+    """Return a stand-in for a method that dies after step `at`."""
+    original = getattr(kind, where)
+
+    def dying(self: Any, *args: Any, **named: Any) -> Any:
+        step = self.state.step if kind is Trainer else args[0].step
+        if step >= at:
+            raise Killed
+        return original(self, *args, **named)
+
+    return dying
+
+
+@pytest.mark.parametrize("at", range(1, 24, 3))
+def test_killed_at_any_step_and_resumed_it_ends_with_the_same_bits(
+    at: int,
+    files: Files,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", killing(at))
+        with pytest.raises(Killed):
+            train_small(files, tmp_path / "run")
+    train_small(files, tmp_path / "run")
+    for name in ("model.safetensors", "best.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
+    assert records(tmp_path / "run") == records(whole)
+    assert samples(tmp_path / "run") == samples(whole)
+
+
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        *((Trainer, where) for where in ("save", "validate", "_validate")),
+        (Trainer, "finish"),
+        (Checkpointer, "save"),
+        *((Log, where) for where in ("add", "_write", "save_window")),
+    ],
+)
+def test_killed_while_saving_or_validating_it_ends_with_the_same_bits(
+    kind: type,
+    where: str,
+    files: Files,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, where, killing(12, kind, where))
+        with pytest.raises(Killed):
+            train_small(files, tmp_path / "run")
+    train_small(files, tmp_path / "run")
+    assert weights(tmp_path / "run") == weights(whole)
+    assert records(tmp_path / "run") == records(whole)
+    assert samples(tmp_path / "run") == samples(whole)
+
+
+def test_killed_while_choosing_the_weights_it_ends_with_the_same_bits(
+    files: Files, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "finish", killing(24, where="finish"))
+        with pytest.raises(Killed):
+            train_small(files, tmp_path / "run")
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    train_small(files, tmp_path / "run")
+    assert weights(tmp_path / "run") == weights(whole)
+
+
+def test_killed_before_old_checkpoints_were_deleted_they_are_when_it_goes_on(
+    files: Files, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("transduce.training.saving.prune", lambda *_: None)
+        patch.setattr(Trainer, "finish", killing(24, where="finish"))
+        with pytest.raises(Killed):
+            train_small(files, tmp_path / "run")
+    assert len(checkpoints(tmp_path / "run")) > len(checkpoints(whole))
+    train_small(files, tmp_path / "run")
+    assert [one.step for one in checkpoints(tmp_path / "run")] == [
+        one.step for one in checkpoints(whole)
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_saves_and_the_same_command_goes_on(
+    number: signal.Signals,
+    files: Files,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = Trainer.update
+
+    def interrupted(self: Trainer) -> None:
+        original(self)
+        if self.state.step == 10:
+            signal.raise_signal(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", interrupted)
+        with pytest.raises(Interrupted, match=r"step 10.*the same command goes on"):
+            train_small(files, tmp_path / "run")
+    assert [(one.step, one.scheduled) for one in checkpoints(tmp_path / "run")] == [
+        (6, True),
+        (10, False),
+    ]
+    train_small(files, tmp_path / "run")
+    assert weights(tmp_path / "run") == weights(whole)
+    assert all(one.scheduled for one in checkpoints(tmp_path / "run"))
+
+
+def test_patience_and_the_best_survive_resuming(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a rate of almost nothing no validation is better than the first by much."""
+    changes = {"patience": "2", "validate_every": "2", "save_every": "2", "lr_scale": "1e-30"}
+    out = train_small(files, tmp_path / "a", **changes)
+    ended = checkpoints(out)[-1].step
+    assert ended < 24
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", killing(ended - 1))
+        with pytest.raises(Killed):
+            train_small(files, tmp_path / "b", **changes)
+    again = train_small(files, tmp_path / "b", **changes)
+    assert checkpoints(again)[-1].step == ended
+    assert records(again) == records(out)
+
+
+def test_a_finished_run_is_left_as_it_is(files: Files, tmp_path: Path) -> None:
+    out = train_small(files, tmp_path / "run")
+    before = weights(out), records(out), [one.step for one in checkpoints(out)]
+    train_small(files, out)
+    assert before == (weights(out), records(out), [one.step for one in checkpoints(out)])
+
+
+def test_a_finished_run_can_be_trained_further(files: Files, tmp_path: Path) -> None:
+    out = train_small(files, tmp_path / "run")
+    train_small(files, out, steps="30")
+    assert checkpoints(out)[-1].step == 30
+    without = {name: value for name, value in SETTINGS.items() if name != "steps"}
+    train(*files, out=out, preset="tiny", settings=without | {"epochs": "9"}, device="cpu")
+    assert checkpoints(out)[-1].state()["place"] == {"epoch": 9, "update": 0}
+
+
+def test_a_refused_command_leaves_the_settings_of_a_run_alone(
+    files: Files, whole: Path, tmp_path: Path
+) -> None:
+    before = (whole / "config.json").read_bytes()
+    other = tmp_path / "other.de"
+    other.write_text("Etwas anderes.\n" * 20, encoding="utf-8")
+    with pytest.raises(BadRun, match="prepared from other text"):
+        train(other, other, out=whole, settings=SETTINGS | {"steps": "99"}, device="cpu")
+    assert (whole / "config.json").read_bytes() == before
+
+
+def test_a_run_that_lost_its_subwords_is_refused(files: Files, tmp_path: Path) -> None:
+    out = train_small(files, tmp_path / "run")
+    config = RunConfig.load(out)
+    owns = {name: known for name, known in config.hashes.items() if name != "subwords.json"}
+    dataclasses.replace(config, hashes=owns).save(out)  # as an older version wrote it
+    (out / "subwords.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"subwords\.json"):
+        train_small(files, out, steps="30")
+
+
+def test_the_corpus_of_a_run_of_an_older_version_is_left_alone(
+    files: Files, whole: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    config = RunConfig.load(tmp_path / "run")
+    dataclasses.replace(config, identity="of other fields").save(tmp_path / "run")
+    for path in (tmp_path / "run" / "checkpoints").glob("*/state.json"):
+        state = read_json(path)
+        del state["sha256"]
+        write_checksummed(path, state | {"run": "of other fields"})
+    train_small(files, tmp_path / "run")
+    assert (tmp_path / "run" / "corpus" / "manifest.json").exists()
+
+
+def test_a_deleted_corpus_is_made_again_only_from_the_same_text(
+    files: Files, whole: Path, tmp_path: Path
+) -> None:
+    before = weights(whole)
+    shutil.copytree(whole, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "corpus")
+    other = tmp_path / "other.de"
+    lines = files[1].read_text(encoding="utf-8").splitlines(keepends=True)
+    other.write_text("".join(reversed(lines)), encoding="utf-8")
+    with pytest.raises(BadRun, match="begun with other text than this"):
+        train(files[0], other, out=tmp_path / "run", preset="tiny", settings=SETTINGS, device="cpu")
+    assert not (tmp_path / "run" / "corpus").exists()
+    train_small(files, tmp_path / "run")
+    assert weights(tmp_path / "run") == before
+
+
+def test_other_settings_or_another_text_are_refused(
+    files: Files, whole: Path, tmp_path: Path
+) -> None:
+    before = weights(whole)
+    with pytest.raises(BadSetting, match="begun with d_ff = 32, not 64"):
+        train_small(files, whole, d_ff="64")
+    with pytest.raises(BadSetting, match="preset tiny, not base"):
+        train(*files, out=whole, preset="base")
+    other = tmp_path / "other.de"
+    other.write_text("Etwas anderes.\n" * 20, encoding="utf-8")
+    with pytest.raises(BadRun, match="prepared from other text"):
+        train(other, other, out=whole, preset="tiny", settings=SETTINGS, device="cpu")
+    assert weights(whole) == before
+
+
+def test_a_run_that_is_removed_while_it_is_trained_is_reported_and_starts_over(
+    files: Files, tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validate = Trainer.validate
+
+    def removed(self: Trainer, interrupted: StopSignal) -> bool:
+        shutil.rmtree(self.run)
+        return validate(self, interrupted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "validate", removed)
+        with pytest.raises(BadRun, match=f"^{tmp_path / 'run'} was removed while it was being"):
+            train_small(files, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    again = train_small(files, tmp_path / "run")
+    for name in ("model.safetensors", "config.json"):
+        assert (again / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_last_validation_that_is_made_again_is_logged_once(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"steps": "8", "validate_every": "5", "save_every": "4"}
+    expected = train_small(files, tmp_path / "expected", **few)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "finish", killing(1, where="finish"))
+        with pytest.raises(Killed):
+            train_small(files, tmp_path / "run", **few)
+    # As one that was killed before the checkpoint knew of the validation.
+    (newest,) = [one for one in checkpoints(tmp_path / "run") if one.step == 8]
+    state = newest.state()
+    write_checksummed(newest.path / "state.json", state | {"validated": 5})
+    for path in (
+        train_small(files, tmp_path / "run", **few),
+        train_small(files, tmp_path / "run", **few),
+    ):
+        assert samples(path) == samples(expected)
+        assert records(path) == records(expected)
+
+
+@pytest.mark.parametrize("name", ["config.json", "subwords.json", "best.safetensors"])
+def test_a_file_of_another_run_is_refused_when_training_goes_on(
+    name: str, files: Files, whole: Path, tmp_path: Path
+) -> None:
+    other = train_small(files, tmp_path / "other", seed="7", vocabulary="270")
+    own = Path(shutil.copytree(whole, tmp_path / "own"))
+    shutil.copy(other / name, own / name)
+    with pytest.raises((BadRun, BadSetting), match="own"):
+        train(*files, out=own, settings={"select": "best"}, device="cpu")
