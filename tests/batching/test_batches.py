@@ -1,4 +1,4 @@
-"""Batches are packed, full, and exact in their order, whatever they are cut into."""
+"""Grouped batches: full, complete, and independent of the number of micro-batches."""
 
 import itertools
 from collections import Counter
@@ -19,7 +19,7 @@ from transduce.subwords import BOS, EOS
 
 
 def numbered(lengths: list[tuple[int, int]]) -> Split:
-    """A part whose sentences' first word tells their number."""
+    """Sentences whose words encode their number."""
 
     def side(number: int, length: int) -> Ints:
         return np.append(np.full(length - 1, 4 + number), EOS)
@@ -42,7 +42,7 @@ lengths_strategy = st.lists(
 
 @settings(max_examples=50, deadline=None)
 @given(lengths_strategy, st.integers(8, 120), st.integers(0, 5))
-def test_every_pair_stands_in_one_batch_and_none_is_overfull(
+def test_every_pair_is_in_one_batch_and_no_batch_is_too_large(
     lengths: list[tuple[int, int]], batch_tokens: int, seed: int
 ) -> None:
     source, target = np.array(lengths).T
@@ -55,7 +55,9 @@ def test_every_pair_stands_in_one_batch_and_none_is_overfull(
 
 @settings(max_examples=30, deadline=None)
 @given(lengths_strategy)
-def test_packing_loses_nothing_and_shifts_the_target_by_one(lengths: list[tuple[int, int]]) -> None:
+def test_a_batch_has_all_tokens_and_shifts_the_target_by_one(
+    lengths: list[tuple[int, int]],
+) -> None:
     pairs = pairs_of(lengths)
     batch = make_batch(pairs)
     assert batch.source.tokens.numel() == sum(source for source, _ in lengths)
@@ -70,7 +72,7 @@ def test_packing_loses_nothing_and_shifts_the_target_by_one(lengths: list[tuple[
         begin = end
 
 
-def test_similar_lengths_stand_together() -> None:
+def test_sentences_of_similar_length_are_batched_together() -> None:
     random = np.random.default_rng(0)
     source, target = random.integers(2, 60, (2, 5000))
     groups = group(source, target, 1000, np.random.default_rng(1))
@@ -78,13 +80,13 @@ def test_similar_lengths_stand_together() -> None:
     assert spread < 3  # of 58
 
 
-def stream_of(seed: int, position: DataPosition = DataPosition(), pieces: int = 1) -> Updates:  # noqa: B008  (frozen)
+def stream_of(seed: int, position: DataPosition = DataPosition(), count: int = 1) -> Updates:  # noqa: B008  (frozen)
     return Updates(
-        GroupedLayout(numbered(LENGTHS), 60, pieces).updates, seed=seed, position=position
+        GroupedLayout(numbered(LENGTHS), 60, count).updates, seed=seed, position=position
     )
 
 
-def test_an_epoch_is_shuffled_anew_from_the_seed() -> None:
+def test_every_epoch_has_another_order_that_depends_on_the_seed() -> None:
     def epochs(seed: int) -> list[list[int]]:
         updates = stream_of(seed)
         return [
@@ -99,21 +101,21 @@ def test_an_epoch_is_shuffled_anew_from_the_seed() -> None:
     assert epochs(2)[0] != first
 
 
-def test_the_place_is_exact_wherever_the_stream_was_left() -> None:
+def test_updates_resume_exactly_at_any_data_position() -> None:
     whole = stream_of(3)
-    stream, places = [], []
+    stream, positions = [], []
     for _ in range(3 * whole.per_epoch()):
-        places.append(whole.position)
+        positions.append(whole.position)
         stream.append(next(whole).tolist())
-    assert places[-1].epoch == 2
+    assert positions[-1].epoch == 2
     for start in range(0, len(stream), 7):
-        resumed = stream_of(3, places[start])
+        resumed = stream_of(3, positions[start])
         rest = [update.tolist() for update in itertools.islice(resumed, len(stream) - start)]
         assert rest == stream[start:]
 
 
-def test_a_place_beyond_the_end_of_an_epoch_is_the_next_one() -> None:
-    """A run goes on on another device, whose layout deals sentences into fewer updates."""
+def test_a_data_position_beyond_the_end_of_an_epoch_is_the_next_epoch() -> None:
+    """A run resumes on another device, whose layout makes fewer updates."""
     count = stream_of(1).per_epoch()
     expected = next(stream_of(1, DataPosition(1, 0))).tolist()
     for beyond in (count, count + 3):
@@ -123,64 +125,68 @@ def test_a_place_beyond_the_end_of_an_epoch_is_the_next_one() -> None:
     assert stream_of(1, DataPosition(0, count - 1)).position == DataPosition(0, count - 1)
 
 
-def test_grouped_batches_can_be_dealt_as_another_layout_deals_them() -> None:
-    part = numbered(LENGTHS)
-    like = PackedLayout(part, 60, longest=30)
-    ours, theirs = (
+def test_a_grouped_layout_can_use_the_updates_of_another_layout() -> None:
+    split = numbered(LENGTHS)
+    packed = PackedLayout(split, 60, longest=30)
+    same, other, alone = (
         [update.tolist() for update in layout.updates(np.random.default_rng(0))]
-        for layout in (GroupedLayout(part, 60, updates_of=like), like)
+        for layout in (
+            GroupedLayout(split, 60, updates_of=packed),
+            packed,
+            GroupedLayout(split, 60),
+        )
     )
-    assert ours == theirs
-    assert ours != [u.tolist() for u in GroupedLayout(part, 60).updates(np.random.default_rng(0))]
+    assert same == other
+    assert same != alone
 
 
-@pytest.mark.parametrize("pieces", [2, 5])
-def test_the_stream_does_not_depend_on_what_updates_are_cut_into(pieces: int) -> None:
-    cut, whole = stream_of(1, pieces=pieces), stream_of(1)
+@pytest.mark.parametrize("count", [2, 5])
+def test_updates_do_not_depend_on_the_number_of_micro_batches(count: int) -> None:
+    cut, whole = stream_of(1, count=count), stream_of(1)
     for _ in range(2 * whole.per_epoch()):
         assert next(cut).tolist() == next(whole).tolist()
 
 
 @settings(max_examples=50, deadline=None)
 @given(lengths_strategy, st.integers(1, 8))
-def test_pieces_are_few_alike_and_together_the_update(
+def test_micro_batches_are_of_similar_size_and_together_the_update(
     lengths: list[tuple[int, int]], count: int
 ) -> None:
     layout = GroupedLayout(numbered(lengths), 10_000, count)
     update = np.arange(len(lengths))
-    pieces = layout.micro_batches(update)
-    assert np.concatenate(pieces).tolist() == update.tolist()
-    assert 1 <= len(pieces) <= count
-    assert min(map(len, pieces)) >= 1
+    micro_batches = layout.micro_batches(update)
+    assert np.concatenate(micro_batches).tolist() == update.tolist()
+    assert 1 <= len(micro_batches) <= count
+    assert min(map(len, micro_batches)) >= 1
     longer = np.maximum(*np.array(lengths).T)
     share = longer.sum() / count
-    assert all(longer[piece].sum() <= share + longer.max() for piece in pieces)
+    assert all(longer[part].sum() <= share + longer.max() for part in micro_batches)
 
 
-def test_a_piece_holds_its_own_sentences() -> None:
+def test_a_micro_batch_has_its_own_sentences() -> None:
     layout = GroupedLayout(numbered(LENGTHS), 60, 3)
     update = next(stream_of(1))
-    found = [numbers(layout.batch(piece)) for piece in layout.micro_batches(update)]
-    assert len(found) == 3
-    assert sorted(n for piece in found for n in piece) == sorted(update.tolist())
+    sentences = [numbers(layout.batch(part)) for part in layout.micro_batches(update)]
+    assert len(sentences) == 3
+    assert sorted(n for part in sentences for n in part) == sorted(update.tolist())
 
 
-def test_evaluation_passes_once_over_everything() -> None:
+def test_evaluation_has_every_sentence_once() -> None:
     batches = list(GroupedLayout(numbered(LENGTHS[:3]), 50).evaluation_batches(numbered(LENGTHS)))
     assert Counter(n for batch in batches for n in numbers(batch)) == Counter(range(97))
     assert all(max(batch.used) <= 50 for batch in batches)
 
 
-def test_views_of_equal_lengths_need_no_mask() -> None:
+def test_sources_of_equal_length_need_no_mask() -> None:
     assert LengthGroups.of(np.array([2, 2, 5])).groups == ((2, 2), (1, 5))
-    view = SourceRows.of(
+    rows = SourceRows.of(
         queries=np.array([3, 3, 4]), keys=np.array([2, 2, 6]), rows=np.array([1, 0, 2])
     )
-    assert [tuple(one) for one in view.groups] == [(2, 3, 2, False), (1, 4, 6, False)]
-    assert torch.equal(view.index[0, :2], torch.tensor([2, 3]))
+    assert [tuple(group) for group in rows.groups] == [(2, 3, 2, False), (1, 4, 6, False)]
+    assert torch.equal(rows.index[0, :2], torch.tensor([2, 3]))
 
 
-def test_a_batch_moves_to_a_device_whole() -> None:
+def test_all_tensors_of_a_batch_move_to_a_device() -> None:
     batch = make_batch(pairs_of([(3, 4), (5, 2)]))
     moved = batch.to(torch.device("meta"))
     assert isinstance(moved.cross, SourceRows)

@@ -27,10 +27,7 @@ from models import (
 )
 from plain_beam_search import plain_search
 from reference import distance
-from transduce.batching.packed import (
-    KeyRanges,
-    make_batch,
-)
+from transduce.batching.packed import KeyRanges, make_batch
 from transduce.batching.static import pack
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadSetting
@@ -67,34 +64,34 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(changes: dict[str
     pairs = pairs_of([(3, 12), (5, 12), (9, 12)])
     forced = logits_by_sentence(model, make_batch(pairs))
     with torch.inference_mode():
-        found = stepped(model, pairs, 1)
-    torch.testing.assert_close(torch.stack(found, dim=1), torch.stack(forced), rtol=1e-4, atol=1e-5)
+        steps = stepped(model, pairs, 1)
+    torch.testing.assert_close(torch.stack(steps, dim=1), torch.stack(forced), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
-def test_searching_with_caches_is_the_plain_search(changes: dict[str, Any]) -> None:
-    """Hypotheses that go on from one another, sentences of several ages in a slot."""
+def test_search_with_a_cache_is_plain_beam_search(changes: dict[str, Any]) -> None:
+    """Hypotheses continue one another, and slots are at different steps."""
     model = small_model(3, source_vocabulary=9, target_vocabulary=9, **changes)
     with torch.no_grad():
         model.output.mul_(4)
     sources = [sentence(length, length, 9) for length in (4, 2, 7)]
     config = SearchConfig(beam=3, nbest=2, extra=5)
-    found = search(model, sources, config, forbidden=[0, 1, 3], batch=2)
-    for source, ours in zip(sources, found, strict=True):
-        theirs = plain_search([model], source, config, forbidden=[0, 1, 3])
-        assert [one.tokens for one in ours] == [one.tokens for one in theirs]
-        for one, other in zip(ours, theirs, strict=True):
-            assert one.score == pytest.approx(other.score, abs=1e-4)
+    outputs = search(model, sources, config, forbidden=[0, 1, 3], batch=2)
+    for source, ours in zip(sources, outputs, strict=True):
+        expected = plain_search([model], source, config, forbidden=[0, 1, 3])
+        assert [output.tokens for output in ours] == [output.tokens for output in expected]
+        for output, other in zip(ours, expected, strict=True):
+            assert output.score == pytest.approx(other.score, abs=1e-4)
 
 
-def test_a_slot_that_waits_for_its_next_sentence_still_sees_something() -> None:
-    """Its softmax would be no number, which a draw from it cannot bear."""
+def test_a_vacant_slot_sees_at_least_one_key() -> None:
+    """Its softmax would be NaN, and sampling from it would fail."""
     config = small_model(1, neighbourhood=2).config
     cache = Cache(config, 2, 1, (4, 12), torch.empty(0), Kernels())
     for step in range(9):
         cache.begin_step(4, step + 1)
         cache.end_step(torch.zeros(2, 1, dtype=torch.long), torch.ones(2, dtype=torch.int32))
-    cache.lengths[1] = 1  # another sentence has begun beside the one that has ended
+    cache.lengths[1] = 1  # a new sentence; the other slot is vacant
     cache.begin_step(4, 2)
     assert not cache.own_mask.isinf().all(dim=-1).any()
 
@@ -107,14 +104,14 @@ def test_narrow_and_packed_models_score_nearly_as_before(changes: dict[str, Any]
     models[1].narrow(torch.bfloat16)
     models[2].pack()
     for model in models:
-        found = search(model, sources, config, forbidden=[0, 1, 3])
-        scores.append([one[0].score for one in found])
+        outputs = search(model, sources, config, forbidden=[0, 1, 3])
+        scores.append([best.score for best, *_ in outputs])
     assert scores[1] == pytest.approx(scores[0], abs=0.05)
     assert scores[2] == pytest.approx(scores[0], abs=1e-5)
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
-def test_looking_shows_the_weights_that_were_used(changes: dict[str, Any]) -> None:
+def test_attention_maps_are_the_weights_that_were_used(changes: dict[str, Any]) -> None:
     model, batch = small_model(**changes), batch_of((6, 9))
     weights = attention_maps(model, batch)
     r = model.config.neighbourhood
@@ -132,8 +129,8 @@ def sums_and_gradients(model: Transformer, batch: Any) -> list[Tensor]:
     model.zero_grad()
     smoothed, nll = Objective(model, 0.1)(batch)
     smoothed.backward()
-    gradients = [parameter.grad for parameter in model.parameters()]
-    return [smoothed.detach(), nll, *(one.clone() for one in gradients if one is not None)]
+    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    return [smoothed.detach(), nll, *gradients]
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
@@ -148,7 +145,9 @@ def test_alignment_is_the_cross_attention_of_the_last_layer(changes: dict[str, A
 
 
 @pytest.mark.parametrize("changes", DOT_PRODUCTS, ids=str)
-def test_packed_runs_have_the_loss_and_the_gradients_of_groups(changes: dict[str, Any]) -> None:
+def test_packed_and_grouped_batches_have_the_same_loss_and_gradients(
+    changes: dict[str, Any],
+) -> None:
     model = small_model(P_drop=0.0, **changes).train()
     lengths = [(9, 7), (3, 12), (2, 2), (40, 50)]
     packed = pack(part_of(pairs_of(lengths)), np.arange(len(lengths)), (64, 80))
@@ -162,25 +161,28 @@ def test_packed_runs_have_the_loss_and_the_gradients_of_groups(changes: dict[str
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1), st.integers(1, 30))
-def test_narrowed_ranges_see_as_they_are_seen_and_only_grow(
+def test_narrowed_ranges_are_consistent_and_never_decrease(
     lengths: list[tuple[int, int]], r: int
 ) -> None:
-    total = sum(map(max, lengths)) + 7  # some filler
+    total = sum(map(max, lengths)) + 7  # some padding
     batch = pack(part_of(pairs_of(lengths)), np.arange(len(lengths)), (total, total))
-    at = torch.arange(total)
-    for run, causal in ((batch.source, False), (batch.target, True)):
-        assert isinstance(run.segments, KeyRanges)
-        view = narrow(run.segments, r)
-        sees = (at >= view.first[:, None]) & (at < view.last[:, None])
-        seen = (at >= view.seen_first[:, None]) & (at < view.seen_last[:, None])
-        assert torch.equal(sees, seen.T)
-        whole = (at >= run.segments.first[:, None]) & (at < run.segments.last[:, None])
-        assert torch.equal(sees, whole & seen_by(total, r, causal=causal))
-        assert all(bool((one.diff() >= 0).all()) for one in view)
+    token = torch.arange(total)
+    for side, causal in ((batch.source, False), (batch.target, True)):
+        assert isinstance(side.segments, KeyRanges)
+        ranges = narrow(side.segments, r)
+        keys = (token >= ranges.first[:, None]) & (token < ranges.last[:, None])
+        queries = (token >= ranges.seen_first[:, None]) & (token < ranges.seen_last[:, None])
+        assert torch.equal(keys, queries.T)
+        sentence_keys = token >= side.segments.first[:, None]
+        sentence_keys &= token < side.segments.last[:, None]
+        assert torch.equal(keys, sentence_keys & seen_by(total, r, causal=causal))
+        assert all(bool((bound.diff() >= 0).all()) for bound in ranges)
 
 
 @pytest.mark.parametrize(("name", "value"), [("scaled", False), ("neighbourhood", 3)])
-def test_what_additive_attention_has_not_is_refused_with_it(name: str, value: Any) -> None:
+def test_settings_of_dot_products_are_refused_with_additive_attention(
+    name: str, value: Any
+) -> None:
     with pytest.raises(BadSetting, match=f"{name} = {value}: expected .*additive attention"):
         ModelConfig(attention="additive").replace(**{name: value})
 
@@ -200,7 +202,7 @@ def test_rotary_positions_are_refused_where_nothing_rotates(
         ModelConfig(positions="rotary").replace(**changes)
 
 
-def test_other_settings_than_additive_attention_make_no_weights() -> None:
+def test_only_additive_attention_has_weights_of_its_own() -> None:
     usual = dict(small_model().named_parameters())
     for changes in DOT_PRODUCTS:
         other = dict(small_model(**changes).named_parameters())
@@ -215,7 +217,7 @@ def test_other_settings_than_additive_attention_make_no_weights() -> None:
 @pytest.mark.parametrize(
     "setting", ["scaled=false", "neighbourhood=8", "attention=additive", "positions=rotary"]
 )
-def test_a_run_learns_translates_and_is_looked_into(
+def test_a_model_trains_translates_and_is_inspected_and_export_refuses_it(
     setting: str, cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"

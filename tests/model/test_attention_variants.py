@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reference import distance
-from transduce.batching.packed import (
-    LengthGroups,
-    PackedTokens,
-    SourceRows,
-)
+from transduce.batching.packed import LengthGroups, PackedTokens, SourceRows
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, SelfAttention, SelfContext, attention
 from transduce.model.contexts.grouped import GroupedCross, GroupedSelf
@@ -42,15 +38,17 @@ def rotated(x: Tensor) -> Tensor:
 
 
 def plain_self(layer: SelfAttention, x: Tensor, config: ModelConfig, *, causal: bool) -> Tensor:
-    """Self-attention of one sentence, word for word, in float64. (T, d) -> (T, d)."""
-    W = layer.W_QKV.weight.double().split(layer.sizes)
-    q, k, v = ((x.double() @ one.T).unflatten(-1, (config.h, -1)).transpose(0, 1) for one in W)
+    """Self-attention of one sentence, as the paper writes it, in float64. (T, d) -> (T, d)."""
+    q, k, v = (
+        (x.double() @ W.double().T).unflatten(-1, (config.h, -1)).transpose(0, 1)
+        for W in (layer.W_Q, layer.W_K, layer.W_V)
+    )
     if config.positions == "rotary":
         q, k = rotated(q), rotated(k)
     if config.attention == "additive":
         assert layer.v_a is not None
-        met = torch.tanh(q[:, :, None] + k[:, None])  # (H, Q, K, C)
-        scores = (met * layer.v_a.double()[:, None, None]).sum(-1)
+        sums = torch.tanh(q[:, :, None] + k[:, None])  # (H, Q, K, C)
+        scores = (sums * layer.v_a.double()[:, None, None]).sum(-1)
     else:
         scores = q @ k.mT / (math.sqrt(config.d_k) if config.scaled else 1)
     seen = seen_by(len(x), config.neighbourhood, causal=causal)
@@ -80,14 +78,16 @@ def test_self_attention_is_its_formula_forward_and_backward(
     lengths = [1, 3, 3, 40, 90, 200]
     x = torch.randn(sum(lengths), config.d_model, requires_grad=True)
     ours = layer(x, context_of(lengths, config, causal=causal))
-    exact = torch.cat([plain_self(layer, one, config, causal=causal) for one in x.split(lengths)])
+    exact = torch.cat(
+        [plain_self(layer, sentence, config, causal=causal) for sentence in x.split(lengths)]
+    )
     assert distance(ours, exact) < 1e-6
     upstream = torch.randn_like(ours)
-    learned = [x, *layer.parameters()]
-    own = torch.autograd.grad(ours, learned, upstream)
-    theirs = torch.autograd.grad(exact, learned, upstream.double())
-    for a, b in zip(own, theirs, strict=True):
-        assert distance(a, b) < 1e-5
+    inputs = [x, *layer.parameters()]
+    gradients = torch.autograd.grad(ours, inputs, upstream)
+    expected = torch.autograd.grad(exact, inputs, upstream.double())
+    for gradient, other in zip(gradients, expected, strict=True):
+        assert distance(gradient, other) < 1e-5
 
 
 @pytest.mark.parametrize("changes", SETTINGS[:-1], ids=str)
@@ -114,23 +114,23 @@ def test_cross_attention_is_its_formula(changes: dict[str, Any]) -> None:
     torch.manual_seed(0)
     layer = CrossAttention(config)
     x, memory = torch.randn(7, 24), torch.randn(11, 24)
-    view = SourceRows.of(queries=np.array([3, 4]), keys=np.array([5, 6]), rows=np.array([1, 0]))
-    context = RecordedCross(GroupedCross(view))
-    found = layer(x, memory, context).split([3, 4])
+    rows = SourceRows.of(queries=np.array([3, 4]), keys=np.array([5, 6]), rows=np.array([1, 0]))
+    context = RecordedCross(GroupedCross(rows))
+    outputs = layer(x, memory, context).split([3, 4])
     (groups,) = context.weights
-    W_K, W_V = layer.W_KV.weight.double().split(layer.sizes)
-    for own, source, y, (weights,) in zip(
-        x.split([3, 4]), (memory[5:], memory[:5]), found, groups, strict=True
+    for target, source, y, (weights,) in zip(
+        x.split([3, 4]), (memory[5:], memory[:5]), outputs, groups, strict=True
     ):
-        sides = (own, layer.W_Q.weight.double()), (source, W_K), (source, W_V)
+        projections = (target, layer.W_Q.weight), (source, layer.W_K), (source, layer.W_V)
         q, k, v = (
-            (run.double() @ W.T).unflatten(-1, (config.h, -1)).transpose(0, 1) for run, W in sides
+            (tokens.double() @ W.double().T).unflatten(-1, (config.h, -1)).transpose(0, 1)
+            for tokens, W in projections
         )
         if layer.v_a is None:
             scores = q @ k.mT
         else:
-            met = torch.tanh(q[:, :, None] + k[:, None])
-            scores = (met * layer.v_a.double()[:, None, None]).sum(-1)
+            sums = torch.tanh(q[:, :, None] + k[:, None])
+            scores = (sums * layer.v_a.double()[:, None, None]).sum(-1)
         assert distance(weights, scores.softmax(-1)) < 1e-6
         exact = (scores.softmax(-1) @ v).transpose(0, 1).flatten(1) @ layer.W_O.weight.double().T
         assert distance(y, exact) < 1e-6
@@ -149,23 +149,23 @@ def test_a_neighbourhood_has_r_tokens_around_its_own(r: int) -> None:
 
 @settings(max_examples=30)
 @given(n=st.integers(1, 160), r=st.integers(1, 70), causal=st.booleans())
-def test_blocks_of_a_sentence_see_what_the_whole_sees(n: int, r: int, causal: bool) -> None:
+def test_attention_by_blocks_is_attention_with_a_mask(n: int, r: int, causal: bool) -> None:
     torch.manual_seed(n)
     q, k, v = torch.randn(3, 2, 2, n, 4, requires_grad=True).unbind()
     ours = restricted(q, k, v, r, causal=causal)
     exact = attention(q, k, v, seen_by(n, r, causal=causal))
     torch.testing.assert_close(ours, exact)
     upstream = torch.randn_like(ours)
-    for a, b in zip(
+    for gradient, expected in zip(
         torch.autograd.grad(ours, (q, k, v), upstream),
         torch.autograd.grad(exact, (q, k, v), upstream),
         strict=True,
     ):
-        torch.testing.assert_close(a, b)
+        torch.testing.assert_close(gradient, expected)
 
 
 def test_restricted_attention_works_on_r_keys_a_token() -> None:
-    """Scores are counted: they grow with n, and not with its square."""
+    """Counted in operations: they grow with n, not with its square."""
     from torch.utils.flop_counter import FlopCounterMode
 
     counted = []
@@ -187,13 +187,13 @@ def test_a_key_outside_the_neighbourhood_has_no_influence_in_one_layer() -> None
         context: SelfContext = context_of([120], config, causal=causal)
         before, after = layer(x, context), layer(changed, context)
         same = (before == after).all(-1)
-        last = 60 + 4  # the last that sees 60 as one of its 4 before
+        last = 60 + 4  # the last token that sees 60 among the 4 before it
         first = 60 if causal else 60 - 4
-        assert [at for at in range(120) if not same[at]] == list(range(first, last + 1))
+        assert [token for token in range(120) if not same[token]] == list(range(first, last + 1))
 
 
 @pytest.mark.parametrize("chunk", [1, 100, 2**26])
-def test_additive_scores_do_not_depend_on_how_many_are_made_at_a_time(
+def test_additive_scores_do_not_depend_on_the_chunk_size(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(additive.CHUNK, "cpu", chunk)
@@ -204,12 +204,12 @@ def test_additive_scores_do_not_depend_on_how_many_are_made_at_a_time(
     ours = additive_scores(q, k, v)
     torch.testing.assert_close(ours, exact)
     upstream = torch.randn_like(ours)
-    for a, b in zip(
+    for gradient, expected in zip(
         torch.autograd.grad(ours, (q, k, v), upstream),
         torch.autograd.grad(exact, (q, k, v), upstream),
         strict=True,
     ):
-        torch.testing.assert_close(a, b)
+        torch.testing.assert_close(gradient, expected)
 
 
 @pytest.mark.parametrize("changes", [{"attention": "additive"}, {"neighbourhood": 3}], ids=str)
@@ -222,30 +222,32 @@ def test_attention_dropout_acts_on_the_weights(changes: dict[str, Any]) -> None:
     assert not torch.allclose(layer(x, context), layer(x, context))
 
 
-# --- Rotary positions ----------------------------------------------------------------------------
+# --- Rotary positions --------------------------------------------------------------------------
 
 
 def test_rotary_positions_are_those_of_llama() -> None:
-    """Llama pairs channel i with d_k / 2 + i, where we pair 2i with 2i + 1, as Su et al. do."""
+    """Llama pairs channel i with d_k / 2 + i; we pair 2i with 2i + 1, as Su et al. do."""
     llama = pytest.importorskip("transformers.models.llama.modeling_llama")
-    config = ModelConfig(h=2, d_k=16, d_v=4, positions="rotary")
+    torch.manual_seed(0)
     positions = torch.tensor([0, 1, 2, 7, 100, 300])
     q, k = torch.randn(2, 6, 2, 16, dtype=torch.float64).unbind()  # (T, H, C)
     v = torch.randn(6, 2 * 4, dtype=torch.float64)
-    qkv = torch.cat([q.flatten(1), k.flatten(1), v], dim=-1)
-    ours = Rotary(config).double()(qkv, positions)
-    rotary = llama.LlamaRotaryEmbedding(
-        llama.LlamaConfig(hidden_size=32, num_attention_heads=2, head_dim=16, rope_theta=10_000.0)
-    )
-    cos, sin = rotary(v, positions[None])
+    rotary = Rotary(ModelConfig(h=2, d_k=16, d_v=4, positions="rotary")).double()
+    ours = rotary(torch.cat([q.flatten(1), k.flatten(1), v], dim=-1), positions)
+    frequencies = 10_000 ** (-torch.arange(0, 16, 2, dtype=torch.float64) / 16)
+    angles = (positions[:, None] * frequencies).repeat(1, 2)[None]  # (1, T, C)
     halves = torch.cat([torch.arange(0, 16, 2), torch.arange(1, 16, 2)])
     theirs = llama.apply_rotary_pos_emb(
-        *(x[..., halves].transpose(0, 1)[None] for x in (q, k)), cos, sin
+        *(x[..., halves].transpose(0, 1)[None] for x in (q, k)), angles.cos(), angles.sin()
     )
-    for own, other in zip(ours.split([32, 32, 8], dim=-1), theirs, strict=False):
-        own_halves = own.unflatten(-1, (2, 16))[..., halves].transpose(0, 1)[None]
-        torch.testing.assert_close(own_halves, other, rtol=1e-5, atol=1e-5)
+    for projection, expected in zip(ours[:, :64].split(32, dim=-1), theirs, strict=True):
+        by_head = projection.unflatten(-1, (2, 16))[..., halves].transpose(0, 1)[None]
+        torch.testing.assert_close(by_head, expected, rtol=1e-6, atol=1e-6)
     assert torch.equal(ours[:, 64:], v)
+    default = llama.LlamaRotaryEmbedding(
+        llama.LlamaConfig(hidden_size=32, num_attention_heads=2, head_dim=16)
+    )
+    torch.testing.assert_close(default.inv_freq.double(), frequencies, rtol=1e-6, atol=0)
 
 
 def test_the_product_of_rotated_queries_and_keys_depends_on_their_distance_only() -> None:
