@@ -189,7 +189,7 @@ def test_a_folder_of_other_trees_or_of_something_else_is_refused(
         ),
         ("(NP (NN a))\n( )\n", "train.trees, line 2: () is empty"),
         ("(NP (NN a(b)))\n", "train.trees, line 1: a is not alone in its bracket"),
-        ("", "train.trees holds no tree"),
+        ("", "train.trees has no trees"),
     ],
 )
 def test_bad_trees_are_refused_with_their_line_before_anything_is_written(

@@ -17,7 +17,7 @@ from transduce.decoding.scheduler import Decoder
 from transduce.decoding.search import NONE
 from transduce.errors import BadRun
 from transduce.parsing.constraint import IN_A_ROW, well_formed
-from transduce.parsing.lexicon import OFTEN, Lexicon
+from transduce.parsing.lexicon import FREQUENT, Lexicon
 from transduce.parsing.sequences import to_tree
 from transduce.parsing.trees import Tree
 from transduce.subwords import EOS, SPECIAL, Symbols
@@ -171,7 +171,7 @@ def test_a_search_with_an_untrained_model_finds_nothing_but_trees(
 
 
 LEXICON = Lexicon.learn(
-    ["a dog"] * OFTEN + ["a cat", "rare"], ["DT NN"] * OFTEN + ["(NP DT NN )", "NN"]
+    ["a dog"] * FREQUENT + ["a cat", "rare"], ["DT NN"] * FREQUENT + ["(NP DT NN )", "NN"]
 )
 
 
@@ -187,7 +187,7 @@ def test_a_word_takes_a_tag_that_it_was_seen_with() -> None:
 
 
 def test_trees_without_tags_leave_all_words_free() -> None:
-    masked = Lexicon.learn(["a dog"] * OFTEN, ["XX XX"] * OFTEN)
+    masked = Lexicon.learn(["a dog"] * FREQUENT, ["XX XX"] * FREQUENT)
     assert masked == ANY
 
 
@@ -196,8 +196,8 @@ def test_a_lexicon_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert Lexicon.load(tmp_path / "lexicon.json") == LEXICON
 
 
-@pytest.mark.parametrize("words", [{"a": 9}, {"a": "x"}, ["a"], {"a": float("inf")}])
-def test_a_lexicon_with_classes_that_are_not_there_is_refused(words: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [{"a": "x"}, ["a"], {"a": float("inf")}])
+def test_a_lexicon_with_values_of_the_wrong_type_is_refused(words: Any, tmp_path: Path) -> None:
     path = tmp_path / "lexicon.json"
     write_checksummed(path, {"format": 1, "classes": [["NN"]], "words": words})
     with pytest.raises(BadRun, match="damaged"):
@@ -206,5 +206,5 @@ def test_a_lexicon_with_classes_that_are_not_there_is_refused(words: Any, tmp_pa
 
 def test_a_word_of_the_lexicon_may_hold_a_space_that_is_not_ascii() -> None:
     word = "Xpd\N{THIN SPACE}TTD"
-    lexicon = Lexicon.learn([f"a {word}"] * OFTEN, ["(NP DT NN )"] * OFTEN)
+    lexicon = Lexicon.learn([f"a {word}"] * FREQUENT, ["(NP DT NN )"] * FREQUENT)
     assert lexicon.classes[lexicon.of(word)] == ("NN",)

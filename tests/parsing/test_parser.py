@@ -242,7 +242,7 @@ def test_bad_trees_and_folders_are_refused_before_anything_is_trained(
         ("(NP (NN a))\n(NP (NN b)\n(NP (NN c))\n", "bad.trees, line 2: the tree that begins here"),
         ("(NP (NN a))\n()\n", "bad.trees, line 2"),
         ("(NN f(x))\n", "bad.trees, line 1: f is not alone"),
-        ("", "bad.trees holds no tree"),
+        ("", "bad.trees has no trees"),
     ]:
         bad.write_text(text)
         with pytest.raises(BadInput, match=error):
@@ -250,7 +250,7 @@ def test_bad_trees_and_folders_are_refused_before_anything_is_trained(
         assert not (out / "config.json").exists()
     with pytest.raises(BadInput, match="does not exist: expected a file of trees"):
         train_parser(tmp_path / "missing", out=out)
-    with pytest.raises(BadInput, match="is no file"):
+    with pytest.raises(BadInput, match="is not a regular file"):
         train_parser("-", out=out)
     with pytest.raises(BadRun, match="holds a translator"):
         train_parser(files[0], out=tiny_run)

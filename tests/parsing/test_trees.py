@@ -125,15 +125,15 @@ def test_compressed_trees_are_read(tmp_path: Path) -> None:
         ("(NP (NN a)))", "FILE, line 1: a bracket is closed that was never opened"),
         ("(NP (NN a))\n()", r"FILE, line 2: \(\) is empty"),
         ("(NP (NN a) (PP))", r"\(PP\) is empty"),
-        ("", "FILE holds no tree"),
-        ("\n\n", "FILE holds no tree"),
+        ("", "FILE has no trees"),
+        ("\n\n", "FILE has no trees"),
         ("(NN f(x))", "line 1: f is not alone in its bracket: .* -LRB- and -RRB-"),
         ("(NN red cell)", "cell is not alone|red is not alone"),
         ("(NP the (NN cell))", "the is not alone in its bracket"),
         ("(NP (DT the) cell)", "cell is not alone in its bracket"),
         ("( cell)", "cell has no tag"),
         ("(S ( (NN cell)))", "a bracket has no label"),
-        ("the cell", "the stands outside all brackets"),
+        ("the cell", "the is outside all brackets"),
     ],
 )
 def test_what_is_no_tree_is_refused_with_its_line(text: str, error: str) -> None:
@@ -150,9 +150,9 @@ def test_indented_text_is_the_same_tree_and_keeps_to_its_width() -> None:
 
 
 def test_a_constituent_has_parts_or_a_word_and_never_both() -> None:
-    with pytest.raises(ValueError, match="either parts or a word"):
+    with pytest.raises(ValueError, match="either children or a word"):
         Tree("NP")
-    with pytest.raises(ValueError, match="either parts or a word"):
+    with pytest.raises(ValueError, match="either children or a word"):
         Tree("NP", (Tree("NN", word="a"),), "a")
 
 

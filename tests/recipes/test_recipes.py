@@ -118,9 +118,9 @@ def test_the_papers_recipes_have_the_papers_numbers(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nonsense", "mine is no recipe: it is not valid TOML"),
-        ("a = " + "[\n" * 3_000, "mine is no recipe: it is nested too deep"),
-        ("[data]\nname = 'a'\n[settings]\nh." + "h." * 500 + "h = 1", "a line of more than 1,000"),
+        ("nonsense", "mine is not a recipe: it is not valid TOML"),
+        ("a = " + "[\n" * 3_000, "mine is not a recipe: it is nested too deeply"),
+        ("[data]\nname = 'a'\n[settings]\nh." + "h." * 500 + "h = 1", "a line has more than 1,000"),
         ("[data]\nname = 'a'\n[train]\nseed = " + "9" * 900, "seed"),
         ("[data]\nname = 'a'\n[train]\ntime = '" + "9" * 400 + "h'", "expected a length of time"),
         ("", "there is no table [data]"),
@@ -149,7 +149,7 @@ def test_the_papers_recipes_have_the_papers_numbers(
         ("[data]\nname = 'a'\n[settings]\nP_drop = 1.5", "P_drop = 1.5: expected a number from 0"),
         (
             "[data]\nname = 'a'\n[train]\nsteps = 1\n[settings]\nsteps = 2",
-            "steps stands in [train] and in [settings]: say it once",
+            "steps is set in [train] and in [settings]: set it once",
         ),
         (
             "[data]\nname = 'a'\n[evaluate]\nbeem = 3",
@@ -169,12 +169,12 @@ def test_what_is_wrong_with_a_recipe_is_said(text: str, words: str) -> None:
 def test_a_file_too_large_for_a_recipe_is_refused_whatever_it_is(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     whole = "[data]\nname = 'a'\n"
-    path.write_text(whole + "\n" * (recipe.LARGEST - len(whole)), encoding="utf-8")
+    path.write_text(whole + "\n" * (recipe.MAX_SIZE - len(whole)), encoding="utf-8")
     assert recipe.read(path).data.name == "a"
     endless = [Path("/dev/zero")] if Path("/dev/zero").exists() else []
-    path.write_text(whole + "\n" * recipe.LARGEST, encoding="utf-8")
+    path.write_text(whole + "\n" * recipe.MAX_SIZE, encoding="utf-8")
     for one in (path, *endless):
-        with pytest.raises(BadInput, match=r"is no recipe: it is larger than 64 KiB"):
+        with pytest.raises(BadInput, match=r"is not a recipe: it is larger than 64 KiB"):
             recipe.read(one)
 
 
@@ -226,7 +226,7 @@ def test_a_recipe_trains_and_evaluates_and_shows_it_when_it_is_asked_again(
     scored = cli("score", out / "test.hyp", file.parent / "test.de")
     assert scored.stdout == first.stdout
     before = snapshot(out)
-    monkeypatch.setattr(evaluation, "_translated", None)  # it is not translated again
+    monkeypatch.setattr(evaluation, "_translate", None)  # it is not translated again
     again = cli("train", "--recipe", file, "--out", out, "--device", "cpu")
     assert again.stdout == first.stdout
     assert "has finished" in again.stderr
@@ -247,7 +247,7 @@ def test_another_search_or_further_training_is_measured_anew(file: Path, cli: Co
     second = read_json(out / "evaluation.json")
     assert second["search"]["beam"] == 1
     further = cli(*command, "--steps", "8")
-    assert "the command line wins over the recipe: steps = 8 instead of 6" in further.stderr
+    assert "the command line overrides the recipe: steps = 8 instead of 6" in further.stderr
     third = read_json(out / "evaluation.json")
     assert len({first["of"], second["of"], third["of"]}) == 3
     assert "8" in third["weights"]
@@ -294,17 +294,20 @@ def test_what_does_not_belong_together_is_refused(file: Path, cli: CommandLine) 
     assert "name two texts" in cli("train", "a.en", "--recipe", file, "--out", out).error
     assert "give --recipe too" in cli("train", "a.en", "--data", "d", "--out", out).error
     assert cli("train", "--out", out).status == 2
-    assert "leave --data away" in cli("train", "--recipe", file, "--data", "d", "--out", out).error
+    assert (
+        "--data is for data sets"
+        in cli("train", "--recipe", file, "--data", "d", "--out", out).error
+    )
 
 
 @pytest.mark.parametrize(
     ("data", "options", "words"),
     [
         ('name = "pockte"', [], "there is no data set 'pockte'. Did you mean pocket?"),
-        ('name = "sacrebleu:wmt14:en-de"', [], "wmt14:en-de has no text to train on"),
+        ('name = "sacrebleu:wmt14:en-de"', [], "wmt14:en-de has no training text"),
         ('name = "pocket"', ["--data", "."], "which transduce did not write"),
         ('name = "pocket"', ["--valid", "no.en", "no.de"], "no.en does not exist"),
-        (FILES, ["--data", "there"], "names its own files: leave --data away"),
+        (FILES, ["--data", "there"], "names files: --data is for data sets"),
         (FILES.replace("train.de", "no.de"), [], "no.de does not exist: expected a text file"),
         (FILES.replace("valid.en", "no.en"), [], "no.en does not exist: expected a text file"),
         (FILES.replace("test.en", "no.en"), [], "no.en does not exist: expected a text file"),
@@ -355,7 +358,7 @@ def test_a_recipe_is_kept_only_when_its_text_has_come(
 def test_an_end_that_the_command_line_sets_is_the_only_one() -> None:
     found = parse("[data]\nname='a'\n[train]\nsteps=9\nepochs=2\n[settings]\nh=4", "mine")
     asked = Overrides(settings={"seconds": "60.0", "h": "4"})
-    assert following.joined(found.settings, asked.settings) == {"h": "4", "seconds": "60.0"}
+    assert following.merge_settings(found.settings, asked.settings) == {"h": "4", "seconds": "60.0"}
     (line,) = following.differences(found, asked)
     assert line.endswith("seconds = 60.0, no steps, no epochs")
 
@@ -414,16 +417,16 @@ def test_a_recipe_may_name_settings_as_other_toolkits_do() -> None:
     assert found.evaluate.search.beam == 7
     with pytest.raises(BadSetting, match="mine: lr is an absolute learning rate"):
         parse("[data]\nname='a'\n[settings]\nlr=0.1\n", "mine")
-    with pytest.raises(BadSetting, match=r"mine: \[evaluate\] sets one thing twice"):
+    with pytest.raises(BadSetting, match=r"mine: \[evaluate\] has two names of one setting"):
         parse("[data]\nname='a'\n[evaluate]\nbeam_size=7\nbeam=4\n", "mine")
-    with pytest.raises(BadSetting, match=r"mine: steps stands in \[train\] and in \[settings\]"):
+    with pytest.raises(BadSetting, match=r"mine: steps is set in \[train\] and in \[settings\]"):
         parse("[data]\nname='a'\n[train]\nsteps=3\n[settings]\nmax_steps=9\n", "mine")
 
 
 def test_a_test_text_is_translated_line_by_line_and_whole(tiny_run: Path) -> None:
     """Recorded scores must not depend on how lines are split into sentences."""
     lines = ["the dog sees a man. one bird likes the tree!"]
-    found = evaluation._translated(tiny_run, lines, recipe.EvaluationSettings(), "cpu", Silent())
+    found = evaluation._translate(tiny_run, lines, recipe.EvaluationSettings(), "cpu", Silent())
     translator = Translator.load(tiny_run, device="cpu")
     assert found == [one.text for one in translator.translate(lines, split=False)]
     assert found != [one.text for one in translator.translate(lines)]

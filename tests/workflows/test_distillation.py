@@ -286,9 +286,9 @@ def test_what_people_wrote_is_learned_as_well(
     for name, path in zip(NAMES, theirs, strict=True):
         distilled = lines_of(student / "distilled" / name)
         assert lines_of(out / "distilled" / name) == distilled + lines_of(path)
-    with pytest.raises(BadSetting, match="was begun with the pairs of people"):
+    with pytest.raises(BadSetting, match="was begun with human translations"):
         run(teacher, text, out, valid=valid)
-    with pytest.raises(BadInput, match="validation text is needed"):
+    with pytest.raises(BadInput, match="need validation text"):
         run(teacher, text, tmp_path / "new", pairs=theirs)
 
 
@@ -303,7 +303,7 @@ def test_another_search_or_text_or_teacher_is_refused_by_name(
     teacher: Path, text: Path, student: Path, tmp_path: Path
 ) -> None:
     before = snapshot(student)
-    with pytest.raises(BadSetting, match=r"begun with beam = 2, not 3: go on with the same"):
+    with pytest.raises(BadSetting, match=r"begun with beam = 2, not 3: use the same"):
         run(teacher, text, student, beam=3)
     with pytest.raises(BadSetting, match=r"begun with alpha = 0.6, not 1.0"):
         run(teacher, text, student, alpha=1.0)
@@ -331,7 +331,7 @@ def test_text_that_cannot_be_used_is_refused_before_anything_is_translated(
 
     assert "does not exist" in error(None)
     assert "is empty: expected text for the teacher" in error(b"")
-    assert "nothing but 3 blank lines" in error(b"\n \n\n")
+    assert "only 3 blank lines" in error(b"\n \n\n")
     assert "has a NUL byte" in error(b"one\n\0\1\2\n")
     assert "is not UTF-8" in error(b"one\n\xff\xfa\n")
     for path in ("-", tmp_path, "/dev/null"):
@@ -377,7 +377,7 @@ def test_a_run_without_a_teacher_is_left_alone(
     teacher: Path, text: Path, own_run: Path, tmp_path: Path
 ) -> None:
     before = snapshot(own_run)
-    with pytest.raises(BadRun, match="is a run that had no teacher"):
+    with pytest.raises(BadRun, match="is not a distilled run"):
         run(teacher, text, own_run)
     assert snapshot(own_run) == before
 

@@ -37,35 +37,35 @@ def convert(
     *,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The recipe to write. Default: to standard output."),
+        typer.Option("--out", "-o", help="The recipe to write. Default: standard output."),
     ] = None,
     text: Annotated[
-        Two, typer.Option(help="Raw training text, both sides, where the files name other.")
+        Two, typer.Option(help="Raw training text, both sides, instead of the one in the files.")
     ] = None,
     valid: Annotated[Two, typer.Option(help="Raw validation text, both sides.")] = None,
     test: Annotated[Two, typer.Option(help="Raw test text, both sides.")] = None,
     dictionary: Annotated[
         list[Path] | None,
-        typer.Option(help="A dictionary (dict.de.txt, vocab.txt) whose size to take over."),
+        typer.Option(help="A dictionary (dict.de.txt, vocab.txt) to count the words of."),
     ] = None,
     gpus: Annotated[
         int | None,
-        typer.Option(min=1, help="GPUs that made an update together, where the files do not say."),
+        typer.Option(min=1, help="GPUs that made an update together, if the files do not say."),
     ] = None,
 ) -> None:
-    """Make a recipe of a configuration of fairseq, OpenNMT-py or JoeyNMT.
+    """Convert a configuration of fairseq, OpenNMT-py or JoeyNMT to a recipe.
 
-    Every key ends as taken over, as changed or as not taken, and the recipe says which and why.
-    Nothing of the files is run, and checkpoints are never opened.
+    Every key is taken, changed or not taken, and the recipe says which and why.
+    The files are not executed, and checkpoints are never opened.
     """
     from transduce.errors import BadInput
-    from transduce.interop.converting import convert as conversion_of
+    from transduce.interop.converting import convert as convert_files
     from transduce.system.files import atomic_write
 
     if out is not None and os.path.lexists(out):
         raise BadInput(f"{out} exists already: choose a new name for the recipe")
     given = {"train": text, "valid": valid, "test": test}
-    conversion = conversion_of(
+    conversion = convert_files(
         files,
         out.parent if out else Path(),
         text={part: pair for part, pair in given.items() if pair},
@@ -81,7 +81,7 @@ def convert(
 
 
 def _report(conversion: "Conversion", out: Path | None) -> None:
-    """Say how many keys became what, and what is left to do."""
+    """Print how many keys were taken, changed and not taken, and what is left to do."""
     from transduce.system.progress import console_progress
 
     counts = ", ".join(f"{conversion.count(outcome)} {outcome}" for outcome in ("taken", "changed"))

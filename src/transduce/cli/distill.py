@@ -17,17 +17,17 @@ transduce distill runs/en-de en.gz --out runs/student --with train.en train.de -
 
 transduce distill runs/en-de train.en --out runs/student --preset tiny-3-1 --set vocabulary=2000
 
-The same command again goes on where it was stopped.
+The same command resumes after a stop.
 """
 
 
 Text = Annotated[
-    Path, typer.Argument(help="Text for it to translate (plain, gz, xz, zst), no stream.")
+    Path, typer.Argument(help="Text for the teacher to translate: a file (plain, gz, xz, zst).")
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The run folder of the student.")]
 With = Annotated[
     tuple[str, str] | None,
-    typer.Option("--with", metavar="SRC TGT", help="Translations by people, to learn as well."),
+    typer.Option("--with", metavar="SRC TGT", help="Human translations to train on as well."),
 ]
 Valid = Annotated[
     tuple[str, str] | None,
@@ -40,12 +40,16 @@ Preset = Annotated[
     ),
 ]
 TeacherSubwords = Annotated[
-    bool, typer.Option("--teacher-subwords", help="Take the teacher's subwords, not its own.")
+    bool,
+    typer.Option(
+        "--teacher-subwords", help="Use the teacher's subwords instead of learning new ones."
+    ),
 ]
-Beam = Annotated[int | None, typer.Option(help="Width of the teacher's search. Default: 4.")]
-Alpha = Annotated[float | None, typer.Option(help="Length penalty of that search. Default: 0.6.")]
+Beam = Annotated[int | None, typer.Option(help="Beam size of the teacher. Default: 4.")]
+Alpha = Annotated[float | None, typer.Option(help="Length penalty of the teacher. Default: 0.6.")]
 Batch = Annotated[
-    int | None, typer.Option(help="Sentences it searches side by side. Default: by machine.", min=1)
+    int | None,
+    typer.Option(help="Sentences the teacher translates side by side. Default: by machine.", min=1),
 ]
 
 
@@ -65,13 +69,13 @@ def distill(
     steps: Annotated[int | None, typer.Option(help="Updates to make.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data to make.")] = None,
     time: Annotated[str | None, typer.Option(help="Time to train: 90s, 30m, 1h30m.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random. Default: 1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. Default: 1.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
-    """Train a small, fast student on what a trained model translates a text into.
+    """Train a small, fast student on the translations of a trained model, the teacher.
 
-    The teacher writes more simply and more regularly than people do, so a model with one decoder
-    layer can learn it (Kim & Rush 2016). Stop it at any time: translating and training go on.
+    Machine translations are simpler and more regular than human ones, so a model with one decoder
+    layer can learn them (Kim & Rush 2016). It may be stopped and resumed at any time.
     """
     from transduce.system.progress import console_progress
     from transduce.workflows import distillation

@@ -20,7 +20,7 @@ transduce export runs/en-de en-de-marian --to huggingface
 
 
 class Library(StrEnum):
-    """For whom a model can be written."""
+    """The libraries that a model can be exported to."""
 
     CTRANSLATE2 = "ctranslate2"
     HUGGINGFACE = "huggingface"
@@ -28,36 +28,36 @@ class Library(StrEnum):
 
 def export(
     run: TrainedRun,
-    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to create.")],
     *,
-    to: Annotated[Library, typer.Option(help="The library that shall load it.")],
+    to: Annotated[Library, typer.Option(help="The library to export to.")],
     quantize: Annotated[
         str | None,
         typer.Option(
             help="For ctranslate2: none (float32), int8, int8_float32, int8_float16, int16, "
-            "float16, or auto: what this processor multiplies fastest. Default: none."
+            "float16, or auto: the fastest on this processor. Default: none."
         ),
     ] = None,
 ) -> None:
     """Write a model for another library.
 
-    [bold]ctranslate2[/bold]: ctranslate2.Translator loads the folder, on processors and GPUs.
-    [bold]huggingface[/bold]: MarianMTModel and AutoTokenizer load it by from_pretrained.
+    [bold]ctranslate2[/bold]: ctranslate2.Translator loads the folder, on CPUs and GPUs.
+    [bold]huggingface[/bold]: MarianMTModel and AutoTokenizer load it with from_pretrained.
     """
     from transduce.errors import BadInput
     from transduce.system.progress import console_progress
 
-    how = ""
+    number_format = ""
     match to:
         case Library.CTRANSLATE2:
             from transduce.interop.export import ctranslate2
 
-            kind = ctranslate2.export(run, folder, quantize or "none")
-            how = f", {'float32' if kind == 'none' else kind}"
+            stored = ctranslate2.export(run, folder, quantize or "none")
+            number_format = f", {'float32' if stored == 'none' else stored}"
         case Library.HUGGINGFACE:
             from transduce.interop.export import huggingface
 
             if quantize is not None:
                 raise BadInput("--quantize is for ctranslate2: Hugging Face's models are float32")
             huggingface.export(run, folder)
-    console_progress().say(f"{folder} holds the model of {run} for {to.value}{how}")
+    console_progress().say(f"{folder} holds the model of {run} for {to.value}{number_format}")

@@ -21,16 +21,16 @@ def import_(
         Path,
         typer.Argument(
             help="A Hugging Face folder of a MarianMTModel, such as OPUS-MT's, or one with "
-            "fairseq's weights as docs/converting.md makes it."
+            "fairseq's weights, prepared as in docs/converting.md."
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder to make.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder to create.")],
     languages: Annotated[
         str | None, typer.Option(metavar="en-de", help="Default: as the folder says.")
     ] = None,
 ) -> None:
-    """Make a run folder of a model of another library, for every command here to understand."""
+    """Import a model of another library as a run folder, for use with all commands."""
     from transduce.interop.importing import import_model
     from transduce.system.progress import console_progress
 

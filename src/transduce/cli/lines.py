@@ -1,4 +1,4 @@
-"""Lines in, lines out: what `transduce translate` reads and writes."""
+"""What `transduce translate` reads and writes, line by line."""
 
 import itertools
 import json
@@ -16,16 +16,16 @@ from transduce.translation.alignment import to_pharaoh
 from transduce.translation.translation import Candidate, Translation
 from transduce.translation.translator import Translator
 
-SCORED = 1000  # given translations that are scored at once
+SCORED = 1000  # given translations scored at once
 
-Form = Callable[[int, Translation], Iterable[str]]  # the lines of the nth translation
+Form = Callable[[int, Translation], Iterable[str]]  # the output lines of translation n
 
 
 class Input:
-    """What is translated: a file, standard input, or text that an argument holds.
+    """An input to translate: a file, standard input, or an argument that is text.
 
-    A file is read through once here, so that one that cannot be read is refused before a model is
-    loaded for it. A pipe is not, because what is read of it would be lost.
+    A file is read once here, to refuse an unreadable one before a model is loaded. A pipe is not,
+    because it can be read only once.
     """
 
     def __init__(self, argument: str, *, is_text: bool = False, as_text: bool = False) -> None:
@@ -38,7 +38,7 @@ class Input:
             self.count = sum(1 for _ in text.read_lines(argument, as_text=as_text))
 
     def lines(self) -> tuple[Iterator[str], Callable[[], bool]]:
-        """Return the lines, and what tells whether another can be had without waiting."""
+        """Return the lines, and a function that says whether the next is ready without waiting."""
         if self.is_text:
             return iter(_lines_of(self.argument)), lambda: True
         lines = text.LineReader(self.argument, as_text=self.as_text)
@@ -47,7 +47,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Everything that is read: inputs, prefixes and given translations."""
+    """All inputs: texts, prefixes and given translations."""
 
     sources: list[Input]
     prefixes: Input | None
@@ -57,7 +57,7 @@ class Texts:
     def read(
         cls, arguments: Sequence[str], prefixes: str | None, given: str | None, *, as_text: bool
     ) -> Self:
-        """Read arguments and the files of options, none of which may be missing or empty."""
+        """Open the inputs; refuse missing and empty ones."""
         if arguments.count(text.STDIN) > 1:
             raise BadInput("- is given twice: standard input can be read only once")
         for argument in arguments:
@@ -76,18 +76,20 @@ class Texts:
             Input(argument, is_text=not text.is_file_argument(argument), as_text=as_text)
             for argument in arguments
         ]
-        for one in sources:
-            if one.count == 0:
-                raise BadInput(f"{one.name} is empty: there is nothing to translate")
-        files = (None if one is None else Input(one, as_text=as_text) for one in (prefixes, given))
-        found = cls(sources, *files)
-        if found.given is not None:
-            found._require_as_many(sources[0], found.given)
-        return found
+        for source in sources:
+            if source.count == 0:
+                raise BadInput(f"{source.name} is empty: there is nothing to translate")
+        files = (
+            path if path is None else Input(path, as_text=as_text) for path in (prefixes, given)
+        )
+        texts = cls(sources, *files)
+        if texts.given is not None:
+            texts._require_same_length(sources[0], texts.given)
+        return texts
 
     @staticmethod
-    def _require_as_many(source: Input, given: Input) -> None:
-        """Refuse a mismatch before anything is written; that of a pipe shows only at its end."""
+    def _require_same_length(source: Input, given: Input) -> None:
+        """Refuse a mismatch before anything is written; that of a pipe is found at its end."""
         if None not in (source.count, given.count) and source.count != given.count:
             lines = pluralize(source.count or 0, "line")
             raise BadInput(
@@ -116,15 +118,15 @@ def results(
     """Yield the translations of each input, or the scores of the given ones."""
     for source in texts.sources:
         if texts.given is None:
-            begins = None if texts.prefixes is None else _Beginnings(texts.prefixes, source)
-            forced = begins if prefix is None else itertools.repeat(prefix)
-            yield translated(translator, source, forced, progress, bar=bar, **options)
+            lines = None if texts.prefixes is None else _Prefixes(texts.prefixes, source)
+            prefixes = lines if prefix is None else itertools.repeat(prefix)
+            yield translate_lines(translator, source, prefixes, progress, bar=bar, **options)
         else:
-            of_scores = {name: options[name] for name in ("alpha", "align") if name in options}
-            yield scored(translator, source, texts.given, **of_scores)
+            chosen = {name: options[name] for name in ("alpha", "align") if name in options}
+            yield score_lines(translator, source, texts.given, **chosen)
 
 
-def translated(
+def translate_lines(
     translator: Translator,
     source: Input,
     prefixes: Iterable[str] | None,
@@ -133,17 +135,17 @@ def translated(
     bar: bool,
     **options: Any,
 ) -> Iterator[Translation]:
-    """Translate the lines of an input as they come; each begins with its prefix."""
+    """Translate the lines of an input as they arrive, with their prefixes."""
     lines, ready = source.lines()
     cut = 0
     shown = progress if bar else Silent()
     with shown.track("translating", source.count, "lines") as advance:
-        for one in translator.stream(
+        for translation in translator.stream(
             lines, prefixes=prefixes, ready=ready, advance=advance, **options
         ):
-            cut += one.cut
-            yield one
-    if isinstance(prefixes, _Beginnings):
+            cut += translation.cut
+            yield translation
+    if isinstance(prefixes, _Prefixes):
         prefixes.end()
     if cut:
         progress.say(
@@ -153,7 +155,7 @@ def translated(
         )
 
 
-def scored(
+def score_lines(
     translator: Translator, source: Input, target: Input, **options: Any
 ) -> Iterator[Translation]:
     """Score given translations line by line."""
@@ -167,7 +169,7 @@ def scored(
 
 
 def _next_pairs(pairs: Iterator[tuple[str, str]], first: int) -> list[tuple[str, str]]:
-    """Read the next pairs; where they come through a pipe, their number shows only at its end."""
+    """Read the next pairs; a mismatch of pipes is found only at their end."""
     try:
         return list(itertools.islice(pairs, SCORED))
     except BadInput as error:
@@ -177,7 +179,7 @@ def _next_pairs(pairs: Iterator[tuple[str, str]], first: int) -> list[tuple[str,
 
 
 def write(translations: Iterable[Translation], form: Form, stream: IO[str], first: int = 1) -> int:
-    """Write translations, each at once: somebody may be waiting for it. Return the next number."""
+    """Write each translation immediately, and return the next line number."""
     for number, translation in enumerate(translations, start=first):
         stream.writelines(f"{line}\n" for line in form(number, translation))
         stream.flush()
@@ -186,38 +188,38 @@ def write(translations: Iterable[Translation], form: Form, stream: IO[str], firs
 
 
 def form(*, nbest: bool, given: bool, json: bool) -> Form:
-    """Return how translations are written."""
+    """Return the output format."""
     if json:
         return as_json(candidates=nbest)
     return with_score if given else ranked if nbest else plain
 
 
 def plain(number: int, translation: Translation) -> Iterable[str]:
-    """Write the best translation."""
+    """Format the best translation."""
     yield _columns(translation.candidates[0])
 
 
 def ranked(number: int, translation: Translation) -> Iterable[str]:
-    """Write all candidates with the number of the line and their scores."""
-    for one in translation.candidates:
-        yield f"{number}\t{one.score:.4f}\t{_columns(one)}"
+    """Format all candidates with the line number and their scores."""
+    for candidate in translation.candidates:
+        yield f"{number}\t{candidate.score:.4f}\t{_columns(candidate)}"
 
 
 def with_score(number: int, translation: Translation) -> Iterable[str]:
-    """Write the best translation after its score."""
+    """Format the best translation after its score."""
     yield f"{translation.score:.4f}\t{_columns(translation.candidates[0])}"
 
 
 def as_json(*, candidates: bool = False) -> Form:
-    """Write one object: the best translation, and all of them with `candidates`."""
+    """Format one JSON object: the best translation, and all of them with `candidates`."""
 
-    def written(number: int, translation: Translation) -> Iterable[str]:
+    def format_line(number: int, translation: Translation) -> Iterable[str]:
         value = {"line": number, **translation.to_json(candidates=candidates)}
         line = json.dumps(value, ensure_ascii=False)
-        # JSON lets these stand, but some tools take them for the end of a line.
-        yield re.sub("[\x85\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", line)
+        # JSON allows these, but some tools treat them as line ends.
+        yield re.sub("[\x85\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", line)
 
-    return written
+    return format_line
 
 
 def _columns(candidate: Candidate) -> str:
@@ -226,12 +228,12 @@ def _columns(candidate: Candidate) -> str:
     return f"{candidate.text}\t{to_pharaoh(candidate.alignment)}"
 
 
-class _Beginnings(Iterator[str]):
-    """The lines of a file of prefixes, which must be as many as those of the text."""
+class _Prefixes(Iterator[str]):
+    """The lines of a file of prefixes: one for each line of the text."""
 
     def __init__(self, prefixes: Input, source: Input) -> None:
         if prefixes.argument == source.argument == text.STDIN:
-            raise BadInput("text and prefixes cannot both be standard input: give a file of one")
+            raise BadInput("text and prefixes cannot both be standard input: give one as a file")
         self._lines = text.read_lines(prefixes.argument, as_text=prefixes.as_text)
         self._path, self._source = prefixes.name, source.name
         self._number = 0
@@ -246,7 +248,7 @@ class _Beginnings(Iterator[str]):
         return line
 
     def end(self) -> None:
-        """Refuse lines that are left."""
+        """Refuse remaining lines."""
         if next(self._lines, None) is not None:
             raise self._error("more lines", f"{self._number:,}")
 
@@ -258,7 +260,7 @@ class _Beginnings(Iterator[str]):
 
 
 def _is_pipe(path: str) -> bool:
-    """Tell whether a file can be read only once: standard input, a named pipe, a device."""
+    """Return whether a path can be read only once: standard input, a named pipe, a device."""
     if path == text.STDIN:
         return True
     return text.path_exists(path) and not (Path(path).is_file() or Path(path).is_dir())

@@ -20,47 +20,47 @@ from transduce.translation.translation import Translation
 def places(
     out: str | None, inputs: Sequence[Input], run: Path, *, overwrite: bool
 ) -> list[Path | None]:
-    """Return where the translation of each input goes; None is standard output.
+    """Return the output file of each input; None is standard output.
 
     Several inputs need a folder. In a folder, the translation of test.en is test.de.
     """
     if out is None or out == STDIN:
         return [None] * len(inputs)
-    place = Path(out)
-    if place.is_dir() or out.endswith(("/", "\\")) or len(inputs) > 1:
-        if place.exists() and not place.is_dir():
+    path = Path(out)
+    if path.is_dir() or out.endswith(("/", "\\")) or len(inputs) > 1:
+        if path.exists() and not path.is_dir():
             raise BadInput(f"--out {out} is a file: several inputs need a folder")
         languages = RunConfig.load(run).languages
-        found = [place / _name(one, languages) for one in inputs]
+        paths = [path / _name(source, languages) for source in inputs]
     else:
-        found = [place]
-    for one in found:
-        _check(one, inputs, overwrite=overwrite)
-        if found.count(one) > 1:
-            raise BadInput(f"two inputs would be written to {one}: translate them one by one")
-    return [*found]
+        paths = [path]
+    for path in paths:
+        _check(path, inputs, overwrite=overwrite)
+        if paths.count(path) > 1:
+            raise BadInput(f"two inputs would be written to {path}: translate them one by one")
+    return [*paths]
 
 
 def _name(source: Input, languages: tuple[str, str]) -> str:
-    """Return the name of an input's translation in a folder: test.de of test.en.gz."""
+    """Return the file name of a translation in a folder: test.de for test.en.gz."""
     if source.is_text or source.argument == STDIN:
         raise BadInput(f"{source.name} has no file name to use in a folder: give --out a file")
     name = PurePath(source.argument).name
-    for ending in MAGIC:  # what is written is not compressed
+    for ending in MAGIC:  # output is not compressed
         name = name.removesuffix(f".{ending}")
     left, right = (f".{language}" for language in languages)
     return name.removesuffix(left) + right if name.endswith(left) else name
 
 
 def _check(place: Path, inputs: Sequence[Input], *, overwrite: bool) -> None:
-    """Refuse what would be lost or could not be read again."""
+    """Refuse to overwrite files, and names of compressed files."""
     if place.suffix.removeprefix(".") in MAGIC:
         raise BadInput(
             f"--out {place}: output is not compressed; choose a name without {place.suffix}"
         )
     if not place.is_file():
         return
-    files = [Path(one.argument) for one in inputs if not (one.is_text or one.argument == STDIN)]
+    files = [Path(i.argument) for i in inputs if not (i.is_text or i.argument == STDIN)]
     if any(place.samefile(file) for file in files):
         raise BadInput(f"{place} is the text to translate: write to another file")
     if not overwrite:
@@ -68,23 +68,23 @@ def _check(place: Path, inputs: Sequence[Input], *, overwrite: bool) -> None:
 
 
 def wants_bar(places: Sequence[Path | None], arguments: Sequence[str]) -> bool:
-    """Tell whether to show progress: not where lines are typed or appear on the terminal."""
+    """Return whether to show progress: not if lines are typed or shown on the terminal."""
     typed = STDIN in arguments and sys.stdin.isatty()
     return not typed and (None not in places or not sys.stdout.isatty())
 
 
 def write(
-    found: Iterable[Iterable[Translation]],
+    results: Iterable[Iterable[Translation]],
     places: Sequence[Path | None],
     form: Form,
     progress: Progress,
 ) -> None:
-    """Write the translations of each input to its place.
+    """Write the translations of each input to its file.
 
-    On standard output, inputs are numbered through as one text.
+    On standard output, all inputs are numbered as one text.
     """
     number = 1
-    for translations, place in zip(found, places, strict=True):
+    for translations, place in zip(results, places, strict=True):
         with _opened(place) as stream:
             number = lines.write(translations, form, stream, 1 if place else number)
         if place is not None:
@@ -93,11 +93,11 @@ def write(
 
 @contextlib.contextmanager
 def _opened(place: Path | None) -> Iterator[IO[str]]:
-    """Open an output. A file appears when all of it is written, and not at all on an error."""
+    """Open an output. A file appears when it is complete, and not at all on an error."""
     if place is None:
         yield sys.stdout
         return
-    if place.exists() and not place.is_file():  # a pipe or a device, which cannot be replaced
+    if place.exists() and not place.is_file():  # a pipe or a device
         with place.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream
         return

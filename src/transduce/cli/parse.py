@@ -29,7 +29,7 @@ Sentences = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SENTENCE|FILE",
-        help="Sentences, or one file of them, one a line (plain, gz, xz, zst); - is stdin.",
+        help="Sentences, or one file of them, one per line (plain, gz, xz, zst); - is stdin.",
     ),
 ]
 
@@ -40,36 +40,32 @@ def parse(
     *,
     words: Annotated[
         bool,
-        typer.Option(
-            "--words", help="Sentences are cut into words already, with spaces between them."
-        ),
+        typer.Option("--words", help="Sentences are tokenised already, with spaces between words."),
     ] = False,
     pretty: Annotated[
-        bool, typer.Option("--pretty", help="Write each tree over several lines, indented.")
+        bool, typer.Option("--pretty", help="Write each tree on several lines, indented.")
     ] = False,
     draw: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.svg", help="Draw the tree of the one sentence that is given."),
+        typer.Option(metavar="FILE.svg", help="Draw the tree of a single sentence."),
     ] = None,
-    beam: Annotated[
-        int | None, typer.Option(help="Width of the search; 1 is greedy. Default: 21.")
-    ] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy. Default: 21.")] = None,
     device: Device = "auto",
 ) -> None:
-    """Parse sentences: one tree in brackets a line, always over exactly the words given.
+    """Parse sentences: one tree in brackets per line, over exactly the given words.
 
-    Sentences are cut into words as the Penn Treebank cuts them. A blank line stays blank.
+    Sentences are tokenised as in the Penn Treebank. A blank line stays blank.
     """
     import sys
 
-    from transduce.parsing.drawing import draw as drawn
+    from transduce.parsing.drawing import draw as draw_tree
     from transduce.parsing.parser import Parser
     from transduce.system.progress import Silent, console_progress
     from transduce.text.reading import LineReader
 
-    source = _file(sentences or ["-"])
+    source = _input_file(sentences or ["-"])
     if draw is not None:
-        _require(draw, one=source is None and len(sentences or ()) == 1)
+        _check_drawing(draw, single=source is None and len(sentences or ()) == 1)
     progress = console_progress()
     parser = Parser.load(run, device=device)
     if not (run / "model.safetensors").exists():
@@ -89,29 +85,29 @@ def parse(
                 if tree is None:
                     raise BadInput("--draw draws a tree: there are no words to parse")
                 with atomic_write(draw) as beside:
-                    beside.write_text(drawn(tree), encoding="utf-8", newline="\n")
+                    beside.write_text(draw_tree(tree), encoding="utf-8", newline="\n")
                 progress.say(f"wrote {draw}")
 
 
-def _require(draw: Path, *, one: bool) -> None:
-    """Refuse what cannot be drawn, before a model is loaded for it."""
+def _check_drawing(draw: Path, *, single: bool) -> None:
+    """Refuse what cannot be drawn, before a model is loaded."""
     if draw.suffix != ".svg":
         raise BadInput(f"--draw {draw}: expected a name that ends in .svg")
-    if not one:
+    if not single:
         raise BadInput("--draw draws one tree: give one sentence")
     if not draw.parent.is_dir():
         raise BadInput(f"--draw {draw}: there is no folder {draw.parent}")
     refuse_foreign_file(draw, "--draw")
 
 
-def _file(given: list[str]) -> str | None:
-    """Return the file that is meant; none where sentences stand on the command line."""
-    (first, *others) = given
+def _input_file(arguments: list[str]) -> str | None:
+    """Return the file to read; None if the arguments are sentences."""
+    (first, *others) = arguments
     if others:
         return None
     if not first.strip():
         return None
-    with contextlib.suppress(OSError, ValueError):  # no file has so long a name
+    with contextlib.suppress(OSError, ValueError):  # the name is too long for a file
         if first == "-" or Path(first).exists():
             return first
     if re.fullmatch(r"\S*/\S*|\S+\.\w+", first):  # a sentence has spaces

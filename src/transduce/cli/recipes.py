@@ -21,18 +21,18 @@ app = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, rich_markup_mode
 
 @app.callback()
 def recipes(context: typer.Context) -> None:
-    """List the recipes: files that say which data, which model, how long, and how to measure it.
+    """List the recipes: files that say which data, which model, how long, and how to evaluate.
 
     `transduce train --recipe NAME --out RUN` follows one from the data to the scores.
     """
     if context.invoked_subcommand:
         return
-    from transduce.recipes import recipe as reading
+    from transduce.recipes.recipe import find, names
 
-    found = [reading.find(name) for name in reading.names()]
-    width = max(len(one.name) for one in found)
-    for one in found:
-        typer.echo(f"{one.name:{width}}  {one.about}")
+    recipes = [find(name) for name in names()]
+    width = max(len(recipe.name) for recipe in recipes)
+    for recipe in recipes:
+        typer.echo(f"{recipe.name:{width}}  {recipe.about}")
     typer.echo(
         "\ntransduce recipes show NAME prints one; transduce train --recipe NAME --out RUN",
         err=True,
@@ -48,7 +48,7 @@ def show(
         ),
     ],
 ) -> None:
-    """Print a recipe: the beginning of one of your own."""
-    from transduce.recipes import recipe as reading
+    """Print a recipe, for example as a template for your own."""
+    from transduce.recipes.recipe import find
 
-    typer.echo(reading.find(name).text, nl=False)
+    typer.echo(find(name).text, nl=False)

@@ -41,13 +41,13 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE",
-        help="Translations, one a line, of one or more systems; - is stdin. Without --ref: one "
+        help="Translations of one or more systems, one per line; - is stdin. Without --ref: one "
         "system, then its reference.",
     ),
 ]
 Ref = Annotated[
     list[str] | None,
-    typer.Option("--ref", "-r", metavar="FILE", help="A reference, one a line. Repeatable."),
+    typer.Option("--ref", "-r", metavar="FILE", help="A reference, one per line. Repeatable."),
 ]
 MetricName = Annotated[
     list[str] | None,
@@ -55,7 +55,7 @@ MetricName = Annotated[
 ]
 Language = Annotated[
     str | None,
-    typer.Option(help="Target language: chooses BLEU's tokeniser. Default: the file's ending."),
+    typer.Option(help="Target language, for BLEU's tokeniser. Default: the file's ending."),
 ]
 Tokenize = Annotated[str | None, typer.Option(help="BLEU's tokeniser: 13a, intl, zh, char, …")]
 Confidence = Annotated[
@@ -107,21 +107,21 @@ def score(
     options = _Options(tuple(metric or ()), language, lowercase, tokenize)
     if trees:
         if options != _Options() or paper or confidence or paired_ar or samples:
-            raise BadInput("--trees takes no options of metrics: expected --trees HYP GOLD")
+            raise BadInput("--trees takes no metric options: expected --trees HYP GOLD")
         _trees(systems, references, json=json)
     elif len(systems) > 1:
         if confidence or paper:
             raise BadInput(
-                "--confidence and --paper score one system; several have intervals and tests of "
-                "their own (--samples, --paired-ar)"
+                "--confidence and --paper score one system; for several use --samples and "
+                "--paired-ar"
             )
         _compare(systems, references, options, (paired_ar, samples), json=json)
     elif paired_ar or samples:
         raise BadInput("--paired-ar and --samples compare systems: give two or more, and --ref")
     else:
         if paper and options != _Options(language=language):
-            raise BadInput("--paper is a metric of its own: it takes no other options of metrics")
-        _one(systems[0], references, options, confidence, paper=paper, json=json)
+            raise BadInput("--paper is a metric of its own: it takes no other metric options")
+        _score(systems[0], references, options, confidence, paper=paper, json=json)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
 
     paths = [*systems, *references]
     if paths.count(text.STDIN) > 1:
-        raise BadInput("- stands for two files: standard input can be only one of them")
+        raise BadInput("- is given twice: standard input can be read only once")
     read = [list(text.read_lines(path)) for path in paths]
     last = text.display_name(paths[-1])
     for path, lines in zip(paths, read, strict=True):
@@ -175,7 +175,7 @@ def _language(references: Sequence[str], options: _Options) -> str:
     return options.language or guess_languages(references[0], references[0])[1]
 
 
-def _one(
+def _score(
     system: str,
     references: Sequence[str],
     options: _Options,
@@ -192,8 +192,9 @@ def _one(
     lines, *several = _read([system], references)
     language, progress = _language(references, options), console_progress()
     if paper:
-        own = scoring.paper_bleu(lines, several, language, confidence=confidence, progress=progress)
-        results = [own]
+        results = [
+            scoring.paper_bleu(lines, several, language, confidence=confidence, progress=progress)
+        ]
     else:
         results = scoring.score(
             lines,
@@ -206,10 +207,10 @@ def _one(
             progress=progress,
         )
     if json:
-        typer.echo(json_module.dumps([one.to_json() for one in results], indent=2))
+        typer.echo(json_module.dumps([result.to_json() for result in results], indent=2))
     else:
-        for one in results:
-            typer.echo(str(one))
+        for result in results:
+            typer.echo(str(result))
 
 
 def _compare(
@@ -229,7 +230,7 @@ def _compare(
         raise BadInput(f"a system is given twice: {' '.join(systems)}")
     read = _read(systems, references)
     randomised, samples = test
-    found = comparing.compare(
+    comparisons = comparing.compare(
         dict(zip(systems, read, strict=False)),
         read[len(systems) :],
         metrics=options.metrics or METRICS,
@@ -241,32 +242,34 @@ def _compare(
         progress=console_progress(),
     )
     if json:
-        typer.echo(json_module.dumps([one.to_json() for one in found], indent=2))
+        typer.echo(
+            json_module.dumps([comparison.to_json() for comparison in comparisons], indent=2)
+        )
     else:
-        _show(found)
+        _show(comparisons)
 
 
-def _show(found: "Sequence[Comparison]") -> None:
+def _show(comparisons: "Sequence[Comparison]") -> None:
     """Print a row for each metric and system, then the signatures."""
     rows = [
-        (one.name, own.system + " (baseline)" * (place == 0), *_cells(own))
-        for one in found
-        for place, own in enumerate(one.systems)
+        (comparison.name, score.system + " (baseline)" * (index == 0), *_cells(score))
+        for comparison in comparisons
+        for index, score in enumerate(comparison.systems)
     ]
     columns = ("metric", "system", "score", "mean and 95% interval", "p")
-    shown = [place for place in range(5) if any(row[place] for row in rows)]
+    shown = [column for column in range(5) if any(row[column] for row in rows)]
     tables.show("", [columns[i] for i in shown], [[row[i] for i in shown] for row in rows])
-    for one in found:
-        typer.echo(f"{one.name} {one.signature}")
+    for comparison in comparisons:
+        typer.echo(f"{comparison.name} {comparison.signature}")
 
 
-def _cells(one: "SystemScore") -> tuple[str, str, str]:
+def _cells(score: "SystemScore") -> tuple[str, str, str]:
     """Return the score, the mean and 95% interval of the samples, and p."""
-    sampled = one.mean is not None and one.interval is not None
+    sampled = score.mean is not None and score.interval is not None
     return (
-        f"{one.value:.2f}",
-        f"{one.mean:.2f} ± {one.interval:.2f}" if sampled else "",
-        "" if one.p is None else f"{one.p:.4f}{'*' * one.significant}",
+        f"{score.value:.2f}",
+        f"{score.mean:.2f} ± {score.interval:.2f}" if sampled else "",
+        "" if score.p is None else f"{score.p:.4f}{'*' * score.significant}",
     )
 
 
@@ -276,18 +279,25 @@ def _trees(systems: Sequence[str], references: Sequence[str], *, json: bool) -> 
 
     if len(systems) != 1 or len(references) != 1:
         raise BadInput("--trees scores one file of trees against one: expected --trees HYP GOLD")
-    marks = score_files(systems[0], references[0])
-    parts = {"all": summarize(marks), f"up to {CUTOFF} words": summarize(marks, CUTOFF)}
+    scores = score_files(systems[0], references[0])
+    parts = {"all": summarize(scores), f"up to {CUTOFF} words": summarize(scores, CUTOFF)}
     if json:
         typer.echo(
             json_module.dumps({k: dataclasses.asdict(v) for k, v in parts.items()}, indent=2)
         )
         return
-    tables.show("", ["in percent", *TREE_COLUMNS], [_tree_row(*one) for one in parts.items()])
+    tables.show("", ["in percent", *TREE_COLUMNS], [_tree_row(*part) for part in parts.items()])
 
 
-def _tree_row(name: str, one: "Parseval") -> list[str]:
+def _tree_row(name: str, total: "Parseval") -> list[str]:
     """Return EVALB's numbers; errors are sentences whose words differ."""
-    counts = [f"{number:,}" for number in (one.sentences, one.errors, one.skipped)]
-    shares = (one.precision, one.recall, one.f1, one.exact, one.no_crossing, one.tagging)
+    counts = [f"{number:,}" for number in (total.sentences, total.errors, total.skipped)]
+    shares = (
+        total.precision,
+        total.recall,
+        total.f1,
+        total.exact,
+        total.no_crossing,
+        total.tagging,
+    )
     return [name, *counts, *(f"{share:.2f}" for share in shares)]

@@ -68,8 +68,8 @@ Split = Annotated[
     bool | None,
     of_input(
         "--split/--no-split",
-        help="Translate the sentences of a line one by one and join them (the default), or each "
-        "line whole, as a test set is scored.",
+        help="Translate the sentences of a line one by one and join them (default), or each line "
+        "as a whole, as for a test set.",
         show_default=False,
     ),
 ]
@@ -77,8 +77,8 @@ AsText = Annotated[
     bool,
     of_input(
         "--as-text",
-        help="Translate every line of a file as it is, even if it looks like HTML, subtitles or "
-        "another format that is refused.",
+        help="Translate every line of a file, even if it looks like HTML, subtitles or another "
+        "format that is refused.",
     ),
 ]
 Prefix = Annotated[str | None, of_input(help="Words that every translation begins with.")]
@@ -90,7 +90,8 @@ Given = Annotated[
     str | None,
     of_input(
         metavar="FILE",
-        help="Score these translations, line by line and whole: score and text between tabs.",
+        help="Score these translations, line by line, instead of translating: score and text with "
+        "a tab.",
     ),
 ]
 Out = Annotated[
@@ -99,36 +100,34 @@ Out = Annotated[
         "--out",
         "-o",
         metavar="FILE",
-        help="Write here instead of standard output, whole or not at all. Several files need a "
-        "folder, where test.en becomes test.de. An existing file is kept.",
+        help="Write here instead of to standard output, completely or not at all. Several files "
+        "need a folder, where test.en becomes test.de. Existing files are refused.",
     ),
 ]
 Overwrite = Annotated[bool, of_output("--overwrite", help="Let --out replace existing files.")]
 NBest = Annotated[
     int | None,
-    of_output(metavar="K", help="Write the K best: line number, score and text between tabs."),
+    of_output(metavar="K", help="Write the K best: line number, score and text, with tabs."),
 ]
 Align = Annotated[
     bool,
-    of_output(
-        "--align", help="Write which word translates which after a tab: 0-0 1-2, source-target."
-    ),
+    of_output("--align", help="Add the word alignment after a tab: 0-0 1-2, source-target."),
 ]
 Json = Annotated[
     bool,
     of_output(
         "--json",
-        help="Write one JSON object a line: text, scores, subwords and what was asked for.",
+        help="Write one JSON object per line: text, scores, subwords and further results.",
     ),
 ]
-Beam = Annotated[int | None, search_option(help="Width of the search; 1 is greedy. Default: 4.")]
+Beam = Annotated[int | None, search_option(help="Beam size; 1 is greedy. Default: 4.")]
 Alpha = Annotated[float | None, search_option(help="Length penalty. Default: 0.6.")]
 Others = Annotated[
     list[Path] | None,
     search_option(
         "--with",
         metavar="RUN",
-        help="Another model, whose probabilities are averaged with the first one's. Repeatable.",
+        help="Another model for an ensemble: probabilities are averaged. Repeatable.",
     ),
 ]
 Sample = Annotated[bool, of_sampling("--sample", help="Sample at random instead of searching.")]
@@ -176,33 +175,33 @@ def translate(
 ) -> None:
     """Translate text line by line: line n of the output translates line n of the input.
 
-    Lines may have several sentences. Those that come through a pipe are answered as they come.
+    A line may have several sentences. Lines from a pipe are translated as they arrive.
     The search is the paper's: beam 4, alpha 0.6, output at most 50 subwords longer than the input.
-    CTranslate2's rule for ending differs a little.
+    CTranslate2's stopping rule differs slightly.
     """
     from transduce.cli import lines, outputs
     from transduce.system.progress import console_progress
 
-    draws = without_none(temperature=temperature, top_k=top_k, top_p=top_p, draw=seed)
-    search = without_none(beam=beam, alpha=alpha, nbest=nbest, sample=sample or None) | draws
+    sampling = without_none(temperature=temperature, top_k=top_k, top_p=top_p, draw=seed)
+    search = without_none(beam=beam, alpha=alpha, nbest=nbest, sample=sample or None) | sampling
     arguments, progress = inputs or ["-"], console_progress()
-    if draws and not sample:
+    if sampling and not sample:
         raise BadInput("--temperature, --top-k, --top-p and --seed need --sample")
-    _check_files(arguments, {*search, *(["split"] if split else [])}, prefix, prefixes, given)
-    splits = _splits(split, progress, given)
+    _check_options(arguments, {*search, *(["split"] if split else [])}, prefix, prefixes, given)
+    splits = _choose_split(split, progress, given)
     form = lines.form(nbest=nbest is not None, given=given is not None, json=json)
     options = {**search, "batch": batch, "split": splits, "align": align}
     with _offering_as_text():
         texts = lines.Texts.read(arguments, prefixes, given, as_text=as_text)
         places = outputs.places(out, texts.sources, run, overwrite=overwrite)
-        engine = "torch" if sample and engine == "auto" else engine  # it alone draws
-        translator = _loaded([run, *(others or [])], device, engine, quantize, progress)
+        engine = "torch" if sample and engine == "auto" else engine  # only torch samples
+        translator = _load([run, *(others or [])], device, engine, quantize, progress)
         bar = outputs.wants_bar(places, arguments)
-        found = lines.results(translator, texts, prefix, progress, bar=bar, **options)
-        outputs.write(found, places, form, progress)
+        results = lines.results(translator, texts, prefix, progress, bar=bar, **options)
+        outputs.write(results, places, form, progress)
 
 
-def _check_files(
+def _check_options(
     arguments: list[str],
     options: set[str],
     prefix: str | None,
@@ -212,18 +211,18 @@ def _check_files(
     """Refuse options that exclude each other."""
     from transduce.text.reading import is_file_argument
 
-    begins = prefix is not None or prefixes is not None
-    if given is not None and (options - {"alpha"} or begins):
+    has_prefix = prefix is not None or prefixes is not None
+    if given is not None and (options - {"alpha"} or has_prefix):
         raise BadInput("--given scores given translations: of the search options it takes --alpha")
     if prefix is not None and prefixes is not None:
-        raise BadInput("--prefix and --prefixes both say how translations begin: give one of them")
+        raise BadInput("--prefix and --prefixes exclude each other: give one of them")
     for name, file in (("--prefixes", prefixes), ("--given", given)):
         if file is not None and (len(arguments) > 1 or not is_file_argument(arguments[0])):
             raise BadInput(f"{name} has one line for each line of a file: give one file to read")
 
 
-def _splits(wanted: bool | None, progress: Progress, given: str | None) -> bool:
-    """Tell whether lines are split; where the splitter is missing, say so or refuse --split."""
+def _choose_split(wanted: bool | None, progress: Progress, given: str | None) -> bool:
+    """Return whether lines are split; without the splitter, say so or refuse --split."""
     from transduce.text.splitting import MISSING, is_installed
 
     if wanted is False or given is not None or is_installed():
@@ -236,7 +235,7 @@ def _splits(wanted: bool | None, progress: Progress, given: str | None) -> bool:
 
 @contextlib.contextmanager
 def _offering_as_text() -> Iterator[None]:
-    """Say how to translate the lines of a refused format nevertheless."""
+    """Mention --as-text in the error about an unsupported format."""
     try:
         yield
     except UnsupportedFormat as error:
@@ -245,10 +244,10 @@ def _offering_as_text() -> Iterator[None]:
         raise BadInput(f"{error}; --as-text translates its lines as they are") from None
 
 
-def _loaded(
+def _load(
     runs: list[Path], device: str, engine: str, quantize: str, progress: Progress
 ) -> "Translator":
-    """Load the models, and say what they translate with."""
+    """Load the models, and print the engine and the weights."""
     from transduce.translation.translator import Translator
 
     translator = Translator.load(runs, device=device, engine=engine, quantize=quantize)

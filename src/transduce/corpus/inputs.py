@@ -1,12 +1,13 @@
 """The texts a corpus is made of: read several times, and compared with earlier ones."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from transduce.corpus.token_files import SIDES, InputRecord
+from transduce.errors import BadInput
 from transduce.system.files import sha256, working_folder
 from transduce.system.progress import Advance
 from transduce.text.reading import STDIN, display_name, read_pairs
@@ -95,3 +96,15 @@ def _can_be_reread(path: str | Path) -> bool:
     return str(path) != STDIN and (
         Path(path).is_file() or Path(path).is_dir() or not Path(path).exists()
     )
+
+
+def require_rereadable(paths: Iterable[Path], kind: str) -> None:
+    """Refuse files that are missing, or that cannot be read again when the work is resumed."""
+    for path in paths:
+        if str(path) != STDIN and not path.exists():
+            raise BadInput(f"{path} does not exist: expected {kind}")
+        if not path.is_file():
+            raise BadInput(
+                f"{path} is not a regular file: expected {kind} that can be read again, because "
+                "this resumes after a stop"
+            )

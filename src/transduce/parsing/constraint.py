@@ -1,13 +1,12 @@
-"""What makes every output a tree over exactly its words.
+"""The constraint that every output is a tree over exactly the words of its sentence.
 
 S sentences, k hypotheses of each, R = S * k rows, V symbols.
 
-A hypothesis knows how many words it has written, how many brackets are open, how many of them it
-has opened just now, and how many symbols its output may still have. A word may come while words are
-left, with a tag that the next word can have; a bracket may be opened while words are left and there
-is room to close it, and not too often in a row; it may be closed when something is in it; the end
-comes when all words are written and nothing is open. So there is always something that may come,
-and whatever comes, the rest fits.
+Each hypothesis counts the words left, the open brackets, the brackets opened in a row, and the
+symbols that its output may still have. A word is allowed while words are left, with a tag that the
+next word can have. A bracket may be opened while words are left and the output can still close it,
+and not too often in a row; it may be closed if it is not empty. The end is allowed when no words
+are left and no bracket is open. So some symbol is always allowed, and the output always fits.
 """
 
 from collections.abc import Sequence
@@ -20,12 +19,12 @@ from transduce.parsing.lexicon import Lexicon
 from transduce.parsing.sequences import CLOSE
 from transduce.subwords import EOS, SPECIAL, Coder
 
-IN_A_ROW = 16  # openings; of the 30,830 trees of CRAFT one has 8, none more
+IN_A_ROW = 16  # opening brackets; one of CRAFT's 30,830 trees has 8, none has more
 NEVER, WORD, OPEN, SHUT, END = range(5)  # kinds of symbols
 
 
 class WellFormed:
-    """The state of each hypothesis, in tensors that a recorded step changes in place."""
+    """The state of each hypothesis, in tensors that a CUDA graph changes in place."""
 
     def __init__(
         self,
@@ -36,17 +35,19 @@ class WellFormed:
         room: int,
         device: torch.device,
     ) -> None:
-        """Make states; `tags` (classes, V) tells which symbols a word of a class may be."""
+        """Allocate states; `tags` (classes, V) says which symbols a word of a class may be."""
         self.kinds = torch.tensor(list(kinds), device=device)  # (V,)
         self.tags = tags.to(device)
         counts = torch.zeros(slots, k, dtype=torch.int64, device=device)
         self.classes = counts.new_zeros(slots, room)
         self.words = counts.new_zeros(slots, 1)
         self.left, self.opened, self.row = (counts.clone() for _ in range(3))
-        self.room = torch.zeros(slots, 1, dtype=torch.int64, device=device)  # before the end
+        self.room = torch.zeros(
+            slots, 1, dtype=torch.int64, device=device
+        )  # symbols before the end
 
     def begin(self, slots: Tensor, classes: Tensor, limits: Tensor) -> None:
-        """Begin new sentences in some slots, of words of these classes. (n,), (n, room), (n,)."""
+        """Start sentences in some slots with words of these classes. (n,), (n, room), (n,)."""
         words = (classes != NONE).sum(1, keepdim=True)
         self.classes.index_copy_(0, slots, classes.clamp(min=0))
         self.words.index_copy_(0, slots, words)
@@ -56,7 +57,7 @@ class WellFormed:
         self.room.index_copy_(0, slots, limits[:, None] - 1)
 
     def allowed(self) -> Tensor:
-        """Return which symbols may come next. (R, V)."""
+        """Return which symbols are allowed next. (R, V)."""
         left, opened, row = self.left > 0, self.opened > 0, self.row
         fits = self.left + self.opened + 2 <= self.room
         by_kind = torch.stack(
@@ -74,7 +75,7 @@ class WellFormed:
         return (by_kind[..., self.kinds] & tags).flatten(0, 1)
 
     def follow(self, words: Tensor, parents: Tensor) -> None:
-        """Go on with these symbols after those hypotheses. (S, k), (S, k)."""
+        """Extend the parent hypotheses by these symbols. (S, k), (S, k)."""
         kind = self.kinds[words]
         opens = kind == OPEN
         self.left.copy_(self.left.gather(1, parents) - (kind == WORD).long())
@@ -84,19 +85,19 @@ class WellFormed:
         self.room -= 1
 
     def keep(self, slots: Tensor) -> None:
-        """Go on with some of the slots."""
+        """Keep some of the slots."""
         for name in ("classes", "words", "left", "opened", "row", "room"):
             setattr(self, name, getattr(self, name)[slots])
 
 
 def well_formed(symbols: Coder, lexicon: Lexicon) -> Constrain:
-    """Return what makes the constraint for a vocabulary of symbols."""
+    """Return the factory of the constraint for a vocabulary of symbols."""
     kinds = [_kind(number, name) for number, name in enumerate(symbols.names)]
     words = torch.tensor(kinds) == WORD
     tags = torch.ones(len(lexicon.classes), len(kinds), dtype=torch.bool)
-    for number, some in enumerate(lexicon.classes):
-        if some:  # of a class without tags nothing is known
-            tags[number] = ~words | torch.tensor([name in some for name in symbols.names])
+    for number, allowed in enumerate(lexicon.classes):
+        if allowed:  # a class without tags allows all
+            tags[number] = ~words | torch.tensor([name in allowed for name in symbols.names])
     return lambda slots, k, room, device: WellFormed(kinds, tags, slots, k, room, device)
 
 

@@ -1,4 +1,4 @@
-"""A tree as a picture: SVG, words in a row at the bottom, each constituent above its parts."""
+"""Draw a tree as SVG: words in a row at the bottom, each constituent above its children."""
 
 from html import escape
 
@@ -10,7 +10,7 @@ GAP = 16  # between words
 ROW = 44  # from one row of labels to the next
 MARGIN = 20
 WORD_ROW = 26  # from a tag to its word
-ABOVE, BELOW = 15, 6  # a label, where no line is drawn
+ABOVE, BELOW = 15, 6  # space around a label that lines leave free
 ROUND = 6  # the radius of corners
 NARROW = frozenset("iljtfrI.,:;'`!|()[] ")
 COLOURS = {"N": "#0072B2", "V": "#D55E00", "P": "#009E73", "S": "#000000", "A": "#A0568A"}
@@ -19,7 +19,7 @@ LINE = "#B0B0B0"
 
 
 def draw(tree: Tree) -> str:
-    """Return the picture of a tree as SVG text."""
+    """Return a drawing of a tree as SVG text."""
     rows = _rows(tree)
     x, width = _columns(tree)
     height = 2 * MARGIN + rows[id(tree)] * ROW + WORD_ROW + SIZE
@@ -29,14 +29,15 @@ def draw(tree: Tree) -> str:
     for node, entered in tree.visits():
         if not entered:
             continue
-        at, y = x[id(node)], bottom - rows[id(node)] * ROW
+        center, y = x[id(node)], bottom - rows[id(node)] * ROW
         if node.word is not None:
-            labels.append(_text(at, y, node.label, OTHER, "tag"))
-            labels.append(_text(at, y + WORD_ROW, unescape(node.word), "#000000", "word"))
+            labels.append(_text(center, y, node.label, OTHER, "tag"))
+            labels.append(_text(center, y + WORD_ROW, unescape(node.word), "#000000", "word"))
             continue
-        labels.append(_text(at, y, node.label, _colour(node.label), "label"))
+        labels.append(_text(center, y, node.label, _colour(node.label), "label"))
         lines.extend(
-            _line(at, y, x[id(child)], bottom - rows[id(child)] * ROW) for child in node.children
+            _line(center, y, x[id(child)], bottom - rows[id(child)] * ROW)
+            for child in node.children
         )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" '
@@ -55,7 +56,7 @@ def draw(tree: Tree) -> str:
 
 
 def _rows(tree: Tree) -> dict[int, int]:
-    """Return how many rows above its words each part of a tree stands."""
+    """Return the row of each node, counted from the words upwards."""
     rows: dict[int, int] = {}
     for node, entered in tree.visits():
         if node.word is not None:
@@ -66,7 +67,7 @@ def _rows(tree: Tree) -> dict[int, int]:
 
 
 def _columns(tree: Tree) -> tuple[dict[int, float], float]:
-    """Return the middle of each part of a tree, and the width of the whole."""
+    """Return the horizontal center of each node, and the width of the drawing."""
     x: dict[int, float] = {}
     right = float(MARGIN)
     for node, entered in tree.visits():
@@ -80,7 +81,7 @@ def _columns(tree: Tree) -> tuple[dict[int, float], float]:
 
 
 def _line(x: float, y: float, to_x: float, to_y: float) -> str:
-    """Draw a line down from a constituent, across, and down to a part: so no two ever cross."""
+    """Draw a line down from a constituent, across, and down to a child, so that no two cross."""
     bend = min(ROUND, abs(to_x - x))
     side = bend if to_x > x else -bend
     across = y + BELOW + ROUND
@@ -91,7 +92,7 @@ def _line(x: float, y: float, to_x: float, to_y: float) -> str:
 
 
 def _width(text: str) -> float:
-    """Estimate how wide a text will be: what reads the picture has a font of its own."""
+    """Estimate the width of a text; the viewer's font is not known."""
     return sum(0.38 if c in NARROW else 1.0 if ord(c) > 0x2E80 else 0.64 for c in text) * SIZE
 
 

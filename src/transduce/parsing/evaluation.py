@@ -1,12 +1,12 @@
-"""Labelled brackets, right and wrong: what EVALB counts with Collins' settings (COLLINS.prm).
+"""Labelled bracket scores as EVALB computes them with Collins' settings (COLLINS.prm).
 
-The rules, each as EVALB has it:
-- A word whose tag is deleted (punctuation, traces) does not count and takes up no place.
-- Of a label counts what stands before the first - or =; PRT counts as ADVP. Brackets around
-  nothing that counts, and TOP, are left out; any other root counts, one without a label too.
-- Gold and guess must have the same words, else the sentence is an error and counts nowhere; a
-  guess without any words that count is skipped.
-- A sentence's length is all its words, punctuation included.
+EVALB's rules:
+- A word whose tag is deleted (punctuation, traces) is ignored and has no position.
+- A label is compared up to its first - or =; PRT equals ADVP. Brackets around ignored words only,
+  and TOP, are left out; any other root counts, even without a label.
+- Gold and guess must have the same words, else the sentence is an error and not scored; a guess
+  without any words to score is skipped.
+- The length of a sentence is the number of all its words, punctuation included.
 """
 
 import re
@@ -22,8 +22,8 @@ from transduce.text.reading import display_name, read_lines
 
 DELETED = frozenset({"TOP", TRACE, ",", ":", "``", "''", "."})
 EQUAL = {"PRT": "ADVP"}
-CUTOFF = 40  # words of a sentence that also counts among the short ones
-NO_TREE = re.compile(r"\s*\(\s*(\(\s*\)\s*)?\)\s*")  # what some parsers write on failure
+CUTOFF = 40  # words; sentences up to this length are also scored separately
+NO_TREE = re.compile(r"\s*\(\s*(\(\s*\)\s*)?\)\s*")  # written by some parsers on failure
 AFTER_LABEL = re.compile("[-=].*", re.DOTALL)
 
 Span = tuple[int, int]
@@ -31,26 +31,26 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class TreeScore:
-    """What EVALB tells of one sentence."""
+    """EVALB's counts for one sentence."""
 
     length: int
     status: int = 0  # 1: not the same words, 2: no words to score
     matched: int = 0
     gold: int = 0
     guessed: int = 0
-    crossing: int = 0  # brackets of the guess that cross one of gold
+    crossing: int = 0  # brackets of the guess that cross a gold bracket
     words: int = 0
-    tags: int = 0  # that are right
+    tags: int = 0  # correct ones
 
     @property
     def exact(self) -> bool:
-        """Whether all brackets are right."""
+        """Whether all brackets are correct."""
         return self.status == 0 and self.matched == self.gold == self.guessed
 
 
 @dataclass(frozen=True, slots=True)
 class Parseval:
-    """What EVALB tells of many sentences, in percent but for counts."""
+    """EVALB's scores of many sentences, in percent except for counts."""
 
     sentences: int
     errors: int
@@ -59,15 +59,15 @@ class Parseval:
     precision: float
     f1: float
     exact: float
-    crossing: float  # a sentence
+    crossing: float  # per sentence, not in percent
     no_crossing: float
     few_crossing: float  # two or less
     tagging: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """The brackets and words of a tree that count."""
+class _Content:
+    """The brackets and words of a tree that are scored."""
 
     brackets: Counter[tuple[Span, str]]
     words: list[str]
@@ -76,30 +76,28 @@ class _Read:
 
 
 def score_tree(gold: Tree, guess: Tree | None) -> TreeScore:
-    """Compare a tree with the one that a person drew; None is no tree at all."""
-    one = _read(gold)
-    if guess is None:
-        return TreeScore(one.length, status=2)
-    other = _read(guess)
-    if not other.words:
-        return TreeScore(one.length, status=2)
-    if one.words != other.words:
-        return TreeScore(one.length, status=1)
+    """Compare a guessed tree with a gold tree; None is a missing guess."""
+    expected = _content(gold)
+    found = None if guess is None else _content(guess)
+    if found is None or not found.words:
+        return TreeScore(expected.length, status=2)
+    if expected.words != found.words:
+        return TreeScore(expected.length, status=1)
     return TreeScore(
-        length=one.length,
-        matched=(one.brackets & other.brackets).total(),
-        gold=one.brackets.total(),
-        guessed=other.brackets.total(),
-        crossing=_crossing(one, other),
-        words=len(one.words),
-        tags=sum(a == b for a, b in zip(one.tags, other.tags, strict=True)),
+        length=expected.length,
+        matched=(expected.brackets & found.brackets).total(),
+        gold=expected.brackets.total(),
+        guessed=found.brackets.total(),
+        crossing=_crossing(expected, found),
+        words=len(expected.words),
+        tags=sum(a == b for a, b in zip(expected.tags, found.tags, strict=True)),
     )
 
 
 def score_files(guesses: str | Path, gold: str | Path) -> list[TreeScore]:
     """Compare the trees of two files, tree by tree.
 
-    Where the guesses are one a line, an empty line or (()) is a sentence without a tree.
+    If there is one guess per line, an empty line or (()) is a missing guess.
     """
     expected = list(read_trees(gold))
     name = display_name(guesses)
@@ -112,32 +110,32 @@ def score_files(guesses: str | Path, gold: str | Path) -> list[TreeScore]:
             f"{name} has {pluralize(len(found), 'tree')} but {display_name(gold)} has "
             f"{len(expected):,}: tree n of one must be of the same sentence as tree n of the other"
         )
-    return [score_tree(one, other) for one, other in zip(expected, found, strict=True)]
+    return [score_tree(*pair) for pair in zip(expected, found, strict=True)]
 
 
-def summarize(marks: Iterable[TreeScore], cutoff: int | None = None) -> Parseval:
-    """Add up what was found of sentences, of those up to `cutoff` words if it is given."""
-    chosen = [one for one in marks if cutoff is None or one.length <= cutoff]
-    valid = [one for one in chosen if one.status == 0]
-    matched = sum(one.matched for one in valid)
-    recall = _percent(matched, sum(one.gold for one in valid))
-    precision = _percent(matched, sum(one.guessed for one in valid))
+def summarize(scores: Iterable[TreeScore], cutoff: int | None = None) -> Parseval:
+    """Return the scores of all sentences, or of those up to `cutoff` words."""
+    chosen = [score for score in scores if cutoff is None or score.length <= cutoff]
+    valid = [score for score in chosen if score.status == 0]
+    matched = sum(score.matched for score in valid)
+    recall = _percent(matched, sum(score.gold for score in valid))
+    precision = _percent(matched, sum(score.guessed for score in valid))
     return Parseval(
         sentences=len(chosen),
-        errors=sum(one.status == 1 for one in chosen),
-        skipped=sum(one.status == 2 for one in chosen),
+        errors=sum(score.status == 1 for score in chosen),
+        skipped=sum(score.status == 2 for score in chosen),
         recall=recall,
         precision=precision,
         f1=2 * precision * recall / (precision + recall) if matched else 0.0,
-        exact=_percent(sum(one.exact for one in valid), len(valid)),
-        crossing=_percent(sum(one.crossing for one in valid), len(valid)) / 100,
-        no_crossing=_percent(sum(one.crossing == 0 for one in valid), len(valid)),
-        few_crossing=_percent(sum(one.crossing <= 2 for one in valid), len(valid)),
-        tagging=_percent(sum(one.tags for one in valid), sum(one.words for one in valid)),
+        exact=_percent(sum(score.exact for score in valid), len(valid)),
+        crossing=_percent(sum(score.crossing for score in valid), len(valid)) / 100,
+        no_crossing=_percent(sum(score.crossing == 0 for score in valid), len(valid)),
+        few_crossing=_percent(sum(score.crossing <= 2 for score in valid), len(valid)),
+        tagging=_percent(sum(score.tags for score in valid), sum(score.words for score in valid)),
     )
 
 
-def _read(tree: Tree) -> _Read:
+def _content(tree: Tree) -> _Content:
     brackets: Counter[tuple[Span, str]] = Counter()
     words: list[str] = []
     tags: list[str] = []
@@ -156,11 +154,11 @@ def _read(tree: Tree) -> _Read:
             label = AFTER_LABEL.sub("", node.label)
             if span[0] < span[1] and label not in DELETED:
                 brackets[span, EQUAL.get(label, label)] += 1
-    return _Read(brackets, words, tags, length)
+    return _Content(brackets, words, tags, length)
 
 
-def _crossing(gold: _Read, guess: _Read) -> int:
-    """Count the brackets of a guess that begin inside a gold one and end outside, or reverse."""
+def _crossing(gold: _Content, guess: _Content) -> int:
+    """Count the guessed brackets that overlap a gold bracket without nesting."""
     spans = {span for span, _ in gold.brackets}
     crossed: dict[Span, bool] = {}
     for begin, end in {span for span, _ in guess.brackets}:

@@ -1,8 +1,8 @@
-"""Which tags a word can have: those that the training trees give it.
+"""The tags that each word can have, learned from the training trees.
 
-A word that they have often takes one of the tags that it has there; any other word one of those
-that rare words have. So no comma is ever a noun, and a search that has lost its place among the
-words cannot go on as if nothing were wrong.
+A frequent word can have the tags that it has in the training trees; any other word can have the
+tags of rare words. So a comma is never a noun, and a search that has lost track of the words
+cannot continue unnoticed.
 """
 
 from collections import Counter, defaultdict
@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from transduce.errors import BadRun
 from transduce.parsing.sequences import CLOSE, MASK
 from transduce.system.files import read_checksummed, write_checksummed
 
 FORMAT = 1
-OFTEN = 20  # times that a word is seen before its tags are taken to be all it has
+FREQUENT = 20  # occurrences after which a word has only the tags seen so far
 RARE = 0  # the class of all other words
 
 
@@ -24,8 +23,8 @@ RARE = 0  # the class of all other words
 class Lexicon:
     """Classes of words, each with the tags that its words can have."""
 
-    classes: tuple[tuple[str, ...], ...]  # the first is that of rare words; no tags: any
-    words: Mapping[str, int]  # the classes of all others
+    classes: tuple[tuple[str, ...], ...]  # the first is that of rare words; no tags: any tag
+    words: Mapping[str, int]  # the classes of frequent words
 
     def of(self, word: str) -> int:
         """Return the class of a word."""
@@ -34,36 +33,32 @@ class Lexicon:
     @classmethod
     def learn(cls, words: Iterable[str], symbols: Iterable[str]) -> Self:
         """Learn from lines of words and lines of the symbols of their trees."""
-        seen: dict[str, Counter[str]] = defaultdict(Counter)
+        tag_counts: dict[str, Counter[str]] = defaultdict(Counter)
         for line, tree in zip(words, symbols, strict=True):
-            tags = [one for one in tree.split(" ") if one != CLOSE and not one.startswith("(")]
-            for word, tag in zip(line.split(" "), tags, strict=True):  # some hold a thin space
-                seen[word][tag] += 1
-        rare = {tag for tags in seen.values() if tags.total() < OFTEN for tag in tags}
+            tags = [s for s in tree.split(" ") if s != CLOSE and not s.startswith("(")]
+            for word, tag in zip(
+                line.split(" "), tags, strict=True
+            ):  # a word may contain a thin space
+                tag_counts[word][tag] += 1
+        rare = {tag for tags in tag_counts.values() if tags.total() < FREQUENT for tag in tags}
         classes: dict[tuple[str, ...], int] = {tuple(sorted(rare)): RARE}
-        often = {word: tags for word, tags in seen.items() if tags.total() >= OFTEN}
-        if MASK in rare or any(MASK in tags for tags in often.values()):
-            return cls(((),), {})  # trees without tags tell nothing of them
-        found = {
+        frequent = {word: tags for word, tags in tag_counts.items() if tags.total() >= FREQUENT}
+        if MASK in rare or any(MASK in tags for tags in frequent.values()):
+            return cls(((),), {})  # the trees have no tags
+        words_to_class = {
             word: classes.setdefault(tuple(sorted(tags)), len(classes))
-            for word, tags in often.items()
+            for word, tags in frequent.items()
         }
-        return cls(tuple(classes), found)
+        return cls(tuple(classes), words_to_class)
 
     def save(self, path: Path) -> None:
-        """Write it."""
+        """Write the lexicon to a file."""
         content = {"classes": [list(tags) for tags in self.classes], "words": dict(self.words)}
         write_checksummed(path, {"format": FORMAT, **content})
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote, or say what is wrong with the file."""
-        content = read_checksummed(path, FORMAT, "the tags of words")
-        try:
-            classes = tuple(tuple(map(str, tags)) for tags in content["classes"])
-            words = {str(word): int(number) for word, number in content["words"].items()}
-            if not classes or not all(0 <= number < len(classes) for number in words.values()):
-                raise ValueError("a word has a class that there is not")
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise BadRun(f"{path} is damaged: {error}") from None
-        return cls(classes, words)
+        """Read a lexicon that `save` wrote."""
+        fields = {"classes": list[list[str]], "words": dict[str, int]}
+        content = read_checksummed(path, FORMAT, "the tags of words", fields)
+        return cls(tuple(map(tuple, content["classes"])), content["words"])

@@ -1,4 +1,4 @@
-"""Sentences to trees: the public way to use a trained parser."""
+"""`Parser`: the public class that parses sentences with a trained model."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ from transduce.translation.engines.pytorch import TorchEngine
 from transduce.translation.streaming import read_blocks
 from transduce.translation.types import Engine, Ints, Job
 
-WINDOW = 20  # batches that are read ahead, so that similar lengths meet
-HYPHEN = "HYPH"  # the tag that treebanks which cut compounds have
+WINDOW = 20  # batches that are read ahead, to search sentences of similar length together
+HYPHEN = "HYPH"  # a tag of treebanks that split compounds at hyphens
 
 
 class Parser:
@@ -39,7 +39,7 @@ class Parser:
         weights: str = "",
     ) -> None:
         self.engine, self.codec, self.config, self.lexicon = engine, codec, config, lexicon
-        self.weights = weights  # in words, which weights these are
+        self.weights = weights  # a description of the weights
         self.hyphens = HYPHEN in codec.target.names
 
     @classmethod
@@ -63,7 +63,7 @@ class Parser:
         return cls(engine, codec, config, lexicon, weights_file(run, config)[1])
 
     def __call__(self, sentence: str) -> Tree:
-        """Parse one sentence as people type it."""
+        """Parse one sentence of ordinary text."""
         if not isinstance(sentence, str):
             raise BadInput(f"expected one sentence, found {sentence!r:.60}: parse() takes several")
         (tree,) = self.parse([sentence])
@@ -72,13 +72,13 @@ class Parser:
         return tree
 
     def words(self, sentence: str, *, cut: bool = False) -> list[str]:
-        """Return the words of a sentence; one that is `cut` has spaces between them."""
+        """Return the words of a sentence; with `cut`, they are separated by spaces already."""
         return split_words(sentence) if cut else tokenize(sentence, hyphens=self.hyphens)
 
     def parse(
         self, sentences: Sequence[str], *, cut: bool = False, **settings: Any
     ) -> list[Tree | None]:
-        """Parse many sentences; a blank one has no tree. `settings` are those of SearchConfig."""
+        """Parse many sentences; a blank one has no tree. `settings` are fields of SearchConfig."""
         return list(self.stream(sentences, cut=cut, **settings))
 
     def stream(
@@ -90,14 +90,14 @@ class Parser:
         advance: Callable[[int], None] = lambda done: None,
         **settings: Any,
     ) -> Iterator[Tree | None]:
-        """Parse any number of sentences, in order, holding some of them in memory.
+        """Parse any number of sentences, in order, holding a window of them in memory.
 
-        `ready` tells whether another can be had without waiting: where not, those that have come
-        are parsed at once. `advance` hears how many are done.
+        `ready` returns whether the next sentence can be read without waiting; if not, those read so
+        far are parsed at once. `advance` is called with the number of finished sentences.
         """
         first = 1
         for block in read_blocks(sentences, WINDOW * self.engine.batch, ready):
-            words = [self.words(one, cut=cut) for one in block]
+            words = [self.words(sentence, cut=cut) for sentence in block]
             yield from self.parse_words(words, first=first, advance=advance, **settings)
             first += len(block)
 
@@ -112,28 +112,28 @@ class Parser:
         """Return a tree over the words of each sentence; `first` numbers the first of them."""
         config = self.config.search.replace(**{"nbest": 1, **settings})
         jobs: list[tuple[int, Job]] = []
-        for place, words in enumerate(sentences):
+        for index, words in enumerate(sentences):
             source = self._ids(words)
             if len(source) > self.config.model.max_len:
                 raise BadInput(
-                    f"sentence {first + place:,} has {len(words):,} words in {len(source):,} "
+                    f"sentence {first + index:,} has {len(words):,} words in {len(source):,} "
                     f"subwords: the parser reads at most {self.config.model.max_len:,}"
                 )
             if words:
                 classes = [self.lexicon.of(word) for word in words]
-                jobs.append((place, Job(source, number=(first + place,), classes=classes)))
+                jobs.append((index, Job(source, number=(first + index,), classes=classes)))
         trees: list[Tree | None] = [None] * len(sentences)
         advance(len(sentences) - len(jobs))
-        found = self.engine.search([job for _, job in jobs], config, self.engine.batch)
-        for number, (best, *_) in found:
-            place = jobs[number][0]
-            symbols = [self.codec.target.names[one] for one in best.tokens]
-            trees[place] = to_tree(symbols, sentences[place])
+        searched = self.engine.search([job for _, job in jobs], config, self.engine.batch)
+        for number, (best, *_) in searched:
+            index = jobs[number][0]
+            symbols = [self.codec.target.names[token] for token in best.tokens]
+            trees[index] = to_tree(symbols, sentences[index])
             advance(1)
         return trees
 
     def fits(self, words: Sequence[str]) -> bool:
-        """Tell whether a sentence is short enough to be parsed."""
+        """Return whether a sentence is short enough to be parsed."""
         return len(self._ids(words)) <= self.config.model.max_len
 
     def _ids(self, words: Sequence[str]) -> Ints:

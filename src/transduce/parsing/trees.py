@@ -1,9 +1,9 @@
-"""Trees in brackets as the Penn Treebank writes them: read, made plain, written.
+"""Trees in the bracket notation of the Penn Treebank: read, normalise, write.
 
     ( (S (NP-SBJ-1 (NN Annexin)) (VP (VBZ binds) (NP (NN calcium))) (. .)) )
 
-A leaf is a tag and its word. The bracket around a whole tree may have no label. Nothing here calls
-itself, so a tree may be as deep as it likes.
+A leaf is a tag and its word. The bracket around a whole tree may have no label. Nothing here is
+recursive, so a tree may have any depth.
 """
 
 import re
@@ -15,18 +15,18 @@ from transduce.errors import BadInput
 from transduce.text.reading import display_name, read_lines
 
 TOP = "TOP"  # the label of the bracket around a whole tree
-TOPS = frozenset({"", TOP, "ROOT", "S1", "VROOT"})  # as others write it
-TRACE = "-NONE-"  # the tag of what has been moved or left out
+TOPS = frozenset({"", TOP, "ROOT", "S1", "VROOT"})  # its labels in other treebanks
+TRACE = "-NONE-"  # the tag of moved or omitted words
 ESCAPES = {"(": "-LRB-", ")": "-RRB-"}  # for brackets inside words
-# White space is ASCII's alone, as for EVALB: a word may hold a thin space, and some of CRAFT do.
+# Only ASCII white space separates, as in EVALB: some words of CRAFT contain a thin space.
 TOKEN = re.compile(r"(?a:\((?P<label>[^\s()]*)|(?P<close>\))|(?P<word>[^\s()]+))")
-PLAIN = re.compile(r"[^-=|]+")  # of NP-SBJ-1 and NP=2 the category, of ADVP|PRT the first
+CATEGORY = re.compile(r"[^-=|]+")  # NP of NP-SBJ-1 and NP=2, ADVP of ADVP|PRT
 WIDTH = 100  # of indented text
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tree:
-    """A constituent with its parts, or a tag with its word.
+    """A constituent with its children, or a tag with its word.
 
     >>> Tree("NP", (Tree("DT", word="the"), Tree("NN", word="cell")))
     (NP (DT the) (NN cell))
@@ -38,10 +38,10 @@ class Tree:
 
     def __post_init__(self) -> None:
         if bool(self.children) == (self.word is not None):
-            raise ValueError(f"{self.label!r} must have either parts or a word")
+            raise ValueError(f"{self.label!r} must have either children or a word")
 
     def visits(self) -> Iterator[tuple["Tree", bool]]:
-        """Yield each constituent when it is entered, True, and left, False; a leaf only once."""
+        """Yield each constituent with True on entering and False on leaving; a leaf only once."""
         waiting = [(self, True)]
         while waiting:
             node, entered = waiting.pop()
@@ -59,13 +59,13 @@ class Tree:
         return [leaf.word for leaf in self.leaves() if leaf.word is not None]
 
     def __str__(self) -> str:
-        parts: list[str] = []
+        pieces: list[str] = []
         for node, entered in self.visits():
             if node.word is not None:
-                parts.append(f" ({node.label} {escape(node.word)})")
+                pieces.append(f" ({node.label} {escape(node.word)})")
             else:
-                parts.append(f" ({node.label}" if entered else ")")
-        return "".join(parts)[1:]
+                pieces.append(f" ({node.label}" if entered else ")")
+        return "".join(pieces)[1:]
 
     __repr__ = __str__
 
@@ -76,7 +76,7 @@ class Tree:
         return hash(str(self))
 
     def indented(self, width: int = WIDTH) -> str:
-        """Return the tree over several lines: what fits on one stays on one."""
+        """Return the tree on several lines; a constituent that fits stays on one line."""
         lengths: dict[int, int] = {}
         for node, entered in self.visits():
             if node.word is not None:
@@ -93,21 +93,21 @@ class Tree:
                 lines.append("  " * depth + str(node) + closing)
                 continue
             lines.append("  " * depth + f"({node.label}")
-            *others, last = node.children
+            *earlier, last = node.children
             waiting.append((last, depth + 1, closing + ")"))
-            waiting.extend((child, depth + 1, "") for child in reversed(others))
+            waiting.extend((child, depth + 1, "") for child in reversed(earlier))
         return "\n".join(lines)
 
 
 def escape(word: str) -> str:
-    """Return a word as trees write it: brackets as -LRB- and -RRB-."""
+    """Return a word as trees write it, with brackets as -LRB- and -RRB-."""
     for bracket, name in ESCAPES.items():
         word = word.replace(bracket, name)
     return word
 
 
 def unescape(word: str) -> str:
-    """Return a word of a tree as people write it."""
+    """Return a word of a tree as ordinary text."""
     for bracket, name in ESCAPES.items():
         word = word.replace(name, bracket)
     return word
@@ -132,12 +132,12 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
 
 
 def parse_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Yield the trees in some lines, as they are: one a line, or over several, indented.
+    """Yield the trees of some lines: one per line, or indented over several lines.
 
-    A line that begins with a bracket begins a tree, so an unbalanced one is found where it is.
+    A line that begins with a bracket begins a tree, so errors name the right tree.
     """
     stack: list[_Open] = []
-    found = 0
+    count = 0
     for number, line in enumerate(lines, start=1):
         where = f"{name}, line {number:,}"
         if stack and line.startswith("("):
@@ -150,24 +150,24 @@ def parse_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
             if stack:
                 stack[-1].children.append(tree)
             else:
-                found += 1
+                count += 1
                 yield tree
     if stack:
         raise _unclosed(name, stack)
-    if not found:
-        raise BadInput(f"{name} holds no tree: expected trees in brackets, such as (NP (NN cell))")
+    if not count:
+        raise BadInput(f"{name} has no trees: expected trees in brackets, such as (NP (NN cell))")
 
 
 def _add(stack: list[_Open], token: re.Match[str], number: int, where: str) -> None:
     """Open a bracket, or put a word into the one that is open."""
     word = token["word"]
     if word is not None and not stack:
-        raise BadInput(f"{where}: {word} stands outside all brackets: expected (TAG word)")
+        raise BadInput(f"{where}: {word} is outside all brackets: expected (TAG word)")
     beside = stack[-1].word if stack and stack[-1].word is not None else word
     if beside is not None and (stack[-1].children or stack[-1].word is not None):
         raise BadInput(
-            f"{where}: {beside} is not alone in its bracket: each word needs one of its own with "
-            "its tag, (TAG word), and brackets inside words are written -LRB- and -RRB-"
+            f"{where}: {beside} is not alone in its bracket: each word needs its own, (TAG word); "
+            "brackets inside words are written -LRB- and -RRB-"
         )
     if word is None:
         stack.append(_Open(token["label"], number))
@@ -185,9 +185,7 @@ def _close(stack: list[_Open], where: str) -> Tree:
     if not node.label and node.word is not None:
         raise BadInput(f"{where}: {node.word} has no tag: expected (TAG word)")
     if not node.label and stack:
-        raise BadInput(
-            f"{where}: a bracket has no label: only the one around a whole tree may have none"
-        )
+        raise BadInput(f"{where}: a bracket has no label: only the outermost may have none")
     return node.closed()
 
 
@@ -202,9 +200,9 @@ def _unclosed(name: str, stack: list[_Open]) -> BadInput:
 def normalize(tree: Tree) -> Tree | None:
     """Return a tree as parsers are trained and scored on it, or None if no word is left.
 
-    As is usual since Collins: traces go, and constituents that are empty without them; function
-    tags and indices go (NP-SBJ-1 and NP=2 become NP; -LRB- stays); the whole is one bracket TOP.
-    Everything else stays, one NP in another NP too.
+    As usual since Collins: traces and constituents without words are removed, and so are function
+    tags and indices (NP-SBJ-1 and NP=2 become NP; -LRB- stays); the root is TOP. Unary chains such
+    as NP over NP stay.
     """
     stack: list[list[Tree]] = [[]]
     for node, entered in tree.visits():
@@ -213,8 +211,8 @@ def normalize(tree: Tree) -> Tree | None:
                 stack[-1].append(Tree(category(node.label), word=node.word))
         elif entered:
             stack.append([])
-        elif parts := stack.pop():
-            stack[-1].append(Tree(category(node.label), tuple(parts)))
+        elif children := stack.pop():
+            stack[-1].append(Tree(category(node.label), tuple(children)))
     (whole,) = stack
     if not whole:
         return None
@@ -224,5 +222,5 @@ def normalize(tree: Tree) -> Tree | None:
 
 def category(label: str) -> str:
     """Return a label without function tags and indices."""
-    found = PLAIN.match(label)
-    return found[0] if found else label
+    match = CATEGORY.match(label)
+    return match[0] if match else label

@@ -1,14 +1,13 @@
-"""Sentences as people type them, cut into words as the Penn Treebank cuts them.
+"""Tokenise ordinary text as the Penn Treebank does.
 
-This is for what comes from a keyboard. Text that is already cut, one space between two words, needs
-only `split_words`.
+Text that is tokenised already, with spaces between words, needs only `split_words`.
 """
 
 import re
 
 from transduce.parsing.trees import escape
 
-# What is put where, in this order. Before the first rule a sentence has a space at either end.
+# Patterns and replacements, applied in this order to a sentence with a space at either end.
 RULES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in [
@@ -16,13 +15,13 @@ RULES = [
         (r'"|”', " '' "),
         (r"(?<=\s)(['‘])(?=\w)", r" \1 "),
         (r"(\.\.\.|--|[()\[\]{}<>;!?…—$#&]|(?<=\d)%|[,:](?![\d/])|(?<!\d)[,:](?!//))", r" \1 "),
-        (r"\.(?=[\s)\]}'’]*$)", " . "),  # inside a sentence it belongs to an abbreviation
+        (r"\.(?=[\s)\]}'’]*$)", " . "),  # elsewhere it belongs to an abbreviation
         (r"(?i)(?<=\w)(n['’]t)(?!\w)", r" \1 "),
         (r"(?i)(?<=\w)(['’](?:s|re|ve|ll|d|m)?)(?!\w)", r" \1 "),
         (r"(?i)\b(can)(not)\b", r"\1 \2"),
     ]
 ]
-# Newer treebanks cut compounds at hyphens and slashes, but not after a prefix, nor addresses.
+# Newer treebanks split compounds at hyphens and slashes, but not after a prefix, nor in URLs.
 HYPHEN = re.compile(r"(?<=[\w+])([-–/])(?=\w)")
 PREFIX = re.compile(
     r"(?i:anti|auto|bi|co|de|ex|inter|intra|mid|multi|non|over|post|pre|re|semi|sub|super|un|\w)-"
@@ -30,7 +29,7 @@ PREFIX = re.compile(
 
 
 def tokenize(sentence: str, *, hyphens: bool = False) -> list[str]:
-    """Return the words of a sentence; with `hyphens`, compounds are cut at theirs."""
+    """Return the words of a sentence; with `hyphens`, compounds are split at hyphens."""
     text = f" {sentence} "
     for pattern, replacement in RULES:
         text = pattern.sub(replacement, text)
@@ -45,5 +44,5 @@ def tokenize(sentence: str, *, hyphens: bool = False) -> list[str]:
 
 
 def split_words(line: str) -> list[str]:
-    """Return the words of a line that has white space between every two."""
+    """Return the words of a line that are separated by white space."""
     return [escape(word) for word in re.findall(r"(?a:\S+)", line)]

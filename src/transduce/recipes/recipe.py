@@ -1,17 +1,17 @@
-"""A recipe: what its file says, read and checked before anything is done. Takes no torch.
+"""Recipe files, read and checked before anything is done.
 
-    about = "what this is, in a sentence"
+    about = "a description in one sentence"
 
     [data]          name = "multi30k-en-de", or source and target (files), valid, test, languages
     [train]         preset, steps, epochs, time, seed, batch
-    [settings]      anything that --set takes
-    [evaluate]      beam, alpha, paper, confidence: how the test text is translated and scored
+    [settings]      the settings of --set
+    [evaluate]      beam, alpha, paper, confidence: how the test set is translated and scored
 
 Files are relative to the recipe.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -24,16 +24,18 @@ from transduce.presets import find_preset
 from transduce.settings.aliases import ALIASES
 from transduce.system.formatting import parse_duration
 
-Files = tuple[Path, Path | None]  # two texts, or a TSV
-Pair = tuple[str | Path, str | Path | None]  # the same, as the command line names them
+Files = tuple[Path, Path | None]  # two texts, or one TSV
+Pair = tuple[str | Path, str | Path | None]  # the same, from the command line
 ENDING = ".toml"
-LARGEST = 1 << 16  # bytes; a recipe has a few hundred, with all that was converted some thousand
-LONGEST = 1_000  # characters of a line; a key of thousands of parts takes gigabytes to read
+FILE_KEYS = ("source", "target", "valid", "test", "languages")
+TRAIN_KEYS = ("preset", "steps", "epochs", "time", "seed", "batch")
+MAX_SIZE = 1 << 16  # bytes; a recipe has a few hundred, a converted one some thousands
+MAX_LINE = 1_000  # characters; parsing a key of thousands of parts takes gigabytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """What is learned from: a data set by its name, or files."""
+    """The data of a recipe: a data set by its name, or files."""
 
     name: str | None = None
     train: Files | None = None
@@ -44,19 +46,19 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """How the test text is translated and scored when the training has ended."""
+    """How the test set is translated and scored after training."""
 
     search: SearchConfig = field(default_factory=SearchConfig)
-    paper: bool = False  # the paper's own BLEU too
+    paper: bool = False  # also the paper's BLEU
     confidence: int = 0  # samples for 95% intervals
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a file says; `settings` are those of [train] and of [settings], as --set takes them."""
+    """A recipe; `settings` are those of [train] and [settings], as text, as for --set."""
 
     name: str
-    text: str  # of the file
+    text: str  # the content of the file
     about: str = ""
     data: Data
     preset: str | None = None
@@ -65,11 +67,11 @@ class Recipe:
 
     @property
     def tables(self) -> dict[str, Any]:
-        """The tables of the file, with the settings' own names instead of aliases."""
-        found = tomllib.loads(self.text)
-        if "settings" in found:
-            found["settings"] = configuration.canonical_settings(found["settings"])
-        return found
+        """The tables of the file, with aliases replaced by the names of settings."""
+        tables = tomllib.loads(self.text)
+        if "settings" in tables:
+            tables["settings"] = configuration.canonical_settings(tables["settings"])
+        return tables
 
     @property
     def alias_notes(self) -> list[str]:
@@ -79,18 +81,18 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """What the command line asks for; beside a recipe, what wins over it."""
+    """What the command line sets; it takes precedence over a recipe."""
 
     valid: Pair | None = None
     languages: str | None = None
     preset: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    start: Path | None = None  # a run to begin with
+    start: Path | None = None  # a run to start from
     extend_vocabulary: int = 0
 
 
 def names() -> list[str]:
-    """Return the names of the recipes that come along."""
+    """Return the names of the recipes that come with the package."""
     return sorted(
         path.name.removesuffix(ENDING)
         for path in resources.files(__package__).iterdir()
@@ -99,7 +101,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Recipe:
-    """Read one of the recipes that come along, or a file of the user's own."""
+    """Read a recipe of the package by its name, or a file."""
     if name.endswith(ENDING) or "/" in name or "\\" in name:
         return read(Path(name))
     if name in names():
@@ -107,47 +109,47 @@ def find(name: str) -> Recipe:
         return parse(text, name)
     raise BadInput(
         f"there is no recipe {name}.{did_you_mean(name, names())} The recipes are: "
-        f"{', '.join(names())}; the name of a file of your own ends with {ENDING}"
+        f"{', '.join(names())}; the name of a recipe file ends with {ENDING}"
     )
 
 
 def read(path: Path) -> Recipe:
-    """Read a file, or what comes through a pipe."""
+    """Read a recipe file; a pipe is allowed."""
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)  # a device might never end
+            data = file.read(MAX_SIZE + 1)  # a device might never end
     except FileNotFoundError:
         raise BadInput(
-            f"there is no file {path}: expected a recipe; `transduce recipes` lists those that "
-            "come along, which have names without an ending"
+            f"there is no file {path}: expected a recipe; `transduce recipes` lists the built-in "
+            "ones, whose names have no ending"
         ) from None
-    if len(data) > LARGEST:
-        raise BadInput(f"{path} is no recipe: it is larger than {LARGEST >> 10} KiB")
+    if len(data) > MAX_SIZE:
+        raise BadInput(f"{path} is not a recipe: it is larger than {MAX_SIZE >> 10} KiB")
     try:
         text = data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
-        raise BadInput(f"{path} is no recipe: expected text in UTF-8") from None
+        raise BadInput(f"{path} is not a recipe: expected text in UTF-8") from None
     return parse(text, str(path), path.parent)
 
 
 def parse(text: str, name: str, folder: Path = Path()) -> Recipe:
-    """Read the text of a recipe whose files are relative to `folder`, or say what is wrong."""
-    if any(len(line) > LONGEST for line in text.splitlines()):
-        raise BadInput(f"{name} is no recipe: it has a line of more than {LONGEST:,} characters")
+    """Parse a recipe; its files are relative to `folder`."""
+    if any(len(line) > MAX_LINE for line in text.splitlines()):
+        raise BadInput(f"{name} is not a recipe: a line has more than {MAX_LINE:,} characters")
     try:
         return _recipe(tomllib.loads(text), text, name, folder)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{name} is no recipe: it is not valid TOML ({error})") from None
+        raise BadInput(f"{name} is not a recipe: it is not valid TOML ({error})") from None
     except RecursionError:
-        raise BadInput(f"{name} is no recipe: it is nested too deep") from None
+        raise BadInput(f"{name} is not a recipe: it is nested too deeply") from None
     except (BadInput, BadSetting) as error:
         raise type(error)(f"{name}: {error}") from None
 
 
 def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe:
-    """Check table by table, then all settings together."""
+    """Check each table, then all settings together."""
     tables = ("data", "train", "settings", "evaluate")
-    _known(whole, ["about", *tables], "a recipe has no table or key")
+    _refuse_unknown(whole, ["about", *tables], "a recipe has no table or key")
     for table in tables:
         if not isinstance(whole.get(table, {}), dict):
             raise BadSetting(
@@ -160,11 +162,11 @@ def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe
     about = _text(whole.get("about", ""), "about")
     preset, trained = _train(whole.get("train", {}))
     settings = configuration.canonical_settings(_settings(whole.get("settings", {})))
-    for twice in sorted(trained.keys() & settings.keys()):
-        raise BadSetting(f"{twice} stands in [train] and in [settings]: say it once")
+    for name_twice in sorted(trained.keys() & settings.keys()):
+        raise BadSetting(f"{name_twice} is set in [train] and in [settings]: set it once")
     settings = trained | settings
-    chosen = find_preset(preset or "base")
-    configuration.apply_settings(settings, chosen.model, chosen.train)
+    base = find_preset(preset or "base")
+    configuration.apply_settings(settings, base.model, base.train)
     return Recipe(
         name=name,
         text=text,
@@ -172,18 +174,18 @@ def _recipe(whole: dict[str, Any], text: str, name: str, folder: Path) -> Recipe
         data=_data(whole["data"], folder),
         preset=preset,
         settings=settings,
-        evaluate=_measure(whole.get("evaluate", {})),
+        evaluate=_evaluate(whole.get("evaluate", {})),
     )
 
 
 def _data(table: dict[str, Any], folder: Path) -> Data:
-    _known(table, ["name", "source", "target", "valid", "test", "languages"], "[data] has no key")
+    _refuse_unknown(table, ["name", *FILE_KEYS], "[data] has no key")
     texts = {key: _text(table[key], f"data.{key}") for key in table if key not in ("valid", "test")}
     if "name" in table:
-        for other in ("source", "target", "valid", "test", "languages"):
+        for other in FILE_KEYS:
             if other in table:
                 raise BadSetting(
-                    f"[data] has name and {other}: expected a data set by its name, or files"
+                    f"[data] has name and {other}: expected the name of a data set, or files"
                 )
         return Data(name=texts["name"])
     if "source" not in table:
@@ -214,8 +216,8 @@ def _files(table: dict[str, Any], key: str, folder: Path) -> Files | None:
 
 
 def _train(table: dict[str, Any]) -> tuple[str | None, dict[str, str]]:
-    """Return the preset, and the rest as --set takes it."""
-    _known(table, ["preset", "steps", "epochs", "time", "seed", "batch"], "[train] has no key")
+    """Return the preset, and the settings as for --set."""
+    _refuse_unknown(table, TRAIN_KEYS, "[train] has no key")
     preset = _text(table["preset"], "train.preset") if "preset" in table else None
     if preset is not None:
         find_preset(preset)
@@ -243,11 +245,11 @@ def settings_of(
     seconds: float | None = None,
     batch: str | int | None = None,
 ) -> dict[str, str]:
-    """Return what has an option or a key of its own as --set takes it, as far as it is given."""
-    asked: dict[str, str | float | None]
-    asked = {"steps": steps, "epochs": epochs, "seed": seed, "seconds": seconds}
-    asked |= {"accumulate": "none"} if batch == "auto" else {"batch_tokens": batch}
-    return {name: str(value) for name, value in asked.items() if value is not None}
+    """Return the given ones of these options as settings for --set."""
+    options: dict[str, str | float | None]
+    options = {"steps": steps, "epochs": epochs, "seed": seed, "seconds": seconds}
+    options |= {"accumulate": "none"} if batch == "auto" else {"batch_tokens": batch}
+    return {name: str(value) for name, value in options.items() if value is not None}
 
 
 def _settings(table: dict[str, Any]) -> dict[str, str]:
@@ -259,24 +261,24 @@ def _settings(table: dict[str, Any]) -> dict[str, str]:
     return settings
 
 
-def _measure(table: dict[str, Any]) -> EvaluationSettings:
-    of_search = {"beam", "alpha"}
-    aliases = {alias: name for name in of_search for alias in ALIASES[name].split()}
+def _evaluate(table: dict[str, Any]) -> EvaluationSettings:
+    search = {"beam", "alpha"}
+    aliases = {alias: name for name in search for alias in ALIASES[name].split()}
     given, table = table, {aliases.get(key, key): value for key, value in table.items()}
     if len(table) < len(given):
-        raise BadSetting(f"[evaluate] sets one thing twice: {', '.join(given)}")
-    _known(table, [*sorted(of_search), "paper", "confidence"], "[evaluate] has no key")
+        raise BadSetting(f"[evaluate] has two names of one setting: {', '.join(given)}")
+    _refuse_unknown(table, [*sorted(search), "paper", "confidence"], "[evaluate] has no key")
     paper = table.get("paper", False)
     if not isinstance(paper, bool):
         raise BadSetting(f"evaluate.paper = {paper!r}: expected true or false")
     return EvaluationSettings(
-        search=SearchConfig(**{key: table[key] for key in of_search & table.keys()}),
+        search=SearchConfig(**{key: table[key] for key in search & table.keys()}),
         paper=paper,
         confidence=_number(table.get("confidence", 0), "evaluate.confidence"),
     )
 
 
-def _known(table: dict[str, Any], expected: list[str], what: str) -> None:
+def _refuse_unknown(table: dict[str, Any], expected: Sequence[str], what: str) -> None:
     for name in table:
         if name not in expected:
             raise BadSetting(

@@ -1,1 +1,5 @@
-"""Jobs made of several runs: following a recipe, distillation."""
+"""Jobs made of several steps.
+
+In reading order: `following` (a recipe: get the data, train, evaluate), `evaluation` (translate and
+score the test set), `distillation` (train a student on a teacher's translations).
+"""

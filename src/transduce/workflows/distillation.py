@@ -1,11 +1,11 @@
-"""From a teacher to a student that learns what the teacher writes (Kim & Rush 2016).
+"""Distillation: train a student on a teacher's translations (Kim & Rush 2016).
 
     STUDENT/distilled/
-      manifest.json              the teacher, the search and the texts: what must stay the same
-      blocks/0000000.txt, …      translations of some lines each, until all are there
-      source.txt, target.txt     what the student learns from
+      manifest.json              the teacher, the search and the texts, which must stay the same
+      blocks/0000000.txt, …      translations of some lines each, until all are done
+      source.txt, target.txt     the training text of the student
 
-A block is whole or absent and is translated by itself, so that a stop changes no translation.
+A block is complete or absent, and is translated by itself, so a stop changes no translation.
 """
 
 import dataclasses
@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from transduce.config import ModelConfig, SearchConfig
-from transduce.corpus.inputs import InputFile
+from transduce.corpus.inputs import InputFile, require_rereadable
 from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun, BadSetting
 from transduce.presets import find_preset
 from transduce.runs.folder import WRITTEN_IN, Origin
 from transduce.runs.locks import locked_run
 from transduce.settings.base import Value
-from transduce.settings.types import dataclass_from_json
 from transduce.system.devices import choose_device
 from transduce.system.files import (
     atomic_write,
@@ -36,14 +35,14 @@ from transduce.system.formatting import pluralize
 from transduce.system.processes import world_size
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
-from transduce.text.reading import STDIN, read_lines, read_pairs
+from transduce.text.reading import read_lines, read_pairs
 from transduce.training.settings import configure
 from transduce.training.start import Start
 from transduce.training.train import merge_settings, train
 from transduce.translation.translator import Translator
 
 FORMAT = 1
-BLOCK = 1_024  # lines; what a stop can cost
+BLOCK = 1_024  # lines; at most so many are translated again after a stop
 FOLDER, MANIFEST, BLOCKS = "distilled", "manifest.json", "blocks"
 SOURCE, TARGET = "source.txt", "target.txt"
 # The types of the manifest's fields.
@@ -75,59 +74,60 @@ def distill(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Path:
-    """Train a student in the folder `out` on the translations of `text` by the run `teacher`.
+    """Train a student in the folder `out` on translations of `text` by the run `teacher`.
 
-    `pairs`, human translations, are added to them. The student has its own subwords, fewer for a
-    smaller model, or the teacher's. The rest is as for `train`.
+    `pairs` are two files of sentences and human translations to train on as well. The student
+    learns its own subwords unless `teacher_subwords` is set. Called again with the same arguments,
+    it resumes after a stop. The other arguments are those of `train`.
 
     >>> run = distill("runs/en-de", "train.en", out="runs/student", preset="tiny")
     """
-    told = progress or Silent()
-    run, own = Path(out), Start(Path(teacher))
+    progress = progress or Silent()
+    run, start = Path(out), Start(Path(teacher))
     choose_device(device)
-    name = preset or choose_student(own.config.model)
-    if not (run / "config.json").exists():  # refused now, not after hours of translating
-        basis = Start(own.run, weights=False) if teacher_subwords else None
+    name = preset or choose_student(start.config.model)
+    if not (run / "config.json").exists():  # refuse wrong settings now, not after hours
+        basis = Start(start.run, weights=False) if teacher_subwords else None
         configure(find_preset(name), merge_settings(settings, steps=steps), basis)
     changes = {"beam": beam, "alpha": alpha}
-    search = own.config.search.replace(**{k: v for k, v in changes.items() if v is not None})
-    work = _Work(run, own, Path(text), pairs, search)
+    search = start.config.search.replace(**{k: v for k, v in changes.items() if v is not None})
+    work = _Work(run, start, Path(text), pairs, search)
     work.require_usable(valid)
     if not work.done():
         if world_size() > 1:
             raise BadSetting(
                 "the teacher translates in one process: run this without torchrun until the "
-                "student is being trained, then stop it and go on with torchrun"
+                "student is being trained, then stop it and resume with torchrun"
             )
         with signals_as_interrupt(), locked_run(run):
             remove_leftovers(run, *WRITTEN_IN)
             work.begin(valid)
-            work.translate(device, batch, told)
+            work.translate(device, batch, progress)
             work.join()
-    told.say(f"the student learns from {work.folder / SOURCE} and {work.folder / TARGET}")
+    progress.say(f"the student learns from {work.folder / SOURCE} and {work.folder / TARGET}")
     return train(
         work.folder / SOURCE,
         work.folder / TARGET,
         out=run,
-        subwords_of=own.run if teacher_subwords else None,
+        subwords_of=start.run if teacher_subwords else None,
         valid=valid,
-        languages="-".join(own.config.languages),
+        languages="-".join(start.config.languages),
         preset=name,
         steps=steps,
         settings=settings,
         device=device,
-        progress=told,
+        progress=progress,
     )
 
 
 def choose_student(teacher: ModelConfig) -> str:
-    """Choose a preset that decodes several times as fast as the teacher and can still learn."""
+    """Choose a preset that decodes several times as fast as the teacher."""
     return "base-12-1" if teacher.d_model >= 512 else "small-4-1"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Work:
-    """What is to be translated, by whom and how, and the folder that holds what is done of it."""
+    """The teacher, the texts and the search, and the folder of finished translations."""
 
     run: Path
     teacher: Start
@@ -145,29 +145,22 @@ class _Work:
         return [InputFile(path, str(path.resolve())) for path in given]
 
     def require_usable(self, valid: tuple[str | Path, str | Path | None] | None) -> None:
-        """Refuse what cannot be read again when the work goes on, or what is no student."""
-        given = [file.path for file in self.files] + [Path(path) for path in valid or () if path]
-        for path in given:
-            if str(path) != STDIN and not path.exists():
-                raise BadInput(f"{path} does not exist: expected a text file")
-            if not path.is_file():
-                raise BadInput(
-                    f"{path} is no file: expected one, for this goes on after a stop "
-                    "and reads it again"
-                )
+        """Refuse files that cannot be read again, and folders of other runs."""
+        paths = [file.path for file in self.files] + [Path(path) for path in valid or () if path]
+        require_rereadable(paths, "a text file")
         if self.pairs and not valid:
             raise BadInput(
-                "with the pairs of people, validation text is needed (--valid): what would be held "
-                "out of them would be learned in the teacher's words"
+                "human translations need validation text (--valid): sentences held out of them "
+                "would still be learned from the teacher's translations"
             )
         if (self.run / "config.json").exists() and not (self.folder / MANIFEST).exists():
             raise BadRun(
-                f"{self.run} is a run that had no teacher, for it has no {FOLDER}/{MANIFEST}: "
+                f"{self.run} is not a distilled run, because it has no {FOLDER}/{MANIFEST}: "
                 "choose another folder"
             )
 
     def done(self) -> bool:
-        """Tell whether all is translated; refuse what was begun with something else."""
+        """Return whether everything is translated; refuse other arguments than before."""
         if not (self.folder / MANIFEST).exists():
             return False
         self._require_same(self._manifest())
@@ -176,19 +169,19 @@ class _Work:
         return (self.folder / TARGET).exists()
 
     def begin(self, valid: tuple[str | Path, str | Path | None] | None) -> None:
-        """Read everything once, so that errors come early, and write down what it was."""
+        """Read everything once, to find errors early, and write the manifest."""
         if (self.folder / MANIFEST).exists():
             return
-        for both in filter(None, (self.pairs, valid)):
-            for _ in read_pairs(*both):
+        for pair in filter(None, (self.pairs, valid)):
+            for _ in read_pairs(*pair):
                 pass
         lines = blank = 0
         for line in read_lines(self.text):
             lines += 1
             blank += not line.strip()
         if lines == blank:
-            found = f"holds nothing but {pluralize(lines, 'blank line')}" if lines else "is empty"
-            raise BadInput(f"{self.text} {found}: expected text for the teacher to translate")
+            content = f"has only {pluralize(lines, 'blank line')}" if lines else "is empty"
+            raise BadInput(f"{self.text} {content}: expected text for the teacher to translate")
         write_checksummed(
             self.folder / MANIFEST,
             {
@@ -202,7 +195,7 @@ class _Work:
         )
 
     def translate(self, device: str, batch: int | None, progress: Progress) -> None:
-        """Translate what is not translated yet, a block at a time."""
+        """Translate the missing blocks."""
         manifest = self._manifest()
         done = [path for _, path in self._blocks(manifest) if path.exists()]
         left = manifest["lines"] - len(done) * manifest["block"]
@@ -223,23 +216,23 @@ class _Work:
                 translations = translator.stream(
                     block,
                     batch=batch,
-                    split=False,  # line n of the student's text translates line n of this one
+                    split=False,  # line n of the result must translate line n
                     advance=advance,
                     **self.search.to_json(),
                 )
-                _write(path, (one.text for one in translations))
+                _write(path, (translation.text for translation in translations))
 
     def join(self) -> None:
-        """Write the two texts that the student learns from, the target's last."""
+        """Write the training text of the student, the target side last."""
         manifest = self._manifest()
-        self._require_same(manifest)  # the text may have changed while it was read
+        self._require_same(manifest)  # the text may have changed meanwhile
         sources, targets = map(read_lines, self.pairs) if self.pairs else ((), ())
         _write(self.folder / SOURCE, itertools.chain(read_lines(self.text), sources))
         _write(self.folder / TARGET, itertools.chain(self._translations(manifest), targets))
         remove_folder(self.folder / BLOCKS)
 
     def _blocks(self, manifest: Mapping[str, Any]) -> Iterator[tuple[int, Path]]:
-        """Yield how many lines each block has, and its file."""
+        """Yield the number of lines and the file of each block."""
         lines, size = manifest["lines"], manifest["block"]
         for number, begin in enumerate(range(0, lines, size)):
             yield min(size, lines - begin), self.folder / BLOCKS / f"{number:07}.txt"
@@ -250,29 +243,24 @@ class _Work:
             if len(block) != size:
                 raise BadRun(
                     f"{path} is damaged: it has {pluralize(len(block), 'line')}, expected "
-                    f"{size:,}; delete it to have them translated anew"
+                    f"{size:,}; delete it to translate them again"
                 )
             yield from block
 
     def _manifest(self) -> dict[str, Any]:
         path = self.folder / MANIFEST
         manifest = read_checksummed(path, FORMAT, "a student's texts", FIELDS)
-        try:
-            teacher = dataclass_from_json(Origin, manifest["teacher"])
-            inputs = [dataclass_from_json(InputRecord, one) for one in manifest["inputs"]]
-        except TypeError as error:
-            raise BadRun(f"{path} is damaged: {error}") from None
-        if min(manifest["lines"], manifest["block"]) < 1:
-            raise BadRun(f"{path} is damaged: expected at least one line and one line a block")
+        teacher = Origin(**manifest["teacher"])
+        inputs = [InputRecord(**record) for record in manifest["inputs"]]
         return manifest | {"teacher": teacher, "inputs": inputs}
 
     def _require_same(self, manifest: Mapping[str, Any]) -> None:
-        otherwise = "go on with the same, or choose another folder"
-        teacher, own = manifest["teacher"], self.teacher.origin
-        if (teacher.sha256, teacher.subwords) != (own.sha256, own.subwords):
+        otherwise = "use the same, or choose another folder"
+        old, new = manifest["teacher"], self.teacher.origin
+        if (old.sha256, old.subwords) != (new.sha256, new.subwords):
             raise BadRun(
-                f"{self.run} was begun with the teacher {teacher.run} ({teacher.weights}), "
-                f"and {self.teacher.run} now has other weights: {otherwise}"
+                f"{self.run} was begun with the teacher {old.run} ({old.weights}), "
+                f"and {self.teacher.run} has other weights: {otherwise}"
             )
         for name, value in self.search.to_json().items():
             if manifest["search"].get(name) != value:
@@ -280,14 +268,14 @@ class _Work:
                     f"{self.run} was begun with {name} = {manifest['search'].get(name)}, "
                     f"not {value}: {otherwise}"
                 )
-        files, old = self.files, manifest["inputs"]
-        if len(files) != len(old):
-            began = "without" if len(files) > len(old) else "with"
-            raise BadSetting(f"{self.run} was begun {began} the pairs of people: {otherwise}")
-        for file, before in zip(files, old, strict=True):
-            if not file.matches(before):
+        files, records = self.files, manifest["inputs"]
+        if len(files) != len(records):
+            had = "without" if len(files) > len(records) else "with"
+            raise BadSetting(f"{self.run} was begun {had} human translations: {otherwise}")
+        for file, record in zip(files, records, strict=True):
+            if not file.matches(record):
                 raise BadRun(
-                    f"{file.path} is another text than {before.path}, which {self.run} was begun "
+                    f"{file.path} is another text than {record.path}, which {self.run} was begun "
                     f"with: {otherwise}"
                 )
 
