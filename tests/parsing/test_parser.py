@@ -184,7 +184,7 @@ def test_a_parser_does_not_translate_and_a_translator_does_not_parse(
     cli: CommandLine, run: Path, tiny_run: Path, tmp_path: Path
 ) -> None:
     said = cli("translate", run, input="a dog").error
-    assert said == f"{run} holds a parser: `transduce parse` uses it"
+    assert said == f"{run} holds a parser: use it with `transduce parse`"
     said = cli("parse", tiny_run, "a dog").error
     assert said == f"{tiny_run} holds a translator: `transduce translate` uses it"
     assert "holds a parser" in cli("look", run, "a dog").error
