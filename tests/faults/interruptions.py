@@ -205,9 +205,10 @@ def _count_around(module: Any, name: str, count: Callable[[], None]) -> None:
 def _record_phases(shared: mmap.mmap) -> None:
     from transduce.training import train as training
     from transduce.training import trainer
+    from transduce.training.saving import Checkpointer
+    from transduce.training.trainer import Trainer
 
-    def record(owner: Any, name: str, phase: str, after: str = "") -> None:
-        original = getattr(owner, name)
+    def record(owner: Any, original: Callable[..., Any], phase: str, after: str = "") -> None:
 
         def wrapped(*args: Any, **named: Any) -> Any:
             before = shared[0]
@@ -216,14 +217,14 @@ def _record_phases(shared: mmap.mmap) -> None:
             _enter(shared, PHASES.index(after) if after else before)
             return value
 
-        setattr(owner, name, wrapped)
+        setattr(owner, original.__name__, wrapped)
 
-    record(training, "prepare", "preparation", "beginning")
-    record(trainer.Trainer, "steps", "steps")
-    record(trainer.Trainer, "_validate", "validation")
-    record(trainer.Trainer, "_save", "saving")
-    record(trainer.Trainer, "finish", "averaging", "ended")
-    record(trainer, "save_model", "writing the model")
+    record(training, vars(training)["prepare"], "preparation", "beginning")
+    record(Trainer, Trainer.train, "steps")
+    record(Trainer, Trainer._validate, "validation")
+    record(Checkpointer, Checkpointer.save, "saving")
+    record(Trainer, Trainer.finish, "averaging", "ended")
+    record(trainer, vars(trainer)["save_model"], "writing the model")
 
 
 def _enter(shared: mmap.mmap, phase: int) -> None:

@@ -202,9 +202,7 @@ class Trial:
                 self.run(name)
         except Diverged as error:
             before = checkpoints(self.folder / name)
-            if before and not any(
-                f"{checkpoint}, which is whole" in str(error) for checkpoint in before[-1:]
-            ):
+            if before and not any(str(checkpoint) in str(error) for checkpoint in before[-1:]):
                 return f"the error does not name the last checkpoint: {error}"
         else:
             return "the run was not ended"

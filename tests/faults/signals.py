@@ -32,7 +32,7 @@ KINDS = {  # signal and number of times it is sent
     "SIGINT twice": (signal.SIGINT, 2),
     "SIGHUP": (signal.SIGHUP, 1),
 }
-GOES_ON = "the same command goes on from"
+HOW_TO_RESUME = "the same command "
 # What `--preset small` is on a corpus that leaves it no time to end, saved as seldom as by default.
 SMALL = {"steps": "100000", "validate_every": "12"}
 
@@ -88,7 +88,7 @@ def misbehaviour(run: InterruptedRun, number: int) -> str:
         return ""  # before or after its work
     if run.ended.status != 130:
         return f"ended with {run.ended.status}: {run.ended.last_line}"
-    if run.phase not in ("starting", "ended") and GOES_ON not in run.ended.last_line:
+    if run.phase not in ("starting", "ended") and HOW_TO_RESUME not in run.ended.last_line:
         return f"did not say how to resume: {run.ended.last_line}"
     return ""
 
