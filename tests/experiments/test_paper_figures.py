@@ -242,7 +242,7 @@ def test_the_sentences_of_the_paper_are_the_default(cli: CommandLine, learnt_run
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["dog " * 500], "at most 128 can be looked at"),
+        (["dog " * 500], "at most 128 can be inspected"),
         ([" "], "the sentence is empty"),
         (["A dog.", "--text", "x.en"], "expected sentences or --text FILE"),
         ([SENTENCE, "--layer", "3"], "--layer 3: the encoder has layers 1 to 2"),

@@ -1,31 +1,22 @@
-"""The attention explorer, in a real browser, from the HTML file that holds it."""
+"""The attention explorer in a real browser: choosing heads, words and pictures."""
 
-import base64
 import json
-import re
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from explorer_data import IN_BYTES, LONG, NASTY, SOURCE, TARGET, Floats, explorer_json, weights
 
-import transduce
 from browsing import PHONE, opened
-from transduce.inspection.explorer_page import EXPLORER, modules, render_explorer
+from transduce.inspection.explorer_page import EXPLORER, render_explorer
 from transduce.pages import FOLDER
-from transduce.serving import pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Download, Page, Route
 
-SOURCE = ["The", " animal", " was", " t", "ired", ".", "</s>"]
-TARGET = ["Das", " Tier", " war", " m", "ü", "de", ".", "</s>"]
-IN_BYTES = ["Das", " Tier", " war", " m", "<0xC3>", "<0xBC>", "de", ".", "</s>"]
-LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen"
-NASTY = ["</script><script>alert(1)</script>", " $title", " &amp;<b>", " שלום", f" {LONG}", "</s>"]
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -53,65 +44,6 @@ SCROLLING = """[".scroller", ".large"].every((name) => {
   const element = document.querySelector(name);
   return element.scrollWidth > element.clientWidth;
 })"""
-
-Floats = npt.NDArray[np.float64]
-
-
-def weights(*shape: int, causal: bool = False) -> Floats:
-    scores = np.random.default_rng(sum(shape)).normal(size=shape) * 2
-    if causal:
-        scores[..., ~np.tri(shape[-2], shape[-1], dtype=bool)] = -np.inf
-    grown = np.exp(scores)
-    return np.asarray(grown / grown.sum(-1, keepdims=True))
-
-
-def packed(values: Floats) -> dict[str, Any]:
-    data = np.rint(values * 65535).astype("<u2").tobytes()
-    return {"shape": list(values.shape), "data": base64.b64encode(data).decode()}
-
-
-def words(pieces: list[str]) -> list[int]:
-    begins = [
-        i > 0 and (piece[0] == " " or piece in {".", "</s>"}) for i, piece in enumerate(pieces)
-    ]
-    return [sum(begins[: i + 1]) for i in range(len(pieces))]
-
-
-def spelled(pieces: list[str]) -> list[str]:
-    """Return words as texts, of pieces that may be bytes."""
-    found = [""] * (words(pieces)[-1] + 1)
-    for word, piece in zip(words(pieces), pieces, strict=True):
-        found[word] += piece
-    return [one.replace("<0xC3><0xBC>", "ü").strip() for one in found]
-
-
-def _text(pieces: list[str]) -> str:
-    return "".join(pieces[:-1]).replace("<0xC3><0xBC>", "ü")
-
-
-def inspection(
-    source: list[str] = SOURCE, target: list[str] = TARGET, *, layers: int = 2, heads: int = 3
-) -> dict[str, Any]:
-    """Return what inspection.py makes: an encoder of some layers, a decoder of one layer less."""
-    s, t = len(source), len(target)
-    attention = {
-        "encoder": weights(layers, heads, s, s),
-        "decoder": weights(layers - 1, heads, t, t, causal=True),
-        "cross": weights(layers - 1, heads, t, s),
-    }
-    return {
-        "model": "en-de",
-        "languages": ["en", "de"],
-        "sentences": [_text(source), _text(target)],
-        "source": source,
-        "target": target,
-        "inputs": ["<s>", *target[:-1]],
-        "words": {"source": words(source), "target": words(target)},
-        "spelled": {"source": spelled(source), "target": spelled(target)},
-        "probabilities": [0.75] * t,
-        "alternatives": [[[piece, 0.75], [" other", 0.125]] for piece in target],
-        "attention": {kind: packed(values) for kind, values in attention.items()},
-    }
 
 
 def show(page: "Page", folder: Path, made: dict[str, Any], title: str = "en-de") -> None:
@@ -152,11 +84,11 @@ def words_of(page: "Page", side: str) -> Any:
     return page.locator(f".word[data-side={side}]")
 
 
-def test_every_head_is_a_small_map_that_pointer_and_keys_choose(
+def test_every_head_is_a_small_map_chosen_by_pointer_or_keys(
     browser: "Browser", tmp_path: Path
 ) -> None:
     with opened(browser) as page:
-        show(page, tmp_path, inspection())
+        show(page, tmp_path, explorer_json())
         small = page.locator(".small")
         assert small.count() == 1 * (3 + 1) + 1  # the decoder's layer, its mean, the mean of all
         assert pressed(page) == ["layer 1, mean of its heads"]
@@ -184,7 +116,7 @@ def test_every_head_is_a_small_map_that_pointer_and_keys_choose(
         press(page, "Several")
         page.locator("[data-layer='2']").press("Space")
         assert pressed(page) == [f"layer 2, head {head}" for head in (1, 2, 3)]
-        press(page, "layer 1, head 1")  # one more, for several are asked for
+        press(page, "layer 1, head 1")  # adds it, then removes it
         press(page, "layer 1, head 1")
         press(page, "Several")
         page.get_by_role("button", name="layer 2, head 2", exact=True).click(modifiers=["Shift"])
@@ -193,15 +125,15 @@ def test_every_head_is_a_small_map_that_pointer_and_keys_choose(
         assert page.locator(".legend li").all_text_contents() == ["layer 2, head 3"]
         press(page, "Decoder")
         press(page, "Encoder")
-        assert pressed(page) == ["layer 2, head 3"]  # each kind keeps its own
+        assert pressed(page) == ["layer 2, head 3"]  # each kind keeps its selection
 
 
-def test_a_word_shows_what_it_attends_to_in_pieces_and_in_words(
+def test_a_word_shows_its_attention_by_pieces_and_by_words(
     browser: "Browser", tmp_path: Path
 ) -> None:
     cross = weights(1, 3, 8, 7)[0]
     with opened(browser) as page:
-        show(page, tmp_path, inspection())
+        show(page, tmp_path, explorer_json())
         press(page, "layer 1, head 3")
         assert labels(page, "row") == ["Das", "Tier", "war", "m", "·ü", "·de", ".", "</s>"]
         assert shares(page, "column") == [""] * 7
@@ -251,11 +183,11 @@ def test_a_word_shows_what_it_attends_to_in_pieces_and_in_words(
         assert "“was” is looked at by" in page.locator(".readout").inner_text()
 
 
-def test_a_letter_of_several_pieces_is_a_letter_in_sentences_and_words(
+def test_a_letter_of_several_pieces_is_whole_in_sentences_and_words(
     browser: "Browser", tmp_path: Path
 ) -> None:
     with opened(browser) as page:
-        show(page, tmp_path, inspection(target=IN_BYTES))
+        show(page, tmp_path, explorer_json(target=IN_BYTES))
         assert labels(page, "row")[4:6] == ["·<0xC3>", "·<0xBC>"]
         page.get_by_role("button", name="Words", exact=True).click()
         assert labels(page, "row") == ["Das", "Tier", "war", "müde", ".", "</s>"]
@@ -271,11 +203,11 @@ def saved(page: "Page", name: str) -> tuple["Download", bytes]:
 
 
 @pytest.mark.parametrize("picture", ["Lines", "Map"])
-def test_a_saved_picture_needs_no_page_and_is_light_for_print(
+def test_a_saved_picture_is_self_contained_and_light(
     picture: str, browser: "Browser", tmp_path: Path
 ) -> None:
     with opened(browser, dark=True) as page:
-        show(page, tmp_path, inspection())
+        show(page, tmp_path, explorer_json())
         press(page, picture)
         press(page, "layer 1, head 2")
         words_of(page, "row").nth(1).click()
@@ -304,7 +236,7 @@ def test_a_saved_picture_needs_no_page_and_is_light_for_print(
 def test_text_that_looks_like_markup_is_shown_as_text(browser: "Browser", tmp_path: Path) -> None:
     title = 'a <b>"title"</b> & $base'
     with opened(browser, size=PHONE) as page:
-        show(page, tmp_path, inspection(NASTY, NASTY), title)
+        show(page, tmp_path, explorer_json(NASTY, NASTY), title)
         assert page.title() == title
         assert page.locator(".bar .name").inner_text() == title
         assert page.locator("#source").text_content() == "".join(NASTY[:-1])
@@ -315,12 +247,12 @@ def test_text_that_looks_like_markup_is_shown_as_text(browser: "Browser", tmp_pa
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_phone_scrolls_wide_things_by_themselves_in_light_and_dark(
+def test_on_a_phone_only_wide_parts_scroll_in_light_and_dark(
     dark: bool, browser: "Browser", tmp_path: Path
 ) -> None:
     many = [f" {LONG}{i}" for i in range(40)] + ["</s>"]
     with opened(browser, size=PHONE, dark=dark) as page:
-        show(page, tmp_path, inspection(many, many, layers=2, heads=16))
+        show(page, tmp_path, explorer_json(many, many, layers=2, heads=16))
         for picture in ("Lines", "Map"):
             press(page, picture)
             assert page.evaluate("document.documentElement.scrollWidth") == PHONE[0]
@@ -330,12 +262,12 @@ def test_a_phone_scrolls_wide_things_by_themselves_in_light_and_dark(
         assert (page.evaluate(INK) > 384) != dark
 
 
-def serve(route: "Route", made: dict[str, Any], asked: list[Any]) -> None:
+def serve(route: "Route", made: dict[str, Any], requests: list[Any]) -> None:
     """Answer as the service does, its content security policy included."""
     path = route.request.url.removeprefix("http://explorer.test/")
     folder = FOLDER if path in {"base.css", "theme.js"} else EXPLORER
     if path == "api/explorer.html":
-        asked.append(json.loads(route.request.post_data or ""))
+        requests.append(json.loads(route.request.post_data or ""))
         route.fulfill(body=render_explorer(made, title="saved"), content_type="text/html")
     elif path in {"", "page.js"}:
         text, kind = (MOUNT, "text/javascript") if path else (LIVE, "text/html")
@@ -344,15 +276,15 @@ def serve(route: "Route", made: dict[str, Any], asked: list[Any]) -> None:
         route.fulfill(path=folder / path)
 
 
-def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
-    made, asked = inspection(), list[Any]()
+def test_a_page_can_show_select_and_highlight(browser: "Browser") -> None:
+    made, requests = explorer_json(), list[Any]()
     cross = weights(1, 3, 8, 7)[0]
     with opened(browser) as page:
-        page.route("http://explorer.test/**", lambda route: serve(route, made, asked))
+        page.route("http://explorer.test/**", lambda route: serve(route, made, requests))
         page.goto("http://explorer.test/")
         page.wait_for_function("window.explorer")
         page.evaluate("explorer.highlight('target', 0)")  # there is nothing yet
-        page.evaluate("made => explorer.show(made)", inspection(layers=5))
+        page.evaluate("made => explorer.show(made)", explorer_json(layers=5))
         page.evaluate("made => explorer.show(made)", made)  # nothing was chosen: its last layer
         page.evaluate("explorer.select({kind: 'encoder', layer: 2, head: 3})")
         assert pressed(page) == ["layer 2, head 3"]
@@ -366,60 +298,17 @@ def test_a_page_shows_chooses_and_highlights(browser: "Browser") -> None:
         assert page.locator(".word[aria-pressed=true]").count() == 0
         page.evaluate("explorer.select({kind: 'cross', layer: 9, head: 1})")
         assert pressed(page) == ["layer 1, mean of its heads"]
-        page.evaluate("made => explorer.show(made)", inspection(target=IN_BYTES))
+        page.evaluate("made => explorer.show(made)", explorer_json(target=IN_BYTES))
         download, data = saved(page, "HTML")
         assert download.suggested_filename == "en-de.html"
         assert data.decode() == render_explorer(made, title="saved")
-        assert asked == [
+        assert requests == [
             {"source": "The animal was tired.", "target": "Das Tier war müde.", "model": "en-de"}
         ]
         assert saved(page, "PNG")[1].startswith(b"\x89PNG")
         press(page, "layer 1, head 3")
-        page.evaluate("made => explorer.show(made)", inspection(layers=4))
+        page.evaluate("made => explorer.show(made)", explorer_json(layers=4))
         assert pressed(page) == ["layer 1, head 3"]
-        page.evaluate("made => explorer.show(made)", inspection(SOURCE[:3], TARGET[:2], heads=1))
+        page.evaluate("made => explorer.show(made)", explorer_json(SOURCE[:3], TARGET[:2], heads=1))
         assert pressed(page) == ["layer 1, mean of its heads"]
         assert labels(page, "column") == ["The", "animal", "was"]
-
-
-def test_what_is_printed_has_the_colours_of_the_light_theme() -> None:
-    theme = (FOLDER / "base.css").read_text(encoding="utf-8").partition("}")[0]
-    script = (EXPLORER / "colours.js").read_text(encoding="utf-8")
-    printed = script.partition("const LIGHT = {")[2].partition("}")[0]
-    found = dict(re.findall(r'"?([\w-]+)"?: "(#[0-9a-f]{6})"', printed))
-    assert {"ground", "ink", "map-high", "series-1", "series-8"} <= found.keys()
-    assert found.items() <= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", theme)).items()
-
-
-def test_the_file_asks_for_nothing_from_outside() -> None:
-    text = render_explorer(inspection(), title="t")
-    assert not re.findall(r'(?:src|href)="|@import|url\(', text)
-    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
-    assert "https://" not in text
-    assert Path(transduce.__file__).parent in EXPLORER.parents
-
-
-def test_the_file_has_every_module_once_below_those_it_needs() -> None:
-    found = modules("explorer.js")
-    assert {*found} == {path.name for path in EXPLORER.glob("*.js")}
-    above = set[str]()
-    for name, text in found.items():
-        needed = re.findall(r'from "\./(.+)"', (EXPLORER / name).read_text(encoding="utf-8"))
-        assert above.issuperset(needed), name
-        assert not re.search(r"^(import|export)\b", text, re.MULTILINE), name
-        assert text in render_explorer(inspection(), title="t")
-        above.add(name)
-
-
-def test_no_two_modules_declare_the_same_name() -> None:
-    script = "\n".join(modules("explorer.js").values())
-    declared = r"^(?:async )?(?:const|let|var|class|function)\b\*? *(\w+)"
-    names = re.findall(declared, script, re.MULTILINE)
-    assert {"Explorer", "Lines", "HeatMap", "Grid", "svg"} <= {*names}
-    assert [name for name in {*names} if names.count(name) > 1] == []
-
-
-def test_every_module_is_served_and_no_page_has_its_name() -> None:
-    served = [path for path, _ in pages.files()]
-    assert {f"/{path.name}" for path in EXPLORER.glob("*.js")} <= {*served}
-    assert len(served) == len({*served})

@@ -18,7 +18,7 @@ from transduce import Inspection, Inspector, Translator
 from transduce.batching.packed import make_batch
 from transduce.checkpoints.checkpoint import load_model
 from transduce.errors import BadInput
-from transduce.inspection.inspector import KINDS, MOST
+from transduce.inspection.inspector import KINDS, MAX_PIECES
 from transduce.interop.importing import import_model
 from transduce.model.attention_maps import attention_maps
 from transduce.model.contexts.selection import self_context
@@ -89,12 +89,12 @@ def test_weights_are_those_of_equation_1_in_float64(
         assert inspection.cross[0] == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_pass_that_tells_weights_ends_as_every_other() -> None:
+def test_recording_weights_does_not_change_the_output() -> None:
     model, batch = small_model(N_decoder=3), batch_of((5, 7))
     assert torch.equal(attention_maps(model, batch).output, model(batch))
 
 
-def test_what_a_query_looks_at_sums_to_1_and_is_never_still_to_come(inspection: Inspection) -> None:
+def test_weights_sum_to_1_and_the_decoder_is_causal(inspection: Inspection) -> None:
     for kind in KINDS:
         assert inspection.attention(kind).sum(-1) == pytest.approx(1, abs=1e-5)
     assert np.triu(inspection.decoder, 1).max() == 0
@@ -103,9 +103,7 @@ def test_what_a_query_looks_at_sums_to_1_and_is_never_still_to_come(inspection: 
 # Pieces and their probabilities.
 
 
-def test_without_a_translation_it_is_the_search_that_writes_one(
-    inspector: Inspector, tiny_run: Path
-) -> None:
+def test_without_a_target_the_search_translates(inspector: Inspector, tiny_run: Path) -> None:
     translator = Translator.load(tiny_run, device="cpu", engine="torch")
     found = inspector.inspect(SENTENCE)
     assert found.sentences == (SENTENCE, translator(SENTENCE))
@@ -114,7 +112,7 @@ def test_without_a_translation_it_is_the_search_that_writes_one(
     assert np.log(found.probabilities).sum() == pytest.approx(candidate.log_probability, abs=1e-4)
 
 
-def test_probabilities_are_those_that_a_given_translation_is_scored_by(
+def test_probabilities_are_those_of_scoring_the_given_translation(
     inspector: Inspector, inspection: Inspection, tiny_run: Path
 ) -> None:
     translator = Translator.load(tiny_run, device="cpu", engine="torch")
@@ -125,7 +123,7 @@ def test_probabilities_are_those_that_a_given_translation_is_scored_by(
     assert inspection.inputs == ("<s>", *scored.tokens)
 
 
-def test_alternatives_are_the_likeliest_that_may_be_written(
+def test_alternatives_are_the_most_likely_allowed_pieces(
     inspector: Inspector, inspection: Inspection
 ) -> None:
     forbidden = set(inspector.codec.target.pieces(inspector.codec.target.forbidden_ids()))
@@ -139,18 +137,18 @@ def test_alternatives_are_the_likeliest_that_may_be_written(
         assert values[-1] > 0
         assert sum(values) <= 1
         assert not forbidden & dict(step).keys()
-        told = dict(step).get(written)
-        assert probability <= values[-1] if told is None else told == pytest.approx(probability)
+        listed = dict(step).get(written)
+        assert probability <= values[-1] if listed is None else listed == pytest.approx(probability)
 
 
-def test_many_are_looked_at_in_order_as_each_alone(inspector: Inspector) -> None:
+def test_many_sentences_are_inspected_in_order_as_each_alone(inspector: Inspector) -> None:
     texts = ["a dog sees a fish.", SENTENCE, "one bird!"]
     for text, found in zip(texts, inspector.inspect_all(texts), strict=True):
         alone = inspector.inspect(text)
         assert found.sentences == alone.sentences
         assert found.cross == pytest.approx(alone.cross, abs=1e-5)
     given = [GIVEN, "ja", "nein"]
-    assert [one.sentences[1] for one in inspector.inspect_all(texts, given)] == given
+    assert [found.sentences[1] for found in inspector.inspect_all(texts, given)] == given
 
 
 # Words.
@@ -170,7 +168,7 @@ def test_many_are_looked_at_in_order_as_each_alone(inspector: Inspector) -> None
         ("x" * 50, ["x" * 50]),
     ],
 )
-def test_pieces_belong_to_words_and_marks_around_words_are_words(
+def test_pieces_belong_to_words_and_punctuation_is_a_word(
     text: str, expected: list[str], inspector: Inspector
 ) -> None:
     found = inspector.inspect(text, text)
@@ -187,7 +185,7 @@ def test_pieces_belong_to_words_and_marks_around_words_are_words(
 # JSON.
 
 
-def test_json_holds_everything_and_weights_to_a_65535th(inspection: Inspection) -> None:
+def test_json_has_all_fields_and_16_bit_weights(inspection: Inspection) -> None:
     value = json.loads(json.dumps(inspection.to_json()))
     assert value["model"] == "tiny"
     assert value["languages"] == ["en", "de"]
@@ -204,7 +202,7 @@ def test_json_holds_everything_and_weights_to_a_65535th(inspection: Inspection) 
 # Models of other libraries.
 
 
-def test_an_imported_model_can_be_looked_into(imported: Path) -> None:
+def test_an_imported_model_can_be_inspected(imported: Path) -> None:
     inspector = Inspector.load(imported)
     translator = Translator.load(imported, device="cpu", engine="torch")
     source, target = "The dog ☃ sleeps.", "Der Hund schläft."
@@ -219,7 +217,7 @@ def test_an_imported_model_can_be_looked_into(imported: Path) -> None:
     assert inspector.inspect(source).sentences[1] == translator(source)
 
 
-# What cannot be looked at.
+# Refused sentences.
 
 
 @pytest.mark.parametrize(
@@ -228,22 +226,22 @@ def test_an_imported_model_can_be_looked_into(imported: Path) -> None:
         ("", None, "the sentence is empty: expected some words"),
         (" \n\t", "ja", "the sentence is empty"),
         ("yes", " ", "the given translation is empty"),
-        ("z " * MOST, None, "the sentence has .* subwords, </s> counted: at most 128 can"),
-        ("yes", "z " * MOST, "the given translation has .* subwords.*: at most 128"),
+        ("z " * MAX_PIECES, None, "the sentence has .* subwords, including </s>: at most 128 can"),
+        ("yes", "z " * MAX_PIECES, "the given translation has .* subwords.*: at most 128"),
     ],
 )
-def test_what_cannot_be_looked_at_is_refused_with_numbers(
+def test_an_empty_or_long_sentence_is_refused(
     source: str, target: str | None, expected: str, inspector: Inspector
 ) -> None:
     with pytest.raises(BadInput, match=expected):
         inspector.inspect(source, target)
 
 
-def test_what_fits_can_be_looked_at(inspector: Inspector) -> None:
+def test_a_sentence_that_fits_can_be_inspected(inspector: Inspector) -> None:
     longest = "z" * 200
     while not inspector.fits(longest):
         longest = longest[:-1]
-    assert len(inspector.inspect(longest, "ja").source) == MOST
+    assert len(inspector.inspect(longest, "ja").source) == MAX_PIECES
     assert not inspector.fits(" ")
     with pytest.raises(BadInput, match="the sentence has 129 subwords"):
         inspector.inspect(longest + "z", "ja")

@@ -187,7 +187,7 @@ def test_a_steep_beginning_leaves_the_axis_to_what_follows_and_this_is_said(tmp_
     rows: list[Row] = [{"step": n, "loss": 3 + 7 * 0.7 ** (n / 10)} for n in steps]
     (loss,) = draw(read_all([write(tmp_path / "steep", rows)])).axes
     assert 3 + 7 * 0.7**6 < loss.get_ylim()[1] < 4
-    assert loss.get_title(loc="left").endswith("(it begins above the axis, at 7.9)")
+    assert loss.get_title(loc="left").endswith("(it starts above the axis, at 7.9)")
     assert points(loss.lines[0]) == logged(rows, "loss")
     even: list[Row] = [{"step": n, "loss": 10 - n / 200} for n in steps]
     (loss,) = draw(read_all([write(tmp_path / "even", even)])).axes
@@ -363,7 +363,7 @@ def test_the_command_tells_of_lines_left_out(cli: CommandLine, tmp_path: Path) -
             ["run", "--what", "loss,blue"],
             "--what blue: expected all, or some of loss, perplexity, bleu, rate, speed. Did you",
         ),
-        (["run", "--what", "bleu"], "--what bleu: nothing of that is logged in run"),
+        (["run", "--what", "bleu"], "--what bleu: run logged nothing of it"),
         (["nothing"], "there is no run folder nothing: `transduce train` makes one"),
         (["folder.png"], "folder.png is not a run folder, and contains none"),
         (["run", "run/metrics.jsonl"], "run/metrics.jsonl is not a run folder"),

@@ -31,19 +31,17 @@ transduce look runs/en-de --find test.en
 """
 
 ENDINGS = (".svg", ".png", ".pdf", ".html")
-SAMPLE = 100  # sentences that heads are judged by
+SAMPLE = 100  # sentences in which heads with a job are searched
 
 of_attention, of_picture = panel("Which attention"), panel("Picture")
 
-Sentence = Annotated[str | None, typer.Argument(help="What is translated.")]
-Target = Annotated[
-    str | None, typer.Option(help="Its translation. Default: what the model would write.")
-]
+Sentence = Annotated[str | None, typer.Argument(help="The sentence to translate.")]
+Target = Annotated[str | None, typer.Option(help="Its translation. Default: the model's own.")]
 Find = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Instead of one sentence: find the heads that have a visible job in the first "
+        help="Instead of a sentence: list the heads with a job that can be named, over the first "
         f"{SAMPLE} sentences of a text.",
     ),
 ]
@@ -56,17 +54,15 @@ Kind = Annotated[
 Layer = Annotated[int | None, of_attention(help="From 1. Default: the last.")]
 Heads = Annotated[
     list[int] | None,
-    of_attention(
-        help="From 1; may stand several times. Default: all; a map and the table show their mean."
-    ),
+    of_attention(help="From 1. Repeatable. Default: all; a map and the table show their mean."),
 ]
 Out = Annotated[
     Path | None,
     of_picture(
         "--out",
         "-o",
-        help="The picture: .svg, .png or .pdf; .html is a page to explore all heads in. "
-        "Default: a table in the terminal.",
+        help="The picture: .svg, .png or .pdf; .html is a page to explore all heads. "
+        "Default: print a table.",
     ),
 ]
 View = Annotated[
@@ -76,8 +72,8 @@ View = Annotated[
         "Default: lines with --head or --word, else a map with --layer, else a grid."
     ),
 ]
-Word = Annotated[str | None, of_picture(help="Draw only the lines from this word, taken whole.")]
-Words = Annotated[bool, of_picture("--words", help="Take the pieces of a word as one.")]
+Word = Annotated[str | None, of_picture(help="Draw only the lines from this word.")]
+Words = Annotated[bool, of_picture("--words", help="Merge the pieces of a word.")]
 
 
 def look(
@@ -96,71 +92,77 @@ def look(
 ) -> None:
     """Show what a model attends to while it translates a sentence.
 
-    Layers and heads count from 1, as in the paper's figures. The weights of a word sum to 1.
+    Layers and heads count from 1, as in the paper's figures. The weights of each word sum to 1.
     """
     from transduce.system.progress import console_progress
 
     progress = console_progress()
-    drawn = view is not None or word is not None or words
+    for_picture = view is not None or word is not None or words
     if (sentence is None) == (find is None):
-        raise BadInput('expected a sentence, such as "Two dogs run.", or else --find FILE')
+        raise BadInput('expected a sentence, such as "Two dogs run.", or --find FILE')
     _require_sentence(sentence)
-    whole = kind == "cross" and layer is None and not head and not drawn
+    everything = kind == "cross" and layer is None and not head and not for_picture
     if find is not None:
-        if target is not None or out is not None or not whole:
-            raise BadInput("--find tries all layers and heads and draws nothing: give it alone")
+        if target is not None or out is not None or not everything:
+            raise BadInput("--find searches all layers and heads and draws nothing: use it alone")
         from transduce.cli import look_tables
 
-        look_tables.heads(run, find, SAMPLE, progress)
+        look_tables.print_heads(run, find, SAMPLE, progress)
     elif out is None:
-        if drawn:
-            raise BadInput("--view, --word and --words are for pictures: say where with --out")
+        if for_picture:
+            raise BadInput("--view, --word and --words are for pictures: add --out")
         from transduce.cli import look_tables
 
-        look_tables.words(_inspected(run, sentence, target), kind, layer, head or [])
+        look_tables.print_words(_inspect(run, sentence, target), kind, layer, head or [])
         progress.say("for a picture, the same with --out attention.png, .svg, .pdf or .html")
     else:
-        if _ending(out, whole=whole) == ".html":
-            _write_page(_inspected(run, sentence, target), out)
+        if _check_ending(out, everything=everything) == ".html":
+            _write_page(_inspect(run, sentence, target), out)
         else:
             from transduce.inspection.attention_drawing import draw
             from transduce.inspection.style import save
 
-            inspection = _inspected(run, sentence, target)
-            one = words or word is not None
+            inspection = _inspect(run, sentence, target)
             figure = draw(
-                *(inspection, kind), view=view, layer=layer, heads=head or [], word=word, words=one
+                inspection,
+                kind,
+                view=view,
+                layer=layer,
+                heads=head or [],
+                word=word,
+                words=words or word is not None,
             )
             save(figure, out)
         progress.say(f"wrote {out}")
 
 
 def _require_sentence(argument: str | None) -> None:
-    """Refuse the name of a file, existing or mistyped; a single word is a sentence here."""
+    """Refuse the name of a file; a single word is a sentence here."""
     from transduce.text.reading import is_file_argument, path_exists
 
     if argument is None or not is_file_argument(argument):
         return
-    there = path_exists(argument) and Path(argument).is_file()
-    if there or re.search(r"[\w/\\]\.[A-Za-z]\w*$", argument):
+    is_file = path_exists(argument) and Path(argument).is_file()
+    if is_file or re.search(r"[\w/\\]\.[A-Za-z]\w*$", argument):
+        found = "is a file" if is_file else "is not a sentence, and no such file exists"
         raise BadInput(
-            f"{argument} {'is a file' if there else 'is no sentence, and there is no such file'}: "
-            'expected a sentence, such as "Two dogs run."; --find FILE searches the heads of a text'
+            f'{argument} {found}: expected a sentence, such as "Two dogs run."; '
+            "--find FILE lists the heads that have a job in a text"
         )
 
 
-def _inspected(run: Path, sentence: str | None, target: str | None) -> "Inspection":
+def _inspect(run: Path, sentence: str | None, target: str | None) -> "Inspection":
     from transduce.inspection.inspector import Inspector
 
     return Inspector.load(run).inspect(sentence or "", target)
 
 
-def _ending(out: Path, *, whole: bool) -> str:
-    """Return the ending of a name, or refuse it before a model is loaded for it."""
+def _check_ending(out: Path, *, everything: bool) -> str:
+    """Return the ending of a name; refuse it before the model is loaded."""
     from transduce.inspection.style import check_ending
 
     ending = check_ending(out, ENDINGS)
-    if ending == ".html" and not whole:
+    if ending == ".html" and not everything:
         raise BadInput(
             f"--out {out}: a page shows every layer and head of every kind; "
             "leave --kind, --layer, --head, --view, --word and --words out"
@@ -173,6 +175,6 @@ def _write_page(inspection: "Inspection", out: Path) -> None:
     from transduce.system.files import atomic_write
 
     page = render_explorer(inspection.to_json(), title=f"What {inspection.model} attends to")
-    with atomic_write(out) as beside:
-        # The name of a run that is not UTF-8 is shown with question marks.
-        beside.write_text(page, encoding="utf-8", errors="replace", newline="\n")
+    with atomic_write(out) as temporary:
+        # A run name that is not UTF-8 is shown with question marks.
+        temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")

@@ -29,7 +29,7 @@ def plot(
             "--out",
             "-o",
             help="The picture: .png, .svg or .pdf. "
-            "Default: curves.png, in the folder of a single run, else here.",
+            "Default: curves.png, in the run folder if there is one run.",
         ),
     ] = None,
     what: Annotated[
@@ -38,14 +38,13 @@ def plot(
             help="Some of loss,perplexity,bleu,rate,speed, or all. Default: loss,bleu,speed."
         ),
     ] = None,
-    by: Annotated[str, typer.Option(help="What runs along the picture: step or time.")] = "step",
+    by: Annotated[str, typer.Option(help="The horizontal axis: step or time.")] = "step",
 ) -> None:
-    """Draw how runs went: training and validation loss, BLEU, speed. Several are overlaid.
+    """Draw training curves: training and validation loss, BLEU, speed. Several runs are overlaid.
 
-    A run may still be training: what it has logged until now is drawn. `transduce watch` shows
-    it live.
+    Runs that are still training can be drawn too; `transduce watch` shows them live.
     """
-    from transduce.inspection import curves as look
+    from transduce.inspection.curves import draw
     from transduce.inspection.style import check_ending, save
     from transduce.runs.history import read_all
     from transduce.system.formatting import pluralize
@@ -56,12 +55,11 @@ def plot(
         check_ending(out)
     histories = read_all(runs)
     folder = histories[0].run if len(histories) == 1 else Path()
-    place = out or folder / "curves.png"
-    for one in histories:
-        if one.damaged:
-            progress.say(
-                f"{one.run / 'metrics.jsonl'}: left out {pluralize(one.damaged, 'damaged line')}"
-            )
+    path = out or folder / "curves.png"
+    for history in histories:
+        if history.damaged:
+            lines = pluralize(history.damaged, "damaged line")
+            progress.say(f"{history.run / 'metrics.jsonl'}: left out {lines}")
     wanted = [name.strip() for name in what.split(",")] if what is not None else []
-    save(look.draw(histories, what=wanted, by=by), place)
-    progress.say(f"wrote {place}")
+    save(draw(histories, what=wanted, by=by), path)
+    progress.say(f"wrote {path}")

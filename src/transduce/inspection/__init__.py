@@ -1,4 +1,13 @@
-"""Pictures of what a run is and does.
+"""Attention of a translation, and pictures of attention and of training runs.
+
+- inspector: `Inspector` and `Inspection`, the attention weights of one translation
+- matrices: attention weights with their labels, by pieces or by whole words
+- head_jobs: heads whose attention can be described as a job
+- style: how pictures look, and how they are saved
+- attention_drawing: lines between words, maps and grids of heads
+- notebook_map: an attention map for notebooks
+- explorer_page: the attention explorer as one HTML file
+- curves: loss, BLEU and speed of training runs
 
 >>> from transduce import Inspector
 >>> from transduce.inspection import draw_attention, save
@@ -16,26 +25,19 @@ if TYPE_CHECKING:
     from transduce.inspection.notebook_map import attention_map
     from transduce.inspection.style import save
 
-PLACES = {
+PUBLIC = {  # imported when first used
     "attention_map": ("notebook_map", "attention_map"),
     "draw_attention": ("attention_drawing", "draw"),
     "draw_curves": ("curves", "draw_runs"),
     "find_heads": ("head_jobs", "find"),
     "save": ("style", "save"),
 }
-__all__ = [
-    "attention_map",
-    "draw_attention",
-    "draw_curves",
-    "find_heads",
-    "save",
-]
+__all__ = ["attention_map", "draw_attention", "draw_curves", "find_heads", "save"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import only what is asked for."""
-    if name in PLACES:
-        module, function = PLACES[name]
+    if name in PUBLIC:
+        module, function = PUBLIC[name]
         return getattr(importlib.import_module(f"transduce.inspection.{module}"), function)
     raise AttributeError(f"module 'transduce.inspection' has no attribute {name!r}")
 

@@ -1,7 +1,7 @@
-"""How runs went, in one picture: loss, perplexity, BLEU, learning rate and speed.
+"""Training curves of runs in one picture: loss, perplexity, BLEU, learning rate and speed.
 
-A run has one colour and one marker in every panel. What is drawn is what was logged, not smoothed;
-where an axis hides something, its title says so.
+A run has the same colour and marker in every panel. Values are drawn as logged, not smoothed; if an
+axis hides some of them, its title says so.
 """
 
 import textwrap
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 BY = ("step", "time")
 UNITS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}  # of a time axis
 
-NAME_WIDTH = 24  # letters of a run's name in one line
+NAME_WIDTH = 24  # letters in a line of a run's name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Panel:
-    """One part of the picture: which logged values it shows, and how they are summed up."""
+    """One part of the picture: the logged values it shows, and how they are summarised."""
 
     title: str
     unit: str
     training: str | None = None
     validation: str | None = None
-    summary: str  # what the number beside a run's name is: this, of validation if there is any
-    sum_up: Callable[[Sequence[float]], float]
-    digits: int | None = None  # after the point; none: three that count
-    of_loss: bool = False
+    summary: str  # describes the number beside a run's name, from validation if there is any
+    summarise: Callable[[Sequence[float]], float]
+    digits: int | None = None  # after the point; None: three significant digits
+    is_loss: bool = False
     logarithmic: bool = False
     height: int = 1
 
@@ -49,9 +49,9 @@ PANELS = {
         training="loss",
         validation="valid_loss",
         summary="lowest validation loss",
-        sum_up=min,
+        summarise=min,
         digits=3,
-        of_loss=True,
+        is_loss=True,
         height=2,
     ),
     "perplexity": Panel(
@@ -60,7 +60,7 @@ PANELS = {
         training="perplexity",
         validation="valid_perplexity",
         summary="lowest perplexity",
-        sum_up=min,
+        summarise=min,
         digits=2,
         logarithmic=True,
     ),
@@ -69,7 +69,7 @@ PANELS = {
         unit="BLEU",
         validation="valid_bleu",
         summary="highest BLEU",
-        sum_up=max,
+        summarise=max,
         digits=1,
     ),
     "rate": Panel(
@@ -77,32 +77,32 @@ PANELS = {
         unit="learning rate",
         training="learning_rate",
         summary="highest rate",
-        sum_up=max,
+        summarise=max,
     ),
     "speed": Panel(
         title="Speed of training, higher is better",
         unit="target tokens/s",
         training="target_tokens_per_second",
         summary="median tokens/s",
-        sum_up=median,
+        summarise=median,
         digits=0,
     ),
 }
-USUAL = ("loss", "bleu", "speed")  # five panels at once are too small to read
+DEFAULT = ("loss", "bleu", "speed")  # five panels at once are too small to read
 ALL = "all"
 
 
 def draw_runs(
     runs: Sequence[str | Path], *, what: Sequence[str] = (), by: str = "step"
 ) -> "Figure":
-    """Draw how the runs in these folders went, or go; the rest is as in `draw`."""
+    """Draw the curves of the runs in these folders; see `draw`."""
     return draw(read_all([Path(run) for run in runs]), what=what, by=by)
 
 
 def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "step") -> "Figure":
-    """Draw runs over each other: a panel each for loss, BLEU and speed, or for those of `what`.
+    """Draw runs in the same panels: loss, BLEU and speed, or those named in `what`.
 
-    Where `what` asks for none in particular, or for all, those that no run has logged are left out.
+    By default, and for "all", panels that no run has logged are left out.
     """
     if len(histories) > len(COLOURS):
         raise BadInput(
@@ -122,7 +122,10 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
         inches = max(8, 2 * sum(panel.height for panel in panels))
         figure = Figure(figsize=(12, inches), dpi=100, layout=margins)
         rows = figure.subplots(
-            len(panels), sharex=True, squeeze=False, height_ratios=[one.height for one in panels]
+            len(panels),
+            sharex=True,
+            squeeze=False,
+            height_ratios=[panel.height for panel in panels],
         )
         for axes, panel in zip(rows.flat, panels, strict=True):
             _fill(axes, panel, histories, unit, named=axes is rows.flat[0])
@@ -138,22 +141,22 @@ def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "s
 
 def _choose(histories: Sequence[History], what: Sequence[str]) -> list[Panel]:
     logged = {name for history in histories for row in history.rows for name in row}
-    there = {name for name, panel in PANELS.items() if {panel.training, panel.validation} & logged}
+    known = {name for name, panel in PANELS.items() if {panel.training, panel.validation} & logged}
     if list(what) == [ALL]:
-        return [panel for name, panel in PANELS.items() if name in there]
+        return [panel for name, panel in PANELS.items() if name in known]
     for name in what:
         if name not in PANELS:
             hint = did_you_mean(name, PANELS)
             raise BadInput(f"--what {name}: expected {ALL}, or some of {', '.join(PANELS)}.{hint}")
-        if name not in there:
+        if name not in known:
             runs = ", ".join(str(history.run) for history in histories)
-            raise BadRun(f"--what {name}: nothing of that is logged in {runs}")
-    wanted = there & set(what or USUAL)
+            raise BadRun(f"--what {name}: {runs} logged nothing of it")
+    wanted = known & set(what or DEFAULT)
     return [panel for name, panel in PANELS.items() if name in wanted]
 
 
 def _time_axis(histories: Sequence[History]) -> tuple[str, float]:
-    longest = max(max(one.seconds([row["step"] for row in one.rows])) for one in histories)
+    longest = max(max(run.seconds([row["step"] for row in run.rows])) for run in histories)
     word = next((word for word, unit in UNITS.items() if longest >= 2 * unit), "seconds")
     return f"training time ({word})", UNITS[word]
 
@@ -161,7 +164,7 @@ def _time_axis(histories: Sequence[History]) -> tuple[str, float]:
 def _fill(
     axes: "Axes", panel: Panel, histories: Sequence[History], unit: float | None, *, named: bool
 ) -> None:
-    """Draw one panel, and beside it a list of the runs with the number that sums each up."""
+    """Draw one panel, with a legend of the runs and a number that summarises each."""
     handles, labels = [], []
     for history, colour, marker in zip(histories, COLOURS, MARKERS, strict=False):
         training = history.curve(panel.training, unit)
@@ -171,23 +174,23 @@ def _fill(
             axes.add_line(thin)
         if validation.x:
             axes.add_line(thick)
-            at = validation.y.index(panel.sum_up(validation.y))
-            axes.add_line(_best(validation.x[at], validation.y[at], colour))
+            best = validation.y.index(panel.summarise(validation.y))
+            axes.add_line(_best(validation.x[best], validation.y[best], colour))
         values = validation.y if panel.validation else training.y
-        number = _number(panel.sum_up(values), panel.digits) if values else "none"
+        number = _number(panel.summarise(values), panel.digits) if values else "none"
         handles.append(thick if panel.validation else thin)
         labels.append(f"{number}  {_label(history.name)}" if named else number)
     axes.autoscale_view()
     title = panel.title
-    if panel.of_loss:
-        title += _caution(histories) + _crop(axes, histories)
+    if panel.is_loss:
+        title += _comparability(histories) + _crop(axes, histories)
     else:
         if panel.logarithmic:
             axes.set_yscale("log")
         else:
             axes.set_ylim(0, 1.1 * axes.dataLim.ymax or 1)
         for line in axes.lines:
-            line.set_clip_on(False)  # nothing leaves the panel but half of a marker at 0
+            line.set_clip_on(False)  # so that markers at 0 are whole
     axes.set_title(title)
     axes.set_ylabel(panel.unit)
     axes.yaxis.set_major_formatter("{x:,.10g}")
@@ -208,44 +211,44 @@ def _number(value: float, digits: int | None) -> str:
     return f"{value:.3g}" if digits is None else f"{value:,.{digits}f}"
 
 
-def _caution(histories: Sequence[History]) -> str:
-    """Warn of losses that do not measure the same."""
+def _comparability(histories: Sequence[History]) -> str:
+    """Return a warning if the losses are not comparable."""
     differing = [
         name
         for name in ("eps_ls", "vocabulary")
-        if len({one.measure[name] for one in histories if name in one.measure}) > 1
+        if len({run.measure[name] for run in histories if name in run.measure}) > 1
     ]
     words = " and ".join(differing)
     return f", but not comparable between these runs: they differ in {words}" if words else ""
 
 
 def _crop(axes: "Axes", histories: Sequence[History]) -> str:
-    """Let the first twentieth of each run rise above the axis, if that doubles the scale.
+    """Crop the first twentieth of each run, if that at least doubles the scale.
 
-    A loss falls from 10 to 4 within a few steps, and then it is the tenths that count.
+    A loss falls from 10 to 4 within a few steps; after that, tenths matter.
     """
     everything: list[float] = []
     wanted: list[float] = []
     for history in histories:
-        begun = max(row["step"] for row in history.rows) / 20
+        start = max(row["step"] for row in history.rows) / 20
         for name in ("loss", "valid_loss"):
             curve = history.curve(name, None)
             everything += curve.y
-            wanted += [y for x, y in zip(curve.x, curve.y, strict=True) if x > begun]
-            wanted += [min(curve.y)] if curve.y else []  # the best may have been the first
+            wanted += [y for x, y in zip(curve.x, curve.y, strict=True) if x > start]
+            wanted += [min(curve.y)] if curve.y else []  # the best may be in the first twentieth
     lowest, highest, top = min(everything), max(everything), max(wanted)
     if top == lowest or highest - lowest < 2 * (top - lowest):
         return ""
     margin = 0.05 * (top - lowest)
     axes.set_ylim(lowest - margin, top + margin)
-    return f" (it begins above the axis, at {highest:.1f})"
+    return f" (it starts above the axis, at {highest:.1f})"
 
 
 def _training(curve: Curve, colour: str) -> "Line2D":
     from matplotlib.lines import Line2D
 
-    alone = "." if len(curve.x) == 1 else ""  # a line of one point would not be seen
-    return Line2D(curve.x, curve.y, color=colour, linewidth=1, alpha=0.7, marker=alone)
+    marker = "." if len(curve.x) == 1 else ""  # a line of one point is invisible
+    return Line2D(curve.x, curve.y, color=colour, linewidth=1, alpha=0.7, marker=marker)
 
 
 def _validation(curve: Curve, colour: str, marker: str) -> "Line2D":
@@ -258,7 +261,7 @@ def _validation(curve: Curve, colour: str, marker: str) -> "Line2D":
         linewidth=1.8,
         marker=marker,
         markersize=6 if len(curve.x) <= 25 else 3.5,
-        zorder=3,  # over the noise of training
+        zorder=3,  # above the training curve
     )
 
 
@@ -279,7 +282,7 @@ def _best(x: float, y: float, colour: str) -> "Line2D":
 
 
 def _explain(figure: "Figure", histories: Sequence[History], panels: Sequence[Panel]) -> None:
-    """Say above all panels what is drawn, and below them what kind of line is what."""
+    """Write the title, and a legend of the kinds of lines."""
     names = [history.name for history in histories]
     figure.suptitle(
         f"How training went: {_label(names[0])}" if len(names) == 1 else "How training went",
@@ -297,5 +300,5 @@ def _explain(figure: "Figure", histories: Sequence[History], panels: Sequence[Pa
 
 
 def _label(name: str) -> str:
-    """Return a name that can be drawn: whole, in short lines, and never read as a formula."""
+    """Return a name that can be drawn, wrapped into short lines."""
     return drawable("\n".join(textwrap.wrap(name, NAME_WIDTH)))

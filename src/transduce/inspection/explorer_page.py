@@ -1,4 +1,4 @@
-"""Attention in one HTML file: every head of a translation, to open anywhere."""
+"""The attention explorer as one self-contained HTML file: every head of one translation."""
 
 import html
 import json
@@ -16,29 +16,29 @@ EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def render_explorer(inspection: Mapping[str, Any], *, title: str) -> str:
-    """Return a page that needs nothing else, neither a server nor a network."""
+    """Return a page that shows the JSON of an inspection without a server or a network."""
     return Template(_read(EXPLORER / "explorer.html")).substitute(
         title=html.escape(title),
         theme=_read(pages.FOLDER / "theme.js"),
         base=_read(pages.FOLDER / "base.css"),
         style=_read(EXPLORER / "explorer.css"),
-        script="\n".join(modules("explorer.js").values()),
-        # "</script>" in a sentence would end the script that holds it.
+        script="\n".join(bundle("explorer.js").values()),
+        # "</script>" in a sentence would end the script element.
         inspection=json.dumps(inspection, ensure_ascii=False).replace("<", "\\u003c"),
     )
 
 
-def modules(name: str) -> dict[str, str]:
-    """Return a module of the explorer and those it needs, in the order of one script of them all.
+def bundle(name: str) -> dict[str, str]:
+    """Return a JavaScript module of the explorer and its imports, dependencies first.
 
-    A page opened from a disk may not import: what a module needs stands above it instead, in the
-    scope that they all share, so no two of them may declare the same name.
+    A page opened from a disk cannot import modules, so all of them share one scope: no two modules
+    may declare the same name.
     """
     text = _read(EXPLORER / name)
-    found: dict[str, str] = {}
-    for needed in IMPORT.findall(text):
-        found |= modules(needed)
-    return {**found, name: EXPORT.sub("", IMPORT.sub("", text))}
+    modules: dict[str, str] = {}
+    for imported in IMPORT.findall(text):
+        modules |= bundle(imported)
+    return {**modules, name: EXPORT.sub("", IMPORT.sub("", text))}
 
 
 def _read(path: Path) -> str:

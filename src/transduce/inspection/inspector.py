@@ -1,7 +1,7 @@
-"""What a model attends to while it writes a translation, and how sure it is of each piece.
+"""The attention of a model while it translates a sentence, and the probability of each piece.
 
-S source and T target pieces, </s> of both counted; N layers, H heads. Layers and heads count from 0
-here, and from 1 wherever people see them, as in the paper's figures.
+S source and T target pieces (subwords), </s> included; N layers, H heads. Layers and heads count
+from 0 here, and from 1 wherever people see them, as in the paper's figures.
 """
 
 import base64
@@ -29,9 +29,9 @@ from transduce.translation.notebook import heatmap
 from transduce.translation.segments import one_line
 from transduce.translation.types import Ints, Job
 
-MOST = 128  # pieces of a side: more cannot be looked at
-ALTERNATIVES = 5  # pieces that are told for each step
-WHOLE = 65_535  # what stands for 1.0 in JSON
+MAX_PIECES = 128  # of a side
+ALTERNATIVES = 5  # most likely pieces of each step
+JSON_ONE = 65_535  # stands for a weight of 1 in JSON
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
@@ -40,31 +40,31 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspection:
-    """One pair of sentences, seen through a model."""
+    """The attention and probabilities of a model for one pair of sentences."""
 
     model: str  # its name
     languages: tuple[str, str]
     sentences: tuple[str, str]  # source and target as texts
     source: tuple[str, ...]  # its pieces, </s> last
-    target: tuple[str, ...]  # what each step writes
-    inputs: tuple[str, ...]  # what each step reads: <s>, then the target but for its </s>
-    source_words: tuple[int, ...]  # which word each piece belongs to; </s> is a word of its own
+    target: tuple[str, ...]  # the piece that each step writes
+    inputs: tuple[str, ...]  # the decoder's inputs: <s>, then the target without its </s>
+    source_words: tuple[int, ...]  # the word of each piece; </s> is a word of its own
     target_words: tuple[int, ...]
-    spelled: tuple[tuple[str, ...], tuple[str, ...]]  # the words of both sides as texts
-    probabilities: Floats  # (T,) of what is written
-    alternatives: tuple[tuple[tuple[str, float], ...], ...]  # of each step, the likeliest first
+    spelled: tuple[tuple[str, ...], tuple[str, ...]]  # the words of both sides
+    probabilities: Floats  # (T,) of the target pieces
+    alternatives: tuple[tuple[tuple[str, float], ...], ...]  # of each step, the most likely first
     encoder: Floats  # (N, H, S, S)
-    decoder: Floats  # (N, H, T, T): of the step that writes target[t] to inputs[k]
-    cross: Floats  # (N, H, T, S): of the step that writes target[t] to source[s]
+    decoder: Floats  # (N, H, T, T): from the step that writes target[t] to inputs[k]
+    cross: Floats  # (N, H, T, S): from the step that writes target[t] to source[s]
 
     def attention(self, kind: Kind) -> Floats:
         """Return the weights of one kind of attention. (N, H, queries, keys)."""
         return {"encoder": self.encoder, "decoder": self.decoder, "cross": self.cross}[kind]
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: what the last layer attends to in the source.
+        """Return HTML for a notebook: the last layer's attention to the source.
 
-        `transduce.inspection.attention_map` shows any other layer, head and kind.
+        `transduce.inspection.attention_map` shows other layers, heads and kinds.
         """
         heads = self.cross.shape[1]
         about = (
@@ -74,7 +74,7 @@ class Inspection:
         return heatmap(self.cross[-1].mean(0), self.target, self.source, about)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it; weights as 16 bits each, 65,535 for 1, in base64."""
+        """Return JSON; weights are 16-bit integers, 65,535 for 1, in base64."""
         return {
             "model": self.model,
             "languages": list(self.languages),
@@ -84,16 +84,17 @@ class Inspection:
             "inputs": list(self.inputs),
             "words": {"source": list(self.source_words), "target": list(self.target_words)},
             "spelled": {"source": list(self.spelled[0]), "target": list(self.spelled[1])},
-            "probabilities": [_short(one) for one in self.probabilities],
+            "probabilities": [_rounded(probability) for probability in self.probabilities],
             "alternatives": [
-                [[piece, _short(one)] for piece, one in step] for step in self.alternatives
+                [[piece, _rounded(probability)] for piece, probability in step]
+                for step in self.alternatives
             ],
             "attention": {kind: _packed(self.attention(kind)) for kind in KINDS},
         }
 
 
 class Inspector:
-    """A model to look into.
+    """A trained model whose attention can be inspected.
 
     >>> Inspector.load("runs/en-de").inspect("Two dogs run.").cross[-1]
     """
@@ -115,82 +116,83 @@ class Inspector:
 
     @property
     def model(self) -> Transformer:
-        """The model itself."""
+        """The model."""
         return transformer(self.engine.models[0])
 
     def inspect(self, source: str, target: str | None = None) -> Inspection:
-        """Look at how a sentence is translated: as the search would, or as given."""
+        """Inspect how a sentence is translated: by beam search, or as `target`."""
         return next(self.inspect_all([source], None if target is None else [target]))
 
     def read(self, source: str) -> Inspection:
-        """Look at how a sentence is read, and write nothing: the target is </s> alone."""
-        return self._look(self._tokens(source, self.codec.source, "sentence"), np.array([EOS]))
+        """Inspect how a sentence is encoded; the target is </s> alone."""
+        return self._inspect(self._encode(source, self.codec.source, "sentence"), np.array([EOS]))
 
     def inspect_all(
         self, sources: Sequence[str], targets: Sequence[str] | None = None
     ) -> Iterator[Inspection]:
-        """Look at many sentences, in order; those that need it are translated side by side."""
-        read = [self._tokens(one, self.codec.source, "sentence") for one in sources]
-        if targets is not None:
-            given = [self._tokens(one, self.codec.target, "given translation") for one in targets]
-            return itertools.starmap(self._look, zip(read, given, strict=True))
-        return map(self._look, read, self._translated(read))
+        """Inspect many sentences, in order; they are translated in batches unless given."""
+        encoded = [self._encode(source, self.codec.source, "sentence") for source in sources]
+        if targets is None:
+            return map(self._inspect, encoded, self._translate(encoded))
+        given = [self._encode(target, self.codec.target, "given translation") for target in targets]
+        return itertools.starmap(self._inspect, zip(encoded, given, strict=True))
 
     def fits(self, source: str) -> bool:
-        """Tell whether a sentence can be looked at: whether it has words, and not too many."""
+        """Return whether a sentence can be inspected: it has words, and not too many."""
         tokens = self.codec.source.encode(one_line(source))
-        return bool(source.strip()) and len(tokens) < self._most
+        return bool(source.strip()) and len(tokens) < self._max_pieces
 
     @property
-    def _most(self) -> int:
-        return min(MOST, self.config.model.max_len)
+    def _max_pieces(self) -> int:
+        return min(MAX_PIECES, self.config.model.max_len)
 
-    def _translated(self, sources: Sequence[Ints]) -> list[Ints]:
+    def _translate(self, sources: Sequence[Ints]) -> list[Ints]:
         jobs = [Job(source) for source in sources]
         settings = self.config.search.replace(nbest=1)
-        found = dict(self.engine.search(jobs, settings, self.engine.batch))
+        hypotheses = dict(self.engine.search(jobs, settings, self.engine.batch))
         return [
-            self._allowed(np.array([*found[index][0].tokens, EOS]), "translation")
+            self._checked(np.array([*hypotheses[index][0].tokens, EOS]), "translation")
             for index in range(len(jobs))
         ]
 
-    def _tokens(self, text: str, subwords: Coder, what: str) -> Ints:
+    def _encode(self, text: str, subwords: Coder, what: str) -> Ints:
         if not text.strip():
             raise BadInput(f"the {what} is empty: expected some words")
-        return self._allowed(np.array([*subwords.encode(one_line(text)), EOS]), what)
+        return self._checked(np.array([*subwords.encode(one_line(text)), EOS]), what)
 
-    def _allowed(self, tokens: Ints, what: str) -> Ints:
-        if len(tokens) > self._most:
+    def _checked(self, tokens: Ints, what: str) -> Ints:
+        if len(tokens) > self._max_pieces:
             raise BadInput(
-                f"the {what} has {len(tokens):,} subwords, </s> counted: "
-                f"at most {self._most:,} can be looked at"
+                f"the {what} has {len(tokens):,} subwords, including </s>: "
+                f"at most {self._max_pieces:,} can be inspected"
             )
         return tokens
 
     @torch.inference_mode()
-    def _look(self, source: Ints, target: Ints) -> Inspection:
+    def _inspect(self, source: Ints, target: Ints) -> Inspection:
         """Pass a pair through the model and keep the attention weights."""
         model, codec = self.model, self.codec
         batch = make_batch([(source, target)]).to(model.output.device)
         maps = attention_maps(model, batch)
-        likely = model.logits(maps.output).float().softmax(-1)  # (T, V)
-        probabilities = likely.gather(1, batch.labels[:, None]).flatten()
-        likely[:, self.forbidden] = -1.0
-        best, pieces = likely.topk(min(ALTERNATIVES, likely.size(1) - len(self.forbidden)))
-        read, written = source.tolist(), target.tolist()
-        of_source, of_target = _words(read, codec.source), _words(written, codec.target)
+        p = model.logits(maps.output).float().softmax(-1)  # (T, V)
+        probabilities = p.gather(1, batch.labels[:, None]).flatten()
+        p[:, self.forbidden] = -1.0
+        best, pieces = p.topk(min(ALTERNATIVES, p.size(1) - len(self.forbidden)))
+        source_ids, target_ids = source.tolist(), target.tolist()
+        source_words = _words(source_ids, codec.source)
+        target_words = _words(target_ids, codec.target)
         return Inspection(
             model=self.name,
             languages=self.config.languages,
-            sentences=(codec.source.decode(read), codec.target.decode(written)),
-            source=tuple(codec.source.pieces(read)),
-            target=tuple(codec.target.pieces(written)),
+            sentences=(codec.source.decode(source_ids), codec.target.decode(target_ids)),
+            source=tuple(codec.source.pieces(source_ids)),
+            target=tuple(codec.target.pieces(target_ids)),
             inputs=tuple(codec.target.pieces(batch.target.tokens.tolist())),
-            source_words=of_source,
-            target_words=of_target,
+            source_words=source_words,
+            target_words=target_words,
             spelled=(
-                _spelled(read, of_source, codec.source),
-                _spelled(written, of_target, codec.target),
+                _spell_words(source_ids, source_words, codec.source),
+                _spell_words(target_ids, target_words, codec.target),
             ),
             probabilities=probabilities.cpu().numpy(),
             alternatives=tuple(
@@ -204,66 +206,65 @@ class Inspector:
 
 
 def _words(tokens: Sequence[int], subwords: Coder) -> tuple[int, ...]:
-    """Tell for each token which word it belongs to, counted from 0; </s> is the last.
+    """Return the word of each token, counted from 0; </s> is the last.
 
-    White space by itself goes with the word after it, or else with the one before.
+    A token of white space belongs to the word after it or, at the end, to the one before.
     """
     pieces = [
         "\N{REPLACEMENT CHARACTER}".encode() if token == UNK else raw
         for token, raw in zip(tokens, subwords.piece_bytes(tokens), strict=True)
     ]
-    own = piece_words(pieces[:-1], _marks_apart)
-    last = max(own, default=0)
-    for place in reversed(range(len(own))):
-        last = own[place] = last if own[place] == NO_WORD else own[place]
-    found = itertools.groupby([*own, len(tokens)])
-    return tuple(number for number, (_, same) in enumerate(found) for _ in same)
+    words = piece_words(pieces[:-1], _word_of_each_letter)
+    next_word = max(words, default=0)
+    for index in reversed(range(len(words))):
+        next_word = words[index] = next_word if words[index] == NO_WORD else words[index]
+    groups = itertools.groupby([*words, len(tokens)])
+    return tuple(number for number, (_, group) in enumerate(groups) for _ in group)
 
 
-def _spelled(tokens: Sequence[int], words: Sequence[int], subwords: Coder) -> tuple[str, ...]:
-    """Return words as texts, though their pieces may be parts of letters."""
-    found = []
-    for _, same in itertools.groupby(zip(words, tokens, strict=True), key=lambda one: one[0]):
-        own = [token for _, token in same]
-        text = "".join(subwords.pieces(own)) if {*own} & {EOS, UNK} else subwords.decode(own)
-        found.append(text.strip())
-    return tuple(found)
+def _spell_words(tokens: Sequence[int], words: Sequence[int], subwords: Coder) -> tuple[str, ...]:
+    """Return the text of each word; its pieces alone may be parts of letters."""
+    texts = []
+    for _, group in itertools.groupby(zip(words, tokens, strict=True), key=lambda pair: pair[0]):
+        ids = [token for _, token in group]
+        text = "".join(subwords.pieces(ids)) if {*ids} & {EOS, UNK} else subwords.decode(ids)
+        texts.append(text.strip())
+    return tuple(texts)
 
 
-def _marks_apart(text: str) -> list[int]:
-    """Tell the word of each letter; marks at both ends of what stands between spaces are words.
+def _word_of_each_letter(text: str) -> list[int]:
+    """Return the word of each letter; punctuation at either end of a word is a word of its own.
 
-    So the full stop of a sentence is no part of its last word, and "don't" is one word.
+    So the full stop does not belong to the last word of a sentence, and "don't" is one word.
     """
-    found = [NO_WORD] * len(text)
+    words = [NO_WORD] * len(text)
     number = itertools.count()
     is_mark = _are_marks(text)
     for match in re.finditer(r"\S+", text):
         begin, end = match.span()
-        inner = [place for place in range(begin, end) if not is_mark[place]]
-        first, behind = (inner[0], inner[-1] + 1) if inner else (end, end)
-        for part in ((begin, first), (first, behind), (behind, end)):
-            if part[0] < part[1]:
-                found[slice(*part)] = [next(number)] * (part[1] - part[0])
-    return found
+        letters = [index for index in range(begin, end) if not is_mark[index]]
+        first, past = (letters[0], letters[-1] + 1) if letters else (end, end)
+        for start, stop in ((begin, first), (first, past), (past, end)):
+            if start < stop:
+                words[start:stop] = [next(number)] * (stop - start)
+    return words
 
 
 def _are_marks(text: str) -> list[bool]:
-    """Tell which letters are punctuation or symbols; accents go with what they stand on."""
-    found: list[bool] = []
+    """Return which letters are punctuation or symbols; accents are as the letter before them."""
+    marks: list[bool] = []
     for letter in text:
         category = unicodedata.category(letter)
-        joined = category[0] == "M" or category == "Cf"
-        found.append(found[-1] if joined and found else category[0] in "PS")
-    return found
+        combining = category[0] == "M" or category == "Cf"
+        marks.append(marks[-1] if combining and marks else category[0] in "PS")
+    return marks
 
 
 def _packed(weights: Floats) -> dict[str, Any]:
-    whole = np.rint(weights * np.float32(WHOLE)).clip(0, WHOLE).astype("<u2")
-    data = base64.b64encode(np.ascontiguousarray(whole).tobytes()).decode()
+    integers = np.rint(weights * np.float32(JSON_ONE)).clip(0, JSON_ONE).astype("<u2")
+    data = base64.b64encode(np.ascontiguousarray(integers).tobytes()).decode()
     return {"shape": list(weights.shape), "data": data}
 
 
-def _short(probability: float) -> float:
-    """Leave the digits of a probability that people may want."""
+def _rounded(probability: float) -> float:
     return float(f"{probability:.4g}")

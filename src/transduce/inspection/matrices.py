@@ -1,6 +1,6 @@
-"""What is to be drawn of an inspection: weights between two rows of labels, of pieces or of words.
+"""Attention weights with their labels, by pieces or by whole words.
 
-Q queries, K keys; N layers, H heads. Layers and heads count from 1 here, as people count them.
+N layers, H heads, Q queries, K keys. Layers and heads count from 1, as in the paper's figures.
 """
 
 from collections.abc import Sequence
@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 
 KINDS = ("encoder", "decoder", "cross")
-INSIDE = "\N{MIDDLE DOT}"  # before a piece that goes on with a word
-SPACE = "\N{OPEN BOX}"  # a piece of white space alone
+CONTINUES = "\N{MIDDLE DOT}"  # before a piece that continues a word
+SPACE = "\N{OPEN BOX}"  # for a piece of white space
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttentionMatrices:
-    """Who looks at what: each row of weights sums to 1."""
+    """One kind of attention, in all layers and heads; each row of weights sums to 1."""
 
     kind: "Kind"
     weights: Floats  # (N, H, Q, K)
     queries: tuple[str, ...]
     keys: tuple[str, ...]
+    model: str = ""  # its name
 
     @classmethod
     def of(cls, inspection: "Inspection", kind: str, *, words: bool = False) -> Self:
-        """Take one kind of attention; with `words`, the pieces of a word together.
+        """Return one kind of attention; with `words`, the pieces of a word are merged.
 
-        What the pieces of a word receive adds up, what they attend to is averaged.
+        The weights that the pieces of a word receive are added, those they give are averaged.
         """
         if kind not in KINDS:
             raise BadInput(
@@ -55,38 +56,44 @@ class AttentionMatrices:
         if not words:
             labels = queries.labels(), keys.labels()
         else:
-            of_queries, of_keys = queries.belongs(), keys.belongs()
+            of_queries, of_keys = queries.membership(), keys.membership()
             weights = of_queries / of_queries.sum(1, keepdims=True) @ weights @ of_keys.T
             labels = queries.spelled, keys.spelled
-        return cls(kind=known, weights=weights, queries=labels[0], keys=labels[1])
+        return cls(
+            kind=known,
+            weights=weights,
+            queries=labels[0],
+            keys=labels[1],
+            model=inspection.model,
+        )
 
     @property
     def layers(self) -> int:
-        """How many layers there are."""
+        """The number of layers."""
         return len(self.weights)
 
     @property
     def heads(self) -> int:
-        """How many heads a layer has."""
+        """The number of heads in a layer."""
         return len(self.weights[0])
 
     def layer(self, number: int | None) -> int:
-        """Return the number of a layer, the last by default, or refuse one that is not there."""
+        """Return a layer's number, the last by default; refuse one that does not exist."""
         number = self.layers if number is None else number
         if not 1 <= number <= self.layers:
             stack = "encoder" if self.kind == "encoder" else "decoder"
             raise BadInput(f"--layer {number}: the {stack} has layers 1 to {self.layers}")
         return number
 
-    def some(self, numbers: Sequence[int]) -> list[int]:
-        """Return the numbers of heads, all by default, or refuse what is not there."""
+    def select_heads(self, numbers: Sequence[int]) -> list[int]:
+        """Return heads without repetition, all by default; refuse one that does not exist."""
         for number in numbers:
             if not 1 <= number <= self.heads:
                 raise BadInput(f"--head {number}: a layer has heads 1 to {self.heads}")
         return list(dict.fromkeys(numbers)) or list(range(1, self.heads + 1))
 
-    def which(self, layer: int, heads: Sequence[int], *, mean: bool = False) -> str:
-        """Say in words which layer and heads are meant."""
+    def describe(self, layer: int, heads: Sequence[int], *, mean: bool = False) -> str:
+        """Name a layer and heads."""
         text = f"layer {layer} of {self.layers}"
         if len(heads) == 1:
             return f"{text}, head {heads[0]} of {self.heads}"
@@ -98,36 +105,36 @@ class AttentionMatrices:
 
     def mean(self, layer: int | None, heads: Sequence[int] = ()) -> Floats:
         """Return the mean of some heads of a layer. (Q, K)."""
-        chosen = [head - 1 for head in self.some(heads)]
+        chosen = [head - 1 for head in self.select_heads(heads)]
         return cast("Floats", self.weights[self.layer(layer) - 1, chosen].mean(0))
 
-    def places(self, word: str) -> list[int]:
-        """Return where a word stands among the queries, whatever its case, or refuse it."""
-        plain = [label.removeprefix(INSIDE).casefold() for label in self.queries]
-        found = [place for place, label in enumerate(plain) if label == word.strip().casefold()]
-        if not found:
-            hint = did_you_mean(word, [label.removeprefix(INSIDE) for label in self.queries])
-            there = " ".join(self.queries)
-            raise BadInput(f"--word {word}: it is not among {there}.{hint}")
-        return found
+    def find(self, word: str) -> list[int]:
+        """Return the queries that are a word, ignoring case; refuse a word that is not there."""
+        labels = [label.removeprefix(CONTINUES) for label in self.queries]
+        wanted = word.strip().casefold()
+        indices = [index for index, label in enumerate(labels) if label.casefold() == wanted]
+        if not indices:
+            hint = did_you_mean(word, labels)
+            raise BadInput(f"--word {word}: it is not among {' '.join(self.queries)}.{hint}")
+        return indices
 
 
 class _Side(NamedTuple):
-    """What stands along one side of a map."""
+    """The labels of one side of a matrix."""
 
     pieces: tuple[str, ...]
-    words: tuple[int, ...]  # which each piece belongs to
+    words: tuple[int, ...]  # the word of each piece
     spelled: tuple[str, ...]  # the words
 
-    def belongs(self) -> Floats:
-        """Tell which pieces are of each word. (words, pieces), 1 or 0."""
+    def membership(self) -> Floats:
+        """Return which pieces belong to each word. (words, pieces), 1 or 0."""
         numbers = np.arange(len(self.spelled))[:, None]
         return np.asarray(numbers == np.array(self.words), dtype=np.float32)
 
     def labels(self) -> tuple[str, ...]:
-        """Write pieces so that one tells which go on with a word."""
-        before = [-1, *self.words[:-1]]
+        """Return the pieces, with a dot before those that continue a word."""
+        previous = [-1, *self.words[:-1]]
         return tuple(
-            (INSIDE if word == last else "") + (piece.strip() or SPACE)
-            for piece, word, last in zip(self.pieces, self.words, before, strict=True)
+            (CONTINUES if word == before else "") + (piece.strip() or SPACE)
+            for piece, word, before in zip(self.pieces, self.words, previous, strict=True)
         )

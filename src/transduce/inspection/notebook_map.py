@@ -1,11 +1,11 @@
-"""An attention to look at in a notebook, and to keep as a picture."""
+"""An attention map that a notebook shows, and that can be saved as a picture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.inspection.attention_drawing import ROWS, TITLES, draw
+from transduce.inspection.attention_drawing import ROWS, TITLES, draw_map
 from transduce.inspection.matrices import AttentionMatrices
 from transduce.inspection.style import save
 from transduce.translation.notebook import heatmap
@@ -16,38 +16,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AttentionMap:
-    """What a layer looks at, as a map: the mean of some of its heads. A notebook shows it."""
+    """The mean attention of some heads of a layer. A notebook shows it as a map."""
 
-    inspection: "Inspection"
-    view: AttentionMatrices  # the weights, and the words along both sides
+    attention: AttentionMatrices
     layer: int  # from 1
     heads: tuple[int, ...]  # from 1
-    words: bool  # whether the pieces of a word are taken together
 
     def save(self, path: str | Path) -> None:
         """Write the map as a picture: the name ends in .svg, .png or .pdf."""
-        figure = draw(
-            self.inspection,
-            self.view.kind,
-            view="map",
-            layer=self.layer,
-            heads=self.heads,
-            words=self.words,
-        )
-        save(figure, path)
+        save(draw_map(self.attention, self.layer, self.heads), path)
 
     def __repr__(self) -> str:
         return f"<{self._title()}>"
 
     def _title(self) -> str:
-        which = self.view.which(self.layer, self.heads, mean=True)
-        return f"{TITLES[self.view.kind]}: {which}"
+        heads = self.attention.describe(self.layer, self.heads, mean=True)
+        return f"{TITLES[self.attention.kind]}: {heads}"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        weights = self.view.mean(self.layer, self.heads)
-        about = f"{self._title()}; {ROWS[self.view.kind]}"
-        return heatmap(weights, self.view.queries, self.view.keys, about)
+        """Return HTML for a notebook."""
+        weights = self.attention.mean(self.layer, self.heads)
+        about = f"{self._title()}; {ROWS[self.attention.kind]}"
+        return heatmap(weights, self.attention.queries, self.attention.keys, about)
 
 
 def attention_map(
@@ -58,14 +48,14 @@ def attention_map(
     heads: Sequence[int] = (),
     words: bool = True,
 ) -> AttentionMap:
-    """Return a map that a notebook shows: of a layer (the last), the mean of some heads (of all).
+    """Return a map for a notebook: of a layer (the last), the mean of some heads (of all).
 
     `kind` is encoder, decoder or cross. Layers and heads count from 1, as in the paper's figures.
-    `words` takes the pieces of a word together. `.save("map.svg")` keeps it.
+    `words` merges the pieces of a word. `.save("map.svg")` writes it as a picture.
 
-    >>> found = Inspector.load("runs/en-de").inspect("Two dogs run.")
-    >>> attention_map(found, layer=2, heads=[1, 3])
+    >>> inspection = Inspector.load("runs/en-de").inspect("Two dogs run.")
+    >>> attention_map(inspection, layer=2, heads=[1, 3])
     """
-    view = AttentionMatrices.of(inspection, kind, words=words)
-    chosen = tuple(view.some(heads))
-    return AttentionMap(inspection, view, view.layer(layer), chosen, words)
+    attention = AttentionMatrices.of(inspection, kind, words=words)
+    chosen = tuple(attention.select_heads(heads))
+    return AttentionMap(attention, attention.layer(layer), chosen)

@@ -1,4 +1,4 @@
-"""How our pictures look, and how they are written."""
+"""The style of pictures, and how they are saved."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENDINGS = (".png", ".svg", ".pdf")
-# No dates, so that equal pictures are equal files; the mark says that we may replace them.
+# No dates, so that equal pictures give equal files. The mark allows us to replace them later.
 METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": FILE_MARK},
     ".svg": {"Creator": FILE_MARK, "Date": None},
     ".pdf": {"Creator": FILE_MARK, "CreationDate": None},
 }
 
-# Okabe and Ito's colours, which the colour-blind tell apart too; grey in the place of their yellow,
-# which is hardly seen on white. The markers tell them apart without any colour.
+# Okabe and Ito's colours, which are safe for colour-blind readers, with grey for their yellow,
+# which is hard to see on white. Markers distinguish the series without colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#808080")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
-QUIET = "#606060"  # words and axes beside the data
+QUIET = "#606060"  # labels and axes
 
-# The font that comes with matplotlib, then those that have what it lacks, where one is installed.
+# Matplotlib's own font, then fonts for scripts that it lacks, if they are installed.
 FONTS = (
     "DejaVu Sans",
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR"),
@@ -52,15 +52,15 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 10,
     "legend.title_fontsize": 10,
-    "svg.hashsalt": "transduce",  # equal pictures are equal files
-    "svg.fonttype": "path",  # whatever fonts the reader has
-    "pdf.fonttype": 42,  # whole letters, which can be searched and which publishers ask for
+    "svg.hashsalt": "transduce",  # equal pictures give equal files
+    "svg.fonttype": "path",  # independent of the reader's fonts
+    "pdf.fonttype": 42,  # TrueType: searchable, and required by publishers
 }
 
 
 @contextmanager
 def drawing_style() -> Iterator[None]:
-    """Set our style, and only here: a program that draws with matplotlib keeps its own."""
+    """Set our style inside the block; the caller's own matplotlib settings are unchanged."""
     try:
         import matplotlib as mpl
         from matplotlib.font_manager import fontManager
@@ -68,7 +68,7 @@ def drawing_style() -> Iterator[None]:
         raise MissingExtra("drawing", "matplotlib", "plot") from None
     installed = set(fontManager.get_font_names())
     with mpl.rc_context(), warnings.catch_warnings():
-        # What no font has is drawn as boxes.
+        # Characters that no font has are drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         mpl.rcdefaults()
         mpl.rcParams.update(STYLE)
@@ -77,20 +77,20 @@ def drawing_style() -> Iterator[None]:
 
 
 def drawable(text: str) -> str:
-    """Return a text that can be drawn, and is never read as a formula."""
+    """Return a text that matplotlib can draw and does not read as a formula."""
     return text.encode("utf-8", "replace").decode().replace("$", r"\$")
 
 
 def save(figure: "Figure", path: str | Path) -> None:
-    """Write a picture in the format that its name ends in; equal pictures are equal files."""
+    """Write a picture in the format of its file name; equal pictures give equal files."""
     path = Path(path)
     ending = check_ending(path)
-    with drawing_style(), atomic_write(path) as beside:
-        figure.savefig(beside, format=ending[1:], metadata=METADATA[ending])
+    with drawing_style(), atomic_write(path) as temporary:
+        figure.savefig(temporary, format=ending[1:], metadata=METADATA[ending])
 
 
 def check_ending(path: Path, endings: Sequence[str] = ENDINGS) -> str:
-    """Return the ending of a picture's name, or refuse a name that can be no picture's."""
+    """Return the ending of a picture's name; refuse a name that cannot be written."""
     ending = path.suffix.lower()
     if ending not in endings:
         raise BadInput(f"--out {path}: expected a name that ends in {', '.join(endings)}")
