@@ -24,7 +24,7 @@ from transduce.corpus.updates import DataPosition
 from transduce.decoding.scheduler import Decoder
 from transduce.model.architecture import build
 from transduce.model.base import Transducer
-from transduce.model.baselines.lstm import LSTM, Steps, sequence
+from transduce.model.baselines.lstm import LSTM, Steps, run_lstm
 from transduce.system.devices import choose_device
 from transduce.training.distributed.processes import Processes
 from transduce.training.gradient import GradientStep
@@ -78,11 +78,11 @@ def test_a_layer_is_one_call_of_cudnn_on_weights_that_lie_as_it_wants_them(
     x = torch.randn(41, 64, device="cuda", dtype=dtype, requires_grad=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # cuDNN's of weights that it has to gather
-        y = sequence(layer, x, steps.sizes)
+        y = run_lstm(layer, x, steps.sizes)
     assert y.grad_fn is not None
     assert "Cudnn" in y.grad_fn.name()
     alone = copy.deepcopy(layer)
-    exact = sequence([one.cpu() for one in alone], x.detach().cpu().float(), steps.sizes)
+    exact = run_lstm([one.cpu() for one in alone], x.detach().cpu().float(), steps.sizes)
     assert distance(y, exact.cuda()) < {4: 1e-5, 2: 2e-2}[dtype.itemsize]
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from models import pairs_of, sentence
 from transduce.batching.packed import make_batch, pack
-from transduce.model.baselines.bytenet import Block, ByteNet, dilation, unfolded
+from transduce.model.baselines.bytenet import Block, ByteNet, dilation, unfold
 from transduce.model.baselines.convolution import taps
 from transduce.model.ops.linear import Linear
 from transduce.subwords import BOS
@@ -90,7 +90,7 @@ def test_a_place_reads_its_own_place_of_the_source_and_0_behind_its_end() -> Non
     pairs = pairs_of([(2, 5), (4, 3), (3, 3)])
     batch = make_batch(pairs)
     memory = batch.source.tokens[:, None].float()
-    found = unfolded(memory, batch.target.positions, batch.cross).flatten().tolist()
+    found = unfold(memory, batch.target.positions, batch.cross).flatten().tolist()
     expected: list[float] = []
     for number in batch.order:
         source, target = pairs[number]

@@ -85,9 +85,9 @@ def test_filler_has_no_neighbours() -> None:
     """All of it stands at position 0, behind the last sentence."""
     positions = torch.tensor([0, 1, 2, 0, 1, 0, 0, 0])
     near = Neighbours(positions, torch.float32)
-    assert near.apart(1).flatten().tolist() == [1, 1, 0, 1, 0, 0, 0]
-    assert near.apart(2).flatten().tolist() == [1, 0, 0, 0, 0, 0]
-    assert near.apart(9).numel() == 0
+    assert near.mask(1).flatten().tolist() == [1, 1, 0, 1, 0, 0, 0]
+    assert near.mask(2).flatten().tolist() == [1, 0, 0, 0, 0, 0]
+    assert near.mask(9).numel() == 0
 
 
 # --- The models --------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_every_parameter_of_a_tiny_model_has_the_gradient_of_finite_differences(
         def apply(x: Tensor, factor: float) -> Tensor:
             return x
 
-    monkeypatch.setattr("transduce.model.baselines.convs2s._Gentle", Plain)
+    monkeypatch.setattr("transduce.model.baselines.convs2s._ScaleGradient", Plain)
     batch = batch_of((3, 4), (5, 2))
     for architecture in ARCHITECTURES:
         sizes = {"d_model": 8, "d_ff": 4, "N": 2, "source_vocabulary": 50, "max_len": 8}

@@ -141,7 +141,7 @@ def test_the_encoders_gradient_is_divided_by_twice_the_layers_that_attend(
     model, batch = model_of(N=2, N_decoder=3), batch_of((5, 6), (3, 4))
     weights = list(model.encoder.parameters())
     gentle = torch.autograd.grad(model(batch).sin().sum(), weights)
-    monkeypatch.setattr("transduce.model.baselines.convs2s._Gentle", Plain)
+    monkeypatch.setattr("transduce.model.baselines.convs2s._ScaleGradient", Plain)
     whole = torch.autograd.grad(model(batch).sin().sum(), weights)
     for one, other in zip(gentle, whole, strict=True):
         torch.testing.assert_close(one * 6, other, rtol=1e-4, atol=1e-6)

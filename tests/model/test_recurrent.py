@@ -29,7 +29,7 @@ from transduce.config import ModelConfig, SearchConfig
 from transduce.decoding.search import log_probabilities
 from transduce.errors import BadSetting
 from transduce.model.architecture import build, count_parameters
-from transduce.model.baselines.lstm import LSTM, Steps, sequence, spread, taken
+from transduce.model.baselines.lstm import LSTM, Steps, pad_rows, run_lstm, take_rows
 from transduce.model.baselines.recurrent import Attention, Recurrent
 from transduce.model.baselines.states import States
 from transduce.model.ops.linear import Linear
@@ -104,7 +104,7 @@ def test_a_layer_reads_each_sentence_of_a_run_as_torchs_lstm_reads_it_alone(
     lengths = [1, 3, 3, 8]
     run = torch.randn(sum(lengths), 6)
     steps = Steps.of(LengthGroups.of(np.array(lengths)), run.device)
-    found = taken(sequence(layer, taken(run, steps.order), steps.sizes), steps.back)
+    found = take_rows(run_lstm(layer, take_rows(run, steps.order), steps.sizes), steps.back)
     for ours, x in zip(found.split(lengths), run.split(lengths), strict=True):
         theirs, _ = of_torch(*layer)(x)
         torch.testing.assert_close(ours, theirs)
@@ -134,12 +134,12 @@ def test_what_is_spread_into_rows_and_taken_back_is_the_run_and_so_is_its_gradie
     lengths = [2, 2, 5]
     run = torch.randn(9, 3, requires_grad=True)
     steps = Steps.of(LengthGroups.of(np.array(lengths)), run.device)
-    rows = spread(taken(run, steps.order), steps.rows, steps.shape)
+    rows = pad_rows(take_rows(run, steps.order), steps.rows, steps.shape)
     assert rows.shape == (3, 5, 3)
     for row, own in zip(rows, run.split(lengths), strict=True):
         assert torch.equal(row[: len(own)], own)
         assert not row[len(own) :].any()
-    back = taken(taken(rows.flatten(0, 1), steps.rows), steps.back)
+    back = take_rows(take_rows(rows.flatten(0, 1), steps.rows), steps.back)
     assert torch.equal(back, run)
     gradient = torch.randn(9, 3)
     back.backward(gradient)

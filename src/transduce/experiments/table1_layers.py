@@ -18,7 +18,7 @@ from transduce.batching.packed import KeyRanges, LengthGroups, PackedTokens
 from transduce.config import ModelConfig
 from transduce.model.attention import SelfAttention, SelfContext
 from transduce.model.baselines.convolution import Convolution, Neighbours, taps
-from transduce.model.baselines.lstm import LSTM, sequence
+from transduce.model.baselines.lstm import LSTM, run_lstm
 from transduce.model.contexts.selection import self_context
 from transduce.model.ops.linear import Linear
 
@@ -118,7 +118,7 @@ def _recurrent(d: int, device: torch.device) -> Layer:
 
     def bind(sizes: Sizes, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
         sentences = torch.full((sizes.n,), sizes.batch)  # at each time step
-        return lambda x: sequence([lstm], x, sentences)
+        return lambda x: run_lstm([lstm], x, sentences)
 
     return Layer(bind, d, list(lstm.parameters()), device)
 

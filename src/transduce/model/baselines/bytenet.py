@@ -1,7 +1,7 @@
-"""ByteNet (Kalchbrenner et al. 2016) over subwords: dilated convolutions and no attention at all.
+"""ByteNet (Kalchbrenner et al. 2016) over subwords: dilated convolutions without attention.
 
-T tokens of a run, S sentences, R rows of hypotheses. `d_model` are the channels between blocks,
-`d_ff` those inside (the authors have half as many), `kernel` is the width of convolutions.
+T tokens of a batch, S sentences, R rows of hypotheses. `d_model` is the number of channels between
+blocks, `d_ff` that inside them (half as many in their paper), `kernel` the convolutions' width.
 """
 
 import math
@@ -19,11 +19,11 @@ from transduce.model.ops.fused import norm_relu
 from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
 
-DILATIONS = (1, 2, 4, 8, 16)  # of a set of blocks; the next set begins anew (their section 3.5)
+DILATIONS = (1, 2, 4, 8, 16)  # of a set of blocks; each set begins again with 1 (their section 3.5)
 
 
 def dilation(block: int) -> int:
-    """Return the dilation of a block, the first being 0."""
+    """Return the dilation of a block; blocks are numbered from 0."""
     return DILATIONS[block % len(DILATIONS)]
 
 
@@ -42,7 +42,7 @@ class NormReLU(nn.LayerNorm):
 class Block(nn.Module):
     """The residual block with ReLUs (their section 3.6): narrow, convolve, widen, add.
 
-    Differs: dropout on what is added, as the paper has it on its sub-layers.
+    Differs: dropout on the block's output, as on the sub-layers of the Transformer.
     """
 
     def __init__(self, config: ModelConfig, kernels: Kernels, number: int, *, causal: bool) -> None:
@@ -58,7 +58,7 @@ class Block(nn.Module):
         self.P_drop = config.P_drop
 
     def forward(self, x: Tensor, where: Neighbours | Tensor) -> Tensor:
-        """Transform a run, or the next tokens after a past. (T, d_model) -> (T, d_model)."""
+        """Transform packed tokens, or one token after a past. (T, d_model) -> (T, d_model)."""
         inside = self.W_1(self.norm_1(x))
         inside = self.convolution(self.norm_2(inside), where)
         added = self.W_2(self.norm_3(inside))
@@ -66,11 +66,11 @@ class Block(nn.Module):
 
 
 class ByteNet(Transducer):
-    """A decoder that stands on the encoder: its place t reads what the encoder has at place t.
+    """A decoder stacked on the encoder: at position t it reads the encoder's output at position t.
 
-    Differs: over subwords. Beyond the end of the source the decoder reads 0, where the authors
-    lengthen the source to a|s| + b places beforehand. What the encoder has and the last output
-    enter side by side, through one matrix.
+    Differs: over subwords. Beyond the end of the source the decoder reads 0; the authors extend the
+    source to a|s| + b positions instead. The encoder's output and the embedding of the last word
+    are concatenated and mapped by one matrix.
     """
 
     architecture = "bytenet"
@@ -101,13 +101,13 @@ class ByteNet(Transducer):
         return config.N * block, target + d_model * config.target_vocabulary
 
     def encode(self, source: PackedTokens) -> Tensor:
-        """Transform a run of source sentences. -> (T, d_model)."""
+        """Transform source sentences. -> (T, d_model)."""
         x = self.source_embedding(source.tokens, source.positions)
         return self.after_encoder(self._pass(self.encoder, x, source.positions))  # type: ignore[no-any-return]
 
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
-        """Transform a run of target sentences, each above its source. -> (T, d_model)."""
-        below = unfolded(memory, target.positions, cross)
+        """Transform target sentences, each stacked on its source. -> (T, d_model)."""
+        below = unfold(memory, target.positions, cross)
         x = torch.cat([self.target_embedding(target.tokens, target.positions), below], dim=-1)
         return self._out(self._pass(self.decoder, self.join(x), target.positions))
 
@@ -121,11 +121,11 @@ class ByteNet(Transducer):
         return self.last(self.after_decoder(x))  # type: ignore[no-any-return]
 
     def project_memory(self, memory: Tensor) -> Tensor:
-        """Return the encoder's output as it is. (T, d_model) -> (1, T, d_model)."""
+        """Return the encoder's output unchanged. (T, d_model) -> (1, T, d_model)."""
         return memory[None]
 
     def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
-        """Make an empty cache: of each block the last inputs of its convolution."""
+        """Return an empty state: the last inputs of each block's convolution."""
         like = self.output.new_empty(0, dtype=self.dtype)
         source = 1, room[0], self.config.d_model
         return States(slots, hypotheses, source, self._pasts(), like)
@@ -134,16 +134,16 @@ class ByteNet(Transducer):
         return [(block.convolution.behind, self.config.d_ff) for block in self.decoder]
 
     def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
-        """Return how many numbers the cache holds of a sentence."""
+        """Return how many numbers the state holds for a sentence."""
         return self.config.d_model * room[0] + hypotheses * sum(map(math.prod, self._pasts()))
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
-        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+        """Append one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""
         assert isinstance(cache, States)
         source = cache.source_rows()  # (S, K, d_model)
-        at = positions.unflatten(0, (-1, cache.k))
-        inside = (at < cache.source_lengths[:, None])[..., None]
-        row = at.clamp(max=source.size(1) - 1)[..., None].expand(-1, -1, source.size(2))
+        position = positions.unflatten(0, (-1, cache.k))
+        inside = (position < cache.source_lengths[:, None])[..., None]
+        row = position.clamp(max=source.size(1) - 1)[..., None].expand(-1, -1, source.size(2))
         below = (source.gather(1, row.long()) * inside).flatten(0, 1)
         x = self.join(torch.cat([self.target_embedding(tokens, positions), below], dim=-1))
         for block, past in zip(self.decoder, cache.states, strict=True):
@@ -151,10 +151,10 @@ class ByteNet(Transducer):
         return self.logits_float32(self._out(x))
 
 
-def unfolded(memory: Tensor, positions: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
-    """Return for each target token what its source has at its place; 0 behind the source's end.
+def unfold(memory: Tensor, positions: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
+    """Return the encoder's output at each target token's position; 0 beyond the source's end.
 
-    The authors' dynamic unfolding (their section 3.2). (T, d_model) of the source -> of the target.
+    Dynamic unfolding (their section 3.2). (T, d_model) of the source -> of the target.
     """
     if isinstance(cross, KeyRanges):
         index = cross.first + positions
@@ -168,12 +168,12 @@ def unfolded(memory: Tensor, positions: Tensor, cross: SourceRows | KeyRanges) -
         column = positions.clamp(max=cross.index.size(1) - 1)
         index = cross.index[row, column]
         inside = cross.real[row, column] & (positions == column)
-    # No source token is read twice, so its gradient is one row: no sum depends on an order.
+    # No source token is read twice, so gradients are not summed in an order that may vary.
     return memory.index_select(0, index.clamp(max=len(memory) - 1)) * inside[:, None]
 
 
 @torch.no_grad()
 def scale_residual_init(stack: Stack[Block]) -> None:
-    """Let all blocks of a stack together add about as much as one would."""
+    """Scale the blocks of a stack so that their sum is about as large as one block's output."""
     for block in stack:
         block.W_2.weight *= len(stack) ** -0.5

@@ -1,7 +1,7 @@
-"""Convolutions over packed runs. T tokens of a run, C channels, R rows of hypotheses.
+"""Convolutions over packed tokens. T tokens, C channels, R rows of hypotheses.
 
-Sentences lie end to end without padding. Each token's neighbours are laid side by side, 0 where
-its sentence has none, and meet all weights in one product.
+Sentences follow each other without padding. The neighbours of each token are concatenated, with 0
+beyond the ends of its sentence, and multiplied with all weights at once.
 """
 
 from typing import Any
@@ -13,41 +13,41 @@ from transduce.model.ops.linear import Linear
 
 
 class Neighbours:
-    """Which tokens of a run that stand some places apart are of one sentence: found once a run."""
+    """Which tokens at a distance belong to the same sentence; computed once for a batch."""
 
     def __init__(self, positions: Tensor, dtype: torch.dtype) -> None:
         self.positions, self.dtype = positions, dtype
-        self.found: dict[int, Tensor] = {}
+        self.masks: dict[int, Tensor] = {}
 
-    def apart(self, places: int) -> Tensor:
-        """Return 1 where tokens t and t + `places` are of one sentence, else 0. (T - places, 1).
+    def mask(self, distance: int) -> Tensor:
+        """Return 1 if tokens t and t + `distance` are of one sentence, else 0. (T - distance, 1).
 
-        Positions count from 0 in each sentence, and filler stands at 0: so they differ by as much
-        as the places do within a sentence and nowhere else.
+        Positions count from 0 in each sentence, and are 0 in padding. They differ by `distance`
+        within a sentence only.
         """
-        if places not in self.found:
-            same = self.positions[places:] == self.positions[:-places] + places
-            self.found[places] = same[:, None].to(self.dtype)
-        return self.found[places]
+        if distance not in self.masks:
+            same = self.positions[distance:] == self.positions[:-distance] + distance
+            self.masks[distance] = same[:, None].to(self.dtype)
+        return self.masks[distance]
 
 
 def taps(kernel: int, dilation: int, *, causal: bool) -> tuple[int, ...]:
-    """Return where a convolution reads, from its own place: behind it first, each once.
+    """Return the positions that a convolution reads, relative to its own, in ascending order.
 
-    A causal one reads nothing ahead; a centred one of even width reads one more behind.
+    A causal one reads nothing ahead. A centred one of even width reads one more before than after.
     """
     behind = kernel - 1 if causal else kernel // 2
     return tuple(dilation * (tap - behind) for tap in range(kernel))
 
 
-def side_by_side(x: Tensor, reads: tuple[int, ...], near: Neighbours) -> Tensor:
-    """Lay what each token reads side by side. (T, C) -> (T, k * C)."""
-    masks = [near.apart(abs(tap)) if tap else None for tap in reads]
-    return _SideBySide.apply(x, reads, *masks)  # type: ignore[no-untyped-call, no-any-return]
+def concatenate_taps(x: Tensor, reads: tuple[int, ...], neighbours: Neighbours) -> Tensor:
+    """Concatenate the tokens that each token reads. (T, C) -> (T, k * C)."""
+    masks = [neighbours.mask(abs(tap)) if tap else None for tap in reads]
+    return _ConcatenateTaps.apply(x, reads, *masks)  # type: ignore[no-untyped-call, no-any-return]
 
 
-class _SideBySide(torch.autograd.Function):
-    """Shifts of the run, and back: several times as fast as gathering rows and scattering them."""
+class _ConcatenateTaps(torch.autograd.Function):
+    """Shifts of the whole batch: several times as fast as gathering and scattering rows."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, reads: tuple[int, ...], *masks: Tensor | None) -> Tensor:
@@ -79,23 +79,23 @@ class _SideBySide(torch.autograd.Function):
 
 
 class Convolution(nn.Module):
-    """A convolution within each sentence, dilated if asked for, with 0 beyond its ends."""
+    """A convolution within each sentence, with 0 beyond its ends; `reads` may be dilated."""
 
     def __init__(self, weights: Linear, reads: tuple[int, ...]) -> None:
-        """Take the weights, (outputs, k * C), the place furthest behind first."""
+        """Use these weights, (outputs, k * C), in the order of `reads`."""
         super().__init__()
         self.weights = weights
         self.reads = reads
-        self.behind = -reads[0]  # as far as it looks back
+        self.behind = -reads[0]  # earlier positions that it reads
 
     def forward(self, x: Tensor, where: Neighbours | Tensor) -> Tensor:
-        """Convolve a run, or the next token of each hypothesis after its past.
+        """Convolve packed tokens, or the next token of each hypothesis after its past.
 
-        A past (S, k, behind, C) holds the last inputs, and is moved on by one.
+        A past (S, k, behind, C) holds the last inputs; it is shifted by one in place.
         (T, C) -> (T, outputs) or (R, C) -> (R, outputs).
         """
         if isinstance(where, Neighbours):
-            return self.weights(side_by_side(x, self.reads, where))  # type: ignore[no-any-return]
+            return self.weights(concatenate_taps(x, self.reads, where))  # type: ignore[no-any-return]
         window = torch.cat([where.flatten(0, 1), x[:, None]], dim=1)  # (R, behind + 1, C)
         where.copy_(window[:, 1:].view_as(where))
         dilation = self.reads[-1] - self.reads[-2] if self.behind else 1

@@ -1,7 +1,7 @@
-"""ConvS2S (Gehring et al. 2017): convolutions with gates, and attention in every decoder layer.
+"""ConvS2S (Gehring et al. 2017): gated convolutions, and attention in every decoder layer.
 
-T tokens of a run, S sentences, k hypotheses of each, R = S * k rows, K source tokens, C channels.
-`d_model` is the size of embeddings, `d_ff` that of the channels inside, `kernel` the width.
+T tokens of a batch, S sentences, k hypotheses of each, R = S * k rows, K source tokens, C channels.
+`d_model` is the width of embeddings, `d_ff` the number of channels, `kernel` that of a convolution.
 """
 
 import math
@@ -25,16 +25,16 @@ from transduce.model.ops.dropout import dropout
 from transduce.model.ops.linear import Linear, product
 from transduce.system.devices import widest_float
 
-HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
-DEVIATION = 0.1  # of embeddings and positions at first, as the authors draw them
+HALF = math.sqrt(0.5)  # keeps the variance of a sum of two terms
+DEVIATION = 0.1  # of initial embeddings and positions, as in their paper
 
-Attend = Callable[[Tensor], Tensor]  # queries (T, d_model) -> what they find in the source
+Attend = Callable[[Tensor], Tensor]  # queries (T, d_model) -> averages of the source
 
 
 class WeightNormed(Linear):
-    """x W^T + b with W = g v / |v|, each output's length learned apart from its direction.
+    """x W^T + b with W = g v / |v|: weight normalisation (Salimans and Kingma 2016).
 
-    Salimans and Kingma 2016. `weight` holds v, until it is folded.
+    `weight` holds v until `fold` is called.
     """
 
     def __init__(self, inputs: int, outputs: int, *, gain: float) -> None:
@@ -51,69 +51,70 @@ class WeightNormed(Linear):
 
     @torch.no_grad()
     def fold(self) -> None:
-        """Keep W itself in the place of v: for decoding alone."""
+        """Replace v by W: for inference only."""
         if self.g is not None:
             self.weight.copy_(torch._weight_norm(self.weight, self.g, 0))  # noqa: SLF001
             self.g = None
 
 
 class Block(nn.Module):
-    """A convolution and its gates: v = A * sigmoid(B) of what it computes (their section 3.2)."""
+    """A convolution with gated linear units, A * sigmoid(B) (their section 3.2)."""
 
     def __init__(self, config: ModelConfig, *, causal: bool) -> None:
         super().__init__()
         C, k = config.d_ff, config.kernel
-        weights = WeightNormed(k * C, 2 * C, gain=4 * (1 - config.P_drop))  # gates take 3/4 of it
+        # The gates reduce the variance to 1/4.
+        weights = WeightNormed(k * C, 2 * C, gain=4 * (1 - config.P_drop))
         self.convolution = Convolution(weights, taps(k, 1, causal=causal))
         self.P_drop = config.P_drop
 
     def forward(self, x: Tensor, where: Neighbours | Tensor) -> Tensor:
-        """Transform a run, or the next tokens after a past. (T, C) -> (T, C)."""
+        """Transform packed tokens, or one token after a past. (T, C) -> (T, C)."""
         x = dropout(x, self.P_drop if self.training else 0.0)
         return F.glu(self.convolution(x, where))
 
 
 class EncoderLayer(nn.Module):
-    """A block that both sides of a token enter, and a residual connection around it."""
+    """A centred block with a residual connection."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.block = Block(config, causal=False)
 
     def forward(self, x: Tensor, where: Neighbours) -> Tensor:
-        """Transform a run. (T, C) -> (T, C)."""
+        """Transform packed tokens. (T, C) -> (T, C)."""
         return (x + self.block(x, where)) * HALF  # type: ignore[no-any-return]
 
 
 class DecoderLayer(nn.Module):
-    """A block that looks back alone, and attention over the source (their section 3.3)."""
+    """A causal block, and attention over the source (their section 3.3)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.block = Block(config, causal=True)
         self.W_Q = WeightNormed(config.d_ff, config.d_model, gain=1)
         self.W_O = WeightNormed(config.d_model, config.d_ff, gain=1)
-        # Dot products have no 1 / sqrt(d_k) here: what attention divides by is taken back before.
+        # Dot products are not scaled in ConvS2S: sqrt(d_model) cancels the scaling of Eq. 1.
         self.scale = HALF * math.sqrt(config.d_model)
 
     def forward(
         self, x: Tensor, embedded: Tensor, where: Neighbours | Tensor, attend: Attend
     ) -> Tensor:
-        """Transform a run, or the next tokens after a past. (T, C) -> (T, C).
+        """Transform packed tokens, or one token after a past. (T, C) -> (T, C).
 
-        Their Eq. 1: d = W h + b + g, where g is the `embedded` token that was the last.
+        Their Eq. 1: d = W h + b + g, where g is the embedding of the previous token.
         """
         h = self.block(x, where)
-        found = attend((self.W_Q(h) + embedded) * self.scale)
-        h = (h + self.W_O(found)) * HALF
+        average = attend((self.W_Q(h) + embedded) * self.scale)
+        h = (h + self.W_O(average)) * HALF
         return (x + h) * HALF  # type: ignore[no-any-return]
 
 
 class ConvS2S(Transducer):
-    """Convolutional sequence to sequence learning, on packed runs of tokens.
+    """Convolutional sequence to sequence learning.
 
-    Differs: the softmax matrix is the embeddings' (as `tie` says) and has no weight normalisation;
-    queries and residuals are scaled as the authors' program does it, by sqrt(0.5) at every sum.
+    Differs: the softmax matrix is shared with the embeddings (`tie`) and has no weight
+    normalisation. As in the authors' code, queries and residual sums are multiplied by sqrt(0.5).
     """
 
     architecture = "convs2s"
@@ -122,7 +123,7 @@ class ConvS2S(Transducer):
         super().__init__(config)
         d_model, C, kept = config.d_model, config.d_ff, 1 - config.P_drop
         for embedding in (self.source_embedding, self.target_embedding):
-            _as_the_authors(embedding)
+            _scale_embedding(embedding)
         self.into_encoder = WeightNormed(d_model, C, gain=kept)
         self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
         self.out_of_encoder = WeightNormed(C, d_model, gain=1)
@@ -141,22 +142,22 @@ class ConvS2S(Transducer):
         return ends + config.N * block, target + d_model * config.target_vocabulary
 
     def encode(self, source: PackedTokens) -> Tensor:
-        """Transform a run of source sentences: keys z, values z + e. -> (T, 2 * d_model)."""
+        """Return the keys z and values z + e of source sentences. -> (T, 2 * d_model)."""
         embedded = self.source_embedding(source.tokens, source.positions)
         x, where = self.into_encoder(embedded), Neighbours(source.positions, self.dtype)
         for layer in self.encoder:
             x = self.apply_layer(layer, x, where)
-        # Every decoder layer sends its gradient here, so it is made smaller (their section 3.5).
-        z = _Gentle.apply(self.out_of_encoder(x), 0.5 / len(self.decoder))  # type: ignore[no-untyped-call]
-        # A query finds the mean of m values times m sqrt(1/m) (the same section).
-        values = (z + embedded) * (HALF * _roots(source)).to(z.dtype)
+        # The gradients of all decoder layers are summed here, so they are scaled (section 3.5).
+        z = _ScaleGradient.apply(self.out_of_encoder(x), 0.5 / len(self.decoder))  # type: ignore[no-untyped-call]
+        # The average of m values is multiplied by m sqrt(1/m) (the same section).
+        values = (z + embedded) * (HALF * _sqrt_lengths(source)).to(z.dtype)
         return torch.cat([z, values], dim=-1)
 
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
-        """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
+        """Transform target sentences, each with attention to its source. -> (T, d_model)."""
         embedded = self.target_embedding(target.tokens, target.positions)
         x, where = self.into_decoder(embedded), Neighbours(target.positions, self.dtype)
-        attend = _over(memory, cross)
+        attend = _attention_over(memory, cross)
         for layer in self.decoder:
             x = self.apply_layer(layer, x, embedded, where, attend)
         return self._out(x)
@@ -169,7 +170,7 @@ class ConvS2S(Transducer):
         return memory.unflatten(-1, (2, -1)).transpose(0, 1)  # type: ignore[no-any-return]
 
     def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
-        """Make an empty cache: of each layer the last inputs of its convolution."""
+        """Return an empty state: the last inputs of each layer's convolution."""
         like = self.output.new_empty(0, dtype=self.dtype)
         shapes = [self._past] * len(self.decoder)
         return States(slots, hypotheses, (2, room[0], self.config.d_model), shapes, like)
@@ -179,26 +180,26 @@ class ConvS2S(Transducer):
         return self.config.kernel - 1, self.config.d_ff
 
     def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
-        """Return how many numbers the cache holds of a sentence."""
+        """Return how many numbers the state holds for a sentence."""
         of_each = len(self.decoder) * math.prod(self._past)
         return 2 * self.config.d_model * room[0] + hypotheses * of_each
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
-        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+        """Append one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""
         assert isinstance(cache, States)
         embedded = self.target_embedding(tokens, positions)
-        x, attend = self.into_decoder(embedded), _over_states(cache)
+        x, attend = self.into_decoder(embedded), _attention_over_states(cache)
         for layer, past in zip(self.decoder, cache.states, strict=True):
             x = layer(x, embedded, past, attend)
         return self.logits_float32(self._out(x))
 
     def narrow(self, dtype: torch.dtype) -> Self:
-        """Keep the matrices in this precision: for decoding, which reads them at every step."""
+        """Store the matrices in this precision, without weight normalisation: for inference."""
         self._fold()
         return super().narrow(dtype)
 
     def pack(self) -> Self:
-        """Keep the matrices as the processor multiplies them fastest: for decoding alone."""
+        """Store the matrices in the processor's fastest layout, without normalisation."""
         self._fold()
         return super().pack()
 
@@ -208,8 +209,8 @@ class ConvS2S(Transducer):
                 module.fold()
 
 
-class _Gentle(torch.autograd.Function):
-    """The same forward; backward the gradient times a factor."""
+class _ScaleGradient(torch.autograd.Function):
+    """The identity; the gradient is multiplied by a factor."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
@@ -222,11 +223,11 @@ class _Gentle(torch.autograd.Function):
 
 
 @torch.no_grad()
-def _as_the_authors(embedding: Embedding) -> None:
-    """Let embeddings and positions begin with a deviation of 0.1 each.
+def _scale_embedding(embedding: Embedding) -> None:
+    """Give embeddings and positions a standard deviation of 0.1 each.
 
-    Dot products have no 1 / sqrt(d_k) here: of vectors with unit variance they would be so large
-    that every query saw one key alone.
+    Dot products are not divided by sqrt(d_k) in ConvS2S. With unit variance they would be so large
+    that every query would attend to a single key.
     """
     embedding.scale *= DEVIATION
     if isinstance(embedding.positions, nn.Parameter):
@@ -235,18 +236,18 @@ def _as_the_authors(embedding: Embedding) -> None:
         embedding.positions *= DEVIATION
 
 
-def _roots(source: PackedTokens) -> Tensor:
-    """Return sqrt(m) for every token of a sentence of m. (T, 1)."""
+def _sqrt_lengths(source: PackedTokens) -> Tensor:
+    """Return sqrt(m) for each token of a sentence with m tokens. (T, 1)."""
     if isinstance(source.segments, KeyRanges):
         lengths = source.segments.last - source.segments.first
     else:
-        sentences, own = np.array(source.segments.groups).T
-        lengths = torch.from_numpy(own.repeat(sentences * own)).to(source.tokens.device)
+        sentences, length = np.array(source.segments.groups).T
+        lengths = torch.from_numpy(length.repeat(sentences * length)).to(source.tokens.device)
     return lengths[:, None].to(widest_float(lengths.device)).sqrt()
 
 
-def _over(memory: Tensor, cross: SourceRows | KeyRanges) -> Attend:
-    """Return attention over the sources of a run; memory: (T, 2 * d_model)."""
+def _attention_over(memory: Tensor, cross: SourceRows | KeyRanges) -> Attend:
+    """Return attention over packed sources; memory: (T, 2 * d_model)."""
     d_model = memory.size(1) // 2
     context, heads = cross_context(cross), Heads(1, d_model, d_model, 0.0, DotProduct())
     return lambda q: context.attend(q, _identity, memory, heads)
@@ -256,15 +257,15 @@ def _identity(memory: Tensor) -> Tensor:
     return memory
 
 
-def _over_states(cache: States) -> Attend:
+def _attention_over_states(cache: States) -> Attend:
     """Return attention of each hypothesis over the source of its sentence."""
     keys, values = cache.source_rows(0), cache.source_rows(1)  # (S, K, d_model)
-    hidden = torch.zeros_like(cache.real, dtype=keys.dtype).masked_fill_(~cache.real, -math.inf)
+    mask = torch.zeros_like(cache.real, dtype=keys.dtype).masked_fill_(~cache.real, -math.inf)
     scale = keys.size(-1) ** -0.5
 
     def attend(q: Tensor) -> Tensor:
-        of_each = q.unflatten(0, (-1, cache.k))
-        scores = torch.baddbmm(hidden[:, None], of_each, keys.mT, alpha=scale)
+        by_sentence = q.unflatten(0, (-1, cache.k))
+        scores = torch.baddbmm(mask[:, None], by_sentence, keys.mT, alpha=scale)
         return torch.bmm(scores.softmax(-1), values).flatten(0, 1)
 
     return attend

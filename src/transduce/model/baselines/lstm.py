@@ -1,6 +1,6 @@
-"""Long short-term memory (Hochreiter and Schmidhuber 1997), a whole run of sentences at a time.
+"""Long short-term memory (Hochreiter and Schmidhuber 1997) over many sentences at a time.
 
-T tokens of a run, S sentences of at most L tokens, R hypotheses.
+T tokens of a batch, S sentences of at most L tokens, R hypotheses.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ from transduce.model.ops.linear import Linear, packed, product
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A run read side by side: the first tokens of all its sentences, then the second, and so on.
+    """Time-major order: the first tokens of all sentences, then the second, and so on.
 
-    The longest sentence stands first, so that those that end leave no holes: nothing is padded.
+    The longest sentence comes first, so that no padding is needed (as in torch's PackedSequence).
     """
 
-    sizes: Tensor  # (L,) sentences that have such a token; on the CPU, where kernels want it
-    order: Tensor  # (T,) which token of the run comes when
-    back: Tensor  # (T,) when each token of the run comes
-    rows: Tensor  # (T,) where each goes that comes, in the flattened rows (S, L) of the run
-    shape: tuple[int, int]  # of those rows
+    sizes: Tensor  # (L,) number of sentences with a token at each step; on the CPU, for the kernels
+    order: Tensor  # (T,) index in the batch of each token in time-major order
+    back: Tensor  # (T,) the inverse of `order`
+    rows: Tensor  # (T,) index of each token in time-major order in the padded rows (S, L)
+    shape: tuple[int, int]  # (S, L)
 
     @classmethod
     def of(cls, view: LengthGroups, device: torch.device) -> Self:
-        """Make the steps of a run."""
+        """Return the time-major order of packed sentences."""
         counts, values = np.array(view.groups).T
         lengths = values.repeat(counts)
         S, L = len(lengths), int(lengths[-1])
@@ -49,7 +49,7 @@ class Steps:
 
 
 class LSTM(Linear):
-    """A layer of LSTM cells: the gates i, f, g, o are one matrix that reads the input and h.
+    """A layer of LSTM cells: one matrix maps input and h to the gates i, f, g, o.
 
     c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c').
     """
@@ -60,10 +60,10 @@ class LSTM(Linear):
         self.packed: Tensor | None = None
 
     def reset_parameters(self) -> None:
-        """Draw the two matrices of each gate by themselves; biases begin at 0.
+        """Draw the two matrices of each gate separately; biases are 0.
 
-        On short sentences that learned no worse than orthogonal matrices, and than the bias of 1
-        that keeps cells from forgetting (Jozefowicz et al. 2015).
+        On short sentences this learned as well as orthogonal matrices, and as a forget bias of 1
+        (Jozefowicz et al. 2015).
         """
         with torch.no_grad():
             for gate in self.weight.split(self.cells):
@@ -72,7 +72,7 @@ class LSTM(Linear):
             nn.init.zeros_(self.bias)
 
     def pack(self) -> None:
-        """Keep the matrix as a step multiplies it fastest, beside the one for whole sequences."""
+        """Store the matrix also in the fastest layout for single steps."""
         self.packed = packed(self.weight)
 
     def step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,12 +84,12 @@ class LSTM(Linear):
         return o.sigmoid() * c.tanh(), c
 
 
-def sequence(layer: Sequence[LSTM], x: Tensor, sizes: Tensor) -> Tensor:
-    """Let an LSTM read a run step by step, or two of them from both ends. (T, inputs) -> (T, …)."""
+def run_lstm(layer: Sequence[LSTM], x: Tensor, sizes: Tensor) -> Tensor:
+    """Apply an LSTM in time-major order, or two for both directions. (T, inputs) -> (T, …)."""
     h = x.new_zeros(len(layer), int(sizes[0]), layer[0].cells)
     weights = _weights(layer, x.dtype)
     biased, layers, dropout = True, 1, 0.0
-    # On a GPU this is cuDNN's kernel, which wants to know whether a gradient will be asked for.
+    # On a GPU this is cuDNN's kernel, which needs to know whether a gradient will be computed.
     learns, both_ways = torch.is_grad_enabled(), len(layer) == 2
     y, _, _ = torch.lstm(x, sizes, (h, h), weights, biased, layers, dropout, learns, both_ways)
     return y
@@ -98,7 +98,7 @@ def sequence(layer: Sequence[LSTM], x: Tensor, sizes: Tensor) -> Tensor:
 def _weights(layer: Sequence[LSTM], dtype: torch.dtype) -> list[Tensor]:
     """Return the matrices and biases of a layer in this precision, as views of one tensor.
 
-    So cuDNN wants them: matrices first, then the biases, of which it has two for each gate.
+    This is cuDNN's layout: matrices first, then the biases, two for each gate.
     """
     matrices, biases = [], []
     for lstm in layer:
@@ -110,22 +110,22 @@ def _weights(layer: Sequence[LSTM], dtype: torch.dtype) -> list[Tensor]:
     shaped = [view.view(part.shape) for view, part in zip(views, parts, strict=True)]
     matrices, biases = shaped[: len(matrices)], shaped[len(matrices) :]
     pairs = zip(matrices[::2], matrices[1::2], biases[::2], biases[1::2], strict=True)
-    return [one for four in pairs for one in four]
+    return [tensor for pair in pairs for tensor in pair]
 
 
-def taken(x: Tensor, index: Tensor) -> Tensor:
+def take_rows(x: Tensor, index: Tensor) -> Tensor:
     """Return some rows, none of them twice. (n, C), (T,) -> (T, C)."""
-    return _Taken.apply(x, index)  # type: ignore[no-untyped-call, no-any-return]
+    return _TakeRows.apply(x, index)  # type: ignore[no-untyped-call, no-any-return]
 
 
-def spread(x: Tensor, index: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Lay tokens out in rows, with 0 where there is none. (T, C), (T,) -> (S, L, C)."""
+def pad_rows(x: Tensor, index: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Return tokens in rows padded with 0, one row for each sentence. (T, C), (T,) -> (S, L, C)."""
     rows = x.new_zeros(shape[0] * shape[1], x.size(-1))
     return rows.index_copy(0, index, x).view(*shape, -1)
 
 
-class _Taken(torch.autograd.Function):
-    """Rows that are taken once: their gradient needs no sums, which are slow."""
+class _TakeRows(torch.autograd.Function):
+    """No row is taken twice, so the gradient needs no sums, which are slow."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:

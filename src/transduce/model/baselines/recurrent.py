@@ -1,6 +1,6 @@
-"""A recurrent encoder-decoder with attention: what the paper set out to replace (paper 1, 2).
+"""A recurrent encoder-decoder with attention, which the paper set out to replace (paper 1, 2).
 
-Bahdanau et al. 2015; the layers are those of GNMT (Wu et al. 2016). T tokens of a packed run, S
+Bahdanau et al. 2015; the layers are those of GNMT (Wu et al. 2016). T tokens of a batch, S
 sentences, Q queries, K keys, H heads (one in the literature), R hypotheses, C cells of a layer.
 """
 
@@ -13,20 +13,20 @@ from torch.nn import functional as F
 from transduce.batching.packed import KeyRanges, LengthGroups, PackedTokens, SourceRows
 from transduce.config import ModelConfig
 from transduce.model.base import DecoderState, Stack, Transducer
-from transduce.model.baselines.lstm import LSTM, Steps, sequence, spread, taken
+from transduce.model.baselines.lstm import LSTM, Steps, pad_rows, run_lstm, take_rows
 from transduce.model.baselines.states import States
 from transduce.model.ops.dropout import dropout
 from transduce.model.ops.linear import Linear
 from transduce.model.variants.additive import additive_scores
 
-RESIDUAL = 2  # layers at the bottom of a stack, whose output is not added to their input
+RESIDUAL = 2  # number of the first layer whose output is added to its input, the bottom one is 0
 
 
 class Attention(nn.Module):
-    """How the decoder looks at the source: v^T tanh(W q + U k) (Bahdanau), or dot products.
+    """Attention of the decoder to the source: v^T tanh(W q + U k) (Bahdanau), or dot products.
 
-    Differs: what is averaged are projections of the encoder's output, as in the Transformer, which
-    is the same but for the rank of the matrices that read it.
+    Differs: values are projections of the encoder's output, as in the Transformer. This is
+    equivalent, except for the rank of the matrices that read the average.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -42,10 +42,10 @@ class Attention(nn.Module):
             self.v_a = nn.Parameter(nn.init.normal_(v_a, std=config.d_k**-0.5))
 
     def forward(self, q: Tensor, source: Tensor, real: Tensor) -> Tensor:
-        """Average what is known of the source. (S, Q, H * d_k), (S, K, …) -> (S, Q, H * d_v).
+        """Average the values of the source. (S, Q, H * d_k), (S, K, …) -> (S, Q, H * d_v).
 
-        `q` is what W_Q makes of the queries, `source` what W_KV does of the encoder's output,
-        `real` (S, K) tells which of it is no padding.
+        `q` are queries projected by W_Q, `source` the encoder's output projected by W_KV; `real`
+        (S, K) is false for padding.
         """
         parts = (q, *source.split(self.sizes, dim=-1))
         q, k, v = (part.unflatten(-1, (self.h, -1)).transpose(1, 2) for part in parts)
@@ -60,14 +60,14 @@ class Attention(nn.Module):
 
 
 class Recurrent(Transducer):
-    """Bidirectional LSTM encoder, LSTM decoder with attention, on packed runs of tokens.
+    """Bidirectional LSTM encoder, LSTM decoder with attention.
 
-    The first layer of the encoder reads from both ends; from the third layer on a layer's output is
-    added to its input. The bottom layer of the decoder asks the question, the others and the output
-    read what attention answers. `d_ff` is the number of cells of each layer.
+    The first layer of the encoder is bidirectional; from the third layer on, a layer's output is
+    added to its input. The bottom layer of the decoder gives the queries of attention; the other
+    layers and the output read the average. `d_ff` is the number of cells of each layer.
 
-    Differs: no layer is given what attention answered at the step before (input feeding), so that
-    a layer reads the whole run in one call of cuDNN; and the decoder begins with states of 0.
+    Differs: there is no input feeding (attention of the previous step as input), so that one call
+    of cuDNN computes a layer for whole sentences; and the decoder begins with states of 0.
     """
 
     architecture = "recurrent"
@@ -99,60 +99,62 @@ class Recurrent(Transducer):
         return source, target + d * config.target_vocabulary
 
     def encode(self, source: PackedTokens) -> Tensor:
-        """Transform a run of source sentences. -> (T, C)."""
+        """Transform source sentences. -> (T, C)."""
         assert isinstance(source.segments, LengthGroups)
         steps = Steps.of(source.segments, source.tokens.device)
-        x = taken(self.source_embedding(source.tokens, source.positions), steps.order)
+        x = take_rows(self.source_embedding(source.tokens, source.positions), steps.order)
         x = self._read(list(self.both_ways), x, steps)
         for number, layer in enumerate(self.encoder, 1):
             y = self._read([layer], self._drop(x), steps)
             x = x + y if number >= RESIDUAL else y
-        return self.W_M(taken(x, steps.back))  # type: ignore[no-any-return]
+        return self.W_M(take_rows(x, steps.back))  # type: ignore[no-any-return]
 
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
-        """Transform a run of target sentences, each seeing its source. -> (T, d_model)."""
+        """Transform target sentences, each with attention to its source. -> (T, d_model)."""
         assert isinstance(target.segments, LengthGroups)
         assert isinstance(cross, SourceRows)
         steps = Steps.of(target.segments, target.tokens.device)
-        x = taken(self.target_embedding(target.tokens, target.positions), steps.order)
+        x = take_rows(self.target_embedding(target.tokens, target.positions), steps.order)
         x = self._read([self.bottom], x, steps)
         attention = self.attention
-        q = spread(attention.W_Q(x), steps.rows, steps.shape)  # (S, Q, H * d_k)
+        q = pad_rows(attention.W_Q(x), steps.rows, steps.shape)  # (S, Q, H * d_k)
         S, K = cross.real.shape
-        source = spread(attention.W_KV(self._drop(memory)), cross.place, (S, K))
-        context = taken(attention(q, source, cross.real).flatten(0, 1), steps.rows)  # (T, H * d_v)
+        source = pad_rows(attention.W_KV(self._drop(memory)), cross.place, (S, K))
+        context = take_rows(
+            attention(q, source, cross.real).flatten(0, 1), steps.rows
+        )  # (T, H * d_v)
         for number, layer in enumerate(self.decoder, 1):
             y = self._read([layer], self._drop(torch.cat([x, context], dim=-1)), steps)
             x = x + y if number >= RESIDUAL else y
-        x = taken(torch.cat([x, context], dim=-1), steps.back)
+        x = take_rows(torch.cat([x, context], dim=-1), steps.back)
         return self.W_O(self._drop(x))  # type: ignore[no-any-return]
 
     def _drop(self, x: Tensor) -> Tensor:
-        """Drop some of what goes from one layer to the next; not what a layer tells itself."""
+        """Dropout between layers; not between the steps of one layer."""
         return dropout(x, self.config.P_drop if self.training else 0.0)
 
     def _read(self, layer: list[LSTM], x: Tensor, steps: Steps) -> Tensor:
-        """Let a layer read a run, or two of them from both ends."""
-        return self.apply_layer(functools.partial(sequence, layer), x, steps.sizes)
+        """Apply a layer, or the two directions of one."""
+        return self.apply_layer(functools.partial(run_lstm, layer), x, steps.sizes)
 
     def project_memory(self, memory: Tensor) -> Tensor:
         """Project the encoder's output for the decoder's attention. (T, C) -> (1, T, …)."""
         return self.attention.W_KV(memory)[None]  # type: ignore[no-any-return]
 
     def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
-        """Make an empty cache: of each token of a source its projections, of each layer h and c."""
+        """Return an empty state: the projections of the sources, and h and c of each layer."""
         like = self.output.new_empty(0, dtype=self.dtype)
         source = 1, room[0], sum(self.attention.sizes)
         shapes = [(self.config.d_ff,)] * (2 * self.config.decoder_layers)
         return States(slots, hypotheses, source, shapes, like)
 
     def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
-        """Return how many numbers the cache holds of a sentence."""
+        """Return how many numbers the state holds for a sentence."""
         states = 2 * self.config.decoder_layers * self.config.d_ff
         return sum(self.attention.sizes) * room[0] + states * hypotheses
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
-        """Add one token to each hypothesis; return the scores of all next words. (R,) -> (R, V)."""
+        """Append one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""
         assert isinstance(cache, States)
         x = self.target_embedding(tokens, positions)
         x = self._step(self.bottom, x, cache, 0)
@@ -164,7 +166,7 @@ class Recurrent(Transducer):
         return self.logits_float32(self.W_O(torch.cat([x, context], dim=-1)))
 
     def _step(self, layer: LSTM, x: Tensor, cache: States, number: int) -> Tensor:
-        """Let a layer of every hypothesis read one token more."""
+        """Apply a layer to the next token of every hypothesis."""
         states = cache.states[2 * number : 2 * number + 2]  # each (S, k, C)
         new = layer.step(x, *(state.flatten(0, 1) for state in states))
         for state, now in zip(states, new, strict=True):
