@@ -148,6 +148,25 @@ def test_the_table_covers_every_package_and_has_no_cycle() -> None:
         below.add(package)
 
 
+def test_the_diagram_of_the_documentation_agrees_with_the_table() -> None:
+    """docs/architecture.md: imports go to lower rows, or to the right within a row."""
+    page = (ROOT.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    diagram = page.partition("```text\n")[2].partition("```")[0]
+    packages = {row(f"transduce.{name}").partition(".")[0] for name in TABLE} | {"cli"}
+    order = [word for line in diagram.splitlines() for word in left_column(line)]
+    assert sorted(order) == sorted(packages)
+    for name, allowed in TABLE.items():
+        for imported in allowed.split():
+            above, below = name.partition(".")[0], imported.partition(".")[0]
+            is_exception = imported == "translation.types" or above == below
+            assert is_exception or order.index(above) < order.index(below), (name, imported)
+
+
+def left_column(line: str) -> list[str]:
+    """Return the packages of a line of the diagram, without the description on the right."""
+    return line[:48].split()
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_imports_only_what_its_package_may(name: str) -> None:
     if row(name) in UNRESTRICTED:
