@@ -40,7 +40,7 @@ def test_score_writes_json(cli: CommandLine, tiny_files: Files) -> None:
         (["--paper", "--lowercase"], "--paper is a metric of its own"),
         (["--confidence", "100000000000"], "confidence = 100000000000: expected 0"),
         (["--samples", "100"], "--paired-ar and --samples compare systems"),
-        (["--trees", "--lowercase"], "--trees takes no options of metrics"),
+        (["--trees", "--lowercase"], "--trees takes no metric options"),
         (["--ref", "-", "--confidence", "100"], "--confidence and --paper score one system"),
         (["--ref", "missing.de", "--metric", "bleu"], "a system is given twice"),
     ],
@@ -88,7 +88,7 @@ def test_systems_are_compared_with_the_first_one(
     (alone,) = lines_of(cli("score", files[0], "--ref", ref, "--metric", "chrf++").stdout)
     assert alone.startswith("chrF2++ = ")
     error = cli("score", "-", "--ref", "-", input="a\n").error
-    assert error.startswith("- stands for two files")
+    assert error.startswith("- is given twice")
 
 
 def test_trees_are_scored_as_evalb_does(cli: CommandLine, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_as_many_prefixes_as_lines_are_expected(
 
 def test_options_that_exclude_each_other_are_refused(cli: CommandLine, tiny_run: Path) -> None:
     for arguments, expected in (
-        (["--prefix", "a", "--prefixes", "b"], "--prefix and --prefixes both say"),
+        (["--prefix", "a", "--prefixes", "b"], "--prefix and --prefixes exclude"),
         (["--prefixes", "-"], "text and prefixes cannot both be standard input"),
         (["--given", "a", "--split"], "--given scores given translations"),
         (["--given", "a", "--prefixes", "b"], "--given scores given translations"),

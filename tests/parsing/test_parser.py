@@ -186,7 +186,7 @@ def test_a_parser_does_not_translate_and_a_translator_does_not_parse(
     said = cli("translate", run, input="a dog").error
     assert said == f"{run} holds a parser: use it with `transduce parse`"
     said = cli("parse", tiny_run, "a dog").error
-    assert said == f"{tiny_run} holds a translator: `transduce translate` uses it"
+    assert said == f"{tiny_run} holds a translator: use it with `transduce translate`"
     assert "holds a parser" in cli("look", run, "a dog").error
     out = tmp_path / "out"
     assert "holds a parser" in cli("export", run, out, "--to", "huggingface").error

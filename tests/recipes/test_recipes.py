@@ -1,56 +1,20 @@
 """A recipe says which data, which model, how long and how to measure; one command does it all."""
 
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TINY, CommandLine, snapshot, tiny_pairs, write_pairs
+from conftest import CommandLine
+from tiny_recipes import FILES, TEXT, write_texts
 
 import transduce
 from transduce import datasets as data_sets
 from transduce.datasets import catalogue
-from transduce.errors import BadData, BadInput, BadSetting
+from transduce.errors import BadInput, BadSetting
 from transduce.presets import find_preset
 from transduce.recipes import recipe
-from transduce.recipes.recipe import Overrides, find, parse
-from transduce.runs.folder import RunConfig
-from transduce.system.files import read_json
-from transduce.system.progress import Silent
-from transduce.translation.translator import Translator
-from transduce.workflows import evaluation, following
-
-SETTINGS = "\n".join(
-    f"{name} = {value if value.isdecimal() else repr(value)}"
-    for name, value in TINY.items()
-    if name not in ("steps", "log_every")
-)
-TEXT = f"""
-about = "tiny"
-[data]
-{{data}}
-[train]
-preset = "tiny"
-steps = {{steps}}
-[settings]
-{SETTINGS}
-[evaluate]
-beam = 2
-"""
-FILES = """source = "train.en"
-target = "train.de"
-valid = ["valid.en", "valid.de"]
-test = ["test.en", "test.de"]"""
-
-
-def write_texts(folder: Path) -> dict[str, tuple[Path, Path]]:
-    folder.mkdir(parents=True, exist_ok=True)
-    counts = {"train": (200, 1), "valid": (10, 2), "test": (12, 3)}
-    return {
-        part: write_pairs(folder, part, tiny_pairs(count, seed))
-        for part, (count, seed) in counts.items()
-    }
+from transduce.recipes.recipe import find, parse
 
 
 @pytest.fixture
@@ -209,86 +173,6 @@ def test_the_recipes_are_listed_and_shown(cli: CommandLine) -> None:
     assert tomllib.loads(shown)["data"] == {"name": "pocket"}
 
 
-def test_a_recipe_trains_and_evaluates_and_shows_it_when_it_is_asked_again(
-    file: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = file.parent / "run"
-    first = cli("train", "--recipe", file, "--out", out, "--device", "cpu")
-    assert first.status == 0, first.stderr
-    assert [line.split()[0] for line in first.stdout.splitlines()] == [
-        *("BLEU", "chrF2", "chrF2++", "TER")
-    ]
-    kept = read_json(out / "evaluation.json")
-    assert (kept["sentences"], kept["search"]["beam"]) == (12, 2)
-    assert len((out / "test.hyp").read_text(encoding="utf-8").splitlines()) == 12
-    assert (out / "recipe.toml").read_text(encoding="utf-8") == file.read_text(encoding="utf-8")
-    assert RunConfig.load(out).train.steps == 6
-    scored = cli("score", out / "test.hyp", file.parent / "test.de")
-    assert scored.stdout == first.stdout
-    before = snapshot(out)
-    monkeypatch.setattr(evaluation, "_translate", None)  # it is not translated again
-    again = cli("train", "--recipe", file, "--out", out, "--device", "cpu")
-    assert again.stdout == first.stdout
-    assert "has finished" in again.stderr
-    assert snapshot(out) == before
-
-
-def test_another_search_or_further_training_is_measured_anew(file: Path, cli: CommandLine) -> None:
-    out = file.parent / "run"
-    command = ("train", "--recipe", file, "--out", out, "--device", "cpu")
-    cli(*command)
-    first = read_json(out / "evaluation.json")
-    (out / "test.hyp").write_text("somebody wrote into it\n", encoding="utf-8")
-    cli(*command)
-    assert read_json(out / "evaluation.json") == first
-    assert len((out / "test.hyp").read_text(encoding="utf-8").splitlines()) == 12
-    file.write_text(file.read_text(encoding="utf-8").replace("beam = 2", "beam = 1"))
-    assert cli(*command).status == 0
-    second = read_json(out / "evaluation.json")
-    assert second["search"]["beam"] == 1
-    further = cli(*command, "--steps", "8")
-    assert "the command line overrides the recipe: steps = 8 instead of 6" in further.stderr
-    third = read_json(out / "evaluation.json")
-    assert len({first["of"], second["of"], third["of"]}) == 3
-    assert "8" in third["weights"]
-
-
-def test_a_data_set_is_asked_for_by_its_name(
-    sets: list[tuple[str, Path]], tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = TEXT.format(data='name = "sacrebleu:x/y:en-de"', steps=2)
-    Path("mine.toml").write_text(text, encoding="utf-8")
-    done = cli("train", "--recipe", "mine.toml", "--out", "a", "--device", "cpu")
-    assert done.status == 0, done.stderr
-    cli("train", "--recipe", "mine.toml", "--out", "b", "--data", "there", "--device", "cpu")
-    name = "sacrebleu:x/y:en-de"
-    assert sets == [(name, Path("data/sacrebleu-x-y-en-de")), (name, Path("there"))]
-    assert RunConfig.load(Path("a")).languages == ("en", "de")
-
-
-def test_another_recipe_on_the_same_folder_is_refused(file: Path, cli: CommandLine) -> None:
-    out = file.parent / "run"
-    command = ("train", "--recipe", file, "--out", out, "--device", "cpu")
-    cli(*command)
-    before = snapshot(out)
-    text = file.read_text(encoding="utf-8")
-    for old, new, words in (
-        ("d_ff = 64", "d_ff = 32", "was begun with d_ff = 64, not 32"),
-        ('"train.en"', '"valid.en"', "has data.source = train.en, not valid.en"),
-    ):
-        file.write_text(text.replace(old, new), encoding="utf-8")
-        assert words in cli(*command).error
-    assert snapshot(out) == before
-
-
-def test_a_run_that_no_recipe_began_is_not_gone_on_with_by_one(
-    file: Path, own_run: Path, cli: CommandLine
-) -> None:
-    result = cli("train", "--recipe", file, "--out", own_run, "--set", "steps=20")
-    assert "was not begun with a recipe" in result.error
-
-
 def test_what_does_not_belong_together_is_refused(file: Path, cli: CommandLine) -> None:
     out = file.parent / "run"
     assert "name two texts" in cli("train", "a.en", "--recipe", file, "--out", out).error
@@ -298,111 +182,6 @@ def test_what_does_not_belong_together_is_refused(file: Path, cli: CommandLine) 
         "--data is for data sets"
         in cli("train", "--recipe", file, "--data", "d", "--out", out).error
     )
-
-
-@pytest.mark.parametrize(
-    ("data", "options", "words"),
-    [
-        ('name = "pockte"', [], "there is no data set 'pockte'. Did you mean pocket?"),
-        ('name = "sacrebleu:wmt14:en-de"', [], "wmt14:en-de has no training text"),
-        ('name = "pocket"', ["--data", "."], "which transduce did not write"),
-        ('name = "pocket"', ["--valid", "no.en", "no.de"], "no.en does not exist"),
-        (FILES, ["--data", "there"], "names files: --data is for data sets"),
-        (FILES.replace("train.de", "no.de"), [], "no.de does not exist: expected a text file"),
-        (FILES.replace("valid.en", "no.en"), [], "no.en does not exist: expected a text file"),
-        (FILES.replace("test.en", "no.en"), [], "no.en does not exist: expected a text file"),
-        (FILES.replace('"test.en", "test.de"', '"."'), [], "is a folder: expected a text file"),
-    ],
-)
-def test_text_that_cannot_be_had_is_said_before_torch_is_there_and_nothing_is_written(
-    data: str,
-    options: list[str],
-    words: str,
-    cli: CommandLine,
-    file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    file.write_text(TEXT.format(data=data, steps=2), encoding="utf-8")
-    before = snapshot(file.parent)
-    monkeypatch.chdir(file.parent)
-    monkeypatch.setitem(sys.modules, "transduce.workflows.following", None)  # which takes torch
-    assert words in cli("train", "--recipe", "mine.toml", "--out", "run", *options).error
-    assert snapshot(file.parent) == before
-
-
-def test_so_it_is_from_python_before_anything_is_written(file: Path) -> None:
-    file.write_text(TEXT.format(data='name = "pockte"', steps=2), encoding="utf-8")
-    run = file.parent / "run"
-    with pytest.raises(BadInput, match="Did you mean pocket"):
-        following.follow(recipe.read(file), run, Overrides(), progress=Silent())
-    assert not run.exists()
-
-
-def test_a_recipe_is_kept_only_when_its_text_has_come(
-    sets: list[tuple[str, Path]], tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(name: str, out: Path, *, progress: Any) -> data_sets.Got:
-        raise BadData("the network is down")
-
-    monkeypatch.chdir(tmp_path)
-    Path("mine.toml").write_text(TEXT.format(data='name = "x"', steps=2), encoding="utf-8")
-    command = ("train", "--recipe", "mine.toml", "--out", "run", "--device", "cpu")
-    with monkeypatch.context() as patch:
-        patch.setattr(data_sets, "get", fail)
-        assert "the network is down" in cli(*command).error
-    assert not Path("run", "recipe.toml").exists()
-    assert cli(*command).status == 0
-    assert Path("run", "recipe.toml").exists()
-
-
-def test_an_end_that_the_command_line_sets_is_the_only_one() -> None:
-    found = parse("[data]\nname='a'\n[train]\nsteps=9\nepochs=2\n[settings]\nh=4", "mine")
-    asked = Overrides(settings={"seconds": "60.0", "h": "4"})
-    assert following.merge_settings(found.settings, asked.settings) == {"h": "4", "seconds": "60.0"}
-    (line,) = following.differences(found, asked)
-    assert line.endswith("seconds = 60.0, no steps, no epochs")
-
-
-def test_without_its_library_the_papers_bleu_is_asked_for(
-    file: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("beam = 2", "paper = true"), encoding="utf-8")
-    out = file.parent / "run"
-    command = ("train", "--recipe", file, "--out", out, "--device", "cpu")
-    monkeypatch.setitem(sys.modules, "sacremoses", None)
-    lines = cli(*command).stdout.splitlines()
-    assert "pip install 'transduce[paper]'" in lines[-1]
-    assert lines[0].startswith("BLEU")
-    monkeypatch.undo()
-    pytest.importorskip("sacremoses")
-    assert cli(*command).stdout.splitlines()[-1].startswith("paper BLEU = ")
-
-
-def test_processes_but_for_the_first_neither_fetch_nor_evaluate(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (file.parent / "train.en").unlink()  # it need not be on every machine
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setattr(following, "train_on", lambda *_, **__: None)  # it asks for no texts
-    monkeypatch.setattr(following, "evaluate", None)
-    said: list[str] = []
-    progress = type("Progress", (), {"say": said.append})()
-    found = following.follow(recipe.read(file), file.parent / "run", Overrides(), progress=progress)
-    assert found is None
-    assert not said
-
-
-def test_a_run_whose_data_could_not_be_fetched_begins_by_the_same_command(
-    file: Path, cli: CommandLine
-) -> None:
-    (file.parent / "train.en").rename(file.parent / "away.en")
-    command = ("train", "--recipe", file, "--out", file.parent / "run", "--device", "cpu")
-    assert "train.en" in cli(*command).error
-    assert not (file.parent / "run" / "config.json").exists()
-    (file.parent / "away.en").rename(file.parent / "train.en")
-    assert cli(*command).status == 0
 
 
 def test_a_recipe_may_name_settings_as_other_toolkits_do() -> None:
@@ -421,12 +200,3 @@ def test_a_recipe_may_name_settings_as_other_toolkits_do() -> None:
         parse("[data]\nname='a'\n[evaluate]\nbeam_size=7\nbeam=4\n", "mine")
     with pytest.raises(BadSetting, match=r"mine: steps is set in \[train\] and in \[settings\]"):
         parse("[data]\nname='a'\n[train]\nsteps=3\n[settings]\nmax_steps=9\n", "mine")
-
-
-def test_a_test_text_is_translated_line_by_line_and_whole(tiny_run: Path) -> None:
-    """Recorded scores must not depend on how lines are split into sentences."""
-    lines = ["the dog sees a man. one bird likes the tree!"]
-    found = evaluation._translate(tiny_run, lines, recipe.EvaluationSettings(), "cpu", Silent())
-    translator = Translator.load(tiny_run, device="cpu")
-    assert found == [one.text for one in translator.translate(lines, split=False)]
-    assert found != [one.text for one in translator.translate(lines)]

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from conftest import (
-    TINY,
     CommandLine,
     environment,
     options,
@@ -22,25 +21,19 @@ from conftest import (
     tiny_pairs,
     write_pairs,
 )
+from distilling import BLOCK, LINES, NAMES, SETTINGS, run, train_teacher, write_sentences
 
 from transduce.checkpoints.checkpoint import average_checkpoints, save_model
 from transduce.config import ModelConfig
-from transduce.datasets import pocket
 from transduce.errors import BadInput, BadRun, BadSetting, Interrupted
 from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig
 from transduce.subwords import Codec
 from transduce.system.files import sha256
-from transduce.training.train import train
 from transduce.training.trainer import Trainer
 from transduce.translation.translator import Translator
 from transduce.workflows import distillation
 from transduce.workflows.distillation import choose_student, distill
-
-LINES = 40
-BLOCK = 8
-SETTINGS = TINY | {"steps": "4", "vocabulary": "290", "N_decoder": "1"}
-NAMES = ("source.txt", "target.txt")
 
 
 class Killed(Exception):
@@ -57,39 +50,12 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that has seen a little of the pocket corpus."""
-    folder = tmp_path_factory.mktemp("teacher")
-    files = write_pairs(folder, "train", pocket.pairs(400))
-    changes = {"steps": "60", "vocabulary": "400", "warmup": "20", "cooldown": "0.5"}
-    with threads_kept():
-        return train(
-            *files, out=folder / "run", preset="tiny", settings=TINY | changes, device="cpu"
-        )
+    return train_teacher(tmp_path_factory.mktemp("teacher"))
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences of the pocket corpus; one line has two of them, another is blank."""
-    path = tmp_path_factory.mktemp("text") / "mono.en"
-    lines = [source for source, _ in pocket.pairs(LINES - 1, seed=5)]
-    lines[5] = f"{lines[5]} {lines[6]}"
-    lines.insert(3, "")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def run(teacher: Path, text: Path, out: Path, *, beam: int = 2, **options: Any) -> Path:
-    settings = SETTINGS | options.pop("settings", {})
-    return distill(
-        teacher,
-        text,
-        out=out,
-        beam=beam,
-        preset=options.pop("preset", "tiny"),
-        settings=settings,
-        device="cpu",
-        **options,
-    )
+    return write_sentences(tmp_path_factory.mktemp("text") / "mono.en")
 
 
 @pytest.fixture(scope="module")
@@ -314,7 +280,7 @@ def test_another_search_or_text_or_teacher_is_refused_by_name(
     changed = Path(shutil.copytree(teacher, tmp_path / "teacher"))
     run(changed, text, student)  # one that has moved is the same
     save_model(changed, RunConfig.load(changed), *average_checkpoints(changed, 1))
-    with pytest.raises(BadRun, match=r"begun with the teacher .* now has other weights"):
+    with pytest.raises(BadRun, match=r"begun with the teacher .* has other weights"):
         run(changed, text, student)
     assert snapshot(student) == before
 
@@ -336,7 +302,7 @@ def test_text_that_cannot_be_used_is_refused_before_anything_is_translated(
     assert "is not UTF-8" in error(b"one\n\xff\xfa\n")
     for path in ("-", tmp_path, "/dev/null"):
         found = cli("distill", teacher, path, "--out", tmp_path / "run").error
-        assert "is no file: expected one, for this goes on after a stop" in found
+        assert "is not a regular file: expected a text file that can be read again" in found
     assert not (tmp_path / "run" / "distilled").exists()
 
 
