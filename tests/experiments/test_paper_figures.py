@@ -273,4 +273,4 @@ def test_a_model_without_heads_is_refused(
         device="cpu",
     )
     error = cli("paper", "figures", run, SENTENCE).error
-    assert "only a Transformer has attention in layers and heads to look at" in error
+    assert "only a Transformer has attention layers and heads to inspect" in error

@@ -28,7 +28,7 @@ from transduce.subwords import BOS, EOS, SPECIAL, Codec, Subwords
 from transduce.training.train import train
 from transduce.translation.engines.ctranslate2 import CTranslate2Engine
 from transduce.translation.engines.pytorch import TorchEngine
-from transduce.translation.engines.selection import Fastest
+from transduce.translation.engines.selection import WithFallback
 from transduce.translation.translator import Translator
 from transduce.translation.types import Hypothesis, Job
 
@@ -302,7 +302,7 @@ def test_drawing_is_refused_by_the_engine_and_done_by_torch_on_auto(
 ) -> None:
     monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
     translator = Translator.load(tiny_run, engine="ctranslate2")
-    with pytest.raises(BadInput, match="ctranslate2 does not draw"):
+    with pytest.raises(BadInput, match="ctranslate2 does not sample"):
         translator.translate(["a dog"], sample=True)
     found = Translator.load(tiny_run).translate(SENTENCES[:3], sample=True, nbest=2)
     ours = Translator.load(tiny_run, engine="torch")
@@ -446,7 +446,7 @@ def test_auto_takes_ctranslate2_on_a_processor_and_torch_without_it(
     tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
-    assert isinstance(Translator.load(tiny_run).engine, Fastest)
+    assert isinstance(Translator.load(tiny_run).engine, WithFallback)
     assert Translator.load(tiny_run).engine.name.startswith("ctranslate2 on cpu, ")
     _uninstall(monkeypatch)
     assert Translator.load(tiny_run).engine.name == "torch on cpu"

@@ -1,1 +1,6 @@
-"""What translates: torch's own engine, and others that models are exported to."""
+"""The engines that translate token ids; all of them implement `translation.types.Engine`.
+
+- `selection`: chooses and loads the engine of a translator.
+- `pytorch`: our models and search, on CPUs and GPUs.
+- `ctranslate2`: exports of our models on CPUs.
+"""

@@ -1,13 +1,13 @@
-"""The engine for processors: CTranslate2, on an export of the model.
+"""The fastest engine on CPUs: CTranslate2, on an export of the model.
 
-Its search is not ours to the letter (transduce.decoding.search has ours). It too takes the best
-continuations of each step; but a hypothesis that ends makes room for the next best, and a sentence
-is done when `beam` have ended (with alpha = 0, when the best has). All that ended are scored here,
-by our penalty.
+Its beam search differs from ours (decoding/search.py): a hypothesis that ends frees its place for
+the next best, and a sentence is done when `beam` hypotheses have ended (with alpha = 0, when the
+best one has). All hypotheses that ended are scored here, with our length penalty.
 
-A batch has one limit, and a word that it may not write has no part in its probabilities. So a batch
-is searched with the limit of its longest and with every word. Sentences for which something came
-out that may not are searched again with their own limit, and if need be without those words.
+CTranslate2 has one length limit for a batch, and suppressing a word changes the probabilities of
+the others. So a batch is first searched with its largest limit and with all words. Sentences whose
+outputs are not allowed are searched again with their own limit and, if necessary, with the
+forbidden words suppressed.
 """
 
 import collections
@@ -33,33 +33,33 @@ from transduce.system.processes import cores
 from transduce.translation.types import Hypothesis, Ints, Job, output_limit
 
 AHEAD = 2  # batches that wait for each worker
-IMPOSSIBLE = -1e9  # CTranslate2 gives less to what it fills a beam with where it has nothing
+IMPOSSIBLE = -1e9  # CTranslate2 gives lower scores to hypotheses that only fill the beam
 
 Tokens = list[str]
 
 
-class Piece(NamedTuple):
-    """A job and its place among others."""
+class IndexedJob(NamedTuple):
+    """A job and its number in the search, from 0."""
 
-    place: int
+    number: int
     job: Job
 
 
 class Output(NamedTuple):
-    """What the library's search has found, and the sum of the log-probabilities that it counts."""
+    """A hypothesis of the library, and the sum of the log-probabilities that it counts."""
 
     ids: list[int]
     total: float
     ended: bool  # by </s>, not by its limit
 
 
-Found = tuple[Piece, list[Output]]
+Found = tuple[IndexedJob, list[Output]]
 
 
 class CTranslate2Engine:
-    """An export that searches, a worker with one thread on each core.
+    """Searches with one worker for each core, each with one thread.
 
-    Threads that share one sentence would wait for each other at every product of small matrices.
+    Several threads for one sentence would wait for each other at every product of small matrices.
     """
 
     batch = 32
@@ -73,19 +73,19 @@ class CTranslate2Engine:
         self.suppressed = [[codec.target.names[number]] for number in self.forbidden]
         try:
             self.translator = library().Translator(
-                os.fsencode(folder),  # a name need not be text
+                os.fsencode(folder),  # a file name may not be valid text
                 device="cpu",
                 compute_type="float32" if quantize == "none" else quantize,
                 inter_threads=self.workers,
                 intra_threads=1,
-                max_queued_batches=-1,  # it is we who wait
+                max_queued_batches=-1,  # `_in_parallel` limits them
             )
-        except RuntimeError as error:  # so it tells that a file is gone
+        except RuntimeError as error:  # raised for a missing file
             raise OSError(errno.EIO, str(error), str(folder)) from None
 
     @classmethod
     def load(cls, run: Path, config: RunConfig, codec: Codec, quantize: str = "none") -> Self:
-        """Load the model of a run folder, from the cache of exports or exported now."""
+        """Load the model of a run folder; export it first unless the export is cached."""
         CTRANSLATE2.require_support(config.model)
         chosen = choose_quantization(quantize)
         compute_type = "float32" if chosen == "none" else chosen
@@ -102,29 +102,29 @@ class CTranslate2Engine:
     def search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield each job's place and its outputs."""
+        """Yield each job's index and its hypotheses."""
         if config.sample:
             raise BadInput(
-                "the engine ctranslate2 does not draw translations: what it would draw for one "
-                "sentence depends on those beside it; use the engine torch"
+                "the engine ctranslate2 does not sample translations: its samples would depend on "
+                "the other sentences of a batch; use the engine torch"
             )
-        left = [Piece(*each) for each in enumerate(jobs)]
-        for strict, together in ((False, True), (False, False), (True, False)):
-            chunks = self._chunks(left, config, batch, together=together)
-            left = []
-            # Their number changes nothing but with alpha = 0: then the best ends the search.
-            some = config.beam if config.alpha or not together else config.nbest
-            for found in self._in_parallel(chunks, config, some=some, strict=strict):
-                fine = []
-                for piece, outputs in found:
-                    if strict or self._may_be(piece.job, outputs, config):
-                        fine.append((piece, outputs))
+        remaining = [IndexedJob(*each) for each in enumerate(jobs)]
+        for strict, any_limit in ((False, True), (False, False), (True, False)):
+            batches = self._batches(remaining, config, batch, any_limit=any_limit)
+            remaining = []
+            # The number of hypotheses matters only with alpha = 0: then the best ends the search.
+            count = config.beam if config.alpha or not any_limit else config.nbest
+            for found in self._in_parallel(batches, config, count=count, strict=strict):
+                allowed = []
+                for indexed, outputs in found:
+                    if strict or self._is_allowed(indexed.job, outputs, config):
+                        allowed.append((indexed, outputs))
                     else:
-                        left.append(piece)
-                yield from self._scored(fine, config, strict=strict)
+                        remaining.append(indexed)
+                yield from self._scored(allowed, config, strict=strict)
 
     def lanes(self) -> list[Self]:
-        """Return an engine for each worker: what one is given, it searches together."""
+        """Return an engine for each worker."""
         lane = copy.copy(self)
         lane.workers = 1
         return [lane] * self.workers
@@ -133,18 +133,18 @@ class CTranslate2Engine:
         """Return the log-probability of each token of given targets, </s> included."""
         scored = self.translator.score_batch(
             [self._source(source) for source, _ in pairs],
-            [self._target(target[:-1]) for _, target in pairs],  # it adds </s> itself
+            [self._target(target[:-1]) for _, target in pairs],  # CTranslate2 adds </s>
             max_batch_size=-(-len(pairs) // self.workers),
             max_input_length=0,
         )
-        return [one.log_probs for one in scored]
+        return [result.log_probs for result in scored]
 
     def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
         """Return the decoder's attention to the source, the mean of the last layer's heads."""
-        found = []
+        alignments = []
         for source, target in pairs:
-            if len(source) == 1:  # </s> alone, which it does not search
-                found.append(np.ones((len(target), 1), np.float32))
+            if len(source) == 1:  # </s> only, which it does not search
+                alignments.append(np.ones((len(target), 1), np.float32))
                 continue
             (result,) = self.translator.translate_batch(
                 [self._source(source)],
@@ -156,20 +156,20 @@ class CTranslate2Engine:
                 return_attention=True,
             )
             weights = np.array(result.attention[0], np.float32)
-            # It keeps back those of the </s> that it has added: what is left of 1.
-            found.append(np.column_stack([weights, 1 - weights.sum(1)]))
-        return found
+            # It omits the weights of the </s> that it added to the source: they complete 1.
+            alignments.append(np.column_stack([weights, 1 - weights.sum(1)]))
+        return alignments
 
-    def _chunks(
-        self, pieces: list[Piece], config: SearchConfig, batch: int, *, together: bool
-    ) -> list[list[Piece]]:
-        """Make batches; unless all may be together, those of one batch have one limit."""
-        pieces = sorted(pieces, key=lambda piece: -len(piece.job.source))  # so none ends alone
-        size = max(1, min(batch, -(-len(pieces) // self.workers)))
-        groups: dict[int, list[Piece]] = {}
-        for piece in pieces:
-            limit = 0 if together else self._limit(piece.job, config)
-            groups.setdefault(limit, []).append(piece)
+    def _batches(
+        self, jobs: list[IndexedJob], config: SearchConfig, size: int, *, any_limit: bool
+    ) -> list[list[IndexedJob]]:
+        """Make batches of similar lengths; unless `any_limit`, all of a batch have one limit."""
+        jobs = sorted(jobs, key=lambda indexed: -len(indexed.job.source))
+        size = max(1, min(size, -(-len(jobs) // self.workers)))
+        groups: dict[int, list[IndexedJob]] = {}
+        for indexed in jobs:
+            limit = 0 if any_limit else self._limit(indexed.job, config)
+            groups.setdefault(limit, []).append(indexed)
         return [
             group[begin : begin + size]
             for group in groups.values()
@@ -177,65 +177,65 @@ class CTranslate2Engine:
         ]
 
     def _in_parallel(
-        self, chunks: Iterable[list[Piece]], config: SearchConfig, *, some: int, strict: bool
+        self, batches: Iterable[list[IndexedJob]], config: SearchConfig, *, count: int, strict: bool
     ) -> Iterator[list[Found]]:
-        """Yield what was found for each batch, with others waiting for each worker."""
-        waiting: collections.deque[tuple[list[Piece], list[Any]]] = collections.deque()
+        """Yield the outputs of each batch, while later batches are queued for the workers."""
+        queued: collections.deque[tuple[list[IndexedJob], list[Any]]] = collections.deque()
 
         def oldest() -> list[Found]:
-            pieces, results = waiting.popleft()
-            outputs = [self._outputs(one.result(), config) for one in results]
-            return list(zip(pieces, outputs, strict=True))
+            jobs, results = queued.popleft()
+            outputs = [self._outputs(result.result(), config) for result in results]
+            return list(zip(jobs, outputs, strict=True))
 
-        for pieces in chunks:
-            jobs = [piece.job for piece in pieces]
-            waiting.append((pieces, self._begin(jobs, config, some=some, strict=strict)))
-            if len(waiting) > AHEAD * self.workers:
+        for batch in batches:
+            jobs = [indexed.job for indexed in batch]
+            queued.append((batch, self._begin(jobs, config, count=count, strict=strict)))
+            if len(queued) > AHEAD * self.workers:
                 yield oldest()
-        while waiting:
+        while queued:
             yield oldest()
 
     def _begin(
-        self, jobs: list[Job], config: SearchConfig, *, some: int, strict: bool
+        self, jobs: list[Job], config: SearchConfig, *, count: int, strict: bool
     ) -> list[Any]:
-        """Begin to search one batch for `some` outputs of each."""
+        """Start to search one batch for `count` hypotheses of each job."""
         prefixes = [self._target(job.prefix) for job in jobs]
         return self.translator.translate_batch(  # type: ignore[no-any-return]
             [self._source(job.source) for job in jobs],
             target_prefix=prefixes if any(prefixes) else None,
             asynchronous=True,
             beam_size=config.beam,
-            num_hypotheses=some,
+            num_hypotheses=count,
             length_penalty=config.alpha,
             suppress_sequences=self.suppressed if strict else None,
             max_input_length=0,
             max_decoding_length=max(self._limit(job, config) for job in jobs) - 1,
             min_decoding_length=0,
             return_scores=True,
-            return_end_token=True,  # then its length counts </s>, as ours does
+            return_end_token=True,  # so that the length counts </s>, as ours does
         )
 
     def _limit(self, job: Job, config: SearchConfig) -> int:
         return output_limit(job, config, self.model.max_positions)
 
     def _outputs(self, result: Any, config: SearchConfig) -> list[Output]:
-        """Return what was found for one job."""
+        """Return the hypotheses of one job."""
         outputs = []
         for tokens, score in zip(result.hypotheses, result.scores, strict=True):
             total = score * len(tokens) ** config.alpha
             if total > IMPOSSIBLE:
                 ids = [self.number[token] for token in tokens]
-                ended = ids[-1:] == [EOS]  # a source of </s> alone is not searched: it has no ids
+                ended = ids[-1:] == [EOS]  # there are no ids for a source of </s> only
                 outputs.append(Output(ids[:-1] if ended else ids, total, ended))
         return outputs
 
-    def _may_be(self, job: Job, outputs: list[Output], config: SearchConfig) -> bool:
-        """Tell whether all that was found for a job may come out, and is all there is to find."""
+    def _is_allowed(self, job: Job, outputs: list[Output], config: SearchConfig) -> bool:
+        """Return whether all outputs of a job are within its limit and without forbidden words."""
         limit = self._limit(job, config)
         return all(
             len(output.ids) < limit
             and self.forbidden.isdisjoint(output.ids)
-            and (output.ended or len(outputs) == config.beam)  # else their ends may say otherwise
+            and (output.ended or len(outputs) == config.beam)  # else more could have ended
             for output in outputs
         )
 
@@ -244,28 +244,29 @@ class CTranslate2Engine:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield the outputs of a batch with our scores.
 
-        What the search does not count is counted here: prefixes, which it takes for certain, the
-        end of what was cut at its limit, and the words that a strict search leaves out.
+        Some log-probabilities are computed here: those of prefixes, to which the search gives
+        probability 1, of the end of outputs that were cut at the limit, and those of a strict
+        search, which renormalises without the suppressed words.
         """
-        uncounted = [
-            (piece.job.source, np.array([*output.ids, EOS]))
-            for piece, outputs in found
+        inexact = [
+            (indexed.job.source, np.array([*output.ids, EOS]))
+            for indexed, outputs in found
             for output in outputs
-            if strict or piece.job.prefix or not output.ended
+            if strict or indexed.job.prefix or not output.ended
         ]
-        counted = map(math.fsum, self.score(uncounted) if uncounted else ())
-        for piece, outputs in found:
+        totals = map(math.fsum, self.score(inexact) if inexact else ())
+        for indexed, outputs in found:
             hypotheses = []
             for output in outputs:
-                exact = output.ended and not (strict or piece.job.prefix)
-                total = output.total if exact else next(counted)
+                exact = output.ended and not (strict or indexed.job.prefix)
+                total = output.total if exact else next(totals)
                 hypotheses.append(Hypothesis.of(output.ids, total, config))
-            hypotheses.sort(key=lambda one: -one.score)
-            yield piece.place, hypotheses[: config.nbest]
+            hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
+            yield indexed.number, hypotheses[: config.nbest]
 
     def _source(self, ids: Ints) -> Tokens:
         names = self.codec.source.names
-        return [names[number] for number in ids[:-1].tolist()]  # it adds </s> itself
+        return [names[number] for number in ids[:-1].tolist()]  # CTranslate2 adds </s>
 
     def _target(self, ids: Iterable[int]) -> Tokens:
         names = self.codec.target.names

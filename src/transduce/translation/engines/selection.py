@@ -1,4 +1,4 @@
-"""Which engine translates."""
+"""Choose the engine that translates."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ from transduce.translation.types import Engine, Hypothesis, Ints, Job
 logger = logging.getLogger("transduce")
 
 ENGINES = ("auto", "torch", "ctranslate2")
-WHOLE = ("auto", "none")  # what torch can do about `quantize`
+UNQUANTIZED = ("auto", "none")  # values of `quantize` that torch accepts
 
 
 def choose_engine(
@@ -29,10 +29,10 @@ def choose_engine(
     device: str,
     quantize: str,
 ) -> Engine:
-    """Load an engine; auto is the fastest for the device of those that are there.
+    """Load an engine; "auto" is the fastest installed one for the device.
 
-    That is torch on a GPU, and CTranslate2 on a processor if it is installed and can hold the
-    model. Torch is imported only where it, or a GPU that may be there, is asked for.
+    That is torch on a GPU, and on a CPU CTranslate2 if it is installed and can represent the model.
+    torch is imported only if it is the engine, or to look for a GPU.
     """
     if engine not in ENGINES:
         raise BadSetting(f"engine = {engine!r}: expected {', '.join(ENGINES)}")
@@ -40,7 +40,7 @@ def choose_engine(
     def with_torch() -> Engine:
         from transduce.translation.engines.pytorch import TorchEngine
 
-        if quantize not in WHOLE:
+        if quantize not in UNQUANTIZED:
             raise BadInput(f"quantize = {quantize!r}: only the engine ctranslate2 quantises")
         return TorchEngine.load(runs, configs, codec.target.forbidden_ids(), device)
 
@@ -49,12 +49,12 @@ def choose_engine(
     try:
         fast = _with_ctranslate2(runs, configs, codec, device, quantize)
     except (MissingExtra, BadInput, OSError) as error:
-        if engine == "ctranslate2" or quantize not in WHOLE:
+        if engine == "ctranslate2" or quantize not in UNQUANTIZED:
             raise
-        if isinstance(error, OSError):  # neither the cache nor a temporary folder can be written
+        if isinstance(error, OSError):  # no folder for the export can be written
             logger.warning("the engine ctranslate2 cannot be used (%s): torch translates", error)
         return with_torch()
-    return fast if engine == "ctranslate2" else Fastest(fast, with_torch)
+    return fast if engine == "ctranslate2" else WithFallback(fast, with_torch)
 
 
 def _with_ctranslate2(
@@ -75,30 +75,30 @@ def _with_ctranslate2(
     return CTranslate2Engine.load(runs[0], configs[0], codec, quantize)
 
 
-class Fastest:
-    """An engine, and another for what that one cannot do; the other is loaded when first needed."""
+class WithFallback:
+    """An engine, and another for what it cannot do, which is loaded when first needed."""
 
-    def __init__(self, engine: Engine, other: Callable[[], Engine]) -> None:
+    def __init__(self, engine: Engine, load_fallback: Callable[[], Engine]) -> None:
         self.engine = engine
         self.name, self.batch = engine.name, engine.batch
-        self._load_other = other
-        self._other: Engine | None = None
+        self._load_fallback = load_fallback
+        self._fallback: Engine | None = None
 
     @property
-    def other(self) -> Engine:
+    def fallback(self) -> Engine:
         """The engine that can do everything."""
-        self._other = self._other or self._load_other()
-        return self._other
+        self._fallback = self._fallback or self._load_fallback()
+        return self._fallback
 
     def search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield each job's place and its outputs."""
-        engine = self.other if config.sample else self.engine
+        """Yield each job's index and its hypotheses."""
+        engine = self.fallback if config.sample else self.engine
         return engine.search(jobs, config, batch)
 
     def lanes(self) -> Sequence[Engine]:
-        """Return engines that may search at the same time; none of them draws."""
+        """Return engines that may search at the same time; none of them samples."""
         return self.engine.lanes()
 
     def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
@@ -106,7 +106,7 @@ class Fastest:
         return self.engine.score(pairs)
 
     def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
-        """Return how much each target token attended to each source token."""
+        """Return how much each target token attends to each source token."""
         return self.engine.align(pairs)
 
 
