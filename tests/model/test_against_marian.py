@@ -1,7 +1,7 @@
 """Same weights, same input, same output as Hugging Face's MarianMTModel.
 
-Marian lays sines and cosines out in two halves where the paper interleaves them, so our channels
-are given to it in that order: evens, then odds. Its attention has biases; they are 0 here.
+Marian concatenates sines and cosines, the paper interleaves them. So our channels are reordered,
+the even ones first. Its attention has biases, which are 0 here.
 """
 
 from collections.abc import Sequence
@@ -31,40 +31,42 @@ def marian_of(model: Transformer) -> Any:
         theirs.model.shared.weight.copy_(model.output[:, order])
         for ours, other in zip(model.encoder, theirs.model.encoder.layers, strict=True):
             own = ours.self_attention
-            attend(other.self_attn, own.W_QKV.weight.chunk(3), own.W_O, order)
-            feed(ours, other, order)
-            norm(ours.after_self.norm, other.self_attn_layer_norm, order)
+            copy_attention(other.self_attn, own.W_QKV.weight.chunk(3), own.W_O, order)
+            copy_feed_forward(ours, other, order)
+            copy_norm(ours.after_self.norm, other.self_attn_layer_norm, order)
         for layer, other in zip(model.decoder, theirs.model.decoder.layers, strict=True):
             own, cross = layer.self_attention, layer.cross_attention
-            attend(other.self_attn, own.W_QKV.weight.chunk(3), own.W_O, order)
+            copy_attention(other.self_attn, own.W_QKV.weight.chunk(3), own.W_O, order)
             projections = (cross.W_Q.weight, *cross.W_KV.weight.chunk(2))
-            attend(other.encoder_attn, projections, cross.W_O, order)
-            feed(layer, other, order)
-            norm(layer.after_self.norm, other.self_attn_layer_norm, order)
-            norm(layer.after_cross.norm, other.encoder_attn_layer_norm, order)
+            copy_attention(other.encoder_attn, projections, cross.W_O, order)
+            copy_feed_forward(layer, other, order)
+            copy_norm(layer.after_self.norm, other.self_attn_layer_norm, order)
+            copy_norm(layer.after_cross.norm, other.encoder_attn_layer_norm, order)
     return theirs
 
 
-def attend(other: Any, projections: Sequence[Tensor], W_O: nn.Linear, order: Tensor) -> None:
-    linears = (other.q_proj, other.k_proj, other.v_proj)
-    for linear, weight in zip(linears, projections, strict=True):
+def copy_attention(
+    other: Any, projections: Sequence[Tensor], W_O: nn.Linear, order: Tensor
+) -> None:
+    theirs = (other.q_proj, other.k_proj, other.v_proj)
+    for linear, weight in zip(theirs, projections, strict=True):
         linear.weight.copy_(weight[:, order])
         linear.bias.zero_()
     other.out_proj.weight.copy_(W_O.weight[order])
     other.out_proj.bias.zero_()
 
 
-def feed(ours: Any, other: Any, order: Tensor) -> None:
+def copy_feed_forward(ours: Any, other: Any, order: Tensor) -> None:
     nn.init.normal_(ours.feed_forward.W_1.bias)
     nn.init.normal_(ours.feed_forward.W_2.bias)
     other.fc1.weight.copy_(ours.feed_forward.W_1.weight[:, order])
     other.fc1.bias.copy_(ours.feed_forward.W_1.bias)
     other.fc2.weight.copy_(ours.feed_forward.W_2.weight[order])
     other.fc2.bias.copy_(ours.feed_forward.W_2.bias[order])
-    norm(ours.after_feed.norm, other.final_layer_norm, order)
+    copy_norm(ours.after_feed.norm, other.final_layer_norm, order)
 
 
-def norm(ours: nn.LayerNorm, other: nn.LayerNorm, order: Tensor) -> None:
+def copy_norm(ours: nn.LayerNorm, other: nn.LayerNorm, order: Tensor) -> None:
     nn.init.normal_(ours.weight, 1.0, 0.1)
     other.weight.copy_(ours.weight[order])
     other.bias.copy_(ours.bias[order])
@@ -85,8 +87,8 @@ def test_logits_are_those_of_marian_on_padded_batches() -> None:
         logits = theirs(
             input_ids=source, attention_mask=mask.long(), decoder_input_ids=target
         ).logits
-    for row, mine in enumerate(ours):
-        torch.testing.assert_close(logits[row, : len(mine)], mine, rtol=1e-4, atol=1e-4)
+    for row, expected in enumerate(ours):
+        torch.testing.assert_close(logits[row, : len(expected)], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_greedy_output_is_that_of_marians_generate() -> None:
@@ -102,8 +104,8 @@ def test_greedy_output_is_that_of_marians_generate() -> None:
                 max_new_tokens=len(source) + 10,
                 bad_words_ids=[[PAD], [BOS], [UNK]],
             )[0].tolist()[1:]
-        (found,) = search(
+        ((best,),) = search(
             model, [source], SearchConfig(beam=1, extra=10), forbidden=[PAD, BOS, UNK]
         )
         words = output[: output.index(EOS)] if EOS in output else output[: len(source) + 9]
-        assert found[0].tokens == words
+        assert best.tokens == words

@@ -15,7 +15,7 @@ from transduce.model.transformer import Transformer
 
 
 def torch_transformer(model: Transformer) -> nn.Transformer:
-    """Build torch's own with our weights; its extra final norms are taken off."""
+    """Build torch's nn.Transformer with our weights and without its two final norms."""
     config = model.config
     theirs = nn.Transformer(
         config.d_model,
@@ -43,32 +43,32 @@ def copy_layer(ours: EncoderLayer | DecoderLayer, other: Any) -> None:
     copy_self(ours.self_attention, other.self_attn)
     copy_norm(ours.after_self.norm, other.norm1)
     copy_norm(ours.after_feed.norm, other.norm3 if isinstance(ours, DecoderLayer) else other.norm2)
-    for linear, one in (
+    for linear, other_linear in (
         (ours.feed_forward.W_1, other.linear1),
         (ours.feed_forward.W_2, other.linear2),
     ):
-        one.weight.copy_(linear.weight)
-        one.bias.copy_(linear.bias)
+        other_linear.weight.copy_(linear.weight)
+        other_linear.bias.copy_(linear.bias)
 
 
 def copy_self(ours: SelfAttention, other: nn.MultiheadAttention) -> None:
     other.in_proj_weight.copy_(ours.W_QKV.weight)
-    finish(ours.W_O, other)
+    copy_output(ours.W_O, other)
 
 
 def copy_cross(ours: CrossAttention, other: nn.MultiheadAttention) -> None:
     other.in_proj_weight.copy_(torch.cat([ours.W_Q.weight, ours.W_KV.weight]))
-    finish(ours.W_O, other)
+    copy_output(ours.W_O, other)
 
 
-def finish(W_O: nn.Linear, other: nn.MultiheadAttention) -> None:
+def copy_output(W_O: nn.Linear, other: nn.MultiheadAttention) -> None:
     other.in_proj_bias.zero_()
     other.out_proj.weight.copy_(W_O.weight)
     other.out_proj.bias.zero_()
 
 
 def copy_norm(ours: nn.LayerNorm, other: nn.LayerNorm) -> None:
-    nn.init.normal_(ours.weight, 1.0, 0.1)  # other than 1 and 0, so that a swap is seen
+    nn.init.normal_(ours.weight, 1.0, 0.1)  # not 1 and 0: a swap shows
     nn.init.normal_(ours.bias, 0.0, 0.1)
     other.weight.copy_(ours.weight)
     other.bias.copy_(ours.bias)
@@ -93,9 +93,9 @@ def test_output_and_gradient_are_those_of_torch(changes: dict[str, int]) -> None
     expected = their_output(model, theirs, batch.source.tokens, batch.target.tokens)
     torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
     upstream = torch.randn_like(ours)
-    own = torch.autograd.grad(ours, model.output, upstream)
+    gradient = torch.autograd.grad(ours, model.output, upstream)
     other = torch.autograd.grad(expected, model.output, upstream)
-    torch.testing.assert_close(own, other, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(gradient, other, rtol=1e-3, atol=1e-4)
 
 
 def padded(lengths: list[int], first: int | None, seed: int) -> Tensor:
@@ -132,13 +132,13 @@ def test_padded_tensors_give_the_logits_and_gradient_of_torch() -> None:
     assert ours.shape == (4, 7, 50)
     torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
     upstream = torch.randn_like(ours)
-    own = torch.autograd.grad(ours, model.output, upstream)
+    gradient = torch.autograd.grad(ours, model.output, upstream)
     other = torch.autograd.grad(expected, model.output, upstream)
-    torch.testing.assert_close(own, other, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(gradient, other, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "said"),
+    ("source", "target", "message"),
     [
         ([1, 2], [[1]], r"source is a tensor of torch.int64 with shape \(2,\): expected token ids"),
         ([[1.0, 2.0]], [[1]], "source is a tensor of torch.float32"),
@@ -152,14 +152,14 @@ def test_padded_tensors_give_the_logits_and_gradient_of_torch() -> None:
     ],
 )
 def test_tensors_that_are_not_padded_token_ids_are_refused(
-    source: Any, target: Any, said: str
+    source: Any, target: Any, message: str
 ) -> None:
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         small_model().forward_padded(torch.tensor(source), torch.tensor(target))
 
 
 def test_the_documented_call_of_the_model_works() -> None:
-    test = doctest.DocTestFinder().find(Transformer.forward_padded, "forward_padded")
-    results = [doctest.DocTestRunner().run(one) for one in test]
-    assert [one.failed for one in results] == [0]
+    examples = doctest.DocTestFinder().find(Transformer.forward_padded, "forward_padded")
+    results = [doctest.DocTestRunner().run(example) for example in examples]
+    assert [result.failed for result in results] == [0]
     assert results[0].attempted >= 6

@@ -15,7 +15,6 @@ from models import (
     batch_of,
     logits_by_sentence,
     pairs_of,
-    sentence,
     small_model,
     stepped,
     together_and_alone,
@@ -101,19 +100,19 @@ def test_decoding_step_by_step_gives_the_teacher_forced_logits(changes: dict[str
     pairs = pairs_of([(3, 10), (5, 10), (9, 10)])
     forced = logits_by_sentence(model, make_batch(pairs))
     with torch.inference_mode():
-        found = stepped(model, pairs, 1)
-    torch.testing.assert_close(torch.stack(found, dim=1), torch.stack(forced), rtol=1e-4, atol=1e-5)
+        steps = stepped(model, pairs, 1)
+    torch.testing.assert_close(torch.stack(steps, dim=1), torch.stack(forced), rtol=1e-4, atol=1e-5)
 
 
-def test_attention_weights_come_from_every_layer_and_head() -> None:
+def test_attention_maps_are_of_every_layer_and_head() -> None:
     model = small_model(N_decoder=3)
-    weights = attention_maps(model, batch_of((5, 7)))
-    assert weights.encoder.shape == (2, 4, 5, 5)
-    assert weights.decoder.shape == (3, 4, 7, 7)
-    assert weights.cross.shape == (3, 4, 7, 5)
-    for part in (weights.encoder, weights.decoder, weights.cross):
-        torch.testing.assert_close(part.sum(-1), torch.ones(part.shape[:-1]))
-    assert weights.decoder.triu(1).abs().max() == 0
+    maps = attention_maps(model, batch_of((5, 7)))
+    assert maps.encoder.shape == (2, 4, 5, 5)
+    assert maps.decoder.shape == (3, 4, 7, 7)
+    assert maps.cross.shape == (3, 4, 7, 5)
+    for weights in (maps.encoder, maps.decoder, maps.cross):
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert maps.decoder.triu(1).abs().max() == 0
 
 
 def test_dropout_is_off_in_evaluation_and_on_in_training() -> None:
@@ -124,7 +123,7 @@ def test_dropout_is_off_in_evaluation_and_on_in_training() -> None:
 
 
 def test_dropout_is_on_the_embedding_sum_and_on_every_sublayer() -> None:
-    """As many places as 5.4 names: one a sub-layer, and the embeddings of both stacks."""
+    """Paper 5.4: the output of each sub-layer, and the embeddings of both stacks."""
     model, batch = small_model(P_drop=0.5).train(), batch_of((5, 6))
     calls = []
 
@@ -138,11 +137,11 @@ def test_dropout_is_on_the_embedding_sum_and_on_every_sublayer() -> None:
         model(batch)
     assert calls == [0.5] * (2 + 2 * 2 + 2 * 3)
     first = next(iter(model.encoder))
-    assert first.self_attention.dropout == 0.0  # on weights and in ReLU only if asked
+    assert first.self_attention.dropout == 0.0  # off by default
     assert first.feed_forward.relu_dropout == 0.0
 
 
-def test_relu_and_attention_dropout_act_when_asked() -> None:
+def test_relu_and_attention_dropout_act_in_training_when_set() -> None:
     batch = batch_of((5, 6))
     for model in (
         small_model(P_drop=0, relu_dropout=0.5),
@@ -154,7 +153,7 @@ def test_relu_and_attention_dropout_act_when_asked() -> None:
         assert torch.equal(model(batch), model(batch))
 
 
-def test_dropped_has_the_right_mean_and_values() -> None:
+def test_dropout_factors_have_the_right_mean_and_values() -> None:
     torch.manual_seed(0)
     for P_drop in (0.1, 0.3):
         factors = dropout_factors(torch.empty(1000, 999), P_drop)
@@ -163,7 +162,7 @@ def test_dropped_has_the_right_mean_and_values() -> None:
         assert (factors == 0).float().mean().item() == pytest.approx(P_drop, abs=0.002)
 
 
-def test_dropped_does_not_repeat_itself() -> None:
+def test_dropout_factors_differ_from_call_to_call() -> None:
     torch.manual_seed(0)
     first, second = (
         dropout_factors(torch.empty(64, 64), 0.5),
@@ -184,25 +183,25 @@ def test_learned_positions_are_weights_of_both_stacks() -> None:
     assert gradient[:5].abs().sum() > 0
 
 
-def test_the_longest_and_the_shortest_sentence_pass() -> None:
+def test_the_longest_and_the_shortest_sentences_have_finite_outputs() -> None:
     model = small_model(max_len=30)
     for lengths in ((1, 1), (30, 30), (1, 30), (30, 1)):
         assert torch.isfinite(model(batch_of(lengths))).all()
 
 
-def test_a_fresh_encoder_tells_the_tokens_of_a_sentence_apart() -> None:
-    """Else the decoder is a language model for thousands of steps: see docs/log.md."""
+def test_an_untrained_encoder_keeps_the_tokens_of_a_sentence_distinct() -> None:
+    """Otherwise the decoder ignores the source for thousands of steps: see docs/log.md."""
     torch.manual_seed(0)
     config = ModelConfig(source_vocabulary=500, target_vocabulary=500, P_drop=0.0)
     model = Transformer(config)
     tokens = np.append(np.random.default_rng(0).integers(4, 500, 29), EOS)
     x = model.encode(pack([tokens]))
-    others = torch.nn.functional.cosine_similarity(x[:1], x[1:])
-    assert others.mean() < 0.4  # 0.96 where every matrix is drawn alike
+    similarity = torch.nn.functional.cosine_similarity(x[:1], x[1:])
+    assert similarity.mean() < 0.4  # 0.96 without `scale_residual_init`
 
 
-def test_the_loss_of_a_fixed_seed_does_not_move() -> None:
-    """Every refactoring of the model keeps this number."""
+def test_the_loss_of_a_fixed_seed_does_not_change() -> None:
+    """Refactoring the model must not change these numbers."""
     from transduce.model.loss import loss
 
     model, batch = small_model(P_drop=0.1).train(), batch_of((5, 6), (7, 3), (2, 9))
@@ -228,7 +227,7 @@ def test_the_feed_forward_network_has_the_activation_that_is_set(
     torch.testing.assert_close(network(x), inner @ network.W_2.weight.T + network.W_2.bias)
 
 
-def test_a_bias_of_the_words_is_added_to_the_logits_and_is_a_weight_only_if_set() -> None:
+def test_the_bias_of_the_logits_is_added_and_is_a_weight_only_if_set() -> None:
     model = small_model(logits_bias=True)
     assert model.logits_bias is not None
     nn.init.normal_(model.logits_bias)
@@ -236,7 +235,3 @@ def test_a_bias_of_the_words_is_added_to_the_logits_and_is_a_weight_only_if_set(
     torch.testing.assert_close(model.logits(x), x @ model.output.T + model.logits_bias)
     assert "logits_bias" in dict(model.named_parameters())
     assert "logits_bias" not in dict(small_model().named_parameters())
-
-
-def test_sentence_helper_ends_in_the_end_token() -> None:
-    assert sentence(4, 0)[-1] == 2
