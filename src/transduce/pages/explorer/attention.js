@@ -1,33 +1,34 @@
-// What an inspection holds: the attention of every layer and head, between pieces or whole words.
+// The attention of every layer and head of an inspection, between pieces or between whole words.
 
 export const KINDS = {
   encoder: {
     short: "Encoder",
     title: "Encoder self-attention",
-    looking: "word",
-    seen: "looks at",
-    says: "Each word of the source looks at every word of the source.",
+    queryCaption: "word",
+    keyCaption: "looks at",
+    description: "Each word of the source looks at every word of the source.",
   },
   decoder: {
     short: "Decoder",
     title: "Decoder self-attention",
-    looking: "writing",
+    queryCaption: "writing",
+    keyCaption: "looks back at",
     writes: true,
-    seen: "looks back at",
-    says: "Writing each word, the decoder looks back at those it has read, from <s> on.",
+    description: "Writing each word, the decoder looks back at the words before it, from <s> on.",
   },
   cross: {
     short: "Encoder-decoder",
     title: "Encoder-decoder attention",
-    looking: "writing",
+    queryCaption: "writing",
+    keyCaption: "looks at",
     writes: true,
-    seen: "looks at",
-    says: "Writing each word, the decoder looks at the words of the source.",
+    description: "Writing each word, the decoder looks at the words of the source.",
   },
 };
 
-// A head is named {layer, head} from 1 on; no head: the mean of the layer's; no layer: of all.
-export function nameOf({ layer, head }) {
+// A head is {layer, head}, from 1; without `head` it is the mean of the layer, without `layer` the
+// mean of all layers.
+export function headLabel({ layer, head }) {
   if (!layer) return "mean of all heads of all layers";
   return head ? `layer ${layer}, head ${head}` : `layer ${layer}, mean of its heads`;
 }
@@ -44,16 +45,16 @@ function decode(base64) {
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return new Uint16Array(bytes.buffer); // little-endian, as every machine with a browser is
+  return new Uint16Array(bytes.buffer); // little-endian, as in every browser
 }
 
-// What is shown of a piece or a word that may be nothing but a space.
+// The label of a piece or a word, which may be white space only.
 export function visible(text) {
   return text.trim() || "␣";
 }
 
-// One side of a map: what stands beside its rows or columns, and which word each piece is part of.
-// Words are spelled apart: a piece may be part of a letter.
+// The labels of one side of a map, and the word of each piece. Words have a spelling of their own,
+// because a piece may be part of a letter.
 class Side {
   constructor(pieces, words, spelled) {
     this.words = words;
@@ -68,8 +69,8 @@ class Side {
   }
 }
 
-// Attention between whole words: what a word's pieces receive is added up, what they give averaged.
-function merge(weights, rows, columns) {
+// Attention between whole words: weights that pieces receive are added, those they give averaged.
+function mergePieces(weights, rows, columns) {
   const [height, width] = [rows.whole.length, columns.whole.length];
   const pieces = new Float32Array(height);
   for (const word of rows.words) pieces[word] += 1;
@@ -81,7 +82,7 @@ function merge(weights, rows, columns) {
   return merged;
 }
 
-// The attention of one kind, from what looks, `rows`, to what is looked at, `columns`.
+// Attention of one kind, from queries (`rows`) to keys (`columns`).
 class Attention {
   #data;
   #values;
@@ -102,21 +103,21 @@ class Attention {
     return Array.from({ length: this.heads }, (_, i) => ({ layer, head: i + 1 }));
   }
 
-  weights(name, unit) {
-    const weights = this.#between(name);
-    return unit === "words" ? merge(weights, this.rows, this.columns) : weights;
+  weights(head, unit) {
+    const weights = this.#pieceWeights(head);
+    return unit === "words" ? mergePieces(weights, this.rows, this.columns) : weights;
   }
 
-  #between({ layer, head }) {
-    if (head) return this.#head((layer - 1) * this.heads + head - 1);
+  #pieceWeights({ layer, head }) {
+    if (head) return this.#headWeights((layer - 1) * this.heads + head - 1);
     if (!this.#means.has(layer)) this.#means.set(layer, this.#mean(layer));
     return this.#means.get(layer);
   }
 
-  #head(place) {
-    this.#values ??= decode(this.#data); // megabytes, of which a third may be all that is seen
+  #headWeights(index) {
+    this.#values ??= decode(this.#data); // on first use: megabytes, for one of three kinds
     const size = this.rows.pieces.length * this.columns.pieces.length;
-    const weights = new Float32Array(this.#values.subarray(place * size, (place + 1) * size));
+    const weights = new Float32Array(this.#values.subarray(index * size, (index + 1) * size));
     for (let i = 0; i < size; i++) weights[i] /= 65535;
     return weights;
   }
@@ -125,19 +126,20 @@ class Attention {
     const parts = layer
       ? this.headsOf(layer)
       : Array.from({ length: this.layers }, (_, i) => ({ layer: i + 1 }));
-    return meanOf(parts.map((name) => this.#between(name)));
+    return meanOf(parts.map((part) => this.#pieceWeights(part)));
   }
 }
 
-// The attention of each kind.
+// The attention of each kind, from the JSON of an inspection.
 export function attentionOf({ source, target, inputs, words, spelled, attention }) {
-  const from = new Side(source, words.source, spelled.source);
-  const written = new Side(target, words.target, spelled.target);
-  const before = words.target.slice(0, -1).map((word) => word + 1);
-  const read = new Side(inputs, [0, ...before], [inputs[0], ...spelled.target.slice(0, -1)]);
+  const sourceSide = new Side(source, words.source, spelled.source);
+  const targetSide = new Side(target, words.target, spelled.target);
+  const shifted = words.target.slice(0, -1).map((word) => word + 1);
+  const inputSpelled = [inputs[0], ...spelled.target.slice(0, -1)];
+  const inputSide = new Side(inputs, [0, ...shifted], inputSpelled);
   return {
-    encoder: new Attention(attention.encoder, from, from),
-    decoder: new Attention(attention.decoder, written, read),
-    cross: new Attention(attention.cross, written, from),
+    encoder: new Attention(attention.encoder, sourceSide, sourceSide),
+    decoder: new Attention(attention.decoder, targetSide, inputSide),
+    cross: new Attention(attention.cross, targetSide, sourceSide),
   };
 }

@@ -1,6 +1,6 @@
-// The colours of heads and maps: as the theme has them, or as they are printed.
+// The colours of heads and maps: those of the theme, or fixed ones for saved pictures.
 
-// base.css has these for both themes; here they stand for pictures that are saved, to be printed.
+// The light theme of base.css, for saved pictures.
 const LIGHT = {
   ground: "#ffffff",
   ink: "#16191f",
@@ -20,13 +20,14 @@ const LIGHT = {
 const COLOURS = 8;
 
 export const themed = (name) => `var(--${name}, ${LIGHT[name]})`;
-export const printed = (name) => LIGHT[name];
-export const series = (place) => `series-${(place % COLOURS) + 1}`;
+export const fixed = (name) => LIGHT[name];
+export const seriesColour = (index) => `series-${(index % COLOURS) + 1}`;
 
-const brush = document.createElement("canvas").getContext("2d");
+const canvasContext = document.createElement("canvas").getContext("2d");
 
-// Red, green and blue of what a colour is now, where the element stands.
+// The red, green and blue of a colour in the current theme.
 export function rgbOf(name, element) {
-  brush.fillStyle = getComputedStyle(element).getPropertyValue(`--${name}`).trim() || LIGHT[name];
-  return [1, 3, 5].map((start) => parseInt(brush.fillStyle.slice(start, start + 2), 16));
+  const value = getComputedStyle(element).getPropertyValue(`--${name}`).trim();
+  canvasContext.fillStyle = value || LIGHT[name];
+  return [1, 3, 5].map((start) => parseInt(canvasContext.fillStyle.slice(start, start + 2), 16));
 }

@@ -1,38 +1,38 @@
-// Elements of the page and of pictures.
+// HTML and SVG elements.
 
 export const SVG = "http://www.w3.org/2000/svg";
 
-function filled(made, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
 }
 
 export function html(tag, attributes = {}, ...children) {
-  return filled(document.createElement(tag), attributes, children);
+  return fill(document.createElement(tag), attributes, children);
 }
 
 export function svg(tag, attributes = {}, ...children) {
-  return filled(document.createElementNS(SVG, tag), attributes, children);
+  return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
 export function button(text, attributes, onclick) {
-  const made = html("button", { type: "button", ...attributes }, text);
-  made.addEventListener("click", onclick);
-  return made;
+  const element = html("button", { type: "button", ...attributes }, text);
+  element.addEventListener("click", onclick);
+  return element;
 }
 
-// Buttons of which one is pressed; `values` are {value: text}.
+// A group of buttons, one of them pressed; `values` is {value: text}.
 export function choice(label, values, onchoose) {
-  const made = html("div", { class: "choice", role: "group", "aria-label": label });
+  const group = html("div", { class: "choice", role: "group", "aria-label": label });
   for (const [value, text] of Object.entries(values)) {
-    made.append(button(text, { "data-value": value }, () => onchoose(value)));
+    group.append(button(text, { "data-value": value }, () => onchoose(value)));
   }
-  return made;
+  return group;
 }
 
 export function press(group, value) {
-  for (const each of group.children) {
-    each.setAttribute("aria-pressed", String(each.dataset.value === value));
+  for (const element of group.children) {
+    element.setAttribute("aria-pressed", String(element.dataset.value === value));
   }
 }

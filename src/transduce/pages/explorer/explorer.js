@@ -1,19 +1,19 @@
-// Every attention head of one translation: a grid of small maps, and what is chosen of it large, as
-// lines between words (the paper's Figures 3 to 5) or as a map.
+// The attention explorer: every head of one translation in a grid of small maps, and the chosen
+// heads in a large picture of lines between words (the paper's Figures 3 to 5) or a map.
 
-import { KINDS, attentionOf, nameOf } from "./attention.js";
-import { printed, series, themed } from "./colours.js";
+import { KINDS, attentionOf, headLabel } from "./attention.js";
+import { fixed, seriesColour, themed } from "./colours.js";
+import { colourMark, describeProbability, describeSelection } from "./description.js";
 import { button, choice, html, press } from "./elements.js";
 import { Grid } from "./grid.js";
 import { Lines } from "./lines.js";
 import { HeatMap } from "./map.js";
-import { chanceOf, markOf, readingOf } from "./reading.js";
+import { Pane } from "./pane.js";
 import { saveHtml, savePng, saveSvg } from "./save.js";
-import { Stage } from "./stage.js";
-import { alike } from "./view.js";
+import { sameValue } from "./selection.js";
 
 const PICTURES = { lines: Lines, map: HeatMap };
-const WIDTH = 640; // of a picture that is saved, or that has no place yet
+const WIDTH = 640; // of a saved picture, or while the pane has no width
 const HINT = {
   true:
     "Shift-click or Space adds a head; a layer’s name shows all of its heads. " +
@@ -22,42 +22,42 @@ const HINT = {
     "With this on, a tap adds a head; a layer’s name shows all of its heads. " +
     "Tap a word for its lines alone.",
 };
-const hovering = () => matchMedia("(hover: hover)").matches;
+const canHover = () => matchMedia("(hover: hover)").matches;
 
-// The heads with one more, or without it where it is there already; one always stays.
-function toggled(heads, head) {
-  const rest = heads.filter((one) => !alike(one, head));
+// Add a head, or remove it if it is there; the last one is not removed.
+function toggle(heads, head) {
+  const rest = heads.filter((each) => !sameValue(each, head));
   if (rest.length === heads.length) return [...heads, head];
   return rest.length > 0 ? rest : heads;
 }
 
 export class Explorer {
   #state = { kind: "cross", picture: "lines", unit: "pieces", several: false };
-  #chosen = {}; // for each kind, the heads that someone has chosen
+  #chosen = {}; // the chosen heads of each kind
   #grid = new Grid((heads, adds) => {
     this.#choose(heads, heads.length === 1 && (adds || this.#state.several));
   });
-  #stage = new Stage((view, isolated) => this.#read(view, isolated));
+  #pane = new Pane((view, selection) => this.#describe(view, selection));
   #parts;
 
-  // `options.document` is where a page that holds all of this by itself can be had, and
-  // `options.fetch` what fetches it, where that needs more than the browser's own.
+  // Options: `document`, the URL that returns the explorer as one page; `fetch`, used for it
+  // instead of window.fetch; `name`, for the names of saved files.
   constructor(element, options = {}) {
     this.element = element;
     this.options = options;
     element.classList.add("explorer");
-    this.#parts = this.#make();
-    this.#lay(this.#parts);
+    this.#parts = this.#makeParts();
+    this.#layOut(this.#parts);
     addEventListener("themechange", () => this.inspection && this.#grid.paint());
     let width = 0;
     new ResizeObserver(([entry]) => {
       if (entry.contentRect.width === width) return;
       width = entry.contentRect.width;
       if (this.inspection) this.#draw();
-    }).observe(this.#stage.element);
+    }).observe(this.#pane.element);
   }
 
-  #make() {
+  #makeParts() {
     const set = (name) => (value) => this.#set({ [name]: value });
     const kinds = Object.entries(KINDS).map(([kind, { short }]) => [kind, short]);
     const title = "Choose several heads, each in its colour";
@@ -69,14 +69,14 @@ export class Explorer {
       pictures: choice("Picture", { lines: "Lines", map: "Map" }, set("picture")),
       units: choice("Unit", { pieces: "Pieces", words: "Words" }, set("unit")),
       several,
-      says: html("p", { class: "says" }),
+      description: html("p", { class: "says" }),
       legend: html("ul", { class: "legend", "aria-label": "Heads shown" }),
       readout: html("div", { class: "readout", "aria-live": "polite" }),
-      saving: this.#saving(),
+      saving: this.#makeSaving(),
     };
   }
 
-  #saving() {
+  #makeSaving() {
     const title = (what) => ({ title: `Save ${what}` });
     const buttons = [
       button("SVG", title("the picture as SVG"), () => this.#save(saveSvg, "svg")),
@@ -90,16 +90,16 @@ export class Explorer {
     return html("div", group, ...buttons);
   }
 
-  #lay({ kinds, says, several, readout, pictures, units, saving, legend }) {
+  #layOut({ kinds, description, several, readout, pictures, units, saving, legend }) {
     const scroller = html("div", { class: "scroller" }, this.#grid.element);
-    const hint = html("p", { class: "hint" }, several, html("span", {}, HINT[hovering()]));
+    const hint = html("p", { class: "hint" }, several, html("span", {}, HINT[canHover()]));
     const heads = html("section", { class: "heads", "aria-label": "Heads" }, scroller, hint);
     const tools = html("div", { class: "tools" }, pictures, units, saving);
     const picture = html("section", { class: "picture", "aria-label": "Picture" });
-    picture.append(tools, legend, this.#stage.element);
+    picture.append(tools, legend, this.#pane.element);
     const side = html("div", { class: "side" }, heads, readout);
     this.element.replaceChildren(
-      html("div", { class: "top" }, kinds, says),
+      html("div", { class: "top" }, kinds, description),
       html("div", { class: "panes" }, side, picture),
     );
   }
@@ -110,24 +110,24 @@ export class Explorer {
     this.#set({ kind: this.#state.kind });
   }
 
-  // Show one head; without `head` the mean of the layer, without `layer` that of all.
+  // Show one head; without `head` the mean of the layer, without `layer` the mean of all.
   select({ kind, layer, head }) {
-    const name = layer ? (head ? { layer, head } : { layer }) : {};
-    if (!this.attention?.[kind]?.has(name)) return;
-    this.#chosen[kind] = [name];
+    const chosen = layer ? (head ? { layer, head } : { layer }) : {};
+    if (!this.attention?.[kind]?.has(chosen)) return;
+    this.#chosen[kind] = [chosen];
     this.#set({ kind });
   }
 
-  // Show what one piece has to do with the other side: of the "target" what it looks at in the
-  // source, of the "source" what looks at it. An index of null shows all again.
+  // Select one piece: of the "target", to show what it looks at in the source; of the "source", to
+  // show what looks at it. An index of null clears the selection.
   highlight(side, index) {
     if (!this.inspection) return;
     const { rows, columns } = this.attention.cross;
     const word = (side === "target" ? rows : columns).words[index];
     if (this.#state.kind !== "cross") this.#set({ kind: "cross" });
-    const own = side === "target" ? "row" : "column";
-    const place = this.#state.unit === "words" ? word : index;
-    this.#stage.pin(word === undefined ? null : { side: own, index: place });
+    const pictureSide = side === "target" ? "row" : "column";
+    const position = this.#state.unit === "words" ? word : index;
+    this.#pane.pin(word === undefined ? null : { side: pictureSide, index: position });
   }
 
   #set(changes) {
@@ -138,61 +138,61 @@ export class Explorer {
     press(this.#parts.units, unit);
     this.#parts.several.setAttribute("aria-pressed", String(several));
     if (!this.inspection) return;
-    this.#parts.says.textContent = KINDS[kind].says;
+    this.#parts.description.textContent = KINDS[kind].description;
     if ("kind" in changes || "unit" in changes) {
-      this.#stage.pinned = null;
+      this.#pane.pinned = null;
       this.#grid.show(this.attention[kind], unit, KINDS[kind].title);
-      this.#grid.mark(this.#shown);
+      this.#grid.markChosen(this.#shown);
     }
     this.#draw();
   }
 
-  // The heads that are drawn large: those chosen that this model has, or else the mean of the last
-  // layer, which tells best which words translate which.
+  // The heads in the large picture: the chosen ones that this model has, or the mean of the last
+  // layer, which shows best which words translate which.
   get #shown() {
     const { kind } = this.#state;
-    const kept = (this.#chosen[kind] ?? []).filter((one) => this.attention[kind].has(one));
+    const kept = (this.#chosen[kind] ?? []).filter((head) => this.attention[kind].has(head));
     return kept.length > 0 ? kept : [{ layer: this.attention[kind].layers }];
   }
 
   #choose(heads, adds) {
-    this.#chosen[this.#state.kind] = adds ? toggled(this.#shown, heads[0]) : heads;
-    this.#grid.mark(this.#shown);
+    this.#chosen[this.#state.kind] = adds ? toggle(this.#shown, heads[0]) : heads;
+    this.#grid.markChosen(this.#shown);
     this.#draw();
   }
 
   #view() {
     const { kind, unit } = this.#state;
     const attention = this.attention[kind];
-    const heads = this.#shown.map((name, place) => ({
-      name: nameOf(name),
-      colour: series(place),
-      weights: attention.weights(name, unit),
+    const heads = this.#shown.map((head, index) => ({
+      name: headLabel(head),
+      colour: seriesColour(index),
+      weights: attention.weights(head, unit),
     }));
     const [rows, columns] = [attention.rows.labels(unit), attention.columns.labels(unit)];
     return { ...KINDS[kind], heads, rows, columns };
   }
 
-  #picture(options) {
+  #makePicture(options) {
     return new PICTURES[this.#state.picture](this.#view(), options);
   }
 
   #draw() {
-    const width = this.#stage.element.clientWidth || WIDTH;
-    const picture = this.#picture({ width, paint: themed, saved: false });
-    this.#legend(picture.view);
-    this.#stage.show(picture);
+    const width = this.#pane.element.clientWidth || WIDTH;
+    const picture = this.#makePicture({ width, paint: themed, saved: false });
+    this.#showLegend(picture.view);
+    this.#pane.show(picture);
   }
 
-  #legend({ heads }) {
+  #showLegend({ heads }) {
     const { legend } = this.#parts;
     const chosen = this.#shown;
-    const entries = heads.map(({ name, colour }, place) => {
-      const entry = html("li", {}, markOf(colour), name);
+    const entries = heads.map(({ name, colour }, index) => {
+      const entry = html("li", {}, colourMark(colour), name);
       if (heads.length > 1) {
         const label = { class: "remove", "aria-label": `Remove ${name}`, title: `Remove ${name}` };
         const remove = () => {
-          this.#choose([chosen[place]], true);
+          this.#choose([chosen[index]], true);
           legend.querySelector("button")?.focus();
         };
         entry.append(button("×", label, remove));
@@ -205,22 +205,22 @@ export class Explorer {
     legend.replaceChildren(...entries);
   }
 
-  // Tell in words what the picture shows of what is isolated.
-  #read(view, isolated) {
-    const told = isolated === null ? [] : readingOf(view, isolated);
-    if (isolated?.side === "row" && view.writes) {
-      told.push(chanceOf(this.inspection, this.#state.unit, isolated.index));
+  // Describe the selected word below the grid.
+  #describe(view, selection) {
+    const lines = selection === null ? [] : describeSelection(view, selection);
+    if (selection?.side === "row" && view.writes) {
+      lines.push(describeProbability(this.inspection, this.#state.unit, selection.index));
     }
-    this.#parts.readout.replaceChildren(...told);
+    this.#parts.readout.replaceChildren(...lines);
   }
 
-  // Save the picture as it stands, in colours that need no style sheet, on white.
+  // Save the picture in the fixed colours, on white.
   #save(write, ending) {
-    const picture = this.#picture({ width: WIDTH, paint: printed, saved: true });
-    picture.isolate(this.#stage.pinned);
+    const picture = this.#makePicture({ width: WIDTH, paint: fixed, saved: true });
+    picture.select(this.#pane.pinned);
     const [first, ...rest] = this.#shown;
     const more = rest.length > 0 ? ` and ${rest.length} more` : "";
-    const name = `${this.#name} ${this.#state.kind} ${nameOf(first)}${more}`;
+    const name = `${this.#name} ${this.#state.kind} ${headLabel(first)}${more}`;
     write(picture, `${name.replace(/[^\p{L}\p{N}.]+/gu, "-")}.${ending}`);
   }
 
@@ -230,10 +230,10 @@ export class Explorer {
 
   async #saveHtml() {
     const { sentences: [source, target], model } = this.inspection;
-    const asked = { source, target, model };
+    const request = { source, target, model };
     try {
       const { document, fetch = window.fetch } = this.options;
-      await saveHtml(document, asked, `${this.#name}.html`, fetch);
+      await saveHtml(document, request, `${this.#name}.html`, fetch);
     } catch (error) {
       const message = `The page could not be saved: ${error.message}`;
       this.#parts.readout.replaceChildren(html("p", { class: "error", role: "alert" }, message));

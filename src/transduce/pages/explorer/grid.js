@@ -1,36 +1,37 @@
-// The grid of small maps, one for every head.
+// The grid of small maps, one for each head.
 
-import { nameOf } from "./attention.js";
-import { rgbOf, series, themed } from "./colours.js";
+import { headLabel } from "./attention.js";
+import { rgbOf, seriesColour, themed } from "./colours.js";
 import { html } from "./elements.js";
-import { alike } from "./view.js";
+import { sameValue } from "./selection.js";
 
-// A map in as many points as it has cells, or as the screen has where those are fewer; then the
-// strongest of the cells that share a point is shown, for a thin bright line must not vanish.
+// Paint a small map, one pixel for each cell. If there are fewer pixels than cells, a pixel shows
+// the largest of its weights, so that thin lines stay visible.
 function paintSmall(canvas, weights, [rows, columns], pixels, [red, green, blue]) {
   const [height, width] = [Math.min(rows, pixels), Math.min(columns, pixels)];
   const shown = new Float32Array(width * height);
-  const across = Uint16Array.from({ length: columns }, (_, i) => Math.floor((i * width) / columns));
+  const toPixel = (_, i) => Math.floor((i * width) / columns);
+  const pixelOf = Uint16Array.from({ length: columns }, toPixel);
   for (let row = 0, i = 0; row < rows; row++) {
     const start = Math.floor((row * height) / rows) * width;
     for (let column = 0; column < columns; column++, i++) {
-      const point = start + across[column];
-      if (weights[i] > shown[point]) shown[point] = weights[i];
+      const pixel = start + pixelOf[column];
+      if (weights[i] > shown[pixel]) shown[pixel] = weights[i];
     }
   }
   const image = new ImageData(width, height);
-  for (let point = 0, i = 0; point < shown.length; point++) {
+  for (let pixel = 0, i = 0; pixel < shown.length; pixel++) {
     image.data[i++] = red;
     image.data[i++] = green;
     image.data[i++] = blue;
-    image.data[i++] = 255 * Math.sqrt(shown[point]);
+    image.data[i++] = 255 * Math.sqrt(shown[pixel]);
   }
   canvas.width = width;
   canvas.height = height;
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
-const adding = (event) => event.shiftKey || event.ctrlKey || event.metaKey;
+const isAdding = (event) => event.shiftKey || event.ctrlKey || event.metaKey;
 
 export class Grid {
   constructor(onchoose) {
@@ -38,17 +39,18 @@ export class Grid {
     this.element = html("div", { class: "grid", role: "grid" });
     this.element.addEventListener("keydown", (event) => this.#key(event));
     this.element.addEventListener("keyup", (event) => {
-      if (event.key === " " && this.#find(event)) event.preventDefault(); // it would click
+      // Space would click the button.
+      if (event.key === " " && this.#headAt(event)) event.preventDefault();
     });
     this.element.addEventListener("click", (event) => this.#click(event));
-    new ResizeObserver(() => this.#resized()).observe(this.element);
+    new ResizeObserver(() => this.#resize()).observe(this.element);
   }
 
   show(attention, unit, title) {
-    const before = this.attention;
+    const previous = this.attention;
     Object.assign(this, { attention, unit });
     this.element.setAttribute("aria-label", `${title}: layers and heads`);
-    if (before?.layers !== attention.layers || before.heads !== attention.heads) this.#build();
+    if (previous?.layers !== attention.layers || previous.heads !== attention.heads) this.#build();
     this.paint();
   }
 
@@ -57,10 +59,10 @@ export class Grid {
     this.cells = [];
     this.element.style.setProperty("--columns", heads + 1);
     const rows = Array.from({ length: layers }, (_, i) => this.#layer(i + 1));
-    const last = html("span", { role: "rowheader" }, "all layers");
-    rows.push(html("div", { role: "row", class: "all" }, last, this.#cell({})));
+    const header = html("span", { role: "rowheader" }, "all layers");
+    rows.push(html("div", { role: "row", class: "all" }, header, this.#cell({})));
     this.element.replaceChildren(this.#header(heads), ...rows);
-    this.lines = rows.map((row) => [...row.querySelectorAll("button")]);
+    this.buttonRows = rows.map((row) => [...row.querySelectorAll("button")]);
   }
 
   #header(heads) {
@@ -79,22 +81,22 @@ export class Grid {
       "aria-label": `layer ${layer}, all heads`,
       title: `All heads of layer ${layer}, each in its colour`,
     };
-    const whole = html("button", attributes, `layer ${layer}`);
-    const names = [...this.attention.headsOf(layer), { layer }];
-    const cells = names.map((name) => this.#cell(name));
-    return html("div", { role: "row" }, html("span", { role: "rowheader" }, whole), ...cells);
+    const wholeLayer = html("button", attributes, `layer ${layer}`);
+    const header = html("span", { role: "rowheader" }, wholeLayer);
+    const heads = [...this.attention.headsOf(layer), { layer }];
+    return html("div", { role: "row" }, header, ...heads.map((head) => this.#cell(head)));
   }
 
-  #cell(name) {
+  #cell(head) {
     const canvas = html("canvas", { "aria-hidden": "true" });
-    const made = html("button", { type: "button", tabindex: -1, class: "small" }, canvas);
-    made.setAttribute("aria-label", nameOf(name));
-    made.title = nameOf(name);
-    this.cells.push({ name, button: made, canvas });
-    return html("span", { role: "gridcell" }, made);
+    const title = headLabel(head);
+    const attributes = { type: "button", tabindex: -1, class: "small", "aria-label": title, title };
+    const button = html("button", attributes, canvas);
+    this.cells.push({ head, button, canvas });
+    return html("span", { role: "gridcell" }, button);
   }
 
-  #resized() {
+  #resize() {
     const pixels = this.#pixels();
     if (this.attention && pixels > 0 && pixels !== this.painted) this.paint();
   }
@@ -108,58 +110,58 @@ export class Grid {
     const { attention, unit } = this;
     const shape = [attention.rows, attention.columns].map((side) => side.labels(unit).length);
     const colour = rgbOf("map-high", this.element);
-    for (const { name, canvas } of this.cells) {
-      paintSmall(canvas, attention.weights(name, unit), shape, this.painted || 64, colour);
+    for (const { head, canvas } of this.cells) {
+      paintSmall(canvas, attention.weights(head, unit), shape, this.painted || 64, colour);
     }
   }
 
-  mark(chosen) {
-    for (const { name, button: each } of this.cells) {
-      const place = chosen.findIndex((one) => alike(one, name));
-      each.setAttribute("aria-pressed", String(place >= 0));
-      each.style.setProperty("--own", place >= 0 ? themed(series(place)) : "");
+  markChosen(chosen) {
+    for (const { head, button } of this.cells) {
+      const index = chosen.findIndex((each) => sameValue(each, head));
+      button.setAttribute("aria-pressed", String(index >= 0));
+      button.style.setProperty("--own", index >= 0 ? themed(seriesColour(index)) : "");
     }
     if (this.element.contains(document.activeElement)) return;
-    this.#rove(this.cells.find(({ name }) => alike(name, chosen[0])).button);
+    this.#moveTabStop(this.cells.find(({ head }) => sameValue(head, chosen[0])).button);
   }
 
-  // One button of the grid is reached by Tab, the others from it by the arrow keys.
-  #rove(to) {
-    for (const each of this.lines.flat()) each.tabIndex = each === to ? 0 : -1;
+  // Tab reaches one button of the grid; arrow keys reach the others from it.
+  #moveTabStop(to) {
+    for (const button of this.buttonRows.flat()) button.tabIndex = button === to ? 0 : -1;
   }
 
-  #find(event) {
-    const own = event.target.closest("button");
-    return this.cells.find(({ button: each }) => each === own)?.name;
+  #headAt(event) {
+    const target = event.target.closest("button");
+    return this.cells.find(({ button }) => button === target)?.head;
   }
 
   #click(event) {
     const layer = Number(event.target.closest(".layer")?.dataset.layer);
-    const name = this.#find(event);
+    const head = this.#headAt(event);
     if (layer) this.onchoose(this.attention.headsOf(layer), false);
-    else if (name) this.onchoose([name], adding(event));
+    else if (head) this.onchoose([head], isAdding(event));
   }
 
   #key(event) {
-    const name = this.#find(event);
-    if (name && (event.key === "Enter" || event.key === " ")) {
+    const head = this.#headAt(event);
+    if (head && (event.key === "Enter" || event.key === " ")) {
       event.preventDefault();
-      this.onchoose([name], event.key === " " || adding(event));
+      this.onchoose([head], event.key === " " || isAdding(event));
       return;
     }
     const to = this.#neighbour(event);
     if (!to) return;
     event.preventDefault();
-    this.#rove(to);
+    this.#moveTabStop(to);
     to.focus();
   }
 
   #neighbour({ key, target }) {
-    const last = this.lines.length - 1; // below the layers: the mean of all, alone in its line
-    const width = this.lines[0].length;
-    const y = this.lines.findIndex((line) => line.includes(target));
+    const last = this.buttonRows.length - 1; // below the layers: one button, the mean of all
+    const width = this.buttonRows[0].length;
+    const y = this.buttonRows.findIndex((row) => row.includes(target));
     if (y < 0) return null;
-    const x = y === last ? width - 1 : this.lines[y].indexOf(target);
+    const x = y === last ? width - 1 : this.buttonRows[y].indexOf(target);
     const moves = {
       ArrowLeft: [y, x - 1],
       ArrowRight: [y, x + 1],
@@ -169,6 +171,6 @@ export class Grid {
       End: [y, width - 1],
     };
     const [row, column] = moves[key] ?? [];
-    return row === last ? this.lines[last][0] : this.lines[row]?.[column];
+    return row === last ? this.buttonRows[last][0] : this.buttonRows[row]?.[column];
   }
 }

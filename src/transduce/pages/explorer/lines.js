@@ -2,14 +2,14 @@
 
 import { meanOf } from "./attention.js";
 import { svg } from "./elements.js";
-import { fit, pooled, round, sheetOf, trim, widest, wordOf } from "./sheet.js";
-import { SIDES, TOLD, labelsOf, otherSide, percent, sliceOf } from "./view.js";
+import { fit, groupPaths, makeSheet, makeWord, round, setSize, widest } from "./svg_drawing.js";
+import { LEAST_SHOWN, SIDES, labelsOf, otherSide, percent, sliceOf } from "./selection.js";
 
-const THINNEST = 0.01; // what no eye sees is not drawn
+const LEAST_DRAWN = 0.01; // weaker lines are invisible
 
-// The higher `contrast`, the more weak lines step back.
+// A higher `contrast` makes weak lines fainter.
 function strokes(weights, pathOf, stroke, contrast) {
-  return pooled(weights, THINNEST, pathOf).map(([strength, d]) =>
+  return groupPaths(weights, LEAST_DRAWN, pathOf).map(([strength, d]) =>
     svg("path", {
       d,
       stroke,
@@ -20,22 +20,22 @@ function strokes(weights, pathOf, stroke, contrast) {
 }
 
 export class Lines {
-  along = { row: ["ArrowUp", "ArrowDown"], column: ["ArrowUp", "ArrowDown"] };
+  arrowKeys = { row: ["ArrowUp", "ArrowDown"], column: ["ArrowUp", "ArrowDown"] };
   words = {};
 
   constructor(view, options) {
     this.view = view;
     this.paint = options.paint;
-    const most = Math.max(view.rows.length, view.columns.length);
+    const longest = Math.max(view.rows.length, view.columns.length);
     const narrow = options.width < 440;
-    this.step = most <= 40 ? 25 : most <= 72 ? 21 : 18;
+    this.step = longest <= 40 ? 25 : longest <= 72 ? 21 : 18;
     this.size = Math.min(narrow ? 13 : 14.5, 0.64 * this.step);
     this.swatch = Math.max(3, Math.min(8, Math.floor((narrow ? 24 : 48) / view.heads.length)));
-    this.#place(options.width, narrow);
-    const { sheet, top } = sheetOf(view, this.width, options);
+    this.#layOut(options.width, narrow);
+    const { sheet, top } = makeSheet(view, this.width, options);
     this.top = top + 30;
     this.element = sheet;
-    trim(sheet, this.width, this.top + most * this.step + (options.saved ? 14 : 4));
+    setSize(sheet, this.width, this.top + longest * this.step + (options.saved ? 14 : 4));
     this.lines = svg("g", { class: "lines", fill: "none", "stroke-linecap": "round" });
     this.marks = svg("g", { class: "marks" });
     sheet.append(...this.#captions(), this.marks, this.lines);
@@ -44,21 +44,21 @@ export class Lines {
       sheet.append(...this.words[side]);
     }
     this.all = this.#allLines();
-    this.isolate(null);
+    this.select(null);
   }
 
-  // Words take what they need, the lines between them what is left.
-  #place(width, narrow) {
-    const share = narrow ? 31 : 40; // where percentages stand, outside of the words
-    this.strip = this.view.heads.length * this.swatch + 6; // of swatches, inside of the words
-    const wanted = (labels) => Math.max(40, widest(labels, this.size)) + 14;
-    let [left, right] = [wanted(this.view.rows), wanted(this.view.columns)];
+  // Words take the width they need; the lines between them take the rest.
+  #layOut(width, narrow) {
+    const share = narrow ? 31 : 40; // for percentages, outside of the words
+    this.strip = this.view.heads.length * this.swatch + 6; // for swatches, between words and lines
+    const labelWidth = (labels) => Math.max(40, widest(labels, this.size)) + 14;
+    let [left, right] = [labelWidth(this.view.rows), labelWidth(this.view.columns)];
     const around = 2 * share + 2 * this.strip;
     this.width = Math.min(Math.max(width, 260), around + left + right + 240);
-    const room = this.width - around - Math.max(56, 0.17 * this.width);
-    if (left + right > room) {
-      left = Math.min(left, Math.max(room / 2, room - right));
-      right = Math.min(right, room - left);
+    const available = this.width - around - Math.max(56, 0.17 * this.width);
+    if (left + right > available) {
+      left = Math.min(left, Math.max(available / 2, available - right));
+      right = Math.min(right, available - left);
     }
     const [end, begin] = [share + left, this.width - share - right];
     this.x = {
@@ -74,11 +74,11 @@ export class Lines {
   }
 
   #captions() {
-    const { looking, seen } = this.view;
+    const { queryCaption, keyCaption } = this.view;
     const quiet = { y: this.top - 12, "font-size": 12, fill: this.paint("quiet") };
     return [
-      svg("text", { x: this.x.row.text, "text-anchor": "end", ...quiet }, looking),
-      svg("text", { x: this.x.column.text, ...quiet }, seen),
+      svg("text", { x: this.x.row.text, "text-anchor": "end", ...quiet }, queryCaption),
+      svg("text", { x: this.x.column.text, ...quiet }, keyCaption),
     ];
   }
 
@@ -91,8 +91,8 @@ export class Lines {
     const baseline = y + 0.35 * this.size;
     const [head, ...others] = this.view.heads;
     const fill = this.paint(others.length > 0 ? "quiet" : head.colour);
-    const made = wordOf(side, index, label, shown);
-    made.append(
+    const word = makeWord(side, index, label, shown);
+    word.append(
       svg("rect", { class: "tint", ...box, fill }),
       svg("text", { x: text, y: baseline, "font-size": this.size, "text-anchor": anchor }, shown),
       svg("text", {
@@ -104,80 +104,80 @@ export class Lines {
         fill: this.paint("quiet"),
       }),
     );
-    return made;
+    return word;
   }
 
-  // Heads that join the same words run side by side.
-  #offset(place) {
+  // Lines of several heads between the same words are drawn side by side.
+  #offset(index) {
     const count = this.view.heads.length;
-    return (place - (count - 1) / 2) * Math.min(3, (0.6 * this.step) / count);
+    return (index - (count - 1) / 2) * Math.min(3, (0.6 * this.step) / count);
   }
 
-  // A line from word to word, or between the swatches that stand beside them.
-  #line(row, column, place, aside) {
-    const shift = this.#offset(place);
+  // A line from word to word, `gap` away from both.
+  #line(row, column, headIndex, gap) {
+    const shift = this.#offset(headIndex);
     const [left, right] = [this.#middle(row) + shift, this.#middle(column) + shift];
-    const [from, to] = [this.x.row.edge + aside, this.x.column.edge - aside];
+    const [from, to] = [this.x.row.edge + gap, this.x.column.edge - gap];
     return `M${round(from)} ${round(left)}L${round(to)} ${round(right)}`;
   }
 
   #allLines() {
     const width = this.view.columns.length;
-    return this.view.heads.flatMap(({ weights, colour }, place) => {
-      const pathOf = (i) => this.#line(Math.floor(i / width), i % width, place, 0);
+    return this.view.heads.flatMap(({ weights, colour }, headIndex) => {
+      const pathOf = (i) => this.#line(Math.floor(i / width), i % width, headIndex, 0);
       return strokes(weights, pathOf, this.paint(colour), 1.2);
     });
   }
 
-  // Show the lines of one word alone, and how much goes to each word of the other side.
-  isolate(isolated) {
+  // Show only the lines of one word, and its weight for each word of the other side.
+  select(selection) {
     this.marks.replaceChildren();
     for (const side of SIDES) {
-      this.words[side].forEach((word, index) => this.#mark(word, { side, index }, isolated));
+      this.words[side].forEach((word, index) => this.#emphasize(word, { side, index }, selection));
     }
-    if (isolated === null) {
+    if (selection === null) {
       this.lines.replaceChildren(...this.all);
       return;
     }
-    const { side, index } = isolated;
-    const slices = this.view.heads.map((head) => sliceOf(this.view, head, isolated));
+    const { side, index } = selection;
+    const slices = this.view.heads.map((head) => sliceOf(this.view, head, selection));
     const ends = (other) => (side === "row" ? [index, other] : [other, index]);
-    const own = this.view.heads.flatMap(({ colour }, place) => {
-      const pathOf = (other) => this.#line(...ends(other), place, this.strip);
-      return strokes(slices[place], pathOf, this.paint(colour), 0.8);
+    const selectedLines = this.view.heads.flatMap(({ colour }, i) => {
+      const pathOf = (other) => this.#line(...ends(other), i, this.strip);
+      return strokes(slices[i], pathOf, this.paint(colour), 0.8);
     });
-    this.lines.replaceChildren(...own);
+    this.lines.replaceChildren(...selectedLines);
     const shares = meanOf(slices);
-    this.words[otherSide(side)].forEach((word, other) => this.#share(word, shares[other]));
+    this.words[otherSide(side)].forEach((word, other) => this.#showShare(word, shares[other]));
     this.#swatches(side, index, () => 1);
     shares.forEach((_, other) => {
-      this.#swatches(otherSide(side), other, (place) => slices[place][other]);
+      this.#swatches(otherSide(side), other, (i) => slices[i][other]);
     });
   }
 
-  #mark(word, { side, index }, isolated) {
-    const chosen = isolated?.side === side && isolated.index === index;
+  #emphasize(word, { side, index }, selection) {
+    const selected = selection?.side === side && selection.index === index;
     const [tint, text, share] = word.querySelectorAll("rect, text");
-    tint.setAttribute("fill-opacity", chosen ? 0.16 : 0);
-    text.setAttribute("font-weight", chosen ? 700 : 400);
-    text.setAttribute("fill-opacity", isolated === null || chosen ? 1 : 0.65);
+    tint.setAttribute("fill-opacity", selected ? 0.16 : 0);
+    text.setAttribute("font-weight", selected ? 700 : 400);
+    text.setAttribute("fill-opacity", selection === null || selected ? 1 : 0.65);
     share.textContent = "";
   }
 
-  #share(word, weight) {
+  #showShare(word, weight) {
     const [tint, text, share] = word.querySelectorAll("rect, text");
     tint.setAttribute("fill-opacity", round(0.3 * weight));
-    if (weight < TOLD) return;
+    if (weight < LEAST_SHOWN) return;
     text.setAttribute("fill-opacity", 1);
     share.textContent = percent(weight);
   }
 
   #swatches(side, index, weightOf) {
     const y = this.#middle(index) - this.step / 2 + 3;
-    this.view.heads.forEach(({ colour }, place) => {
-      const weight = weightOf(place);
+    this.view.heads.forEach(({ colour }, headIndex) => {
+      const weight = weightOf(headIndex);
       if (weight < 0.0005) return;
-      const x = this.x[side].strip + place * this.swatch;
+      const x = this.x[side].strip + headIndex * this.swatch;
       this.marks.append(
         svg("rect", {
           class: "swatch",

@@ -1,36 +1,36 @@
-// A map: rows look at columns; the darker, the more. Of several heads it is the mean.
+// A map of weights: rows are queries, columns are keys. For several heads it shows the mean.
 
 import { meanOf } from "./attention.js";
 import { svg } from "./elements.js";
-import { fit, pooled, round, sheetOf, trim, widest, wordOf } from "./sheet.js";
-import { SIDES, labelsOf, percent } from "./view.js";
+import { fit, groupPaths, makeSheet, makeWord, round, setSize, widest } from "./svg_drawing.js";
+import { SIDES, labelsOf, percent } from "./selection.js";
 
-const PALEST = 0.05; // what no eye sees is not drawn
+const LEAST_SHADE = 0.05; // fainter cells are invisible
 
-// How dark a weight is: of the weak ones more is seen than in proportion.
+// The opacity of a weight; the root makes weak ones visible.
 const shade = (weight) => Math.sqrt(weight);
 
 export class HeatMap {
-  along = { row: ["ArrowUp", "ArrowDown"], column: ["ArrowLeft", "ArrowRight"] };
+  arrowKeys = { row: ["ArrowUp", "ArrowDown"], column: ["ArrowLeft", "ArrowRight"] };
   words = {};
 
   constructor(view, options) {
     this.view = view;
     this.paint = options.paint;
     this.weights = meanOf(view.heads.map(({ weights }) => weights));
-    const wanted = (labels, most) => Math.min(most, Math.max(36, widest(labels, 13))) + 12;
-    this.left = wanted(view.rows, Math.min(150, 0.3 * options.width)) + 18;
-    const room = (options.width - this.left - 8) / view.columns.length;
-    this.cell = Math.max(13, Math.min(30, Math.floor(room)));
+    const labelWidth = (labels, most) => Math.min(most, Math.max(36, widest(labels, 13))) + 12;
+    this.left = labelWidth(view.rows, Math.min(150, 0.3 * options.width)) + 18;
+    const cellWidth = (options.width - this.left - 8) / view.columns.length;
+    this.cell = Math.max(13, Math.min(30, Math.floor(cellWidth)));
     this.size = Math.min(13, this.cell - 1.5);
     const width = Math.max(this.left + view.columns.length * this.cell + 8, this.left + 240);
     const title = view.heads.length > 1 ? `${view.title}: the mean of` : view.title;
-    const { sheet, top } = sheetOf({ ...view, title }, width, options);
-    this.high = wanted(view.columns, 130); // of the words above
-    this.top = top + this.high + 22;
+    const { sheet, top } = makeSheet({ ...view, title }, width, options);
+    this.labelHeight = labelWidth(view.columns, 130); // above the columns
+    this.top = top + this.labelHeight + 22;
     const bottom = this.top + view.rows.length * this.cell;
     this.element = sheet;
-    trim(sheet, width, bottom + (options.saved ? 50 : 36));
+    setSize(sheet, width, bottom + (options.saved ? 50 : 36));
     const stroke = { stroke: this.paint("series-2"), "stroke-width": 1.5 };
     this.frame = svg("g", { fill: "none", "pointer-events": "none", ...stroke });
     sheet.append(...this.#captions(top), ...this.#cells(), ...this.#scale(bottom + 28));
@@ -43,13 +43,13 @@ export class HeatMap {
 
   #captions(top) {
     const quiet = { "font-size": 12, fill: this.paint("quiet") };
-    const side = `rotate(-90 12 ${this.top})`;
+    const sideways = `rotate(-90 12 ${this.top})`;
     return [
-      svg("text", { x: this.left, y: top + 12, ...quiet }, this.view.seen),
+      svg("text", { x: this.left, y: top + 12, ...quiet }, this.view.keyCaption),
       svg(
         "text",
-        { x: 12, y: this.top, transform: side, "text-anchor": "end", ...quiet },
-        this.view.looking,
+        { x: 12, y: this.top, transform: sideways, "text-anchor": "end", ...quiet },
+        this.view.queryCaption,
       ),
     ];
   }
@@ -58,7 +58,7 @@ export class HeatMap {
     const { rows, columns } = this.view;
     const { cell, left: x, top: y } = this;
     const size = { width: columns.length * cell, height: rows.length * cell, x, y };
-    const ground = svg("rect", { class: "cells", ...size, fill: this.paint("map-low") });
+    const background = svg("rect", { class: "cells", ...size, fill: this.paint("map-low") });
     const stroke = this.paint("line");
     const frame = svg("rect", { ...size, fill: "none", stroke, "pointer-events": "none" });
     const pathOf = (i) => {
@@ -67,11 +67,11 @@ export class HeatMap {
       return `M${round(x + column * cell)} ${round(y + row * cell)}h${cell}v${cell}h${-cell}z`;
     };
     const fill = this.paint("map-high");
-    const paths = pooled(this.weights.map(shade), PALEST, pathOf).map(([strength, d]) =>
+    const paths = groupPaths(this.weights.map(shade), LEAST_SHADE, pathOf).map(([strength, d]) =>
       svg("path", { d, fill, "fill-opacity": round(strength) }),
     );
     const group = svg("g", { "shape-rendering": "crispEdges", "pointer-events": "none" }, ...paths);
-    return [ground, group, frame];
+    return [background, group, frame];
   }
 
   #scale(y) {
@@ -92,7 +92,7 @@ export class HeatMap {
   #word(side, index, label) {
     const middle = (index + 0.5) * this.cell;
     const isRow = side === "row";
-    const room = isRow ? this.left - 26 : this.high - 8;
+    const room = isRow ? this.left - 26 : this.labelHeight - 8;
     const shown = fit(label, room, this.size);
     const [x, y] = isRow
       ? [this.left - 6, this.top + middle + 0.35 * this.size]
@@ -103,15 +103,15 @@ export class HeatMap {
     const box = isRow
       ? { x: this.left - long, y: this.top + middle - thick / 2, width: long, height: thick }
       : { x: this.left + middle - thick / 2, y: this.top - long, width: thick, height: long };
-    const made = wordOf(side, index, label, shown);
+    const word = makeWord(side, index, label, shown);
     const fill = this.paint("series-2");
-    made.append(svg("rect", { class: "tint", ...box, fill, "fill-opacity": 0 }));
-    made.append(svg("text", text, shown));
-    return made;
+    word.append(svg("rect", { class: "tint", ...box, fill, "fill-opacity": 0 }));
+    word.append(svg("text", text, shown));
+    return word;
   }
 
-  // The cell under the pointer.
-  at(x, y) {
+  // The cell at a position.
+  cellAt(x, y) {
     const { rows, columns } = this.view;
     const index = Math.floor((y - this.top) / this.cell);
     const other = Math.floor((x - this.left) / this.cell);
@@ -119,17 +119,17 @@ export class HeatMap {
     return { side: "row", index, other };
   }
 
-  isolate(isolated) {
+  select(selection) {
     for (const side of SIDES) {
       this.words[side].forEach((word, index) => {
-        const own = isolated?.side === side ? isolated.index : isolated?.other;
-        word.querySelector("rect").setAttribute("fill-opacity", index === own ? 0.2 : 0);
-        word.querySelector("text").setAttribute("font-weight", index === own ? 700 : 400);
+        const selected = selection?.side === side ? selection.index : selection?.other;
+        word.querySelector("rect").setAttribute("fill-opacity", index === selected ? 0.2 : 0);
+        word.querySelector("text").setAttribute("font-weight", index === selected ? 700 : 400);
       });
     }
     this.frame.replaceChildren();
-    if (isolated === null) return;
-    const { side, index, other } = isolated;
+    if (selection === null) return;
+    const { side, index, other } = selection;
     const bands = side === "row" ? [[index, null]] : [[null, index]];
     if (other !== undefined) bands.push([index, other]);
     for (const [row, column] of bands) this.frame.append(this.#band(row, column));

@@ -1,4 +1,4 @@
-// Files of what is shown: a picture as SVG or PNG, or the page that holds every head.
+// Saving: a picture as SVG or PNG, or the explorer as an HTML page.
 
 import { html } from "./elements.js";
 
@@ -7,24 +7,25 @@ const SCALE = 3; // of a PNG
 function save(blob, name) {
   const link = html("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser may still be reading
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // while the browser may still read it
 }
 
-function fileOf({ element, words }) {
+function svgFile({ element, words }) {
   for (const word of Object.values(words).flat()) {
-    for (const { name } of [...word.attributes]) word.removeAttribute(name); // for the page alone
+    // Only the page needs these.
+    for (const { name } of [...word.attributes]) word.removeAttribute(name);
   }
   return new Blob([new XMLSerializer().serializeToString(element)], { type: "image/svg+xml" });
 }
 
 export function saveSvg(picture, name) {
-  save(fileOf(picture), name);
+  save(svgFile(picture), name);
 }
 
 export async function savePng(picture, name) {
   const { width, height } = picture.element.viewBox.baseVal;
   const image = new Image();
-  image.src = URL.createObjectURL(fileOf(picture));
+  image.src = URL.createObjectURL(svgFile(picture));
   await image.decode();
   const canvas = html("canvas");
   canvas.width = Math.round(width * SCALE);
@@ -34,13 +35,13 @@ export async function savePng(picture, name) {
   canvas.toBlob((png) => save(png, name), "image/png");
 }
 
-// `where` answers what is asked with the page; `send` is what fetches it.
-export async function saveHtml(where, asked, name, send) {
-  const answer = await send(where, {
+// Request the page from `url` by `fetchPage`, and save it.
+export async function saveHtml(url, request, name, fetchPage) {
+  const response = await fetchPage(url, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(asked),
+    body: JSON.stringify(request),
   });
-  if (!answer.ok) throw new Error((await answer.json()).error);
-  save(await answer.blob(), name);
+  if (!response.ok) throw new Error((await response.json()).error);
+  save(await response.blob(), name);
 }

@@ -1,10 +1,10 @@
-// What a picture draws, a view: a kind with {rows, columns, heads: [{name, colour, weights}]}.
-// What is isolated in it: {side: "row" or "column", index}, and of a cell of a map also {other}.
+// A view is what a picture draws: a kind with {rows, columns, heads: [{name, colour, weights}]}.
+// A selection is one word, {side: "row" or "column", index}; for a cell of a map also {other}.
 
 export const SIDES = ["row", "column"];
-export const TOLD = 0.0095; // what is 1% when rounded
+export const LEAST_SHOWN = 0.0095; // rounds to 1%
 
-export const alike = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+export const sameValue = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 export const otherSide = (side) => (side === "row" ? "column" : "row");
 
@@ -12,7 +12,7 @@ export function labelsOf(view, side) {
   return side === "row" ? view.rows : view.columns;
 }
 
-// The weights of one head between a word and all words of the other side.
+// The weights of one head between a selected word and all words of the other side.
 export function sliceOf(view, { weights }, { side, index }) {
   const width = view.columns.length;
   if (side === "row") return weights.subarray(index * width, (index + 1) * width);
