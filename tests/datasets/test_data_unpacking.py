@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from transduce.datasets.catalogue import Place, Source
+from transduce.datasets.catalogue import Location, Source
 from transduce.datasets.formats import sentences
 from transduce.datasets.unpacking import lines
-from transduce.datasets.writing import pairs, useless
+from transduce.datasets.writing import pairs, reason_to_drop
 from transduce.errors import BadData
 
 TEXT = b"first\nsecond \xc3\xa4\n"
@@ -97,7 +97,7 @@ def test_a_member_that_is_no_plain_file_of_the_archive_is_refused(
     tmp_path: Path, name: str, change: Change | None
 ) -> None:
     path = tar(tmp_path / "a.tgz", (name, TEXT, change))
-    with pytest.raises(BadData, match=r"a.tgz: .* is no plain file"):
+    with pytest.raises(BadData, match=r"a.tgz: .* is not a regular file"):
         list(lines(path, "*.en"))
 
 
@@ -124,7 +124,7 @@ def test_a_member_that_is_missing_or_there_twice_is_refused(tmp_path: Path, endi
         zipped(path, *members)
     else:
         tar(path, *((name, content, None) for name, content in members))
-    with pytest.raises(BadData, match=r"no member c.en: it begins with a.en, b.en"):
+    with pytest.raises(BadData, match=r"no member c.en: its first members are a.en, b.en"):
         list(lines(path, "c.en"))
     with pytest.raises(BadData, match=r"more than one member a\.en"):
         list(lines(path, "a.en"))
@@ -136,7 +136,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
         info = zipfile.ZipInfo("a.en")
         info.external_attr = 0o120777 << 16
         archive.writestr(info, "/etc/passwd")
-    with pytest.raises(BadData, match="no plain file"):
+    with pytest.raises(BadData, match="not a regular file"):
         list(lines(path, "a.en"))
 
 
@@ -214,7 +214,7 @@ def read(
     folder: Path, content: bytes, form: str, *, keep: frozenset[str] = frozenset()
 ) -> list[str]:
     (folder / "a").write_bytes(content)
-    source = Source((Place("a"), Place("a")), form, keep)
+    source = Source((Location("a"), Location("a")), form, keep)
     return list(sentences(source, 0, {"a": folder / "a"}))
 
 
@@ -255,14 +255,14 @@ def test_segments_against_sacrebleu(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"<html>", b"<seg id='1'>one</seg>\n<seg id='2'>two\n"])
 def test_segments_without_an_end_are_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(BadData, match="whole <seg> elements"):
+    with pytest.raises(BadData, match="complete <seg> elements"):
         read(tmp_path, content, "segments")
 
 
 def test_a_table_gives_its_columns_and_is_refused_where_one_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(b"one\teins\t0.9\ntwo\tzwei\t0.8\n")
-    source = Source((Place("a", "", 1), Place("a", "", 0)), "plain")
+    source = Source((Location("a", "", 1), Location("a", "", 0)), "plain")
     assert list(sentences(source, 0, {"a": path})) == ["eins", "zwei"]
     path.write_bytes(b"one\teins\ntwo\n")
     with pytest.raises(BadData, match="line 2 has 1 columns: expected 2 or more"):
@@ -275,7 +275,7 @@ def test_what_is_no_use_is_left_out_and_counted_and_nothing_else(tmp_path: Path)
     )
     (tmp_path / "en").write_bytes(left)
     (tmp_path / "de").write_bytes(b"gut\nb\nc\nd\ne\nf\nEnde\n")
-    source = Source((Place("en"), Place("de")), "plain")
+    source = Source((Location("en"), Location("de")), "plain")
     dropped: Counter[str] = Counter()
     found = list(pairs([source], {one: tmp_path / one for one in ("en", "de")}, dropped))
     assert found == [("good", "gut"), ("cafe\u0301\u2028 stays ", "e"), ("end", "Ende")]
@@ -284,13 +284,13 @@ def test_what_is_no_use_is_left_out_and_counted_and_nothing_else(tmp_path: Path)
         "with a carriage return or a NUL inside": 2,
         "with bytes that are no UTF-8": 1,
     }
-    assert useless("a", "b") is None
+    assert reason_to_drop("a", "b") is None
 
 
 @pytest.mark.parametrize("longer", ["en", "de"])
 def test_sides_of_unlike_length_are_refused_by_name(tmp_path: Path, longer: str) -> None:
     for language in ("en", "de"):
         (tmp_path / language).write_text("a\nb\nc\n" if language == longer else "a\nb\n")
-    source = Source((Place("en"), Place("de")), "plain")
-    with pytest.raises(BadData, match=f"^{longer} goes on after 2 sentences"):
+    source = Source((Location("en"), Location("de")), "plain")
+    with pytest.raises(BadData, match=f"^{longer} has more than the 2 sentences of"):
         list(pairs([source], {one: tmp_path / one for one in ("en", "de")}, Counter()))

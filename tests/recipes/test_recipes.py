@@ -22,12 +22,12 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
     """What was asked of `transduce.datasets`, which writes tiny texts instead of fetching."""
     asked: list[tuple[str, Path]] = []
 
-    def get(name: str, out: Path, *, progress: Any) -> data_sets.Got:
+    def get(name: str, out: Path, *, progress: Any) -> data_sets.DataFiles:
         asked.append((name, out))
-        return data_sets.Got(out, ("en", "de"), **write_texts(out))
+        return data_sets.DataFiles(out, ("en", "de"), **write_texts(out))
 
     monkeypatch.setattr(data_sets, "get", get)
-    monkeypatch.setattr(data_sets, "resolve", lambda name: catalogue.named("pocket"))
+    monkeypatch.setattr(data_sets, "resolve", lambda name: catalogue.find("pocket"))
     monkeypatch.setattr(data_sets, "refuse_foreign", lambda name, out: None)
     return asked
 

@@ -305,8 +305,7 @@ def test_the_demo_does_not_write_into_a_folder_of_others(
 
 
 def test_the_texts_of_the_demo_are_written_again_only_as_they_were_left(tmp_path: Path) -> None:
-    from transduce.datasets import pocket
-    from transduce.datasets.pocket_texts import write
+    from transduce.datasets.pocket.files import write
 
     first = write(tmp_path / "data", 1000, 5)
     before = snapshot(tmp_path)
@@ -322,7 +321,8 @@ def test_the_texts_of_the_demo_are_written_again_only_as_they_were_left(tmp_path
         write(tmp_path / "data", 1000, 5)
     assert first["train"][0].read_text() == "changed by hand\n"
     # Versions before kept no record of what they wrote.
-    pocket.write(tmp_path / "older", 1000, 5)
+    write(tmp_path / "older", 1000, 5)
+    (tmp_path / "older" / "data.json").unlink()  # older versions had none
     write(tmp_path / "older", 1000, 5)
 
 

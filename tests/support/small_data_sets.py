@@ -15,9 +15,9 @@ import pytest
 from faulty_server import Faulty
 
 from transduce import datasets as data_sets
-from transduce.datasets import catalogue, elsewhere
-from transduce.datasets.catalogue import DataSet, Place, Source
-from transduce.datasets.downloading import Patience
+from transduce.datasets import catalogue, libraries
+from transduce.datasets.catalogue import DataSet, Location, Source
+from transduce.datasets.downloading import RetryPolicy
 from transduce.system.progress import Silent
 
 Pairs = list[tuple[str, str]]
@@ -25,7 +25,7 @@ DOWNLOADED = [name for name in catalogue.names() if name != catalogue.POCKET]
 SENTENCES = 50  # of each text; more than two that IWSLT14 holds out
 
 
-def text_of(place: Place, language: str) -> list[str]:
+def text_of(place: Location, language: str) -> list[str]:
     """Return sentences that name their text and line, with equal numbers of words."""
     stem = (
         hashlib.md5(place.archive.encode()).hexdigest()[:4]
@@ -35,7 +35,7 @@ def text_of(place: Place, language: str) -> list[str]:
     return [f'{language} {stem} "A & B" < {number}' for number in range(SENTENCES)]
 
 
-def written(source: Source, place: Place, language: str) -> str:
+def written(source: Source, place: Location, language: str) -> str:
     """Write sentences in the format of a source."""
     sentences = text_of(place, language)
     if source.format == "plain":
@@ -56,8 +56,8 @@ def miniatures(*sets: DataSet) -> dict[str, bytes]:
     """Return small archives of data sets, by file name."""
     members: dict[str, dict[str, bytes]] = {file: {} for data in sets for file in data.archives}
     for data in sets:
-        for source in itertools.chain.from_iterable(data.parts.values()):
-            for place, language in zip(source.places, data.languages, strict=True):
+        for source in itertools.chain.from_iterable(data.sources.values()):
+            for place, language in zip(source.locations, data.languages, strict=True):
                 content = written(source, place, language).encode()
                 packed = gzip.compress(content) if place.member.endswith(".gz") else content
                 members[place.archive][place.member] = packed
@@ -87,9 +87,9 @@ def iwslt14(english: list[str], german: list[str]) -> bytes:
     """Return IWSLT14's archive with another training text."""
     members = {
         place.member: written(source, place, language).encode()
-        for part, sources in catalogue.named("iwslt14-de-en").parts.items()
+        for part, sources in catalogue.find("iwslt14-de-en").sources.items()
         for source in sources
-        for place, language in zip(source.places, ("de", "en"), strict=True)
+        for place, language in zip(source.locations, ("de", "en"), strict=True)
     } | {
         "de-en/train.tags.de-en.en": "\n".join(english).encode(),
         "de-en/train.tags.de-en.de": "\n".join(german).encode(),
@@ -101,7 +101,7 @@ def stock(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     """Serve small versions of the whole catalogue, and patch in their hashes."""
     tables = catalogue._tables()
     changed: dict[str, Any] = {}
-    for file, content in miniatures(*map(catalogue.named, DOWNLOADED)).items():
+    for file, content in miniatures(*map(catalogue.find, DOWNLOADED)).items():
         server.serve(file, content)
     for file, entry in tables["archives"].items():
         content = server.files[file]
@@ -120,16 +120,16 @@ def stock(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(test, "data", [f"{server.address}/{file}" for file in files])
         monkeypatch.setattr(test, "md5", hashes)
     # Keep the served names.
-    monkeypatch.setattr(elsewhere, "_kept_as", lambda stem, url: url.rpartition("/")[2])
+    monkeypatch.setattr(libraries, "_cached_name", lambda stem, url: url.rpartition("/")[2])
 
 
 def expected(data: DataSet, part: str) -> Pairs:
     """Return the expected pairs of a part, before cleaning and holding out."""
     found: Pairs = []
-    for source in data.parts[part]:
+    for source in data.sources[part]:
         sides = [
             text_of(place, language)
-            for place, language in zip(source.places, data.languages, strict=True)
+            for place, language in zip(source.locations, data.languages, strict=True)
         ]
         titles = [("A title", "A title")] if source.keep else []
         found += [*titles, *zip(*sides, strict=True)]
@@ -148,6 +148,6 @@ def pairs_in(folder: Path, part: str, languages: tuple[str, str]) -> Pairs:
     return list(zip(left, right, strict=True))
 
 
-def quick(name: str, out: Path, **options: Any) -> data_sets.Got:
-    patience = Patience(tries=2, wait=0.01, stall=1.0)
-    return data_sets.get(name, out, progress=Silent(), patience=patience, **options)
+def quick(name: str, out: Path, **options: Any) -> data_sets.DataFiles:
+    retry = RetryPolicy(tries=2, wait=0.01, stall=1.0)
+    return data_sets.get(name, out, progress=Silent(), retry=retry, **options)

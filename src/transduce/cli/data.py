@@ -52,7 +52,7 @@ def list_(
     """List the data sets that are known by name: size, licence, and what each is."""
     from transduce.datasets import catalogue
 
-    sets = [catalogue.named(name) for name in catalogue.names()]
+    sets = [catalogue.find(name) for name in catalogue.names()]
     if json:
         typer.echo(json_module.dumps([_facts(one) for one in sets], indent=2, ensure_ascii=False))
         return
@@ -132,13 +132,13 @@ def get(
 
 def _download(one: "DataSet") -> str:
     """Write how much there is to download; of texts whose packed size is unknown, the bound."""
-    from transduce.datasets.downloading import volume
+    from transduce.system.formatting import format_bytes
 
     if not one.archives:
         return "nothing"
     if one.download:
-        return volume(one.download)
-    return f"under {volume(one.space)}" if one.space else "unknown"
+        return format_bytes(one.download)
+    return f"under {format_bytes(one.space)}" if one.space else "unknown"
 
 
 def _facts(one: "DataSet") -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _facts(one: "DataSet") -> dict[str, Any]:
         "terms": one.terms,
         "download_bytes": one.download,
         "text_bytes": one.space,
-        "parts": list(one.made),
+        "parts": list(one.splits),
         "archives": [
             {
                 "file": archive.file,

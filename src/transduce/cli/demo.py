@@ -54,7 +54,8 @@ def demo(
     same command again continues a run that was stopped, or shows one that has finished.
     """
     began = clock.monotonic()
-    from transduce.datasets import pocket, pocket_texts
+    from transduce.datasets import pocket
+    from transduce.datasets.pocket.files import write
     from transduce.runs.folder import RunConfig
     from transduce.runs.locks import require_run_folder
     from transduce.system.formatting import format_duration
@@ -70,7 +71,7 @@ def demo(
     require_run_folder(out)
     before = RunConfig.load(out) if (out / "config.json").exists() else None
     progress.say(f"writing {pairs:,} English-German sentence pairs of a small grammar to {data}")
-    files = pocket_texts.write(data, pairs, test, seed, overwrite=before is None)
+    files = write(data, pairs, test, seed, overwrite=before is None)
     left = max(1.0, budget - RESERVE - (clock.monotonic() - began))
     if before is not None:  # it goes on for as long as it was given then
         left = before.train.seconds or left

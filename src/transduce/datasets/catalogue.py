@@ -1,6 +1,6 @@
-"""The data sets that are known by name: what they are made of, where it lies, and its hashes.
+"""The catalogue of data sets: their archives, addresses, hashes and splits.
 
-`catalogue.toml` holds them, and says what each line of it means.
+`catalogue.toml` has the data and explains its fields.
 """
 
 import tomllib
@@ -10,16 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from transduce.datasets.pocket import Part
+from transduce.datasets.pocket.splits import SPLITS, SplitName
 
-PARTS: tuple[Part, ...] = ("train", "valid", "test")
+__all__ = ["POCKET", "SPLITS", "Archive", "Cleaning", "DataSet", "Location", "Source", "SplitName"]
+
 POCKET = "pocket"
 UNKNOWN = "none stated"
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A file to download: where it lies, and how to know that it is the right one."""
+    """A file to download: its addresses, size and hash."""
 
     file: str
     urls: tuple[str, ...]
@@ -29,33 +30,33 @@ class Archive:
 
     @property
     def hash(self) -> tuple[str, str] | None:
-        """The name of the hash that is known, and its value."""
+        """The algorithm and value of the known hash."""
         if self.sha256:
             return "sha256", self.sha256
         return ("md5", self.md5) if self.md5 else None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One language's half of a text: an archive, and a member of it or a pattern for its name."""
+class Location:
+    """Where one side of a text is: an archive, and the name or pattern of a member."""
 
     archive: str
-    member: str = ""  # of a file that is no archive, the file itself
-    column: int | None = None  # of a table with tabs
+    member: str = ""  # empty if the file is not an archive
+    column: int | None = None  # of a TSV
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text in two languages, line by line."""
+    """A parallel text."""
 
-    places: tuple[Place, Place]
+    locations: tuple[Location, Location]
     format: str  # as catalogue.toml explains
     keep: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """Which pairs of a training text are left out, and how many are held out from it."""
+    """Which training pairs are left out, and how many are held out for validation."""
 
     ratio: float
     longest: int
@@ -64,7 +65,7 @@ class Cleaning:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A data set: its archives, and the texts that make up each of its parts."""
+    """A data set: its archives, and the texts of each split."""
 
     name: str
     title: str
@@ -75,60 +76,60 @@ class DataSet:
     pairs: int | None = None
     space: int | None = None
     archives: Mapping[str, Archive] = field(default_factory=dict)
-    parts: Mapping[str, tuple[Source, ...]] = field(default_factory=dict)
+    sources: Mapping[str, tuple[Source, ...]] = field(default_factory=dict)  # by split
     clean: Cleaning | None = None
-    known: Mapping[str, int] = field(default_factory=dict)
+    published_pairs: Mapping[str, int] = field(default_factory=dict)  # by split
 
     @property
-    def made(self) -> tuple[Part, ...]:
-        """The parts that it has in the end; what is made here has all."""
-        if not self.parts:
-            return PARTS
-        held = {"valid"} if self.clean else set()
-        return tuple(part for part in PARTS if part in self.parts or part in held)
+    def splits(self) -> tuple[SplitName, ...]:
+        """The splits that are written; the built-in corpus has all."""
+        if not self.sources:
+            return SPLITS
+        held_out = {"valid"} if self.clean else set()
+        return tuple(split for split in SPLITS if split in self.sources or split in held_out)
 
     @property
     def download(self) -> int | None:
-        """How many bytes there are to download, as far as that is known."""
-        return sum(one.size or 0 for one in self.archives.values()) or None
+        """The bytes to download, as far as known."""
+        return sum(archive.size or 0 for archive in self.archives.values()) or None
 
-    def needed(self, parts: tuple[str, ...]) -> dict[str, Archive]:
-        """Return the archives that some parts are made of."""
-        from_train = {"train"} if self.clean and "valid" in parts else set()
-        wanted = {
-            place.archive
-            for part in {*parts, *from_train}
-            for source in self.parts.get(part, ())
-            for place in source.places
+    def archives_of(self, splits: tuple[str, ...]) -> dict[str, Archive]:
+        """Return the archives that some splits are made from."""
+        from_train = {"train"} if self.clean and "valid" in splits else set()
+        files = {
+            location.archive
+            for split in {*splits, *from_train}
+            for source in self.sources.get(split, ())
+            for location in source.locations
         }
-        return {file: one for file, one in self.archives.items() if file in wanted}
+        return {file: archive for file, archive in self.archives.items() if file in files}
 
 
 def names() -> list[str]:
-    """Return the names of the catalogue, the corpus that comes along first."""
+    """Return the names of the catalogue, the built-in corpus first."""
     return [POCKET, *_tables()["sets"]]
 
 
-def named(name: str) -> DataSet:
+def find(name: str) -> DataSet:
     """Return a data set of the catalogue."""
     if name == POCKET:
         return DataSet(
             name=POCKET,
-            title="The corpus that comes along: a small grammar of English and German",
+            title="The built-in corpus: sentences of a small grammar of English and German",
             languages=("en", "de"),
             licence="MIT",
             terms="as transduce itself",
-            about="nothing to download: the sentences are made here, always the same",
+            about="nothing to download: the sentences are generated, always the same",
             pairs=20_000,
             space=2_000_000,
         )
     table = _tables()["sets"][name]
     languages = (table["languages"][0], table["languages"][1])
     archives: dict[str, Archive] = {}
-    parts: dict[str, tuple[Source, ...]] = {
-        part: tuple(_source(entry, languages, archives) for entry in table[part])
-        for part in PARTS
-        if part in table
+    sources: dict[str, tuple[Source, ...]] = {
+        split: tuple(_source(entry, languages, archives) for entry in table[split])
+        for split in SPLITS
+        if split in table
     }
     return DataSet(
         name=name,
@@ -140,25 +141,25 @@ def named(name: str) -> DataSet:
         pairs=table["pairs"],
         space=table["space"],
         archives=archives,
-        parts=parts,
+        sources=sources,
         clean=Cleaning(**table["clean"]) if "clean" in table else None,
-        known=table.get("known", {}),
+        published_pairs=table.get("known", {}),
     )
 
 
 def _source(
     entry: dict[str, Any], languages: tuple[str, str], archives: dict[str, Archive]
 ) -> Source:
-    """Read one text of a part, and add its archives to those of the set."""
+    """Read one text of a split, and add its archives to those of the set."""
     if "sacrebleu" in entry:
-        from transduce.datasets.elsewhere import of_sacrebleu
+        from transduce.datasets.libraries import from_sacrebleu
 
-        test = of_sacrebleu(entry["sacrebleu"], "-".join(languages))
-        archives.update(test.archives)
-        return test.parts["test"][0]
-    first, second = (Place(*entry[language]) for language in languages)
-    for place in (first, second):
-        archives[place.archive] = _archive(place.archive)
+        test_set = from_sacrebleu(entry["sacrebleu"], "-".join(languages))
+        archives.update(test_set.archives)
+        return test_set.sources["test"][0]
+    first, second = (Location(*entry[language]) for language in languages)
+    for location in (first, second):
+        archives[location.archive] = _archive(location.archive)
     return Source((first, second), entry["format"], frozenset(entry.get("keep", ())))
 
 

@@ -1,13 +1,11 @@
-"""Downloads that go on where they stopped, and are what was asked for or not there at all.
+"""Downloads that resume, and are checked before they get their name.
 
-A file comes as FILE.part, with FILE.part.json beside it, which says what the server called that
-version of it. A part is continued only where the server still has that version, or where a hash
-will tell in the end.
+A download is written to FILE.part; FILE.part.json has the server's validator of it (ETag or
+date). It is resumed only if the server still has that version, or if the file's hash is known.
 """
 
 import contextlib
 import email.utils
-import hashlib
 import http.client
 import os
 import re
@@ -21,43 +19,50 @@ from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
 from transduce import __version__
+from transduce.datasets.archives import find_mismatch
 from transduce.datasets.catalogue import Archive
 from transduce.errors import BadData
 from transduce.system.files import created_folder, read_json, sync, write_json
-from transduce.system.formatting import format_duration
+from transduce.system.formatting import format_bytes, format_duration
 from transduce.system.progress import Progress
 
-BLOCK = 1 << 18
-LARGEST = 1 << 36  # bytes; for a server that says no length, of a file whose size nobody knows
-REDIRECTS = 10
-TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
+BLOCK = 1 << 18  # bytes
+MAX_BYTES = 1 << 36  # of a file of unknown size
+MAX_REDIRECTS = 10
+RETRY_STATUS = {408, 425, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait for servers, and how often."""
+class RetryPolicy:
+    """How often and how long to wait for a server."""
 
-    tries: int = 5  # for each place
-    wait: float = 2.0  # seconds before the second try; twice as long before each further one
-    longest: float = 120.0  # seconds, whatever a server asks for
-    stall: float = 60.0  # seconds in which at least `least` bytes must come
-    least: int = 1024
+    tries: int = 5  # per address
+    wait: float = 2.0  # seconds before the second try, doubled before each further one
+    max_wait: float = 120.0  # seconds, whatever a server asks for
+    stall: float = 60.0  # seconds in which at least `min_bytes` must arrive
+    min_bytes: int = 1024
 
 
-class Failed(Exception):
-    """A download that did not work, and whether the same may work later."""
+class DownloadFailed(Exception):
+    """A download failed; it may succeed later if `may_retry`."""
 
     def __init__(
-        self, why: str, *, again: bool = True, after: float | None = None, reached: bool = True
+        self,
+        reason: str,
+        *,
+        may_retry: bool = True,
+        retry_after: float | None = None,
+        reached: bool = True,
     ) -> None:
-        super().__init__(why)
-        self.again, self.after, self.reached = again, after, reached
+        super().__init__(reason)
+        self.may_retry, self.retry_after = may_retry, retry_after
+        self.reached = reached  # the server
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follow redirects to the web alone, never from an encrypted place to an open one."""
+    """Follow redirects to http and https only, and never from https to http."""
 
-    max_redirections = REDIRECTS
+    max_redirections = MAX_REDIRECTS
 
     def redirect_request(
         self,
@@ -70,12 +75,12 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         scheme = urlsplit(newurl).scheme
         if scheme not in ("http", "https") or (req.type == "https" and scheme != "https"):
-            raise Failed(f"it redirects to {newurl}, which is not followed", again=False)
+            raise DownloadFailed(f"it redirects to {newurl}, which is not allowed", may_retry=False)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Return what opens http and https and nothing else: no file, no ftp, no data."""
+    """Return an opener for http and https only: no file, ftp or data addresses."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -95,48 +100,51 @@ def fetch(
     *,
     progress: Progress,
     mirrors: Sequence[str] = (),
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
 ) -> Path:
-    """Download a file from the first place that has it, and check it; mirrors are asked first."""
-    patience = patience or Patience()
-    own = [f"{mirror.rstrip('/')}/{quote(archive.file)}" for mirror in mirrors]
+    """Download and check a file from the first address that has it, mirrors first."""
+    retry = retry or RetryPolicy()
+    urls = [*(f"{mirror.rstrip('/')}/{quote(archive.file)}" for mirror in mirrors), *archive.urls]
     reasons = []
     with created_folder(folder):
-        for url in [*own, *archive.urls]:
+        for url in urls:
             try:
-                return _from(url, archive, folder, progress, patience)
-            except Failed as failed:
+                return _fetch_from(url, archive, folder, progress, retry)
+            except DownloadFailed as failed:
                 reasons.append(f"{url}: {failed}")
-                if len(reasons) < len(own) + len(archive.urls):
-                    progress.say(f"{reasons[-1]}; trying the next place")
+                if len(reasons) < len(urls):
+                    progress.say(f"{reasons[-1]}; trying the next address")
         raise BadData(f"{archive.file} could not be downloaded ({'; '.join(reasons)})")
 
 
-def _from(url: str, archive: Archive, folder: Path, progress: Progress, patience: Patience) -> Path:
-    """Download a file from one place, with as many tries as patience allows."""
-    if not is_address(url):
-        raise Failed("it is no http or https address", again=False)
-    anew = False  # whether it was fetched from its start, since what had come was wrong
-    for number in range(1, patience.tries + 1):
-        part = _Part(folder / f"{archive.file}.part")
+def _fetch_from(
+    url: str, archive: Archive, folder: Path, progress: Progress, retry: RetryPolicy
+) -> Path:
+    """Download a file from one address, with several tries."""
+    if not is_web_address(url):
+        raise DownloadFailed("it is not an http or https address", may_retry=False)
+    restarted = False  # after a resumed download was wrong
+    for number in range(1, retry.tries + 1):
+        part = _PartialFile(folder / f"{archive.file}.part")
         try:
-            at_once = _get(url, archive, part, progress, patience)
-            if why := wrong(part.path, archive):
-                part.forget()
-                # What came in one piece would come so again; of several, one may be at fault.
-                again, anew = not (at_once or anew), True
-                raise Failed(why, again=again)
-        except Failed as failed:
-            # Who has no network should hear it soon; what has begun to come is worth a wait.
-            hopeless = not failed.again or not (failed.reached or part.length())
-            if hopeless or number == patience.tries:
+            in_one_piece = _request(url, archive, part, progress, retry)
+            if mismatch := find_mismatch(part.path, archive):
+                part.delete()
+                # Another try helps only if the file was resumed: one of its parts may be wrong.
+                may_retry, restarted = not (in_one_piece or restarted), True
+                raise DownloadFailed(mismatch, may_retry=may_retry)
+        except DownloadFailed as failed:
+            # Without a network the first failure is final, unless the download has begun.
+            is_final = not failed.may_retry or not (failed.reached or part.length())
+            if is_final or number == retry.tries:
                 raise
-            wait = patience.wait * 2 ** (number - 1) if failed.after is None else failed.after
-            wait = min(wait, patience.longest)
+            backoff = retry.wait * 2 ** (number - 1)
+            wait = backoff if failed.retry_after is None else failed.retry_after
+            wait = min(wait, retry.max_wait)
             kept = part.length()
             progress.say(
                 f"{archive.file}: {failed}; trying again in {format_duration(wait)}"
-                + (f", from byte {kept:,} on" if kept else "")
+                + (f", from byte {kept:,}" if kept else "")
             )
             time.sleep(wait)
         else:
@@ -144,85 +152,65 @@ def _from(url: str, archive: Archive, folder: Path, progress: Progress, patience
     raise AssertionError("every try returns or raises")
 
 
-def is_address(url: str) -> bool:
-    """Tell whether a text is an http or https address with a host that can be asked."""
+def is_web_address(url: str) -> bool:
+    """Return whether a text is an http or https address with a host."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # such as of "http://[" and "http://host:port"
+    except ValueError:  # for example "http://[" and "http://host:port"
         return False
 
 
-def wrong(path: Path, archive: Archive) -> str | None:
-    """Tell what is wrong with a file that should be an archive of the catalogue."""
-    size = path.stat().st_size
-    if archive.size is not None and size != archive.size:
-        return f"it has {size:,} bytes: expected {archive.size:,}"
-    if archive.hash is not None:
-        name, expected = archive.hash
-        found = digest(path, name)
-        if found != expected:
-            return f"its {name} is {found}: expected {expected}"
-    return None
-
-
-def digest(path: Path, name: str) -> str:
-    """Return a hash of a file; MD5 where a catalogue knows no other."""
-    with path.open("rb") as file:
-        # For damage, not for malice: whoever can choose both files could deceive MD5.
-        return hashlib.file_digest(
-            file, lambda: hashlib.new(name, usedforsecurity=False)
-        ).hexdigest()
-
-
-class _Part:
-    """What has come of a file, and which version of it that is."""
+class _PartialFile:
+    """The downloaded part of a file, and the version of the file that it belongs to."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.note = path, path.with_name(path.name + ".json")
 
     def length(self) -> int:
-        """Return how many bytes have come."""
+        """Return how many bytes have been downloaded."""
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def version(self) -> dict[str, Any]:
-        """Return what was noted of it: where it came from, its validator, its whole length."""
-        with contextlib.suppress(Exception):  # without a note it is of no known version
+        """Return the recorded address, validator and total length."""
+        with contextlib.suppress(Exception):  # missing or damaged: the version is unknown
             return read_json(self.note)
         return {}
 
-    def forget(self) -> None:
-        """Delete it."""
+    def delete(self) -> None:
+        """Delete the part."""
         self.path.unlink(missing_ok=True)
         self.note.unlink(missing_ok=True)
 
     def finish(self, path: Path) -> Path:
-        """Give it its own name."""
+        """Rename the complete file."""
         sync(self.path)
         self.path.replace(path)
         self.note.unlink(missing_ok=True)
         sync(path.parent)
         return path
 
-    def open(self, at: int) -> IO[bytes]:
-        """Open it to be written from a byte on; a link in its place is not followed."""
+    def open(self, position: int) -> IO[bytes]:
+        """Open the part for writing at a position; links are not followed."""
         flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         file = open(os.open(self.path, flags, 0o666), "wb", buffering=0)  # noqa: PTH123, SIM115
-        file.truncate(at)
-        file.seek(at)
+        file.truncate(position)
+        file.seek(position)
         return file
 
 
-def _get(url: str, archive: Archive, part: _Part, progress: Progress, patience: Patience) -> bool:
-    """Make one request, and add what comes to the part.
+def _request(
+    url: str, archive: Archive, part: _PartialFile, progress: Progress, retry: RetryPolicy
+) -> bool:
+    """Make one request, and append the response to the part.
 
-    Returns whether the file came in one piece, as long as was announced.
+    Returns whether the file came in one piece with the announced length.
     """
     have = part.length()
     version = part.version()
     validator = version.get("validator") if version.get("url") == url else None
     if archive.size is not None and have == archive.size:
-        return False  # whole already: the hash will tell
+        return False  # complete: the caller checks the hash
     if not have or (validator is None and archive.hash is None):
         have = 0
     headers = {"User-Agent": f"transduce/{__version__}", "Accept-Encoding": "identity"}
@@ -230,47 +218,52 @@ def _get(url: str, archive: Archive, part: _Part, progress: Progress, patience: 
         headers["Range"] = f"bytes={have}-"
         if validator is not None:
             headers["If-Range"] = validator
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (its scheme was looked at)
-    with _answer(request, patience) as answer:
-        at, total = _begin(answer, have, archive, part)
-        validator = _validator(answer.headers)
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (the scheme was checked)
+    with _response(request, retry) as response:
+        position, total = _start(response, have, archive, part)
+        validator = _validator(response.headers)
         write_json(part.note, {"url": url, "validator": validator, "total": total})
-        _receive(answer, archive, part, at, total, progress, patience)
-    return at == 0 and total is not None
+        _receive(response, archive, part, position, total, progress, retry)
+    return position == 0 and total is not None
 
 
 @contextlib.contextmanager
-def _answer(request: urllib.request.Request, patience: Patience) -> Iterator[Any]:
-    """Yield the answer to a request; what goes wrong on the way there or back is a `Failed`."""
+def _response(request: urllib.request.Request, retry: RetryPolicy) -> Iterator[Any]:
+    """Yield the response to a request; raise `DownloadFailed` if the network fails."""
     try:
-        with _opener().open(request, timeout=patience.stall) as answer:
-            yield answer
+        with _opener().open(request, timeout=retry.stall) as response:
+            yield response
     except urllib.error.HTTPError as error:
         with error:
             if error.code == 416:
                 yield error
                 return
-            again, after = error.code in TRY_AGAIN, _retry_after(error.headers)
-            why = f"says {error.code} ({error.reason})"
+            reason = f"says {error.code} ({error.reason})"
             if 300 <= error.code < 400:
-                why = "redirects without an end, or to what is no http or https address"
-            raise Failed(f"the server {why}", again=again, after=after) from None
+                reason = "redirects endlessly, or to an address that is not http or https"
+            raise DownloadFailed(
+                f"the server {reason}",
+                may_retry=error.code in RETRY_STATUS,
+                retry_after=_retry_after(error.headers),
+            ) from None
     except TimeoutError:
-        raise Failed(f"nothing came for {format_duration(patience.stall)}") from None
+        raise DownloadFailed(f"nothing arrived for {format_duration(retry.stall)}") from None
     except urllib.error.URLError as error:
-        raise Failed(f"it cannot be reached ({error.reason})", reached=False) from None
-    except ValueError as error:  # a redirection to an address such as "http://["
-        raise Failed(f"it names an address that cannot be read ({error})", again=False) from None
+        raise DownloadFailed(f"it cannot be reached ({error.reason})", reached=False) from None
+    except ValueError as error:  # a redirect to an address such as "http://["
+        raise DownloadFailed(
+            f"it redirects to an invalid address ({error})", may_retry=False
+        ) from None
     except (http.client.HTTPException, ConnectionError) as error:
-        raise Failed(f"the connection broke ({type(error).__name__}: {error})") from None
+        raise DownloadFailed(f"the connection failed ({type(error).__name__}: {error})") from None
     except OSError as error:
-        if not type(error).__name__.startswith("SSL"):  # then it is the disk's
+        if not type(error).__name__.startswith("SSL"):  # an error of the disk
             raise
-        raise Failed(f"the encrypted connection broke ({error})") from None
+        raise DownloadFailed(f"the encrypted connection failed ({error})") from None
 
 
 def _retry_after(headers: Any) -> float | None:
-    """Return the seconds that a server asks to wait, said as seconds or as a date."""
+    """Return the seconds that a server asks to wait, given as seconds or as a date."""
     value = headers.get("Retry-After") if headers else None
     if value is None:
         return None
@@ -282,31 +275,36 @@ def _retry_after(headers: Any) -> float | None:
 
 
 def _validator(headers: Any) -> str | None:
-    """Return what names this version of a file: a strong ETag, else the time of its last change."""
+    """Return the validator of this version of a file: a strong ETag, else Last-Modified."""
     tag: str | None = headers.get("ETag")
     if tag and not tag.startswith("W/"):
         return tag
-    changed: str | None = headers.get("Last-Modified")
-    return changed
+    modified: str | None = headers.get("Last-Modified")
+    return modified
 
 
-def _begin(answer: Any, have: int, archive: Archive, part: _Part) -> tuple[int, int | None]:
-    """Tell from which byte on an answer goes, and how long the whole will be."""
-    if answer.status == 416:
-        part.forget()
-        raise Failed("the server has no more than has come already; it is fetched anew")
-    at, total = 0, _number(answer.headers.get("Content-Length"))
-    if answer.status == 206:
-        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range") or "")
-        if not found or int(found[1]) != have:
-            part.forget()
-            raise Failed("the server sent another part than was asked for")
-        at, total = have, _number(found[2])
-    elif answer.status != 200:
-        raise Failed(f"the server says {answer.status}", again=False)
+def _start(
+    response: Any, have: int, archive: Archive, part: _PartialFile
+) -> tuple[int, int | None]:
+    """Return the position at which a response starts, and the total length of the file."""
+    if response.status == 416:
+        part.delete()
+        raise DownloadFailed("the server has no further bytes; starting again")
+    position, total = 0, _number(response.headers.get("Content-Length"))
+    if response.status == 206:
+        content_range = response.headers.get("Content-Range") or ""
+        match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", content_range)
+        if not match or int(match[1]) != have:
+            part.delete()
+            raise DownloadFailed("the server sent other bytes than were requested")
+        position, total = have, _number(match[2])
+    elif response.status != 200:
+        raise DownloadFailed(f"the server says {response.status}", may_retry=False)
     if archive.size is not None and total is not None and total != archive.size:
-        raise Failed(f"the server offers {total:,} bytes: expected {archive.size:,}", again=False)
-    return at, total if total is not None else archive.size
+        raise DownloadFailed(
+            f"the server offers {total:,} bytes: expected {archive.size:,}", may_retry=False
+        )
+    return position, total if total is not None else archive.size
 
 
 def _number(text: str | None) -> int | None:
@@ -314,55 +312,53 @@ def _number(text: str | None) -> int | None:
 
 
 def _receive(
-    answer: Any,
+    response: Any,
     archive: Archive,
-    part: _Part,
-    at: int,
+    part: _PartialFile,
+    position: int,
     total: int | None,
     progress: Progress,
-    patience: Patience,
+    retry: RetryPolicy,
 ) -> None:
-    """Write what comes, never more than was announced; a trickle counts as a stall."""
-    most = LARGEST if total is None else total
-    began = window = time.monotonic()
-    come = 0
-    with part.open(at) as file, progress.watch("downloading") as show:
-        tell = _telling(archive.file, at, total, show)
-        while block := answer.read1(BLOCK):
-            if at + len(block) > most:
-                part.forget()
-                raise Failed(f"the server sends more than the {most:,} bytes expected", again=False)
+    """Write the response, never more than was announced; a very slow one is a stall."""
+    limit = MAX_BYTES if total is None else total
+    started = window = time.monotonic()
+    received = 0  # since `window`
+    with part.open(position) as file, progress.watch("downloading") as show:
+        report = _reporter(archive.file, position, total, show)
+        while block := response.read1(BLOCK):
+            if position + len(block) > limit:
+                part.delete()
+                raise DownloadFailed(
+                    f"the server sends more than the expected {limit:,} bytes", may_retry=False
+                )
             file.write(block)
-            at += len(block)
-            come += len(block)
-            tell(at)
-            if (now := time.monotonic()) - window > patience.stall:
-                if come < patience.least:
-                    raise Failed(f"only {come:,} bytes came in {format_duration(patience.stall)}")
-                window, come = now, 0
-        if total is not None and at < total:
-            raise Failed(f"it was cut short after {at:,} of {total:,} bytes")
-        show(1.0, f"{archive.file} {volume(at)} in {format_duration(time.monotonic() - began)}")
+            position += len(block)
+            received += len(block)
+            report(position)
+            if (now := time.monotonic()) - window > retry.stall:
+                if received < retry.min_bytes:
+                    raise DownloadFailed(
+                        f"only {received:,} bytes in {format_duration(retry.stall)}"
+                    )
+                window, received = now, 0
+        if total is not None and position < total:
+            raise DownloadFailed(f"it ended after {position:,} of {total:,} bytes")
+        elapsed = format_duration(time.monotonic() - started)
+        show(1.0, f"{archive.file} {format_bytes(position)} in {elapsed}")
 
 
-def _telling(
+def _reporter(
     file: str, begin: int, total: int | None, show: Callable[[float, str], None]
 ) -> Callable[[int], None]:
-    """Return what tells how far a file has come, how fast, and for how long still."""
-    began = time.monotonic()
+    """Return a function that shows the position, the rate and the remaining time."""
+    started = time.monotonic()
 
-    def tell(at: int) -> None:
-        rate = (at - begin) / max(time.monotonic() - began, 1e-3)
-        left = f" {format_duration((total - at) / rate)} left" if total and rate else ""
-        whole = f"/{volume(total)}" if total else ""
-        show(at / total if total else 0.0, f"{file} {volume(at)}{whole} {volume(rate)}/s{left}")
+    def report(position: int) -> None:
+        rate = (position - begin) / max(time.monotonic() - started, 1e-3)
+        left = f" {format_duration((total - position) / rate)} left" if total and rate else ""
+        size = format_bytes(position) + (f"/{format_bytes(total)}" if total else "")
+        fraction = position / total if total else 0.0
+        show(fraction, f"{file} {size} {format_bytes(rate)}/s{left}")
 
-    return tell
-
-
-def volume(size: float) -> str:
-    """Write a number of bytes as people do: 812 bytes, 1.4 MB, 2.6 GB."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}" if size < 10 * unit else f"{size / unit:.0f} {name}"
-    return f"{size:.0f} bytes"
+    return report

@@ -1,7 +1,7 @@
-"""Text as corpora hold it: a sentence a line, lines between the tags of IWSLT, SGML and XML.
+"""Sentences from the formats of corpora: plain lines, tables, IWSLT's tags, SGML and XML.
 
-A line may hold bytes that are no UTF-8. Those come as lone surrogates, so that line n stays line n
-and whoever pairs the lines can leave that pair out.
+Bytes that are not UTF-8 become lone surrogates, so that line n stays line n and the pair
+can be left out later.
 """
 
 import re
@@ -10,45 +10,45 @@ from pathlib import Path
 from xml.sax.saxutils import unescape
 
 from transduce.datasets import unpacking
-from transduce.datasets.catalogue import Place, Source
+from transduce.datasets.catalogue import Location, Source
 from transduce.errors import BadData
 
 TAG = re.compile(r"\s*<(/?)(\w+)")
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg\s*>", re.DOTALL | re.IGNORECASE)
-LARGEST_SET = 1 << 26  # bytes of a file of segments, which is read whole: test sets are small
+MAX_SEGMENTS = 1 << 26  # bytes of an SGML or XML file, which is read as a whole
 ENTITIES = {"&quot;": '"', "&apos;": "'"}
 
 
 def sentences(source: Source, side: int, archives: Mapping[str, Path]) -> Iterator[str]:
-    """Yield the sentences of one language of a text."""
-    place = source.places[side]
-    lines = _decoded(unpacking.lines(archives[place.archive], place.member), place)
+    """Yield the sentences of one side of a text."""
+    location = source.locations[side]
+    lines = _decode(unpacking.lines(archives[location.archive], location.member), location)
     if source.format == "talks":
         return _talks(lines, source.keep)
     if source.format == "segments":
-        return _segments(lines, place)
+        return _segments(lines, location)
     assert source.format == "plain", source.format
     return lines
 
 
-def _decoded(lines: Iterable[bytes], place: Place) -> Iterator[str]:
-    """Decode lines; of a table, one column."""
+def _decode(lines: Iterable[bytes], location: Location) -> Iterator[str]:
+    """Decode lines; take one column of a table."""
     for number, line in enumerate(lines, start=1):
         text = line.decode("utf-8", errors="surrogateescape").removesuffix("\r")
-        if place.column is None:
+        if location.column is None:
             yield text
             continue
         columns = text.split("\t")
-        if len(columns) <= place.column:
+        if len(columns) <= location.column:
             raise BadData(
-                f"{place.archive}, line {number:,} has {len(columns)} columns: "
-                f"expected {place.column + 1} or more"
+                f"{location.archive}, line {number:,} has {len(columns)} columns: "
+                f"expected {location.column + 1} or more"
             )
-        yield columns[place.column]
+        yield columns[location.column]
 
 
 def _talks(lines: Iterable[str], keep: frozenset[str]) -> Iterator[str]:
-    """Take the sentences of talks: lines of tags go, but for some, of which only the tags go."""
+    """Yield the sentences of talks, without lines of tags; of tags in `keep` the content stays."""
     for line in lines:
         tag = TAG.match(line)
         if tag is None:
@@ -57,20 +57,23 @@ def _talks(lines: Iterable[str], keep: frozenset[str]) -> Iterator[str]:
             yield re.sub(rf"</?{tag[2]}>", "", line).strip()
 
 
-def _segments(lines: Iterable[str], place: Place) -> Iterator[str]:
-    """Take the <seg> elements of SGML or XML, white space and entities as XML means them."""
+def _segments(lines: Iterable[str], location: Location) -> Iterator[str]:
+    """Yield the <seg> elements of SGML or XML, with white space and entities as in XML."""
     parts, size = [], 0
     for line in lines:
         parts.append(line)
         size += len(line) + 1
-        if size > LARGEST_SET:
-            raise BadData(f"{place.archive}: {place.member} is too large for a test set")
+        if size > MAX_SEGMENTS:
+            raise BadData(
+                f"{location.archive}: {location.member} is too large: "
+                f"expected at most {MAX_SEGMENTS >> 20} MiB"
+            )
     text = "\n".join(parts)
-    found = SEGMENT.findall(text)
-    if not found or len(found) != len(re.findall(r"<seg\b", text, re.IGNORECASE)):
+    segments = SEGMENT.findall(text)
+    if not segments or len(segments) != len(re.findall(r"<seg\b", text, re.IGNORECASE)):
         raise BadData(
-            f"{place.archive}: {place.member} has {len(found):,} whole <seg> elements: "
-            "expected one or more, each with its end"
+            f"{location.archive}: {location.member} has {len(segments):,} complete <seg> elements: "
+            "expected one or more, all closed"
         )
-    for segment in found:
+    for segment in segments:
         yield " ".join(unescape(segment, ENTITIES).split())

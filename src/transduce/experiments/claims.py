@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transduce.datasets import pocket
-from transduce.datasets.pocket_texts import write
+from transduce.datasets.pocket.files import write
 from transduce.errors import BadRun
 from transduce.experiments.budget import Budget, schedule
 from transduce.experiments.comparison import Comparison, Setup

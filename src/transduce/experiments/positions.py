@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.datasets.pocket import write_pairs
+from transduce.datasets.pocket.files import write_pairs
 from transduce.errors import BadInput
 from transduce.experiments.claims import TEXTS, Trial, train_variants
 from transduce.experiments.drawing import draw_picture, log_y_axis, panels, plot_estimates

@@ -41,7 +41,7 @@ def check_data(data: Data, folder: Path | None, valid: Pair | None = None) -> No
     from transduce import datasets as sets
 
     sets.refuse_foreign(data.name, _folder(data.name, folder))
-    if not data.name.startswith("mtdata:") and "train" not in sets.resolve(data.name).made:
+    if not data.name.startswith("mtdata:") and "train" not in sets.resolve(data.name).splits:
         raise _nothing_to_train_on(data.name)
 
 

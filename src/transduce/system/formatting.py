@@ -49,3 +49,11 @@ def parse_duration(text: str, name: str) -> float:
 def pluralize(number: int, noun: str, plural: str | None = None) -> str:
     """Format a number with its noun: 1 step, 2,000 steps, 0 processes."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def format_bytes(size: float) -> str:
+    """Format a number of bytes: 812 bytes, 1.4 MB, 2.6 GB."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}" if size < 10 * unit else f"{size / unit:.0f} {name}"
+    return f"{size:.0f} bytes"

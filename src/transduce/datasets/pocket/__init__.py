@@ -1,85 +1,108 @@
-"""The corpus that comes along: a small synchronous grammar of English and German.
+"""The built-in corpus: a small synchronous grammar of English and German.
 
-It needs no download, and its translations are right by construction, so that a model can be scored
-by exact match. German asks more of it than English: three genders, three cases, three declensions
-of the adjective, verbs that stand second or last and fall into two parts. More than four hundred
-English words, far more than a million different pairs.
+It needs no download, and its translations are correct by construction, so that a model can be
+scored by exact match. German is the harder side: three genders, three cases, three declensions of
+the adjective, and verbs that stand second or last and may be split. The grammar has more than four
+hundred English words and gives far more than a million different pairs.
+
+words          nouns, verbs and adjectives with all their forms, from `lexicon.toml`
+phrases        noun phrases that agree in gender, number and case
+clauses        clauses: word order and verb forms
+dice           reproducible random choices
+describing     random noun phrases and places
+sampling       random clauses
+sentences      whole sentences before they are written
+statements, questions, relatives, subordinates   the constructions
+splits         which sentences are for training, and which are held out
+files          the corpus as text files
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 
-from transduce.datasets.pocket.chance import Dice, weighted
-from transduce.datasets.pocket.grammar import CONSTRUCTIONS
-from transduce.datasets.pocket.parts import Part, belongs, half
-from transduce.datasets.pocket.sentences import echoes, repeats_itself
+from transduce.datasets.pocket import questions, relatives, statements, subordinates
+from transduce.datasets.pocket.dice import Dice, weighted
+from transduce.datasets.pocket.sentences import Construction, echoes, repeats_itself
+from transduce.datasets.pocket.splits import SPLITS, SplitName, belongs_to, held_out_split
 from transduce.errors import BadInput, BadSetting, did_you_mean
-from transduce.system.files import atomic_write
 
-__all__ = ["LANGUAGES", "Part", "pairs", "stream", "write", "write_pairs"]
+__all__ = ["LANGUAGES", "SPLITS", "SplitName", "pairs", "stream"]
 
 LANGUAGES = ("en", "de")
-PARTS: tuple[Part, ...] = ("train", "valid", "test")
+CONSTRUCTIONS: dict[Construction, int] = {  # and how often each is used
+    statements.statement: 220,
+    statements.fronted: 80,
+    statements.yes_or_no: 60,
+    statements.liking: 25,
+    statements.described: 55,
+    statements.compared: 20,
+    statements.numbered: 30,
+    statements.there_is: 20,
+    statements.passive: 30,
+    statements.request: 25,
+    statements.two_statements: 25,
+    questions.who_does: 20,
+    questions.what_or_whom: 30,
+    questions.where: 20,
+    questions.when_or_why: 25,
+    questions.how_much: 10,
+    relatives.about_the_subject: 60,
+    relatives.about_the_object: 60,
+    subordinates.because_or_although: 55,
+    subordinates.because_it: 25,
+    subordinates.if_it: 20,
+    subordinates.if_or_when: 45,
+    subordinates.when_it_happened: 20,
+    subordinates.while_it_lasts: 13,
+    subordinates.before_it_begins: 13,
+    subordinates.that: 45,
+    subordinates.whether: 35,
+    subordinates.to_do: 30,
+    subordinates.in_order_to: 25,
+}
 MENU = weighted(CONSTRUCTIONS)
-PATIENCE = 100_000  # sentences drawn in a row without a new one
+MAX_REPEATS = 100_000  # sentences in a row without a new one
 
 
-def pairs(count: int, part: Part = "train", seed: int = 1) -> list[tuple[str, str]]:
-    """Return `count` different pairs of one part, English first; the same for the same seed.
+def pairs(count: int, split: SplitName = "train", seed: int = 1) -> list[tuple[str, str]]:
+    """Return `count` different pairs of one split, English first; deterministic in the seed.
 
-    Whatever the seeds and the counts, the parts share no English and no German sentence, and one
-    English sentence has one German translation. The held-out parts ask for more than memory: of
-    all couples of an adjective and a noun, of a verb and a noun, and of a verb and a construction
-    (a modal verb, a conjunction, a relative clause, the passive), 5% are reserved by a checksum of
-    their German lemmas. They never meet in a sentence of "train", and each sentence of "valid" and
-    "test" has such a couple; by itself, each half of it is common in training.
+    For all seeds and counts, the splits share no English and no German sentence, and each English
+    sentence has one German translation. The held-out splits test more than memory: 5% of all
+    combinations of an adjective and a noun, of a verb and a noun, and of a verb and a construction
+    (a modal verb, a conjunction, a relative clause, the passive) are reserved. They never occur in
+    "train", and each sentence of "valid" and "test" has one; each word alone is common in training.
     """
     if count < 0:
         raise BadInput(f"count = {count}: expected 0 pairs or more")
-    if part not in PARTS:
+    if split not in SPLITS:
         raise BadSetting(
-            f"there is no part {part}.{did_you_mean(part, PARTS)} The parts are: {', '.join(PARTS)}"
+            f"there is no split {split}.{did_you_mean(split, SPLITS)} "
+            f"The splits are: {', '.join(SPLITS)}"
         )
-    found = list(islice(stream(part, seed), count))
-    if len(found) < count:
-        raise BadInput(f"the pocket corpus ran dry after {len(found):,} of {count:,} {part} pairs")
-    return found
+    drawn = list(islice(stream(split, seed), count))
+    if len(drawn) < count:
+        raise BadInput(
+            f"the pocket corpus has only {len(drawn):,} {split} pairs: expected {count:,}"
+        )
+    return drawn
 
 
-def stream(part: Part, seed: int = 1) -> Iterator[tuple[str, str]]:
-    """Yield different pairs of one part, until no new one turns up."""
-    dice = Dice(f"{part} {seed}")
+def stream(split: SplitName, seed: int = 1) -> Iterator[tuple[str, str]]:
+    """Yield different pairs of one split until there are no new ones."""
+    dice = Dice(f"{split} {seed}")
     seen: set[str] = set()
-    in_vain = 0
-    while in_vain < PATIENCE:
+    repeats = 0
+    while repeats < MAX_REPEATS:
         construction = dice.pick(MENU)
         sentence = construction(dice)
-        while repeats_itself(sentence) or not belongs(sentence, part):
-            sentence = construction(dice)  # the same, so that all parts have the same mixture
+        while repeats_itself(sentence) or not belongs_to(sentence, split):
+            sentence = construction(dice)  # the same one, so that all splits have the same mixture
         pair = sentence.write()
-        in_vain += 1
-        if pair.en in seen or (part != "train" and half(pair.de) != part) or echoes(pair.en):
+        repeats += 1
+        in_other_split = split != "train" and held_out_split(pair.de) != split
+        if pair.en in seen or in_other_split or echoes(pair.en):
             continue
         seen.add(pair.en)
-        in_vain = 0
+        repeats = 0
         yield pair.en, pair.de
-
-
-def write(folder: Path, train: int, held: int, seed: int = 1) -> dict[str, tuple[Path, Path]]:
-    """Write so many pairs to train on, and so many of each held-out part; return the files."""
-    counts = zip(PARTS, (train, held, held), strict=True)
-    return {part: write_pairs(folder, part, pairs(count, part, seed)) for part, count in counts}
-
-
-def write_pairs(
-    folder: Path, stem: str, pairs: Iterable[tuple[str, str]], languages: Sequence[str] = LANGUAGES
-) -> tuple[Path, Path]:
-    """Write pairs as two files of lines."""
-    pairs = list(pairs)
-    paths = folder / f"{stem}.{languages[0]}", folder / f"{stem}.{languages[1]}"
-    for side, path in enumerate(paths):
-        with atomic_write(path) as beside:
-            lines = "".join(f"{pair[side]}\n" for pair in pairs)
-            beside.write_text(lines, encoding="utf-8", newline="\n")
-    return paths

@@ -1,10 +1,10 @@
-"""Clauses in both languages: what stands where, and in which form.
+"""Clauses in both languages: word order and verb forms.
 
-German puts the finite verb second, first or last and everything else of the verb at the end:
-"Sie ruft ihren Bruder an", "Ruft sie ihren Bruder an?", "weil sie ihren Bruder anruft". Between
-them stand, in this order: pronouns, the time, what is known, how often, nicht, the manner, the
-place, what is new, and what belongs closely to the verb (a goal, a predicate, an object with a
-preposition). Before nicht the time gives way to what is known: "Sie ruft ihn heute nicht an".
+In German the finite verb is second, first or last, and the rest of the verb is at the end: "Sie
+ruft ihren Bruder an", "Ruft sie ihren Bruder an?", "weil sie ihren Bruder anruft". Between them
+are, in this order: pronouns, the time, definite objects, the frequency, nicht, the manner, the
+place, indefinite objects, and the complement of the verb (a goal, a predicate, an object with a
+preposition). Before nicht, the time follows the definite objects: "Sie ruft ihn heute nicht an".
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ Tense = Literal["present", "habit", "past", "perfect", "modal", "passive", "like
 
 @dataclass(slots=True, eq=False)
 class Clause:
-    """One clause: a verb and what stands around it."""
+    """A verb with its subject, objects and adverbials."""
 
     verb: Verb
     subject: Phrase
@@ -42,18 +42,18 @@ class Clause:
     negated: bool = False
     dative: Phrase | None = None
     accusative: Phrase | None = None
-    close: Pair | None = None  # a goal, a predicate, an object with a preposition
+    close: Pair | None = None  # the complement: a goal, a predicate, a prepositional object
     place: Pair | None = None
     manner: Pair | None = None
     time: Adverb | None = None
-    phrases: list[Phrase] = field(default_factory=list)  # all that take part, to be counted
+    phrases: list[Phrase] = field(default_factory=list)  # all of them, for `splits`
     predicate: Adjective | None = None
-    marks: tuple[str, ...] = ()  # constructions it takes part in
+    marks: tuple[str, ...] = ()  # the constructions it is part of
 
     # English -------------------------------------------------------------------------------------
 
     def english(self, *, question: bool = False) -> str:
-        """Say it in English: plainly, or with the auxiliary before the subject."""
+        """Return the English clause, as a statement or a question."""
         auxiliary, main = self._english_verb(support=question or self.negated)
         denied = "not" if self.negated else ""
         if denied and auxiliary == "can" and not question:
@@ -64,11 +64,11 @@ class Clause:
         return spaced(*head, denied, middle, main, *self._english_rest())
 
     def infinitive(self) -> str:
-        """Say it in English without a subject and a tense: read the book."""
+        """Return the English infinitive without a subject: read the book."""
         return spaced(self.verb.base, *self._english_rest())
 
     def _english_verb(self, *, support: bool) -> tuple[str, str]:
-        """Return the auxiliary, if any, and the rest; support asks for one in any case."""
+        """Return the auxiliary, if any, and the main verb; `support` always gives an auxiliary."""
         verb, person = self.verb, self.subject.person
         if self.tense == "modal":
             return self._english_modal(support=support)
@@ -104,7 +104,7 @@ class Clause:
         return "", third if person == 2 else main
 
     def _english_rest(self) -> tuple[str, ...]:
-        """List what follows the English verb."""
+        """Return the words after the English verb."""
         verb = self.verb
         given = self._english_object(self.accusative)
         receiver = self._english_object(self.dative)
@@ -138,7 +138,7 @@ class Clause:
     # German --------------------------------------------------------------------------------------
 
     def german(self, order: Literal["second", "first", "last"] = "second") -> str:
-        """Say it in German, with the finite verb second, first (also after a front) or last."""
+        """Return the German clause, with the finite verb second, first or last."""
         finite, end = self._german_verb()
         subject = self.subject.german(NOMINATIVE)
         if order == "last":
@@ -148,17 +148,17 @@ class Clause:
         return spaced(*head, *self._german_field(), end)
 
     def german_zu(self) -> str:
-        """Say it in German without a subject, with zu: das Buch zu lesen, sie anzurufen."""
+        """Return the German infinitive with zu: das Buch zu lesen, sie anzurufen."""
         verb = self.verb
         joined = f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}"
         return spaced(*self._german_field(), joined)
 
     def german_imperative(self) -> str:
-        """Tell somebody to do it: ruf sie an, lies das Buch."""
+        """Return the German imperative: ruf sie an, lies das Buch."""
         return spaced(imperative(self.verb), *self._german_field(), self.verb.prefix)
 
     def _german_verb(self) -> tuple[str, str]:
-        """Return the finite verb and what goes to the end of the clause."""
+        """Return the finite verb and the part at the end of the clause."""
         verb, person = self.verb, self.subject.person
         if self.tense == "modal":
             assert self.modal
@@ -172,7 +172,7 @@ class Clause:
         return verb.present[person], verb.prefix
 
     def _german_field(self) -> list[str]:
-        """List what stands between the two parts of the verb."""
+        """Return the words between the two parts of the verb."""
         objects = [(self.dative, DATIVE), (self.accusative, ACCUSATIVE)]
         pronouns: list[str] = []
         known: list[str] = []
@@ -201,17 +201,17 @@ class Clause:
         ]
 
     def _takes_kein(self, phrase: Phrase) -> bool:
-        """Whether the negation is said with this phrase, as keinen Hund."""
+        """Return whether this phrase carries the negation, as in keinen Hund."""
         return self.negated and phrase.kind == "indefinite" and self.tense != "like"
 
 
-USUALLY_WITH_E = ("danken", "folgen", "malen", "pflanzen")
+IMPERATIVE_WITH_E = ("danken", "folgen", "malen", "pflanzen")
 
 
 def imperative(verb: Verb) -> str:
-    """Form the imperative for du: lies, warte, ruf, fahr, füttere."""
+    """Return the imperative for du: lies, warte, ruf, fahr, füttere."""
     third, infinitive = verb.present[2], verb.infinitive
-    if infinitive in USUALLY_WITH_E:
+    if infinitive in IMPERATIVE_WITH_E:
         return verb.present[0]
     stem = infinitive.removesuffix("n").removesuffix("e")
     if "i" in third and "i" not in infinitive:  # lesen, liest: lies
@@ -222,5 +222,5 @@ def imperative(verb: Verb) -> str:
 
 
 def spaced(*parts: str) -> str:
-    """Join the parts that are there."""
+    """Join the parts that are not empty with spaces."""
     return " ".join(filter(None, parts))

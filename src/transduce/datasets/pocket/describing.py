@@ -1,8 +1,8 @@
-"""Drawing people, things and places by chance, so that they make sense."""
+"""Random noun phrases and places that make sense."""
 
 from collections.abc import Sequence
 
-from transduce.datasets.pocket.chance import Dice, weighted
+from transduce.datasets.pocket.dice import Dice, weighted
 from transduce.datasets.pocket.phrases import (
     BARE,
     COUNTS,
@@ -70,7 +70,7 @@ def count(dice: Dice) -> Determiner:
 
 
 def possessive(dice: Dice, subject: Phrase | None) -> Determiner:
-    """Draw a possessive; in an object it points to the subject or to one of us."""
+    """Draw a possessive; in an object it refers to the subject, or is my, your or our."""
     if subject is None:
         return dice.pick(POSSESSIVES)
     if subject.owner is not None and dice.chance(0.75):
@@ -82,14 +82,15 @@ def describe(
     dice: Dice, noun: Noun, role: str, subject: Phrase | None = None, adjective: float = 0.26
 ) -> Phrase:
     """Give a noun a number, a determiner and perhaps an adjective."""
-    one, many, mass = MENUS[role]
+    singular_menu, plural_menu, mass_menu = MENUS[role]
     plural = noun.numbers == "plural"
     if noun.numbers == "both":
-        plural = not one or dice.chance(0.25)
+        plural = not singular_menu or dice.chance(0.25)
     if "kin" in noun.tags:
         menu = KIN
     else:
-        menu = mass if noun.numbers == "mass" else many if plural else one
+        counted = plural_menu if plural else singular_menu
+        menu = mass_menu if noun.numbers == "mass" else counted
     choice = dice.pick(menu)
     if not suits(choice, noun, role, plural=plural, subject=subject):
         choice = OWN if "kin" in noun.tags else THE
@@ -100,7 +101,7 @@ def describe(
 
 
 def suits(choice: Choice, noun: Noun, role: str, *, plural: bool, subject: Phrase | None) -> bool:
-    """Whether a determiner makes sense with a noun."""
+    """Return whether a determiner makes sense with a noun."""
     if choice == NAMED and (plural or (subject is not None and subject.fixed)):
         return False  # Anna's brother, but not: Anna is calling Anna's brother
     if choice in (OWN, NAMED):
@@ -111,7 +112,7 @@ def suits(choice: Choice, noun: Noun, role: str, *, plural: bool, subject: Phras
 
 
 def determine(dice: Dice, choice: Choice, subject: Phrase | None) -> Determiner:
-    """Turn a choice of the menus into a determiner."""
+    """Return the determiner for a choice of the menus."""
     if choice == OWN:
         return possessive(dice, subject)
     if choice == NAMED:
@@ -123,28 +124,28 @@ def determine(dice: Dice, choice: Choice, subject: Phrase | None) -> Determiner:
 
 
 def person(dice: Dice) -> Phrase | None:
-    """Draw a pronoun or a name for a subject, or leave it to a noun."""
+    """Draw a pronoun or a name as a subject, or None for a noun."""
     roll = dice.random()
     if roll < 0.28:
         return dice.pick(PRONOUNS)
     if roll < 0.42:
         return dice.pick(PEOPLE)
     if roll < 0.45:
-        one, other = dice.pick(PEOPLE), dice.pick(PEOPLE)
-        return both(one, other) if one is not other else one
+        first, second = dice.pick(PEOPLE), dice.pick(PEOPLE)
+        return both(first, second) if first is not second else first
     return None
 
 
 def subject_of(dice: Dice, verb: Verb, role: str = "subject") -> Phrase:
-    """Draw somebody or something that can do it."""
+    """Draw a possible subject of a verb."""
     somebody = person(dice) if verb.personal else None
     if verb.base == "belong":
-        role = "plain"  # hers does not belong to him
+        role = "plain"  # not: her book belongs to him
     return somebody or describe(dice, dice.pick(verb.subjects), role)
 
 
 def other_person(dice: Dice, nouns: Sequence[Noun], subject: Phrase, role: str) -> Phrase:
-    """Draw an object among people: a pronoun, a name or a noun, and not the subject itself."""
+    """Draw a person as an object, not the subject: a pronoun, a name or a noun."""
     roll = dice.random()
     if roll < 0.2:
         pronoun = dice.pick(PRONOUNS)
@@ -158,7 +159,7 @@ def other_person(dice: Dice, nouns: Sequence[Noun], subject: Phrase, role: str) 
 
 
 def clash(subject: Phrase, pronoun: Phrase) -> bool:
-    """Whether the pair would need myself or ourselves."""
+    """Return whether the object would need myself or ourselves."""
     first = {0, 3}
     if subject.person in first:
         return pronoun.person in first
@@ -174,7 +175,7 @@ def thing(dice: Dice, nouns: Sequence[Noun], subject: Phrase, role: str) -> Phra
 
 
 def object_of(dice: Dice, verb: Verb, subject: Phrase, role: str = "object") -> Phrase:
-    """Draw what the verb can be done to."""
+    """Draw a possible object of a verb."""
     if "person" in verb.objects[0].tags and len(verb.objects) > 20:
         return other_person(dice, verb.objects, subject, role)
     return thing(dice, verb.objects, subject, role)
@@ -205,7 +206,7 @@ def known(dice: Dice, nouns: Sequence[Noun], subject: Phrase | None = None) -> P
 
 
 def spot(dice: Dice, subject: Phrase | None = None, nouns: Sequence[Noun] = SPOTS) -> Place:
-    """Draw a place where one can be."""
+    """Draw a place to be."""
     phrase = known(dice, nouns, subject)
     return at(phrase), [phrase]
 
@@ -218,7 +219,7 @@ def beside(dice: Dice) -> Place:
 
 
 def on_or_in(dice: Dice, case: int) -> Place:
-    """Draw a place for a thing: where it is, in the dative; where it is put, in the accusative."""
+    """Draw a place of a thing: in the dative where it is, in the accusative where it is put."""
     if dice.chance(0.6):
         phrase, words = known(dice, SURFACES), ("on", "auf")
         if dice.chance(0.25):
@@ -246,7 +247,7 @@ def location(dice: Dice, verb: Verb, subject: Phrase) -> Place:
 
 
 def goal(dice: Dice, verb: Verb) -> Place:
-    """Draw where somebody goes."""
+    """Draw a destination."""
     kinds = [kind for kind in ("goal", "goal", "goal", "home", "city") if kind in verb.uses]
     kind = dice.pick(kinds)
     if kind == "home":

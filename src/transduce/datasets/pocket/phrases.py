@@ -16,20 +16,20 @@ from transduce.datasets.pocket.words import (
     Noun,
 )
 
-# Where a phrase stands in the German clause: pronouns first, what is known before what is new.
+# The position of a phrase in the German clause: pronouns, definite phrases, indefinite phrases.
 Kind = Literal["pronoun", "definite", "indefinite"]
 Endings = tuple[str, ...]  # case times gender, as in the tables below
 
 
 class Pair(NamedTuple):
-    """The same thing in both languages."""
+    """A text in both languages."""
 
     en: str
     de: str
 
 
 def table(nominative: str, accusative: str, dative: str) -> Endings:
-    """Write three rows of m, f, n and plural as one tuple; a dash is no ending."""
+    """Return three rows of m, f, n and plural as one tuple; a dash means no ending."""
     cells = [*nominative.split(), *accusative.split(), *dative.split()]
     return tuple("" if cell == "-" else cell for cell in cells)
 
@@ -45,7 +45,7 @@ RELATIVE = table("der die das die", "den die das die", "dem der dem denen")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Determiner:
-    """A determiner: its English forms, its German ones by case and gender, what it asks for."""
+    """A determiner: English forms, German forms by case and gender, endings of adjectives."""
 
     en: tuple[str, str]  # before a singular, before a plural
     de: Endings
@@ -56,10 +56,10 @@ class Determiner:
 def determiner(
     en: str, de: str, forms: Endings, endings: Endings, kind: Kind = "definite"
 ) -> Determiner:
-    """Build a determiner; a slash parts the English singular from the plural."""
-    one, _, many = en.partition("/")
+    """Make a determiner; a slash separates the English singular and plural."""
+    singular, _, plural = en.partition("/")
     spaced = tuple(f"{de}{form} " if de + form else "" for form in forms)
-    return Determiner((f"{one} ", f"{many or one} "), spaced, endings, kind)
+    return Determiner((f"{singular} ", f"{plural or singular} "), spaced, endings, kind)
 
 
 NOTHING = ("",) * 12
@@ -102,14 +102,14 @@ class Phrase:
     gender: int
     kind: Kind
     human: bool
-    owner: int | None  # the possessive that points back to it
+    owner: int | None  # the possessive that refers to it
     fixed: tuple[str, str, str] | None = None  # German forms of names and pronouns
     determiner: Determiner | None = None
     adjective: Adjective | None = None
     noun: Noun | None = None
 
     def german(self, case: int, *, negated: bool = False) -> str:
-        """Say the phrase in a case; negated, with kein."""
+        """Return the German phrase in a case; with kein if it is negated."""
         if self.fixed:
             return self.fixed[case]
         assert self.determiner
@@ -122,12 +122,12 @@ class Phrase:
         return which.de[cell] + noun
 
     def english_negated(self) -> str:
-        """Say an indefinite phrase under "not": a car, any cars."""
+        """Return an indefinite phrase after "not": a car, any cars."""
         return f"any {self.object}" if self.determiner is BARE else self.object
 
     @property
     def negatable(self) -> bool:
-        """Whether "not" can be said with the phrase in the object."""
+        """Whether a clause with this object can be negated."""
         return self.kind != "indefinite" or self.determiner in (A, BARE)
 
 
@@ -137,7 +137,7 @@ OWNERS = {MASCULINE: HIS, FEMININE: HER, PLURAL: THEIR}
 def noun_phrase(
     which: Determiner, noun: Noun, adjective: Adjective | None = None, *, plural: bool = False
 ) -> Phrase:
-    """Put a noun phrase together."""
+    """Make a noun phrase."""
     words = f"{adjective.en} {noun.en[plural]}" if adjective else noun.en[plural]
     article = "an " if which is A and words[0] in VOWELS else which.en[plural]
     gender = PLURAL if plural else noun.gender
@@ -149,7 +149,7 @@ def noun_phrase(
         gender=gender,
         kind=which.kind,
         human=human,
-        owner=OWNERS.get(gender) if human else None,  # das Mädchen: sein or ihr, so neither
+        owner=OWNERS.get(gender) if human else None,  # das Mädchen: sein or ihr, so none
         determiner=which,
         adjective=adjective,
         noun=noun,
@@ -166,7 +166,7 @@ def fixed_phrase(
     kind: Kind = "pronoun",
     human: bool = False,
 ) -> Phrase:
-    """Build a pronoun: English subject and object, German nominative, accusative, dative."""
+    """Make a pronoun: English subject and object, German nominative, accusative, dative."""
     subject, _, object_ = en.partition(" ")
     nominative, accusative, dative = german.split()
     return Phrase(
@@ -211,14 +211,14 @@ PEOPLE = tuple(
 )
 
 
-def both(one: Phrase, other: Phrase) -> Phrase:
+def both(first: Phrase, second: Phrase) -> Phrase:
     """Join two people: Anna and Peter."""
     nominative, accusative, dative = (
-        f"{one.german(case)} und {other.german(case)}" for case in range(3)
+        f"{first.german(case)} und {second.german(case)}" for case in range(3)
     )
     return Phrase(
-        en=f"{one.en} and {other.en}",
-        object=f"{one.object} and {other.object}",
+        en=f"{first.en} and {second.en}",
+        object=f"{first.object} and {second.object}",
         person=4,
         gender=PLURAL,
         kind="definite",
@@ -229,7 +229,7 @@ def both(one: Phrase, other: Phrase) -> Phrase:
 
 
 def gap(phrase: Phrase) -> Phrase:
-    """Leave the place of a phrase empty, as a relative clause does; it still agrees and counts."""
+    """Return an empty phrase that agrees like this one, for relative clauses and questions."""
     return Phrase(
         en="",
         object="",
@@ -243,8 +243,8 @@ def gap(phrase: Phrase) -> Phrase:
     )
 
 
-def back_to(phrase: Phrase) -> Phrase | None:
-    """Return the pronoun that points back to a phrase, if both languages agree on one."""
+def pronoun_for(phrase: Phrase) -> Phrase | None:
+    """Return the pronoun for a phrase, if both languages agree on one."""
     if phrase.determiner is NO:
         return None
     if phrase.owner is not None:
@@ -265,7 +265,7 @@ CONTRACTIONS = {
 
 
 def prepositional(english: str, german: str, case: int, phrase: Phrase) -> Pair:
-    """Put a preposition before a phrase; German draws it together with the article: im, zum."""
+    """Put a preposition before a phrase; German contracts it with the article: im, zum."""
     text = f"{german} {phrase.german(case)}"
     if phrase.determiner is THE:
         article = f"{german} {THE.de[4 * case + phrase.gender]}".strip()
@@ -275,7 +275,7 @@ def prepositional(english: str, german: str, case: int, phrase: Phrase) -> Pair:
 
 
 def at(phrase: Phrase) -> Pair:
-    """Say where, with the prepositions that the place asks for: at the station, am Bahnhof."""
+    """Return a place with its own prepositions: at the station, am Bahnhof."""
     assert phrase.noun
     assert phrase.noun.place
     return prepositional(*phrase.noun.place, DATIVE, phrase)

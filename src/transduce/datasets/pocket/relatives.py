@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from transduce.datasets.pocket.chance import Dice, weighted
 from transduce.datasets.pocket.clauses import Clause
 from transduce.datasets.pocket.describing import describe, subject_of
+from transduce.datasets.pocket.dice import Dice, weighted
 from transduce.datasets.pocket.phrases import (
     RELATIVE,
     WHOSE,
@@ -29,19 +29,19 @@ from transduce.datasets.pocket.words import (
 
 
 class Relative(NamedTuple):
-    """A relative clause and the pronoun, with its preposition, that opens it."""
+    """A relative clause, and the pronoun (with a preposition) that begins it."""
 
     word: Pair
     clause: Clause
 
     def write(self) -> Pair:
-        """Say it, without the commas that German puts around it."""
+        """Return the clause in both languages, without the German commas."""
         en = f"{self.word.en} {self.clause.english()}".strip()
         return Pair(en, f"{self.word.de} {self.clause.german('last')}".strip())
 
 
 def by_noun(verbs: Iterable[Verb], *, subjects: bool) -> dict[str, tuple[Verb, ...]]:
-    """Index verbs by the nouns that do them, or that they are done to."""
+    """Index verbs by their subjects or by their objects."""
     index: dict[str, tuple[Verb, ...]] = {}
     for verb in verbs:
         for noun in verb.subjects if subjects else verb.objects:
@@ -49,8 +49,8 @@ def by_noun(verbs: Iterable[Verb], *, subjects: bool) -> dict[str, tuple[Verb, .
     return index
 
 
-INSIDE = ("transitive", "intransitive", "dative", "prepositional", "motion")
-DOES = by_noun((verb for frame in INSIDE for verb in BY_FRAME[frame]), subjects=True)
+FRAMES = ("transitive", "intransitive", "dative", "prepositional", "motion")
+DOES = by_noun((verb for frame in FRAMES for verb in BY_FRAME[frame]), subjects=True)
 DONE = [verb for verb in (*BY_FRAME["transitive"], *BY_FRAME["dative"]) if verb.base != "belong"]
 UNDERGOES = by_noun(DONE, subjects=False)
 CONCERNS = by_noun(BY_FRAME["prepositional"], subjects=False)
@@ -65,31 +65,31 @@ OPEN: Tenses = weighted({"present": 30, "past": 45, "modal": 25})
 
 def relative(dice: Dice, head: Phrase, main: Verb) -> Relative:
     """Draw a relative clause about the head, with another verb than the main clause."""
-    made = some_relative(dice, head)
-    while made.clause.verb.key == main.key:
-        made = some_relative(dice, head)
-    return made
+    drawn = any_relative(dice, head)
+    while drawn.clause.verb.key == main.key:
+        drawn = any_relative(dice, head)
+    return drawn
 
 
-def some_relative(dice: Dice, head: Phrase) -> Relative:
-    """Draw a relative clause: its pronoun has the head's gender and number, and its own case."""
+def any_relative(dice: Dice, head: Phrase) -> Relative:
+    """Draw a relative clause; its pronoun has the gender and number of the head."""
     assert head.noun
     key = head.noun.key
     roll = dice.random()
     if roll < (0.4 if is_alive(head.noun) else 0.08) and key in DOES:
-        made = of_subject(dice, head)
+        drawn = of_subject(dice, head)
     elif roll > 0.88 and head.human:
-        made = of_owner(dice, head)
+        drawn = of_owner(dice, head)
     elif roll > 0.75 and key in CONCERNS:
-        made = of_preposition(dice, head)
+        drawn = of_preposition(dice, head)
     else:
-        made = of_object(dice, head)
-    marked(made.clause, "relative")
-    return made
+        drawn = of_object(dice, head)
+    marked(drawn.clause, "relative")
+    return drawn
 
 
 def is_alive(noun: Noun) -> bool:
-    """Whether the noun can do much by itself; most things can only belong to somebody."""
+    """Return whether a noun is a person or an animal."""
     return bool(noun.tags & {"person", "animal"})
 
 
@@ -144,7 +144,7 @@ def about_the_subject(dice: Dice) -> Sentence:
         head = describe(dice, noun, "head", None, 0.2)
         clause = draw(dice, dice.pick(DOES[noun.key]), head)
     else:
-        head = describe(dice, noun, "head", None, 0)  # lest a new house be old
+        head = describe(dice, noun, "head", None, 0)  # not: the new house is old
         clause = state(dice, head, dice.pick(("present", "past")))
     about = relative(dice, head, clause.verb)
 
@@ -167,7 +167,7 @@ RELATABLE = tuple(
 
 
 def about_the_object(dice: Dice) -> Sentence:
-    """Draw: she knows the man who is working; the German relative clause waits for the verb."""
+    """Draw: she knows the man who is working; in German the relative clause comes last."""
     verb = dice.pick(RELATABLE)
     subject = subject_of(dice, verb)
     noun = dice.pick([noun for noun in verb.objects if noun in HEADS and noun is not subject.noun])

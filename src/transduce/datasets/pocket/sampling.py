@@ -1,8 +1,7 @@
-"""Drawing clauses by chance, so that they make sense."""
+"""Random clauses that make sense."""
 
 from collections.abc import Sequence
 
-from transduce.datasets.pocket.chance import Dice, weighted
 from transduce.datasets.pocket.clauses import Clause, Tense
 from transduce.datasets.pocket.describing import (
     SOMEBODY,
@@ -15,6 +14,7 @@ from transduce.datasets.pocket.describing import (
     subject_of,
     thing,
 )
+from transduce.datasets.pocket.dice import Dice, weighted
 from transduce.datasets.pocket.phrases import (
     EVERY,
     NO,
@@ -41,29 +41,35 @@ CLOCK = tuple(
     for en, de in NUMBERS[:11]
 )
 YET = Adverb("yet", "noch", mid=False, setting=False, uses=frozenset(["not"]))
-ALREADY = next(one for one in ADVERBS if one.en == "already")
+ALREADY = next(adverb for adverb in ADVERBS if adverb.en == "already")
 TIMES = ("present", "later", "future", "past", "habit", "perfect")
-BY_TIME = {time: tuple(one for one in ADVERBS if time in one.uses) for time in TIMES}
-FRONTS = {time: tuple(one for one in BY_TIME[time] if "front" in one.uses) for time in TIMES}
-DENIED = {time: tuple(one for one in BY_TIME[time] if "not" in one.uses) for time in TIMES}
-MODALS_NOW = tuple(one for one in MODALS if one.adverbs != "past")
-MODALS_PAST = tuple(one for one in MODALS if one.adverbs == "past")
+BY_TIME = {time: tuple(adverb for adverb in ADVERBS if time in adverb.uses) for time in TIMES}
+FRONTS = {
+    time: tuple(adverb for adverb in adverbs if "front" in adverb.uses)
+    for time, adverbs in BY_TIME.items()
+}
+WITH_NOT = {
+    time: tuple(adverb for adverb in adverbs if "not" in adverb.uses)
+    for time, adverbs in BY_TIME.items()
+}
+MODALS_NOW = tuple(modal for modal in MODALS if modal.adverbs != "past")
+MODALS_PAST = tuple(modal for modal in MODALS if modal.adverbs == "past")
 FUTURE = MODALS[-1]
 
 Tenses = tuple[Tense, ...]
 ANY: Tenses = weighted({"present": 31, "habit": 18, "past": 27, "perfect": 6, "modal": 24})
 
 
-def when(clause: Clause) -> str:
-    """Name the adverbs that go with the clause's tense."""
+def adverbs_for(clause: Clause) -> str:
+    """Return the group of adverbs that goes with the tense of a clause."""
     if clause.tense == "modal":
         assert clause.modal
         return clause.modal.adverbs
     return {"passive": "past", "like": "present"}.get(clause.tense, clause.tense)
 
 
-def fit(dice: Dice, verb: Verb, tenses: Tenses) -> Tense:
-    """Draw a tense that suits the verb: nobody is knowing a man, or is often finding a key."""
+def draw_tense(dice: Dice, verb: Verb, tenses: Tenses) -> Tense:
+    """Draw a tense that suits the verb: not "is knowing a man" or "often finds a key"."""
     if verb.aspect == "state":
         return "present"
     tense = dice.pick(tenses)
@@ -71,21 +77,21 @@ def fit(dice: Dice, verb: Verb, tenses: Tenses) -> Tense:
 
 
 def add_time(dice: Dice, clause: Clause) -> None:
-    """Add an adverb of time where the tense asks for one, and sometimes elsewhere."""
+    """Add an adverb of time if the tense needs one, and sometimes otherwise."""
     if clause.tense == "perfect":
         clause.time = YET if clause.negated else dice.pick(BY_TIME["perfect"])
         if clause.subject.determiner in (NO, EVERY):
             clause.time = ALREADY
     elif clause.tense == "habit":
         if not clause.negated:
-            counted = clause.subject.determiner in (NO, EVERY)  # no "no man never"
-            clause.time = dice.pick(FRONTS["habit"] if counted else BY_TIME["habit"])
+            quantified = clause.subject.determiner in (NO, EVERY)  # not "no man never"
+            clause.time = dice.pick(FRONTS["habit"] if quantified else BY_TIME["habit"])
     elif clause.verb.aspect != "state" and dice.chance(0.36):
-        use = when(clause)
-        if use != "present" and dice.chance(0.1):
+        group = adverbs_for(clause)
+        if group != "present" and dice.chance(0.1):
             clause.time = dice.pick(CLOCK)
         else:
-            clause.time = dice.pick((DENIED if clause.negated else BY_TIME)[use])
+            clause.time = dice.pick((WITH_NOT if clause.negated else BY_TIME)[group])
 
 
 # Clauses ------------------------------------------------------------------------------------------
@@ -106,7 +112,7 @@ BY_FRAME = {
 }
 MOMENTS = tuple(verb for verb in VERBS if "moment" in verb.uses)
 TO_BE = next(verb for verb in VERBS if verb.base == "be")
-TO_LAUGH = next(verb for verb in VERBS if verb.base == "laugh")  # what everybody can do
+TO_LAUGH = next(verb for verb in VERBS if verb.base == "laugh")  # everybody can do it
 WITH_OBJECT = ("transitive", "dative", "ditransitive", "prepositional")
 
 
@@ -116,7 +122,7 @@ def draw_verb(dice: Dice) -> Verb:
 
 
 def draw_active(dice: Dice, unless: str = "-") -> Verb:
-    """Draw a verb that knows all tenses and that people do, but for one base or use."""
+    """Draw a verb with all tenses and people as subjects, except one base or use."""
     verb = draw_verb(dice)
     while (
         verb.aspect != "activity" or not verb.personal or verb.base == unless or unless in verb.uses
@@ -135,16 +141,16 @@ def draw(
     timed: bool = True,
     placed: bool = True,
 ) -> Clause:
-    """Draw a clause: with a negation in this share of cases, if asked with a time and a place."""
+    """Draw a clause, negated with probability `denial`; it may have a time and a place."""
     verb = verb or draw_verb(dice)
     subject = subject or subject_of(dice, verb)
-    clause = Clause(verb, subject, fit(dice, verb, tenses), phrases=[subject])
+    clause = Clause(verb, subject, draw_tense(dice, verb, tenses), phrases=[subject])
     if clause.tense == "modal":
         clause.modal = dice.pick(MODALS) if is_willed(clause) else FUTURE
     complete(dice, clause)
     if timed and clause.tense == "habit" and gives_one_thing(clause):
         clause.tense = "past"
-    if deniable(clause) and dice.chance(denial):
+    if can_be_negated(clause) and dice.chance(denial):
         clause.negated = True
     if timed:
         add_time(dice, clause)
@@ -154,19 +160,19 @@ def draw(
 
 
 def is_willed(clause: Clause) -> bool:
-    """Whether somebody may want, have or be allowed to do it."""
+    """Return whether the subject can want, have or be allowed to do it."""
     noun = clause.subject.noun
     thing = noun is not None and "thing" in noun.tags
     return not thing and clause.verb.aspect != "event" and "happens" not in clause.verb.uses
 
 
 def gives_one_thing(clause: Clause) -> bool:
-    """Whether one certain thing is given, which does not happen every day."""
+    """Return whether a definite thing is given, which does not happen every day."""
     return bool(clause.dative and clause.accusative and clause.accusative.kind == "definite")
 
 
 def complete(dice: Dice, clause: Clause, role: str = "object") -> None:
-    """Add what the verb asks for."""
+    """Add the objects and complements of the verb."""
     verb, subject = clause.verb, clause.subject
     if verb.frame == "transitive":
         if verb.base == "have" and role == "object":
@@ -190,7 +196,7 @@ def complete(dice: Dice, clause: Clause, role: str = "object") -> None:
 
 
 def put_somewhere(dice: Dice, clause: Clause) -> None:
-    """Add the goal or the place that the verb asks for."""
+    """Add the goal or place of the verb."""
     verb, subject = clause.verb, clause.subject
     if verb.objects:
         clause.accusative = thing(dice, verb.objects, subject, "object")
@@ -204,7 +210,7 @@ def put_somewhere(dice: Dice, clause: Clause) -> None:
 
 
 def add_person(dice: Dice, clause: Clause) -> None:
-    """Add for whom or from whom, now and then."""
+    """Sometimes add for whom or from whom."""
     uses = clause.verb.uses
     if "for" in uses and dice.chance(0.15):
         phrase = other_person(dice, SOMEBODY, clause.subject, "known")
@@ -217,7 +223,7 @@ def add_person(dice: Dice, clause: Clause) -> None:
 
 
 def add_place(dice: Dice, clause: Clause) -> None:
-    """Add where or with whom, now and then."""
+    """Sometimes add where or with whom."""
     uses = clause.verb.uses
     if "with" in uses and dice.chance(0.25):
         phrase = other_person(dice, SOMEBODY, clause.subject, "known")
@@ -228,23 +234,23 @@ def add_place(dice: Dice, clause: Clause) -> None:
         clause.phrases += phrases
 
 
-def deniable(clause: Clause) -> bool:
-    """Whether "not" has one place in both languages and means one thing."""
-    which = clause.subject.determiner
-    if clause.subject.kind == "indefinite" or which is EVERY or clause.tense == "passive":
+def can_be_negated(clause: Clause) -> bool:
+    """Return whether the negation is unambiguous in both languages."""
+    every = clause.subject.determiner is EVERY
+    if clause.subject.kind == "indefinite" or every or clause.tense == "passive":
         return False
     if clause.verb.frame == "transitive" and clause.close:
         return False
-    return all(one is None or one.negatable for one in (clause.accusative, clause.dative))
+    return all(phrase is None or phrase.negatable for phrase in (clause.accusative, clause.dative))
 
 
 # States -------------------------------------------------------------------------------------------
 
 UNGRADED = ("broken", "empty", "red", "blue", "green", "white", "black")
 FEELINGS = tuple(
-    one
-    for one in SOMEBODY[0].adjectives
-    if one.en in ("happy", "sad", "tired", "hungry", "thirsty", "sick", "angry")
+    adjective
+    for adjective in SOMEBODY[0].adjectives
+    if adjective.en in ("happy", "sad", "tired", "hungry", "thirsty", "sick", "angry")
 )
 
 
@@ -255,13 +261,13 @@ def state(
     adjectives: Sequence[Adjective] = (),
     denial: float = 0.15,
 ) -> Clause:
-    """Draw how somebody or something is: is tired, war müde."""
+    """Draw a clause with an adjective as predicate: is tired, war müde."""
     if not adjectives:
         adjectives = subject.noun.adjectives if subject.noun else FEELINGS
     adjective = dice.pick(adjectives)
     clause = Clause(TO_BE, subject, tense, phrases=[subject], predicate=adjective)
     clause.close = Pair(adjective.en, adjective.alone)
-    if deniable(clause) and dice.chance(denial):
+    if can_be_negated(clause) and dice.chance(denial):
         clause.negated = True
     elif adjective.en not in UNGRADED and dice.chance(0.2):
         clause.close = Pair(f"very {adjective.en}", f"sehr {adjective.alone}")

@@ -1,15 +1,15 @@
-"""A whole sentence, before it is written."""
+"""Whole sentences before they are written, and how clauses are joined."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from transduce.datasets.pocket.chance import Dice
 from transduce.datasets.pocket.clauses import Clause
+from transduce.datasets.pocket.dice import Dice
 from transduce.datasets.pocket.phrases import Pair
 
 
 class Sentence(NamedTuple):
-    """A sentence drawn and not yet written: many are drawn in vain, and writing costs most."""
+    """A sentence that is not written yet: most are dropped, and writing takes most of the time."""
 
     clauses: list[Clause]
     write: Callable[[], Pair]
@@ -19,30 +19,30 @@ Construction = Callable[[Dice], Sentence]
 
 
 def finished(en: str, de: str, mark: str = ".") -> Pair:
-    """Begin with a capital and end with a mark."""
+    """Add a capital at the start and a punctuation mark at the end."""
     return Pair(en[0].upper() + en[1:] + mark, de[0].upper() + de[1:] + mark)
 
 
 def marked(clause: Clause, *marks: str) -> Clause:
-    """Note the constructions that a clause takes part in."""
+    """Record the constructions that a clause is part of."""
     clause.marks += marks
     return clause
 
 
 def plain(clause: Clause, mark: str = ".") -> Sentence:
-    """Say a clause by itself."""
+    """Make a sentence of one clause."""
     return Sentence([clause], lambda: finished(clause.english(), clause.german(), mark))
 
 
 def question(clause: Clause) -> Sentence:
-    """Ask whether a clause is so."""
+    """Make a yes-no question."""
     return Sentence(
         [clause], lambda: finished(clause.english(question=True), clause.german("first"), "?")
     )
 
 
 def question_with(word: Pair, clause: Clause) -> Sentence:
-    """Ask for something about a clause."""
+    """Make a question with a question word."""
     return Sentence(
         [clause],
         lambda: finished(
@@ -72,16 +72,16 @@ def joined(main: Clause, sub: Clause, word: Pair, *, first: bool = False) -> Sen
 
 
 def repeats_itself(sentence: Sentence) -> bool:
-    """Whether a noun or a name is said twice, where people would use a pronoun."""
-    said = [
+    """Return whether a noun or name occurs twice, where people would use a pronoun."""
+    names = [
         phrase.noun.key if phrase.noun else phrase.en
         for clause in sentence.clauses
         for phrase in clause.phrases
         if phrase.kind != "pronoun"
     ]
-    return len(set(said)) < len(said)
+    return len(set(names)) < len(names)
 
 
 def echoes(english: str) -> bool:
-    """Whether two particles collide: the lamp that she turned on on Monday."""
+    """Return whether a word is repeated: the lamp that she turned on on Monday."""
     return " on on " in english or " at at " in english

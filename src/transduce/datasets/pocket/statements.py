@@ -1,8 +1,8 @@
-"""Sentences of one clause that state, ask or beg."""
+"""Sentences of one clause: statements, yes-no questions and requests."""
 
-from transduce.datasets.pocket.chance import Dice, weighted
 from transduce.datasets.pocket.clauses import Clause, Tense
 from transduce.datasets.pocket.describing import describe, spot, subject_of, thing
+from transduce.datasets.pocket.dice import Dice, weighted
 from transduce.datasets.pocket.phrases import (
     COUNTS,
     MANY,
@@ -23,13 +23,13 @@ from transduce.datasets.pocket.sampling import (
     WITH_OBJECT,
     Tenses,
     add_time,
+    adverbs_for,
+    can_be_negated,
     complete,
-    deniable,
     draw,
     draw_active,
     draw_verb,
     state,
-    when,
 )
 from transduce.datasets.pocket.sentences import Sentence, finished, marked, plain, question
 from transduce.datasets.pocket.words import (
@@ -53,7 +53,7 @@ FRONTED: Tenses = weighted({"present": 25, "habit": 15, "past": 35, "modal": 25}
 
 
 def fronted(dice: Dice) -> Sentence:
-    """Begin with the time or the place: German then turns subject and verb around."""
+    """Begin with the time or the place; German then puts the verb before the subject."""
     clause = draw(dice, draw_active(dice), tenses=FRONTED, timed=False, placed=False)
     clause.negated = clause.negated and clause.tense != "habit"
     if "place" in clause.verb.uses and dice.chance(0.5):
@@ -61,7 +61,7 @@ def fronted(dice: Dice) -> Sentence:
         front, phrases = spot(dice, clause.subject)
         clause.phrases += phrases
     else:
-        adverb = dice.pick(FRONTS[when(clause)])
+        adverb = dice.pick(FRONTS[adverbs_for(clause)])
         front = Pair(adverb.en, adverb.de)
     comma = "," if " " in front.en else ""
     return Sentence(
@@ -73,13 +73,13 @@ def fronted(dice: Dice) -> Sentence:
 
 
 def yes_or_no(dice: Dice) -> Sentence:
-    """Ask whether something is so."""
+    """Draw a yes-no question."""
     verb = draw_verb(dice)
-    return question(draw(dice, verb, asked_about(dice, verb), denial=0))
+    return question(draw(dice, verb, subject_of_question(dice, verb), denial=0))
 
 
-def asked_about(dice: Dice, verb: Verb) -> Phrase:
-    """Draw whom a question is about: somebody known, and not the one who asks."""
+def subject_of_question(dice: Dice, verb: Verb) -> Phrase:
+    """Draw the subject of a question: definite, and not "I"."""
     subject = subject_of(dice, verb, "known")
     while subject.person == 0:
         subject = subject_of(dice, verb, "known")
@@ -90,7 +90,7 @@ LIKED = tuple(verb for verb in VERBS if "gern" in verb.uses)
 
 
 def liking(dice: Dice) -> Sentence:
-    """Say or ask what somebody likes to do: German says it with gern."""
+    """Say or ask what somebody likes to do; German uses gern."""
     verb = dice.pick(LIKED)
     subject = subject_of(dice, verb, "known")
     clause = Clause(verb, subject, "like", phrases=[subject], negated=dice.chance(0.2))
@@ -103,7 +103,7 @@ def liking(dice: Dice) -> Sentence:
     return question(clause) if dice.chance(0.25) else plain(clause)
 
 
-SO = {one.en: nouns_that_are(" ".join(one.tags)) for one in ADJECTIVES}
+NOUNS_OF = {adjective.en: nouns_that_are(" ".join(adjective.tags)) for adjective in ADJECTIVES}
 
 
 def described(dice: Dice) -> Sentence:
@@ -113,7 +113,7 @@ def described(dice: Dice) -> Sentence:
     if feeling and dice.chance(0.3):
         subject = dice.pick(PRONOUNS)
     else:
-        subject = describe(dice, dice.pick(SO[adjective.en]), "known", None, 0)
+        subject = describe(dice, dice.pick(NOUNS_OF[adjective.en]), "known", None, 0)
     tense: Tense = dice.pick(("present", "present", "past"))
     clause = state(dice, subject, tense, [adjective])
     if tense == "past" and feeling and not clause.negated:
@@ -121,7 +121,7 @@ def described(dice: Dice) -> Sentence:
     return question(clause) if not clause.negated and dice.chance(0.15) else plain(clause)
 
 
-COMPARABLE = tuple(one for one in ADJECTIVES if one.more)
+COMPARABLE = tuple(adjective for adjective in ADJECTIVES if adjective.more)
 KINDS = (
     *("person", "grown", "pet", "farm", "beast", "text", "show"),
     *("goods", "clothes", "load", "building", "town"),
@@ -130,7 +130,7 @@ OF_KIND = {kind: nouns_that_are(kind) for kind in KINDS}
 
 
 def compared(dice: Dice) -> Sentence:
-    """Compare two of a kind: bigger than, größer als."""
+    """Compare two of the same kind: bigger than, größer als."""
     adjective = dice.pick(COMPARABLE)
     nouns = OF_KIND[dice.pick([kind for kind in KINDS if kind in adjective.tags])]
     subject = describe(dice, dice.pick(nouns), "known", None, 0)
@@ -159,7 +159,7 @@ def numbered(dice: Dice) -> Sentence:
 
 
 def ages(subject: Phrase) -> tuple[tuple[str, str], ...]:
-    """List the ages that somebody can have."""
+    """Return the possible ages of somebody."""
     if subject.noun is None:
         return NUMBERS
     if "child" in subject.noun.tags:
@@ -172,7 +172,7 @@ TOWNS, BUILDINGS = nouns_that_are("town"), nouns_that_are("building castle")
 
 
 def there_is(dice: Dice) -> Sentence:
-    """Say what there is in a place: In der Küche gibt es einen Tisch."""
+    """Say what is in a place: In der Küche gibt es einen Tisch."""
     rooms, contents = (ROOMS, FURNITURE) if dice.chance(0.6) else (TOWNS, BUILDINGS)
     where, phrases = spot(dice, None, rooms)
     noun = dice.pick(contents)
@@ -209,13 +209,13 @@ def passive(dice: Dice) -> Sentence:
 
 
 def request(dice: Dice) -> Sentence:
-    """Beg a friend to do something, or not to."""
+    """Ask a friend to do something, or not to."""
     verb = draw_active(dice)
     while verb.frame not in WITH_OBJECT or verb.uses & {"happens", "lasts"}:
         verb = draw_active(dice)
     clause = Clause(verb, PRONOUNS[1], "habit")
     complete(dice, clause, "known")
-    clause.negated = deniable(clause) and dice.chance(0.2)
+    clause.negated = can_be_negated(clause) and dice.chance(0.2)
     start = "please do not" if clause.negated else "please"
     return Sentence(
         [clause],
@@ -224,16 +224,16 @@ def request(dice: Dice) -> Sentence:
 
 
 def two_statements(dice: Dice) -> Sentence:
-    """Put two main clauses side by side."""
+    """Join two main clauses with and or but."""
     tenses: Tenses = dice.pick((("present",), ("past",)))
-    one = draw(dice, draw_active(dice), tenses=tenses, timed=False)
-    verb = draw_active(dice, one.verb.base)
+    first = draw(dice, draw_active(dice), tenses=tenses, timed=False)
+    verb = draw_active(dice, first.verb.base)
     subject = describe(dice, dice.pick(verb.subjects), "known")
-    other = draw(dice, verb, subject, tenses, timed=False)
+    second = draw(dice, verb, subject, tenses, timed=False)
     en, de = (", but", ", aber") if dice.chance(0.5) else (", and", " und")
     return Sentence(
-        [one, other],
+        [first, second],
         lambda: finished(
-            f"{one.english()}{en} {other.english()}", f"{one.german()}{de} {other.german()}"
+            f"{first.english()}{en} {second.english()}", f"{first.german()}{de} {second.german()}"
         ),
     )

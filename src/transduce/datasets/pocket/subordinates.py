@@ -1,12 +1,11 @@
-"""Sentences with a clause inside, as a reason, a condition, a time or an object."""
+"""Sentences with a subordinate clause: a reason, a condition, a time or an object."""
 
 from typing import NamedTuple
 
-from transduce.datasets.pocket import lexicon
-from transduce.datasets.pocket.chance import Dice, weighted
 from transduce.datasets.pocket.clauses import Clause, Tense
 from transduce.datasets.pocket.describing import SOMEBODY, describe, other_person, subject_of
-from transduce.datasets.pocket.phrases import ES, IT, PEOPLE, Pair, Phrase, back_to, gap
+from transduce.datasets.pocket.dice import Dice, weighted
+from transduce.datasets.pocket.phrases import ES, IT, PEOPLE, Pair, Phrase, gap, pronoun_for
 from transduce.datasets.pocket.questions import ASKED, without_objects
 from transduce.datasets.pocket.sampling import (
     BY_FRAME,
@@ -20,15 +19,15 @@ from transduce.datasets.pocket.sampling import (
     Tenses,
     draw,
     draw_active,
-    fit,
+    draw_tense,
     state,
 )
 from transduce.datasets.pocket.sentences import Sentence, finished, joined, marked
-from transduce.datasets.pocket.words import ADVERBS, VERBS, Adjective, Noun, Verb, rows
+from transduce.datasets.pocket.words import ADVERBS, VERBS, WORD_TABLES, Adjective, Noun, Verb, rows
 
 BECAUSE, ALTHOUGH = Pair("because", "weil"), Pair("although", "obwohl")
 WEATHER = tuple(verb for verb in VERBS if verb.base in ("rain", "snow"))
-TOMORROW = next(one for one in ADVERBS if one.en == "tomorrow")
+TOMORROW = next(adverb for adverb in ADVERBS if adverb.en == "tomorrow")
 
 # Reasons ------------------------------------------------------------------------------------------
 
@@ -37,11 +36,11 @@ STATES = tuple(
     for verb in (*BY_FRAME["transitive"], *BY_FRAME["dative"])
     if verb.aspect == "state" and verb.personal
 )
-CREATURELY = ("hungry", "thirsty", "tired", "sick", "young", "old", "big", "small", "strong")
+ANIMAL_STATES = ("hungry", "thirsty", "tired", "sick", "young", "old", "big", "small", "strong")
 
 
 def because_or_although(dice: Dice) -> Sentence:
-    """Give a reason, or what was no reason."""
+    """Draw a clause with because or although."""
     tenses: Tenses = ("past",) if dice.chance(0.35) else ("present", "present", "modal")
     main = draw(dice, draw_active(dice), tenses=tenses, denial=0.2)
     past = main.tense == "past" or (main.modal is not None and main.modal.adverbs == "past")
@@ -53,12 +52,15 @@ def because_or_although(dice: Dice) -> Sentence:
 def background(dice: Dice, main: Clause, tense: Tense) -> Clause:
     """Draw a state that may explain what somebody does, now or in the past."""
     about = main.subject
-    subject = back_to(about) if dice.chance(0.75) else None
-    if subject is None or (not subject.human and len(main.phrases) > 1):  # which of them is "it"?
+    subject = pronoun_for(about) if dice.chance(0.75) else None
+    if subject is None or (not subject.human and len(main.phrases) > 1):  # "it" would be ambiguous
         return circumstance(dice, tense)
     if not subject.human and about.noun:
         return state(
-            dice, subject, tense, [one for one in about.noun.adjectives if one.en in CREATURELY]
+            dice,
+            subject,
+            tense,
+            [adjective for adjective in about.noun.adjectives if adjective.en in ANIMAL_STATES],
         )
     roll = dice.random()
     if roll < 0.45:
@@ -71,7 +73,7 @@ def background(dice: Dice, main: Clause, tense: Tense) -> Clause:
 
 
 def circumstance(dice: Dice, tense: Tense) -> Clause:
-    """Draw a reason that lies in another person, or in the weather."""
+    """Draw a reason in another person, or in the weather."""
     if tense == "present" and dice.chance(0.2):
         return Clause(dice.pick(WEATHER), ES)
     named = dice.chance(0.2)
@@ -82,7 +84,7 @@ def circumstance(dice: Dice, tense: Tense) -> Clause:
 
 
 class Reason(NamedTuple):
-    """What one does to things that are so, or in spite of it."""
+    """A verb, and the qualities of things that are a reason for or against it."""
 
     verb: Verb
     because: tuple[tuple[Noun, Adjective], ...]
@@ -90,7 +92,7 @@ class Reason(NamedTuple):
 
 
 def read_reasons() -> tuple[Reason, ...]:
-    """Match the verbs of the table with the nouns and adjectives that go together."""
+    """Read the reasons of the lexicon."""
     verbs = {
         f"{verb.base}~{verb.particle}".strip("~"): verb
         for verb in BY_FRAME["transitive"]
@@ -98,51 +100,56 @@ def read_reasons() -> tuple[Reason, ...]:
     }
     return tuple(
         Reason(verbs[key], qualities(verbs[key], because), qualities(verbs[key], despite))
-        for key, because, despite in rows(lexicon.REASONS)
+        for key, because, despite in rows(WORD_TABLES["reasons"])
     )
 
 
 def qualities(verb: Verb, adjectives: str) -> tuple[tuple[Noun, Adjective], ...]:
-    """List the things that the verb is done to with those of the adjectives they can have."""
+    """Return the things that can be objects of a verb, with each possible adjective."""
     wanted = adjectives.split()
     things = [noun for noun in verb.objects if noun.tags & {"thing", "place"}]
-    return tuple((noun, one) for noun in things for one in noun.adjectives if one.en in wanted)
+    return tuple(
+        (noun, adjective)
+        for noun in things
+        for adjective in noun.adjectives
+        if adjective.en in wanted
+    )
 
 
 REASONS = read_reasons()
 PLANS = tuple(reason for reason in REASONS if reason.verb.aspect == "activity")
 
 
-def done_to(dice: Dice, verb: Verb, found: Phrase, tenses: Tenses) -> Clause:
-    """Draw who does something to a thing."""
+def with_object(dice: Dice, verb: Verb, thing: Phrase, tenses: Tenses) -> Clause:
+    """Draw a clause with a given object."""
     subject = subject_of(dice, verb)
-    tense = fit(dice, verb, tenses)
-    return Clause(verb, subject, tense, accusative=found, phrases=[subject, found])
+    tense = draw_tense(dice, verb, tenses)
+    return Clause(verb, subject, tense, accusative=thing, phrases=[subject, thing])
 
 
 def because_it(dice: Dice) -> Sentence:
-    """Point back to a thing: it is er, sie or es, as the noun has it."""
+    """Refer to a thing with it, which is er, sie or es in German."""
     reason = dice.pick(REASONS)
     although = dice.chance(0.35)
     noun, adjective = dice.pick(reason.despite if although else reason.because)
-    found = describe(dice, noun, "object", None, 0)
-    main = done_to(dice, reason.verb, found, ("present", "past"))
-    sub = state(dice, IT[found.gender], main.tense, [adjective], denial=0)
-    sub.phrases = [gap(found)]
+    thing = describe(dice, noun, "object", None, 0)
+    main = with_object(dice, reason.verb, thing, ("present", "past"))
+    sub = state(dice, IT[thing.gender], main.tense, [adjective], denial=0)
+    sub.phrases = [gap(thing)]
     return joined(main, sub, ALTHOUGH if although else BECAUSE)
 
 
 def if_it(dice: Dice) -> Sentence:
-    """Point back to a thing in the main clause: wenn die Suppe kalt ist, isst er sie nicht."""
+    """Refer to a thing in the main clause: wenn die Suppe kalt ist, isst er sie nicht."""
     reason = dice.pick(PLANS)
     denied = dice.chance(0.4)
     noun, adjective = dice.pick(reason.despite if denied else reason.because)
-    found = describe(dice, noun, "known", None, 0)
-    sub = state(dice, found, "present", [adjective], denial=0)
-    main = done_to(dice, reason.verb, IT[found.gender], ("modal",))
+    thing = describe(dice, noun, "known", None, 0)
+    sub = state(dice, thing, "present", [adjective], denial=0)
+    main = with_object(dice, reason.verb, IT[thing.gender], ("modal",))
     main.modal = dice.pick(MODALS_NOW)
     main.negated = denied and main.subject.kind != "indefinite"
-    main.phrases = [main.subject, gap(found)]
+    main.phrases = [main.subject, gap(thing)]
     return joined(main, sub, Pair("if", "wenn"), first=True)
 
 
@@ -150,14 +157,14 @@ def if_it(dice: Dice) -> Sentence:
 
 
 def if_or_when(dice: Dice) -> Sentence:
-    """Give a condition; when in the present is wenn as well."""
-    verb = draw_active(dice, "ask")  # "asks him when" would be another sentence
+    """Draw a condition; when in the present is wenn too."""
+    verb = draw_active(dice, "ask")  # "asks him when" would have another meaning
     habit = dice.chance(0.4)
     tenses: Tenses = ("habit",) if habit else ("modal",)
     main = draw(dice, verb, tenses=tenses, timed=False, denial=0.25)
     if not habit:
         main.modal = dice.pick(MODALS_NOW) if dice.chance(0.5) else FUTURE
-    sub = condition(dice, back_to(main.subject))
+    sub = condition(dice, pronoun_for(main.subject))
     if sub.subject is ES and not habit and dice.chance(0.4):
         sub.time = TOMORROW
     always = habit and shows_present(main) and shows_present(sub) and dice.chance(0.5)
@@ -165,7 +172,7 @@ def if_or_when(dice: Dice) -> Sentence:
 
 
 def condition(dice: Dice, subject: Phrase | None) -> Clause:
-    """Draw a condition, in the present without an adverb."""
+    """Draw a condition in the present, without an adverb."""
     roll = dice.random()
     if roll < 0.3 or (subject is not None and not subject.human):
         return Clause(dice.pick(WEATHER), ES, "habit")
@@ -176,7 +183,7 @@ def condition(dice: Dice, subject: Phrase | None) -> Clause:
 
 
 def shows_present(clause: Clause) -> bool:
-    """Whether the English verb shows that it is not in the past, as "they read" does not."""
+    """Return whether the English verb is visibly in the present; "they read" is not."""
     same = clause.verb.base == clause.verb.past
     return not same or clause.negated or clause.subject.person == 2
 
@@ -200,7 +207,7 @@ def before_it_begins(dice: Dice) -> Sentence:
     """Say what comes first."""
     main = draw(dice, draw_active(dice), tenses=("modal",), timed=False, denial=0)
     main.modal = dice.pick(MODALS_NOW)
-    subject = back_to(main.subject)
+    subject = pronoun_for(main.subject)
     if subject is not None and not subject.human:
         subject = None
     sub = draw(dice, draw_active(dice, "lasts"), subject, ("habit",), timed=False, denial=0)
@@ -214,12 +221,12 @@ WHETHER = tuple(verb for verb in VERBS if "whether" in verb.uses)
 TO_KNOW = next(verb for verb in VERBS if verb.key == "wissen")
 TO = tuple(verb for verb in VERBS if verb.frame == "speech" and "to" in verb.uses)
 AIMS = tuple(verb for verb in VERBS if "aim" in verb.uses)
-JUDGEMENTS = tuple(Pair(en, de) for en, de in rows(lexicon.JUDGEMENTS))
+JUDGEMENTS = tuple(Pair(en, de) for en, de in rows(WORD_TABLES["judgements"]))
 EMBEDDED: Tenses = weighted({"present": 35, "past": 30, "perfect": 5, "modal": 25, "habit": 10})
 
 
 def speaker(dice: Dice, verb: Verb) -> Clause:
-    """Draw who says, asks or knows it."""
+    """Draw a main clause of saying, asking or knowing."""
     subject = subject_of(dice, verb, "known")
     clause = Clause(verb, subject, phrases=[subject])
     if verb.base == "ask" and dice.chance(0.7):
@@ -256,12 +263,12 @@ def whether(dice: Dice) -> Sentence:
     if main.verb is not TO_KNOW:
         return joined(main, sub, word)
     if dice.chance(0.4):
-        return asked(main, sub, word)
+        return question_about(main, sub, word)
     main.negated = roll < 0.4 or dice.chance(0.7)
     return joined(main, sub, word)
 
 
-def asked(main: Clause, sub: Clause, word: Pair) -> Sentence:
+def question_about(main: Clause, sub: Clause, word: Pair) -> Sentence:
     """Ask whether somebody knows."""
     marked(sub, word.de)
     return Sentence(
@@ -274,8 +281,8 @@ def asked(main: Clause, sub: Clause, word: Pair) -> Sentence:
     )
 
 
-def intended(verb: Verb) -> bool:
-    """Whether somebody can plan to do it."""
+def can_be_planned(verb: Verb) -> bool:
+    """Return whether somebody can plan to do it."""
     return verb.frame in (*WITH_OBJECT, "intransitive") and "happens" not in verb.uses
 
 
@@ -283,9 +290,9 @@ def to_do(dice: Dice) -> Sentence:
     """Say what somebody tries, hopes, decides, forgets or promises to do."""
     verb = dice.pick(TO)
     subject = subject_of(dice, verb)
-    main = Clause(verb, subject, fit(dice, verb, ("present",)), phrases=[subject])
+    main = Clause(verb, subject, draw_tense(dice, verb, ("present",)), phrases=[subject])
     active = draw_active(dice)
-    while not intended(active) or (active.frame == "intransitive" and verb.base == "forget"):
+    while not can_be_planned(active) or (active.frame == "intransitive" and verb.base == "forget"):
         active = draw_active(dice)
     inner = draw(dice, active, gap(subject), ("habit",), timed=False, placed=False, denial=0)
     return Sentence(
@@ -297,7 +304,7 @@ def to_do(dice: Dice) -> Sentence:
 
 
 def in_order_to(dice: Dice) -> Sentence:
-    """Say what somebody goes somewhere for: um ein Buch zu kaufen."""
+    """Say why somebody goes somewhere: um ein Buch zu kaufen."""
     tenses: Tenses = ("present", "past", "modal")
     main = draw(dice, dice.pick(BY_FRAME["motion"]), None, tenses, denial=0, timed=False)
     aim, subject = dice.pick(AIMS), gap(main.subject)

@@ -1,14 +1,17 @@
-"""The lemmas of the lexicon with all their forms.
+"""Nouns, verbs, adjectives and adverbs with all their forms, read from `lexicon.toml`.
 
-Cases are counted nominative 0, accusative 1, dative 2; genders m 0, f 1, n 2 and the plural of all
-three 3; persons I 0, you 1, he, she and it 2, we 3, they 4.
+Cases are 0 nominative, 1 accusative, 2 dative; genders are 0 m, 1 f, 2 n, and 3 for all plurals;
+persons are 0 I, 1 you, 2 he, she and it, 3 we, 4 they.
 """
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from transduce.datasets.pocket import lexicon, verbs
-
+LEXICON = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
+WORD_TABLES: dict[str, str] = LEXICON["words"]
+VERB_TABLES: dict[str, str] = LEXICON["verbs"]
 NOMINATIVE, ACCUSATIVE, DATIVE = range(3)
 MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
 
@@ -18,7 +21,7 @@ Aspect = Literal["activity", "simple", "state", "event"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
-    """An adjective: the German stem takes the endings, the other form stands alone."""
+    """An adjective: the German stem with endings before a noun, another form as a predicate."""
 
     en: str
     stem: str
@@ -36,14 +39,14 @@ class Noun:
     gender: int
     numbers: Numbers
     tags: frozenset[str]
-    place: tuple[str, str] | None  # the prepositions of being there
-    key: str  # the German lemma, by which the parts of the corpus tell nouns apart
+    place: tuple[str, str] | None  # English and German preposition for being there
+    key: str  # the German lemma
     adjectives: tuple[Adjective, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verb:
-    """A verb with its forms and the nouns that may stand around it."""
+    """A verb with its forms and the nouns that can be its subject or object."""
 
     base: str
     third: str
@@ -55,7 +58,7 @@ class Verb:
     infinitive: str  # without the prefix
     prefix: str  # "an" of "anrufen"
     present: tuple[str, ...]
-    preterite: tuple[str, ...] | None  # where it is usual: war, hatte
+    preterite: tuple[str, ...] | None  # if it is usual: war, hatte
     partizip: str
     with_sein: bool
     frame: str
@@ -64,15 +67,15 @@ class Verb:
     objects: tuple[Noun, ...]
     preposition: tuple[str, str, int] | None  # English, German, case
     uses: frozenset[str]
-    key: str  # the German lemma, by which the parts of the corpus tell verbs apart
-    personal: bool  # people do it, so that names and pronouns fit too
+    key: str  # the German lemma
+    personal: bool  # people can be its subject, so names and pronouns can too
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Modal:
     """A modal verb, or the auxiliary of the future."""
 
-    auxiliary: tuple[str, ...]  # empty where English uses a full verb: "has to"
+    auxiliary: tuple[str, ...]  # empty if English uses a full verb: "has to"
     infix: str  # "allowed to" of "is allowed to read"
     plain: tuple[str, ...]  # "have to", "has to"
     do: tuple[str, ...]
@@ -88,7 +91,7 @@ class Adverb:
     en: str
     de: str
     mid: bool  # before the English verb rather than at the end
-    setting: bool  # German says it before what is known
+    setting: bool  # in German before definite objects
     uses: frozenset[str]
 
 
@@ -155,7 +158,7 @@ def german_present(infinitive: str, third: str) -> tuple[str, ...]:
 
 
 def dative_plural(plural: str) -> str:
-    """Add the -n of the dative plural where there is room for it: den Kindern, den Autos."""
+    """Add the -n of the dative plural unless it ends in -n or -s: den Kindern, den Autos."""
     return plural if plural.endswith(("n", "s")) else plural + "n"
 
 
@@ -163,7 +166,7 @@ ONE_NUMBER: dict[str, Numbers] = {"-": "singular", "=": "plural", "0": "mass"}
 
 
 def read_noun(row: list[str], tags: str) -> Noun:
-    """Build a noun from its line, adding the tags of its table."""
+    """Make a noun from its line, with the tags of its table."""
     english, german, uses = row
     singular, *irregular = english.split()
     lemma, plural, gender = german.split()
@@ -184,7 +187,7 @@ def read_noun(row: list[str], tags: str) -> Noun:
 
 
 def read_adjective(row: list[str]) -> Adjective:
-    """Build an adjective from its line."""
+    """Make an adjective from its line."""
     english, german, tags, *more = row
     stem, *alone = german.split()
     comparative = more[0].replace("_", " ").rsplit(maxsplit=1) if more else None
@@ -198,7 +201,7 @@ def read_adjective(row: list[str]) -> Adjective:
 
 
 def read_verb(row: list[str], frame: str) -> Verb:
-    """Build a verb from its line."""
+    """Make a verb from its line."""
     english, german, subjects, objects, uses = [*row, ""][:5]
     lemma, *irregular = english.split()
     base, _, particle = lemma.partition("~")
@@ -241,7 +244,7 @@ def read_verb(row: list[str], frame: str) -> Verb:
 
 
 def read_modal(row: list[str]) -> Modal:
-    """Build a modal verb from its line."""
+    """Make a modal verb from its line."""
     english, german, adverbs, key = row
     plain, _, third = english.partition(", ")
     first, _, rest = plain.partition(" ")
@@ -260,61 +263,56 @@ def read_modal(row: list[str]) -> Modal:
 
 
 def read_numbers() -> tuple[tuple[str, str], ...]:
-    """List the numbers from 2 to 99 in both languages: twenty-one is one and twenty."""
-    small = [tuple(pair.split()) for pair in lexicon.NUMBERS.replace("\n", " ").split(",")]
+    """Return the numbers from 2 to 99 in both languages: twenty-one, einundzwanzig."""
+    small = [tuple(pair.split()) for pair in WORD_TABLES["numbers"].replace("\n", " ").split(",")]
     units = [("one", "ein"), *small[:8]]
     numbers = [(en, de) for en, de in small]
-    for pair in lexicon.TENS.replace("\n", " ").split(","):
+    for pair in WORD_TABLES["tens"].replace("\n", " ").split(","):
         en, de = pair.split()
-        numbers += [(en, de), *((f"{en}-{one}", f"{eins}und{de}") for one, eins in units)]
+        numbers += [(en, de), *((f"{en}-{unit}", f"{einheit}und{de}") for unit, einheit in units)]
     return tuple(numbers)
 
 
 def read_nouns() -> tuple[Noun, ...]:
-    """Read every table of nouns and give each noun the adjectives that go with it."""
+    """Read the tables of nouns, and give each noun its adjectives."""
     tables = (
-        (lexicon.PEOPLE, "person"),
-        (lexicon.ANIMALS, "animal"),
-        (lexicon.THINGS, "thing own"),
-        (lexicon.FOOD, "thing"),
-        (lexicon.THOUGHTS, "thought"),
-        (lexicon.PLACES, "place"),
+        (WORD_TABLES["people"], "person"),
+        (WORD_TABLES["animals"], "animal"),
+        (WORD_TABLES["things"], "thing own"),
+        (WORD_TABLES["food"], "thing"),
+        (WORD_TABLES["thoughts"], "thought"),
+        (WORD_TABLES["places"], "place"),
     )
     nouns = tuple(read_noun(row, tags) for table, tags in tables for row in rows(table))
     for noun in nouns:
-        noun.adjectives = tuple(one for one in ADJECTIVES if one.tags & noun.tags)
+        noun.adjectives = tuple(adjective for adjective in ADJECTIVES if adjective.tags & noun.tags)
     return nouns
 
 
 def nouns_that_are(tags: str) -> tuple[Noun, ...]:
-    """Return the nouns with any of the tags, in the order of the lexicon."""
+    """Return the nouns with any of some tags, in the order of the lexicon."""
     wanted = frozenset(tags.split())
     return tuple(noun for noun in NOUNS if wanted & noun.tags)
 
 
 def read_verbs() -> tuple[Verb, ...]:
-    """Read every table of verbs."""
-    tables = (
-        (verbs.INTRANSITIVE, "intransitive"),
-        (verbs.TRANSITIVE, "transitive"),
-        (verbs.DATIVE, "dative"),
-        (verbs.DITRANSITIVE, "ditransitive"),
-        (verbs.PREPOSITIONAL, "prepositional"),
-        (verbs.MOTION, "motion"),
-        (verbs.POSTURE, "posture"),
-        (verbs.SPEECH, "speech"),
+    """Read the tables of verbs."""
+    return tuple(
+        read_verb(row, frame)
+        for frame, table in VERB_TABLES.items()
+        if frame != "modals"
+        for row in rows(table)
     )
-    return tuple(read_verb(row, frame) for table, frame in tables for row in rows(table))
 
 
-ADJECTIVES = tuple(read_adjective(row) for row in rows(lexicon.ADJECTIVES))
+ADJECTIVES = tuple(read_adjective(row) for row in rows(WORD_TABLES["adjectives"]))
 NOUNS = read_nouns()
 VERBS = read_verbs()
-MODALS = tuple(read_modal(row) for row in rows(verbs.MODALS))
+MODALS = tuple(read_modal(row) for row in rows(VERB_TABLES["modals"]))
 ADVERBS = tuple(
-    Adverb(en, de, where == "mid", where == "end", frozenset(uses.split()))
-    for en, de, where, uses in rows(lexicon.ADVERBS)
+    Adverb(en, de, position == "mid", position == "end", frozenset(uses.split()))
+    for en, de, position, uses in rows(WORD_TABLES["adverbs"])
 )
-NAMES = tuple((name, gender) for name, gender in map(str.split, lexicon.NAMES.split("\n")[1:-1]))
-CITIES = tuple((en, de) for en, de in rows(lexicon.CITIES))
+NAMES = tuple((name, gender) for name, gender in map(str.split, WORD_TABLES["names"].splitlines()))
+CITIES = tuple((en, de) for en, de in rows(WORD_TABLES["cities"]))
 NUMBERS = read_numbers()

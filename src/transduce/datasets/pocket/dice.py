@@ -1,4 +1,4 @@
-"""Chance from a seed, the same on every machine and every Python."""
+"""Random choices from a seed, the same on every machine and Python version."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -8,20 +8,20 @@ T = TypeVar("T")
 
 
 class Dice:
-    """A source of choices; it uses `random()` alone, whose numbers no version of Python changes."""
+    """Random choices; uses only `random()`, whose numbers are stable across Python versions."""
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed).random
 
     def pick(self, options: Sequence[T]) -> T:
-        """Pick one, all being equally likely."""
+        """Pick an option; all are equally likely."""
         return options[int(self.random() * len(options))]
 
     def chance(self, share: float) -> bool:
-        """Say yes in this share of cases."""
+        """Return True with this probability."""
         return self.random() < share
 
 
 def weighted(weights: Mapping[T, int]) -> tuple[T, ...]:
-    """Write weights as repetitions, to be picked from."""
+    """Repeat each option by its weight, for `Dice.pick`."""
     return tuple(option for option, weight in weights.items() for _ in range(weight))

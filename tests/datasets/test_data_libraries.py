@@ -10,7 +10,7 @@ import pytest
 from faulty_server import Faulty
 from small_data_sets import SENTENCES, lines, packed_as, pairs_in, quick, stock
 
-from transduce.datasets import elsewhere, getting
+from transduce.datasets import libraries, retrieval
 from transduce.errors import BadInput, MissingExtra
 
 
@@ -37,12 +37,12 @@ def test_the_test_sets_of_wmt_until_2020_can_be_had_and_others_are_refused_in_a_
     refused = set()
     for name, pair in [(name, pair) for name, test in DATASETS.items() for pair in test.langpairs]:
         try:
-            elsewhere.of_sacrebleu(name, pair)
+            libraries.from_sacrebleu(name, pair)
         except BadInput:
             refused.add(name)
     assert not {f"wmt{year:02}" for year in range(8, 21)} & refused
-    with pytest.raises(BadInput, match="`sacrebleu -t wmt24 -l en-de --echo src ref` writes it"):
-        elsewhere.of_sacrebleu("wmt24", "en-de")
+    with pytest.raises(BadInput, match="with `sacrebleu -t wmt24 -l en-de --echo src ref`"):
+        libraries.from_sacrebleu("wmt24", "en-de")
 
 
 def test_mtdata_gives_the_address_and_we_the_download(
@@ -52,10 +52,10 @@ def test_mtdata_gives_the_address_and_we_the_download(
     pytest.importorskip("mtdata")
     index = tmp_path / "opus.tsv"
     index.write_text("Books\tv1\tde\ten\nBooks\tv1\ten\tfr\nTatoeba\tv2023-04-12\tde\ten\n")
-    with elsewhere._quiet():
+    with libraries._quiet():
         opus_index = importlib.import_module("mtdata.index.opus.opus_index")
     monkeypatch.setattr(opus_index, "data_file", index)
-    monkeypatch.setattr(elsewhere, "OPUS", ("opus.opus_index",))
+    monkeypatch.setattr(libraries, "OPUS", ("opus.opus_index",))
     name = "mtdata:OPUS-books-v1-deu-eng"
     content = packed_as("a.zip", {"Books.de-en.de": b"ein Buch\n", "Books.de-en.en": b"a book\n"})
     server.serve("OPUS-books-v1-deu-eng.books.zip", content)
@@ -63,20 +63,20 @@ def test_mtdata_gives_the_address_and_we_the_download(
     assert got.languages == ("de", "en")
     assert pairs_in(got.folder, "train", got.languages) == [("ein Buch", "a book")]
     with pytest.raises(BadInput, match=r"Did you mean mtdata:OPUS-books-v1-deu-eng\?"):
-        getting.resolve("mtdata:OPUS-book-v1-deu-eng")
+        retrieval.resolve("mtdata:OPUS-book-v1-deu-eng")
 
 
 def test_tables_and_forms_of_mtdata_are_read_or_refused() -> None:
     pytest.importorskip("mtdata")
-    europarl = getting.resolve("mtdata:Statmt-europarl-9-deu-eng")
-    places = europarl.parts["train"][0].places
+    europarl = retrieval.resolve("mtdata:Statmt-europarl-9-deu-eng")
+    places = europarl.sources["train"][0].locations
     assert [(one.member, one.column) for one in places] == [("", 0), ("", 1)]
     assert next(iter(europarl.archives.values())).urls[0].endswith("europarl-v9.de-en.tsv.gz")
-    with pytest.raises(BadInput, match=r"form that is not read here \(tgz, wmt21xml\)"):
-        getting.resolve("mtdata:Statmt-newsdev_isen-2021-isl-eng")
+    with pytest.raises(BadInput, match=r"unsupported format \(tgz, wmt21xml\)"):
+        retrieval.resolve("mtdata:Statmt-newsdev_isen-2021-isl-eng")
 
 
 def test_mtdata_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mtdata.index", None)
     with pytest.raises(MissingExtra, match=r"pip install 'transduce\[data\]'"):
-        getting.resolve("mtdata:OPUS-books-v1-deu-eng")
+        retrieval.resolve("mtdata:OPUS-books-v1-deu-eng")
