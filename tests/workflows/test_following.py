@@ -25,12 +25,12 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
     """What was asked of `transduce.datasets`, which writes tiny texts instead of fetching."""
     asked: list[tuple[str, Path]] = []
 
-    def get(name: str, out: Path, *, progress: Any) -> data_sets.Got:
+    def get(name: str, out: Path, *, progress: Any) -> data_sets.DataFiles:
         asked.append((name, out))
-        return data_sets.Got(out, ("en", "de"), **write_texts(out))
+        return data_sets.DataFiles(out, ("en", "de"), **write_texts(out))
 
     monkeypatch.setattr(data_sets, "get", get)
-    monkeypatch.setattr(data_sets, "resolve", lambda name: catalogue.named("pocket"))
+    monkeypatch.setattr(data_sets, "resolve", lambda name: catalogue.find("pocket"))
     monkeypatch.setattr(data_sets, "refuse_foreign", lambda name, out: None)
     return asked
 
@@ -165,7 +165,7 @@ def test_so_it_is_from_python_before_anything_is_written(file: Path) -> None:
 def test_a_recipe_is_kept_only_when_its_text_has_come(
     sets: list[tuple[str, Path]], tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(name: str, out: Path, *, progress: Any) -> data_sets.Got:
+    def fail(name: str, out: Path, *, progress: Any) -> data_sets.DataFiles:
         raise BadData("the network is down")
 
     monkeypatch.chdir(tmp_path)
