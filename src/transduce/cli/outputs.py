@@ -17,7 +17,7 @@ from transduce.text.reading import STDIN
 from transduce.translation.translation import Translation
 
 
-def places(
+def output_paths(
     out: str | None, inputs: Sequence[Input], run: Path, *, overwrite: bool
 ) -> list[Path | None]:
     """Return the output file of each input; None is standard output.
@@ -52,30 +52,30 @@ def _name(source: Input, languages: tuple[str, str]) -> str:
     return name.removesuffix(left) + right if name.endswith(left) else name
 
 
-def _check(place: Path, inputs: Sequence[Input], *, overwrite: bool) -> None:
+def _check(path: Path, inputs: Sequence[Input], *, overwrite: bool) -> None:
     """Refuse to overwrite files, and names of compressed files."""
-    if place.suffix.removeprefix(".") in MAGIC:
+    if path.suffix.removeprefix(".") in MAGIC:
         raise BadInput(
-            f"--out {place}: output is not compressed; choose a name without {place.suffix}"
+            f"--out {path}: output is not compressed; choose a name without {path.suffix}"
         )
-    if not place.is_file():
+    if not path.is_file():
         return
     files = [Path(i.argument) for i in inputs if not (i.is_text or i.argument == STDIN)]
-    if any(place.samefile(file) for file in files):
-        raise BadInput(f"{place} is the text to translate: write to another file")
+    if any(path.samefile(file) for file in files):
+        raise BadInput(f"{path} is the text to translate: write to another file")
     if not overwrite:
-        raise BadInput(f"{place} exists: choose another name, or replace it with --overwrite")
+        raise BadInput(f"{path} exists: choose another name, or replace it with --overwrite")
 
 
-def wants_bar(places: Sequence[Path | None], arguments: Sequence[str]) -> bool:
+def wants_bar(paths: Sequence[Path | None], arguments: Sequence[str]) -> bool:
     """Return whether to show progress: not if lines are typed or shown on the terminal."""
     typed = STDIN in arguments and sys.stdin.isatty()
-    return not typed and (None not in places or not sys.stdout.isatty())
+    return not typed and (None not in paths or not sys.stdout.isatty())
 
 
 def write(
     results: Iterable[Iterable[Translation]],
-    places: Sequence[Path | None],
+    paths: Sequence[Path | None],
     form: Form,
     progress: Progress,
 ) -> None:
@@ -84,25 +84,25 @@ def write(
     On standard output, all inputs are numbered as one text.
     """
     number = 1
-    for translations, place in zip(results, places, strict=True):
-        with _opened(place) as stream:
-            number = lines.write(translations, form, stream, 1 if place else number)
-        if place is not None:
-            progress.say(f"wrote {place}")
+    for translations, path in zip(results, paths, strict=True):
+        with _open(path) as stream:
+            number = lines.write(translations, form, stream, 1 if path else number)
+        if path is not None:
+            progress.say(f"wrote {path}")
 
 
 @contextlib.contextmanager
-def _opened(place: Path | None) -> Iterator[IO[str]]:
+def _open(path: Path | None) -> Iterator[IO[str]]:
     """Open an output. A file appears when it is complete, and not at all on an error."""
-    if place is None:
+    if path is None:
         yield sys.stdout
         return
-    if place.exists() and not place.is_file():  # a pipe or a device
-        with place.open("w", encoding="utf-8", newline="\n") as stream:
+    if path.exists() and not path.is_file():  # a pipe or a device
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream
         return
     with (
-        atomic_write(place.resolve()) as beside,  # a link stays a link
+        atomic_write(path.resolve()) as beside,  # a link stays a link
         beside.open("w", encoding="utf-8", newline="\n") as stream,
     ):
         yield stream

@@ -193,12 +193,12 @@ def translate(
     options = {**search, "batch": batch, "split": splits, "align": align}
     with _offering_as_text():
         texts = lines.Texts.read(arguments, prefixes, given, as_text=as_text)
-        places = outputs.places(out, texts.sources, run, overwrite=overwrite)
+        paths = outputs.output_paths(out, texts.sources, run, overwrite=overwrite)
         engine = "torch" if sample and engine == "auto" else engine  # only torch samples
         translator = _load([run, *(others or [])], device, engine, quantize, progress)
-        bar = outputs.wants_bar(places, arguments)
+        bar = outputs.wants_bar(paths, arguments)
         results = lines.results(translator, texts, prefix, progress, bar=bar, **options)
-        outputs.write(results, places, form, progress)
+        outputs.write(results, paths, form, progress)
 
 
 def _check_options(

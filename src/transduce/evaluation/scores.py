@@ -102,25 +102,25 @@ def paper_bleu(
     confidence: int = 0,
     progress: Progress | None = None,
 ) -> Score:
-    """Return BLEU as the paper's authors counted it for Table 2: tokenised, with compounds split.
+    """Return BLEU as the paper's authors computed it for Table 2: tokenised, with compounds split.
 
-    Their script, tensor2tensor's `utils/get_ende_bleu.sh`, took raw translations and a reference
-    that was tokenised before. Here both sides are raw text, and every step is done to both:
+    Their script, tensor2tensor's `utils/get_ende_bleu.sh`, took raw translations and a tokenised
+    reference. Here both sides are raw text, and every step is applied to both:
 
     1. Moses' `replace-unicode-punctuation.perl`: the script's first version lacks it, its last
-       does it to translations.
-    2. „ becomes ". No step of the script does this, but in the reference file that went with it
-       somebody had straightened all quotes (tensor2tensor's issue 317), and raw references differ.
+       applies it to translations.
+    2. „ becomes ". The script does not do this, but the reference file that was used with it has
+       straight quotes (tensor2tensor's issue 317), unlike the raw references.
     3. Moses' `tokenizer.perl -l de`, with its escapes and without `-a`: here sacremoses' port.
     4. `split_compounds`.
     5. Moses' `multi-bleu.perl`: case counts, no smoothing, no further tokenisation. sacrebleu's
        BLEU with `tokenize="none"` and `smooth_method="none"` is the same number.
 
-    On newstest2014 it lies about 0.7 to 1.5 points above sacrebleu's own BLEU: compare it with the
-    paper and with nothing else. How French was scored the paper does not say; with `language="fr"`
-    the steps are these, with Moses' French rules.
+    On newstest2014 it is about 0.7 to 1.5 points above sacrebleu's BLEU: compare it with the paper
+    only. The paper does not say how French was scored; `language="fr"` applies the same steps with
+    Moses' French rules.
 
-    Paper: 6.1, Table 2. Differs: steps 1 and 2 are done to both sides.
+    Paper: 6.1, Table 2. Differs: steps 1 and 2 are applied to both sides.
     """
     lines, several = check_lines(hypotheses, references)
     _check_confidence(confidence)

@@ -78,19 +78,19 @@ class _Content:
 def score_tree(gold: Tree, guess: Tree | None) -> TreeScore:
     """Compare a guessed tree with a gold tree; None is a missing guess."""
     expected = _content(gold)
-    found = None if guess is None else _content(guess)
-    if found is None or not found.words:
+    guessed = None if guess is None else _content(guess)
+    if guessed is None or not guessed.words:
         return TreeScore(expected.length, status=2)
-    if expected.words != found.words:
+    if expected.words != guessed.words:
         return TreeScore(expected.length, status=1)
     return TreeScore(
         length=expected.length,
-        matched=(expected.brackets & found.brackets).total(),
+        matched=(expected.brackets & guessed.brackets).total(),
         gold=expected.brackets.total(),
-        guessed=found.brackets.total(),
-        crossing=_crossing(expected, found),
+        guessed=guessed.brackets.total(),
+        crossing=_crossing(expected, guessed),
         words=len(expected.words),
-        tags=sum(a == b for a, b in zip(expected.tags, found.tags, strict=True)),
+        tags=sum(a == b for a, b in zip(expected.tags, guessed.tags, strict=True)),
     )
 
 
@@ -102,15 +102,15 @@ def score_files(guesses: str | Path, gold: str | Path) -> list[TreeScore]:
     expected = list(read_trees(gold))
     name = display_name(guesses)
     lines = ["" if NO_TREE.fullmatch(line) else line for line in read_lines(guesses)]
-    found: list[Tree | None] = list(parse_trees(lines, name))
-    if len(found) < len(expected) == len(lines):
-        found = [next(parse_trees([line], name)) if line.strip() else None for line in lines]
-    if len(found) != len(expected):
+    guessed: list[Tree | None] = list(parse_trees(lines, name))
+    if len(guessed) < len(expected) == len(lines):
+        guessed = [next(parse_trees([line], name)) if line.strip() else None for line in lines]
+    if len(guessed) != len(expected):
         raise BadInput(
-            f"{name} has {pluralize(len(found), 'tree')} but {display_name(gold)} has "
+            f"{name} has {pluralize(len(guessed), 'tree')} but {display_name(gold)} has "
             f"{len(expected):,}: tree n of one must be of the same sentence as tree n of the other"
         )
-    return [score_tree(*pair) for pair in zip(expected, found, strict=True)]
+    return [score_tree(*pair) for pair in zip(expected, guessed, strict=True)]
 
 
 def summarize(scores: Iterable[TreeScore], cutoff: int | None = None) -> Parseval:

@@ -174,7 +174,7 @@ class _Work:
                     written += 1
             left_out = f"; {empty:,} without words are left out" if empty else ""
             progress.say(f"{file.path}: {pluralize(written, 'tree')}{left_out}")
-        inputs = {part: dataclasses.asdict(one.to_record()) for part, one in self.files.items()}
+        inputs = {part: dataclasses.asdict(file.to_record()) for part, file in self.files.items()}
         write_checksummed(
             self.folder / MANIFEST, {"format": FORMAT, "masked": self.masked, "inputs": inputs}
         )

@@ -1,7 +1,7 @@
-"""How translations and attention show themselves in a notebook: HTML that needs nothing else.
+"""Translations and attention as self-contained HTML for notebooks.
 
-Whatever text it holds is escaped. It sets no colour of letters or paper, so it is read in light and
-in dark; it has no script, and asks nothing of other hosts.
+All text is escaped. Text and background colours are left to the notebook, for light and dark
+themes. There are no scripts and no requests to other hosts.
 """
 
 import html
@@ -13,25 +13,27 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 
-CELL, LETTER, FONT = 22, 7.2, 12  # pixels: of a weight, of a letter, of a line of letters
-LONGEST = 32  # letters of a label
-LEAST = 0.01  # a smaller weight is not drawn
-BLUE = "#3b82f6"  # which is seen on white and on black
+CELL, LETTER, FONT = 22, 7.2, 12  # pixels: side of a cell, width of a letter, font size
+MAX_LABEL = 32  # letters
+MIN_WEIGHT = 0.01  # smaller weights are not drawn
+BLUE = "#3b82f6"  # visible on white and on black
 LINE = "border-top:1px solid rgba(128,128,128,0.35)"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts; numbers stand in the last column."""
-    *left, last = (f"{_text(one)}</th>" for one in head)
-    names = "".join(f'<th style="text-align:start;padding:4px 12px 4px 0">{one}' for one in left)
+    """Return a table of texts; the last column has numbers."""
+    *left, last = (f"{_text(title)}</th>" for title in head)
+    names = "".join(
+        f'<th style="text-align:start;padding:4px 12px 4px 0">{title}' for title in left
+    )
     names += f'<th style="text-align:right;padding:4px 0">{last}'
     lines = []
     for row in rows:
         *texts, number = row
         cells = "".join(
             f'<td dir="auto" style="text-align:start;padding:4px 12px 4px 0;{LINE};'
-            f'white-space:pre-wrap;vertical-align:top">{_text(one)}</td>'
-            for one in texts
+            f'white-space:pre-wrap;vertical-align:top">{_text(text)}</td>'
+            for text in texts
         )
         style = f"text-align:right;vertical-align:top;padding:4px 0;{LINE}"
         lines.append(
@@ -45,13 +47,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def heatmap(weights: Floats, queries: Sequence[str], keys: Sequence[str], about: str) -> str:
-    """Return a map of weights, (Q, K): each row shows what a query looks at.
+    """Return a heat map of weights, (Q, K): each row shows the attention of a query.
 
-    Point at a square to read its weight.
+    Hovering over a cell shows its weight.
     """
     rows, columns = _labels(queries), _labels(keys)
     left, top = (8 + LETTER * max(map(_width, side), default=0) for side in (rows, columns))
-    slant = 0.87 * top + 6  # what stands at 60 degrees is as high as this
+    slant = 0.87 * top + 6  # the height of labels at 60 degrees
     wide, high = left + CELL * len(columns) + top / 2, slant + CELL * len(rows) + 4
     drawn = [
         f'<text x="{left - 6:.0f}" y="{slant + CELL * (row + 0.5):.0f}" '
@@ -60,9 +62,9 @@ def heatmap(weights: Floats, queries: Sequence[str], keys: Sequence[str], about:
     ]
     for column, label in enumerate(columns):
         x, y = left + CELL * (column + 0.5), slant - 6
-        place = f'x="{x:.0f}" y="{y:.0f}" transform="rotate(-60 {x:.0f} {y:.0f})"'
-        drawn.append(f"<text {place}>{_text(label)}</text>")
-    for row, column in np.argwhere(weights >= LEAST).tolist():
+        position = f'x="{x:.0f}" y="{y:.0f}" transform="rotate(-60 {x:.0f} {y:.0f})"'
+        drawn.append(f"<text {position}>{_text(label)}</text>")
+    for row, column in np.argwhere(weights >= MIN_WEIGHT).tolist():
         weight = float(weights[row, column])
         x, y = left + CELL * column, slant + CELL * row
         drawn.append(
@@ -87,11 +89,11 @@ def _text(text: str) -> str:
 
 
 def _labels(texts: Sequence[str]) -> list[str]:
-    """Return labels on one line, none of them endless."""
+    """Return labels of one line and limited length."""
     lines = [" ".join(text.split()) or "\N{OPEN BOX}" for text in texts]
-    return [line if len(line) <= LONGEST else line[: LONGEST - 1] + "…" for line in lines]
+    return [line if len(line) <= MAX_LABEL else line[: MAX_LABEL - 1] + "…" for line in lines]
 
 
 def _width(text: str) -> int:
-    """Return how wide a label is, in letters: those of East Asia are as wide as two."""
+    """Return the width of a label in letters; East Asian letters count twice."""
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)

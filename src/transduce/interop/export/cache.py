@@ -1,4 +1,4 @@
-"""The cache of CTranslate2 exports, in a folder of the user's own outside every run folder.
+"""The cache of CTranslate2 exports, in the user's cache folder, outside every run folder.
 
 CTranslate2 trusts the files that it loads: a crafted model.bin can crash the process, read out of
 bounds, or translate differently from the weights beside it. A run folder may come from anybody, so
@@ -91,9 +91,9 @@ def load_export(
             with tempfile.TemporaryDirectory(
                 prefix=MAKING, dir=entry.parent, ignore_cleanup_errors=True
             ) as making:
-                made = Path(making, "model")
-                write(run, config, codec, made, stamp, tokenizers=False)
-                return load(_move_to_cache(made, entry, stamp))
+                finished = Path(making, "model")
+                write(run, config, codec, finished, stamp, tokenizers=False)
+                return load(_move_to_cache(finished, entry, stamp))
         except OSError as error:
             return _load_temporary(run, config, codec, quantize, load, because=error)
 
@@ -182,14 +182,14 @@ def prune(exports: Path, keep: Path) -> None:
             total -= size
 
 
-def _move_to_cache(made: Path, entry: Path, stamp: dict[str, Any]) -> Path:
+def _move_to_cache(finished: Path, entry: Path, stamp: dict[str, Any]) -> Path:
     """Move a finished export into the cache; return the folder to load it from."""
     try:
         if entry.exists() and not is_export_of(entry, stamp):
             remove_folder(entry)  # it is damaged
-        made.replace(entry)
+        finished.replace(entry)
     except OSError:  # another process was faster, or the entry cannot be replaced
-        return entry if is_export_of(entry, stamp) else made
+        return entry if is_export_of(entry, stamp) else finished
     with contextlib.suppress(OSError):
         prune(entry.parent, entry)
     return entry
