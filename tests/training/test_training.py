@@ -1,6 +1,6 @@
 """What a training makes: model, samples, records, and refusals."""
 
-import json
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -11,24 +11,23 @@ from small_training import (
     SETTINGS,
     Files,
     records,
-    samples,
     train_small,
     weights,
     write_upper_case_pairs,
 )
 
 from transduce.batching.prefetch import Update
-from transduce.checkpoints.checkpoint import average, load_tensors, load_weights
+from transduce.checkpoints.checkpoint import average, load_tensors
 from transduce.corpus.token_files import open_corpus
 from transduce.errors import BadRun, BadSetting, Diverged
-from transduce.model.transformer import Transformer
 from transduce.runs.folder import RunConfig, checkpoints
-from transduce.runs.metrics import Translated
-from transduce.training.gradient import Objective
+from transduce.system.progress import Silent
+from transduce.training.distributed.processes import Processes
+from transduce.training.gradient import GradientStep, Objective
+from transduce.training.optimizer import Adam
 from transduce.training.settings import choose_preset
 from transduce.training.train import train
 from transduce.training.trainer import Trainer
-from transduce.training.validation import SHOWN, spread, translations
 
 
 @pytest.fixture(scope="module")
@@ -51,38 +50,61 @@ def test_the_model_is_the_mean_of_the_last_scheduled_checkpoints(whole: Path) ->
     assert RunConfig.load(whole).weights == "mean of the checkpoints at steps 18, 24"
 
 
-def test_what_validation_translates_is_shown_by_some_sentences_of_it(
-    files: Files, whole: Path, tmp_path: Path
-) -> None:
-    sentences, *validations = map(json.loads, samples(whole))
-    assert [one["step"] for one in validations] == [8, 16, 24]
-    text = [path.read_text(encoding="utf-8").splitlines() for path in files]
-    pairs = zip(sentences["source"], sentences["reference"], strict=True)
-    assert set(pairs) <= set(zip(*text, strict=True))
-    model, newest = Transformer(RunConfig.load(whole).model), checkpoints(whole)[-1].path
-    path = newest / "weights.safetensors"
-    load_weights(model, load_tensors(path), path)
-    last = translations(model.eval(), open_corpus(whole / "corpus"), 4)
-    assert sentences == {"source": last.source, "reference": last.reference}
-    assert validations[-1]["outputs"] == last.outputs
-    mute = train_small(files, tmp_path / "run", validate_bleu="0")
-    held_out = len(open_corpus(mute / "corpus").valid)
-    assert len(samples(mute)) == 4
-    assert len(json.loads(samples(mute)[-1])["outputs"]) == min(SHOWN, held_out)
-
-
-def test_samples_are_spread_over_all_that_was_translated() -> None:
-    many = [str(i) for i in range(200)]
-    found = spread(Translated(many, many, many), 8)
-    assert found.source == found.outputs == ["0", "25", "50", "75", "100", "125", "150", "175"]
-    few = Translated(["a"], ["b"], ["c"])
-    assert spread(few, 8) == few
-
-
 def test_the_best_is_chosen_if_asked(files: Files, tmp_path: Path) -> None:
     out = train_small(files, tmp_path / "run", select="best")
     assert (out / "model.safetensors").read_bytes() == (out / "best.safetensors").read_bytes()
     assert "best validation loss" in RunConfig.load(out).weights
+
+
+def test_every_step_uses_the_rate_of_equation_3(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both the rate that Adam is given and the one that is logged."""
+    used: list[float] = []
+    original = Adam.step
+
+    def step(self: Adam, closure: None = None) -> None:
+        used.extend(group["lr"] for group in self.param_groups)
+        original(self, closure)
+
+    monkeypatch.setattr(Adam, "step", step)
+    out = train_small(files, tmp_path / "run", log_every="1", cooldown="0")
+    expected = [16**-0.5 * min(n**-0.5, n * 10**-1.5) for n in range(1, 25)]
+    assert used == pytest.approx(expected, rel=1e-9)
+    logged = [line["learning_rate"] for line in records(out) if "learning_rate" in line]
+    assert logged == used
+
+
+def test_training_stops_when_the_validation_loss_has_not_fallen_for_so_long(
+    files: Files, tmp_path: Path
+) -> None:
+    """With a rate of almost 0, no validation is better than the first."""
+    still = {"validate_every": "2", "lr_scale": "1e-30"}
+    out = train_small(files, tmp_path / "run", patience="3", **still)
+    assert [line["step"] for line in records(out) if "valid_loss" in line] == [2, 4, 6, 8]
+    assert checkpoints(out)[-1].step == 8
+    patient = train_small(files, tmp_path / "patient", patience="0", **still)
+    assert checkpoints(patient)[-1].step == 24
+
+
+def test_processes_draw_different_dropout_and_the_same_after_resuming(
+    files: Files, tmp_path: Path
+) -> None:
+    """The losses of one update, from the same weights, show what was dropped."""
+    out = train_small(files, tmp_path / "run", steps="1", P_drop="0.5")
+
+    def losses(rank: int) -> list[float]:
+        config, corpus = RunConfig.load(out), open_corpus(out / "corpus")
+        trainer = Trainer(out, config, corpus, torch.device("cpu"), Silent())
+        trainer.processes = Processes(rank, 3)
+        trainer.gradient_step.counts.zero_()
+        with trainer.log:
+            trainer.update()
+        return trainer.gradient_step.sums.tolist()
+
+    first, second, third = losses(0), losses(1), losses(2)
+    assert len({*map(tuple, (first, second, third))}) == 3
+    assert losses(1) == second
 
 
 def test_training_learns(files: Files, tmp_path: Path) -> None:
@@ -132,6 +154,26 @@ def test_a_folder_of_something_else_is_left_alone(files: Files, tmp_path: Path) 
     with pytest.raises(BadRun, match="holds something else"):
         train_small(files, tmp_path / "letters")
     assert [path.name for path in (tmp_path / "letters").iterdir()] == ["dear.txt"]
+
+
+def test_after_ten_skipped_updates_the_checkpoints_since_the_last_one_are_deleted(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last update that was not skipped, the 6th, may have damaged the weights."""
+    steps = itertools.count(1)
+    clip = GradientStep.clip
+
+    def diverging(self: GradientStep) -> torch.Tensor:
+        return clip(self) * (1 if next(steps) <= 6 else math.nan)
+
+    monkeypatch.setattr(GradientStep, "clip", diverging)
+    message = (
+        r"^the gradient of the last 10 updates is not finite .* after step 16; nothing of it was "
+        r"saved: the same command goes on from .*step-0000004, which is sound; "
+    )
+    with pytest.raises(Diverged, match=message):
+        train_small(files, tmp_path / "run", save_every="2", keep="9", validate_every="99")
+    assert [checkpoint.step for checkpoint in checkpoints(tmp_path / "run")] == [2, 4]
 
 
 def test_a_loss_that_is_not_finite_ends_the_run(
