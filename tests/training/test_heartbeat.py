@@ -1,9 +1,11 @@
-"""A process that gives no sign of life is taken for dead, and one that is slow is not."""
+"""A process without a heartbeat is taken for dead; a slow one is not."""
 
+import itertools
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -18,6 +20,7 @@ from transduce.training.distributed.heartbeat import (
     identity,
     patience,
 )
+from transduce.training.distributed.processes import PeerLost, Processes
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def other() -> Iterator[subprocess.Popen[bytes]]:
 def beating(
     other: int, seconds: float, every: float = 0.01, known: str | None = None
 ) -> tuple[Heartbeat, HashStore]:
-    """Begin to listen to a process that has told who it is."""
+    """Start to check a process that has registered."""
     store = HashStore()
     store.set("who 1", f"{other} {socket.gethostname()}")
     store.set("identity 1", identity(other) if known is None else known)
@@ -42,7 +45,7 @@ def beating(
     return heartbeat, store
 
 
-def test_one_that_beats_no_more_is_killed_and_named(other: subprocess.Popen[bytes]) -> None:
+def test_a_silent_process_is_killed_and_named(other: subprocess.Popen[bytes]) -> None:
     heartbeat, _ = beating(other.pid, 0.1)
     assert other.wait(60) == -9
     heartbeat.stop()
@@ -64,7 +67,7 @@ def test_a_process_that_has_only_the_pid_of_the_silent_one_is_not_killed(
     assert other.poll() is None
 
 
-def test_a_process_has_an_identity_that_no_other_has(other: subprocess.Popen[bytes]) -> None:
+def test_every_process_has_its_own_identity(other: subprocess.Popen[bytes]) -> None:
     own = identity(os.getpid())
     assert own
     assert own == identity(os.getpid())
@@ -74,7 +77,7 @@ def test_a_process_has_an_identity_that_no_other_has(other: subprocess.Popen[byt
     assert identity(other.pid) == ""
 
 
-def test_one_that_has_ended_by_itself_is_not_taken_for_hung(
+def test_a_process_that_has_ended_is_not_taken_for_hung(
     other: subprocess.Popen[bytes],
 ) -> None:
     heartbeat, store = beating(other.pid, 0.1)
@@ -87,7 +90,7 @@ def test_one_that_has_ended_by_itself_is_not_taken_for_hung(
     heartbeat.stop()
 
 
-def test_one_that_beats_is_left_alone_and_one_that_has_ended_is_named(
+def test_a_beating_process_is_left_alone_and_an_ended_one_is_named(
     other: subprocess.Popen[bytes],
 ) -> None:
     heartbeat, store = beating(other.pid, 60)
@@ -103,7 +106,32 @@ def test_one_that_beats_is_left_alone_and_one_that_has_ended_is_named(
     assert other.poll() is None
 
 
-def test_one_on_a_machine_that_is_gone_ends_this_process_too() -> None:
+def test_an_error_is_blamed_on_a_process_only_if_it_is_silent(
+    other: subprocess.Popen[bytes],
+) -> None:
+    """Whatever the error says: it may come from this process."""
+    heartbeat, store = beating(other.pid, 60)
+    processes = Processes(0, 2, 2, heartbeat)
+    beats = itertools.count(1)
+    alive = threading.Event()
+
+    def beat() -> None:
+        while not alive.wait(0.005):
+            store.set("beat 1", str(next(beats)))
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    heartbeat.every = 0.05
+    assert not processes.lost_peer(RuntimeError("socket: connection closed by peer"))
+    assert processes.lost_peer(PeerLost("all_reduce failed"))
+    alive.set()
+    thread.join()
+    assert processes.lost_peer(RuntimeError("mat1 and mat2 cannot be multiplied"))
+    heartbeat.stop()
+    assert not Processes().lost_peer(RuntimeError("socket"))
+
+
+def test_a_process_on_a_lost_machine_ends_this_process_too() -> None:
     code = """
 from torch import distributed as dist
 from transduce.training.distributed.heartbeat import Heartbeat
@@ -126,8 +154,8 @@ def test_patience_is_a_number_of_seconds(monkeypatch: pytest.MonkeyPatch) -> Non
     assert patience() == PATIENCE
     monkeypatch.setenv(VARIABLE, "2.5")
     assert patience() == 2.5
-    for told in ("soon", "0", "-1", "inf", "nan"):
-        monkeypatch.setenv(VARIABLE, told)
-        with pytest.raises(BadSetting, match=f"{VARIABLE} = '{told}' in the environment"):
+    for text in ("soon", "0", "-1", "inf", "nan"):
+        monkeypatch.setenv(VARIABLE, text)
+        with pytest.raises(BadSetting, match=f"{VARIABLE} = '{text}' in the environment"):
             patience()
     assert os.environ[VARIABLE] == "nan"
