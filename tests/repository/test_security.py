@@ -245,7 +245,7 @@ def test_a_name_that_a_client_sends_is_never_a_path(name: str, tiny_run: Path) -
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is told as Linux does")
 def test_the_cache_of_words_is_limited(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Subwords cache the pieces of words; without a limit, 10,000 of these take 90 MB."""
-    monkeypatch.setattr("transduce.subwords.learned.CACHE_OF_LOADED", 100)
+    monkeypatch.setattr("transduce.subwords.learned.LOADED_CACHE", 100)
     subwords, draw = Codec.load(tiny_run / "subwords.json").source, random.Random(1)
     before = resident()
     for _ in range(10):
