@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import threads_kept, tiny_pairs
-from test_gpu import found_by, gradient_of, made
+from gpu_steps import gradient_of, gradient_step_on, search_all
 
 from models import sentence, small_model
 from transduce.config import SearchConfig
@@ -77,7 +77,7 @@ def searching(decoder: Decoder, expected: Found, seconds: float, seed: int) -> i
     while time.monotonic() < end:
         chosen = random.permutation(len(JOBS))[: random.integers(1, len(JOBS) + 1)].tolist()
         chosen.sort(key=lambda number: -len(JOBS[number].source))
-        found = found_by(decoder, [JOBS[number] for number in chosen], SEARCH, 512)
+        found = search_all(decoder, [JOBS[number] for number in chosen], SEARCH, 512)
         assert best(found) == [expected[number] for number in chosen]
         batches += 1
     return batches
@@ -89,9 +89,9 @@ def test_two_threads_find_what_one_finds(
 ) -> None:
     """With two models or with one; steps are recorded while the other thread searches."""
     on_cpu = [peaked(seed) for seed in range(models)]
-    expected = [best(found_by(Decoder([one], FORBIDDEN), JOBS, SEARCH, 64)) for one in on_cpu]
+    expected = [best(search_all(Decoder([one], FORBIDDEN), JOBS, SEARCH, 64)) for one in on_cpu]
     decoders = [Decoder([copy.deepcopy(one).cuda()], FORBIDDEN) for one in on_cpu]
-    found_by(Decoder(decoders[0].models, FORBIDDEN, record=False), JOBS, SEARCH, 64)  # compiles
+    search_all(Decoder(decoders[0].models, FORBIDDEN, record=False), JOBS, SEARCH, 64)  # compiles
     with ThreadPoolExecutor(2) as threads:
         both = [
             threads.submit(
@@ -111,12 +111,12 @@ def test_sizes_and_beams_by_turns_are_recorded_once(captured: list[Any]) -> None
     decoder, plain = Decoder([model.cuda()], FORBIDDEN), Decoder([model], FORBIDDEN, record=False)
     shapes = list(itertools.product((20, 60), (4, 5)))
     expected = {
-        (count, beam): best(found_by(plain, JOBS[:count], SEARCH.replace(beam=beam), 512))
+        (count, beam): best(search_all(plain, JOBS[:count], SEARCH.replace(beam=beam), 512))
         for count, beam in shapes
     }
     for _ in range(5):
         for count, beam in shapes:
-            found = found_by(decoder, JOBS[:count], SEARCH.replace(beam=beam), 512)
+            found = search_all(decoder, JOBS[:count], SEARCH.replace(beam=beam), 512)
             assert best(found) == expected[count, beam]
     assert len(captured) == len(shapes)
 
@@ -176,10 +176,10 @@ def test_a_capture_that_failed_is_tried_again_and_loses_no_sentence(
     monkeypatch.setattr(workspaces, "RETRY_SECONDS", 0.0)
     model = peaked(2)
     decoder, plain = Decoder([model.cuda()], FORBIDDEN), Decoder([model], FORBIDDEN, record=False)
-    expected = best(found_by(plain, JOBS, SEARCH, 64))
+    expected = best(search_all(plain, JOBS, SEARCH, 64))
     failing(monkeypatch, 2)
     for attempt in range(4):
-        assert best(found_by(decoder, JOBS, SEARCH, 64)) == expected
+        assert best(search_all(decoder, JOBS, SEARCH, 64)) == expected
         assert len(decoder.workspaces.pool) == (attempt > 1)
     assert len(caplog.messages) == 2
     assert caplog.messages[0].startswith("CUDA graph capture failed; decoding is slower until ")
@@ -191,7 +191,7 @@ def test_a_capture_that_failed_leaves_no_trace_in_training(
 ) -> None:
     """Neither in the losses and gradients nor in what is dropped, at that update and the next."""
     said: list[str] = []
-    plain, gradient_step = (made(P_drop=0.1, said=said) for _ in range(2))
+    plain, gradient_step = (gradient_step_on(P_drop=0.1, said=said) for _ in range(2))
     plain.graphed = False
     failing(monkeypatch, 1)
     for _ in range(2):
@@ -247,7 +247,7 @@ def test_what_overflows_float32_is_an_error() -> None:
 def test_threads_wait_for_one_another_only_to_capture() -> None:
     """A thread that holds the lock of captures does not keep a recorded search from going on."""
     decoder = Decoder([peaked(1).cuda()], FORBIDDEN)
-    expected = best(found_by(decoder, JOBS[:20], SEARCH, 64))
+    expected = best(search_all(decoder, JOBS[:20], SEARCH, 64))
     held, ended = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -259,7 +259,7 @@ def test_threads_wait_for_one_another_only_to_capture() -> None:
         holding = threads.submit(hold)
         held.wait()
         try:
-            assert best(found_by(decoder, JOBS[:20], SEARCH, 64)) == expected
+            assert best(search_all(decoder, JOBS[:20], SEARCH, 64)) == expected
         finally:
             ended.set()
         holding.result()

@@ -3,13 +3,11 @@
 import copy
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, CommandLine, options, threads_kept
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -37,7 +35,6 @@ from transduce.model.variants.additive import additive_scores
 from transduce.presets import find_preset
 from transduce.subwords import BOS, EOS, PAD, UNK
 from transduce.training.gradient import Objective
-from transduce.training.train import train
 
 RECURRENT: dict[str, Any] = {
     "architecture": "recurrent",
@@ -79,7 +76,7 @@ def exact(model: Recurrent) -> Recurrent:
     return model
 
 
-# --- Its parts ---------------------------------------------------------------------------------
+# --- Its parts ------------------------------------------------------------------------------------
 
 
 def of_torch(*layer: LSTM) -> nn.LSTM:
@@ -184,7 +181,7 @@ def test_scores_in_many_chunks_are_those_in_one(monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(additive_scores(q, k, v), whole)
 
 
-# --- The model ---------------------------------------------------------------------------------
+# --- The model ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("changes", KINDS, ids=str)
@@ -338,7 +335,7 @@ def test_it_learns_a_few_pairs_by_heart(attention: str) -> None:
     assert [one[0].tokens for one in found] == [target[:-1].tolist() for _, target in pairs]
 
 
-# --- Settings, presets and arithmetic ----------------------------------------------------------
+# --- Settings, presets and arithmetic -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -390,49 +387,3 @@ def test_the_flops_are_those_of_the_products_that_torch_sees(changes: dict[str, 
     layers = [*model.both_ways, *model.encoder, model.W_M, model.attention.W_KV]
     of_source = sum(layer.weight.numel() for layer in layers if isinstance(layer, Linear))
     assert flops(model.config, source_tokens=1, target_tokens=0) == 6 * of_source
-
-
-# --- By the command line -----------------------------------------------------------------------
-
-OWN = {"d_ff": "24", "h": "1", "d_k": "16", "d_v": "16", "N": "2", "validate_bleu": "5"}
-
-
-@pytest.fixture(scope="module")
-def run(tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recurrent run, for looking at only."""
-    out = tmp_path_factory.mktemp("recurrent") / "en-de"
-    with threads_kept():
-        train(*tiny_files, out=out, settings=TINY | OWN, preset="recurrent-small", device="cpu")
-    return out
-
-
-def test_it_trains_and_translates_by_the_command_line(
-    tiny_files: tuple[Path, Path], tmp_path: Path, cli: CommandLine
-) -> None:
-    out = tmp_path / "run"
-    settings = options(TINY | OWN)
-    trained = cli("train", *tiny_files, "--preset", "recurrent-small", "--out", out, *settings)
-    assert trained.status == 0, trained.stderr
-    assert "validation loss" in trained.stderr
-    translated = cli("translate", out, input="a dog sees the tree.\nevery man likes a fish!\n")
-    assert translated.status == 0, translated.stderr
-    assert translated.stdout.count("\n") == 2
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("export", "{run}", "{out}", "--to", "ctranslate2"),
-        ("export", "{run}", "{out}", "--to", "huggingface"),
-        ("look", "{run}", "a dog", "--out", "{out}"),
-        ("translate", "{run}", "--align"),
-    ],
-    ids=" ".join,
-)
-def test_what_only_a_transformer_can_do_is_refused_in_one_sentence(
-    arguments: tuple[str, ...], run: Path, tmp_path: Path, cli: CommandLine
-) -> None:
-    paths = {"run": run, "out": tmp_path / "out.html"}
-    result = cli(*(word.format(**paths) for word in arguments), input="a dog\n")
-    assert "architecture = 'recurrent'" in result.error
-    assert not (tmp_path / "out.html").exists()

@@ -142,7 +142,7 @@ class Batch:
             self.used,
         )
 
-    def pinned(self) -> "Batch":  # pragma: no cover  (needs a GPU: tests/gpu/test_gpu.py)
+    def pinned(self) -> "Batch":  # pragma: no cover  (needs a GPU: tests/gpu)
         """Move to pinned memory, from which a GPU copies asynchronously."""
         if self.flat is None:
             return self

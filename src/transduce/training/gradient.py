@@ -242,7 +242,7 @@ class GradientStep:
             torch.mps.synchronize()
 
 
-class Graphs:  # pragma: no cover  (needs a GPU: tests/gpu/test_gpu.py)
+class Graphs:  # pragma: no cover  (needs a GPU: tests/gpu)
     """A pass over a batch of one shape, captured once and replayed for each batch.
 
     The first pass of an update writes the gradients, the others add to them.

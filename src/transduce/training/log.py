@@ -117,7 +117,7 @@ class Log:
     def _fetch(self) -> tuple[Tensor, torch.cuda.Event | None]:
         """Copy the counts from the device; the event says when they have arrived."""
         on_gpu = self.counts.device.type == "cuda" and self.processes.world == 1
-        if on_gpu:  # pragma: no cover  (tests/gpu/test_gpu.py)
+        if on_gpu:  # pragma: no cover  (tests/gpu)
             counts = torch.empty(len(Counts._fields), dtype=torch.float64, pin_memory=True)
             counts.copy_(self.counts, non_blocking=True)
             arrived = torch.cuda.Event()

@@ -42,7 +42,7 @@ class Steps:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         moved = torch.from_numpy(np.stack([order, back, rows]))
-        if device.type == "cuda":  # pragma: no cover  (tests/gpu/test_gpu.py)
+        if device.type == "cuda":  # pragma: no cover  (tests/gpu)
             moved = moved.pin_memory().to(device, non_blocking=True)
         moved = moved.to(device)
         return cls(torch.from_numpy(real.sum(1)), moved[0], moved[1], moved[2], (S, L))
