@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 from load_clients import Load, OnSecond, Texts, closed_loop, open_loop, percentiles
 from service_process import Service, running_service
 from transduce.bench import hardware
-from transduce.bench.translation import read
-from transduce.bench.translators import Ours, translating
+from transduce.bench.translation import read_texts
+from transduce.bench.translators import OurEngine, start_translating
 from transduce.bench.workers import Worker
 from transduce.errors import TransduceError
 from transduce.runs.folder import RunConfig
@@ -57,7 +57,7 @@ class Plan:
 
     def read(self) -> list[str]:
         """Read the lines of the text that are not blank."""
-        return read(self.source, lines=self.lines)[0]
+        return read_texts(self.source, lines=self.lines)[0]
 
 
 class Sides(NamedTuple):
@@ -80,9 +80,9 @@ def both_sides(plan: Plan, first: str) -> Iterator[Sides]:
     search = RunConfig.load(plan.run).search.replace(**plan.settings)
     name, _, quantize = plan.engine.partition(":")
     options = ["--engine", name, "--quantize", quantize or "none", "--queue", str(plan.queue)]
-    ours = functools.partial(Ours, split=True)
+    ours = functools.partial(OurEngine, split=True)
     arguments = (ours, first, plan.run, plan.engine, "auto", search, None)
-    with Worker("translate", *arguments, begin=translating) as worker:
+    with Worker("translate", *arguments, begin=start_translating) as worker:
         engine = worker.started()
         with running_service(plan.run, options) as service:
             say(f"serving on {service.address}")

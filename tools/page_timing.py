@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from browser import chromium
 from service_process import running_service
 from transduce.bench import hardware
-from transduce.bench.translation import read
+from transduce.bench.translation import read_texts
 from transduce.system.processes import cores
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ TIME_NEXT_TRANSLATION = """(timeout) => {
 
 def choose_lines(source: str, words: int, count: int) -> list[str]:
     """Return lines of about so many words, each typed text once: the page caches translations."""
-    lines, _ = read(source)
+    lines, _ = read_texts(source)
     fitting = [x for x in lines if abs(len(x.split()) - words) <= WORDS_TOLERANCE * words]
     chosen = [*{line[:-1]: line for line in fitting}.values()][:count]
     if not chosen:

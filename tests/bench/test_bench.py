@@ -19,16 +19,16 @@ from transduce.bench import hardware, training
 from transduce.bench import workers as bench_workers
 from transduce.bench.hardware import processor
 from transduce.bench.results import Comparison, Measured, report
-from transduce.bench.training import Ours
+from transduce.bench.training import OurTrainer
 from transduce.bench.workers import (
     WARM_UP,
     Round,
     Saving,
-    Seen,
     Started,
+    StepTokens,
     Worker,
     measure,
-    save,
+    measure_saving,
     start,
 )
 from transduce.corpus.token_files import open_corpus
@@ -115,7 +115,7 @@ def speed(label: str, text: str) -> float:
 
 def side(name: str, *seconds: float, **changes: Any) -> Measured:
     """Return a side that has learned 100 target tokens a round of two steps."""
-    seen = Seen(target_tokens=100, source_tokens=80, places_source=100, places_target=200)
+    seen = StepTokens(target_tokens=100, source_tokens=80, places_source=100, places_target=200)
     whole: dict[str, Any] = {
         "name": name,
         "model": find_preset("tiny").model,
@@ -188,7 +188,7 @@ def test_the_peers_have_our_shape_but_for_the_biases_of_their_projections(
 def test_our_side_makes_the_steps_of_the_trainer(measurement: Measurement, tmp_path: Path) -> None:
     config = measurement.comparison.config
     with threads_kept():
-        ours = Ours(config, measurement.corpus, "cpu", tmp_path / "run")
+        ours = OurTrainer(config, measurement.corpus, "cpu", tmp_path / "run")
         with ours.trainer.log:
             seen = ours.step()
             ours.save()
@@ -212,10 +212,10 @@ class Counting:
     def prepare(self, steps: int) -> None:
         self.asked.append(f"prepare {steps}")
 
-    def step(self) -> Seen:
+    def step(self) -> StepTokens:
         self.asked.append("step")
         self.path = "chosen in a step"
-        return Seen(target_tokens=10, source_tokens=8, places_source=16, places_target=20)
+        return StepTokens(target_tokens=10, source_tokens=8, places_source=16, places_target=20)
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def test_utilisation_is_what_the_tokens_need_by_what_the_machine_can_do() -> Non
     once, twice = side("once", 1.0).utilisation, side("twice", 0.5).utilisation
     assert twice == pytest.approx(2 * once)
     assert side("better", 1.0, matrix_rate=2e9).utilisation == pytest.approx(once / 2)
-    seen = Seen(target_tokens=100, source_tokens=80, places_source=9000, places_target=9000)
+    seen = StepTokens(target_tokens=100, source_tokens=80, places_source=9000, places_target=9000)
     padded = side("padded", rounds=(Round(2, 1.0, seen, 5),))
     assert padded.utilisation == once
 
@@ -314,7 +314,7 @@ class Writer(Counting):
 def test_steps_that_are_made_while_a_checkpoint_is_written_are_not_its_cost(
     asked: list[str],
 ) -> None:
-    found = save(Writer(asked), 4)
+    found = measure_saving(Writer(asked), 4)
     chunk = ["prepare 4", "clock", *["step"] * 4, "wait for cpu", "clock"]
     assert asked[-19:] == ["clock", "save", "clock", *chunk * 2]
     assert found == Saving(checkpoint=2 + 2 * 6 - 8 * 1.5, step=1.5)
@@ -336,7 +336,7 @@ def test_an_unknown_peer_is_one_sentence_with_the_nearest_name(cli: CommandLine)
 
 def test_none_is_no_peer_among_others(cli: CommandLine) -> None:
     found = cli("bench", "train", "text.en", "text.de", "--peer", "none", "--peer", "torch")
-    assert found.error == "--peer none is no peer: give it alone, or only the others"
+    assert found.error == "--peer none excludes other peers: give it alone, or leave it out"
 
 
 @pytest.mark.parametrize("peer", ["huggingface", "torch"])
@@ -355,13 +355,14 @@ def test_a_shape_that_a_peer_cannot_have_is_refused_before_any_work(
     cli: CommandLine, peer: str, setting: str, found: str, expected: str
 ) -> None:
     assert cli("bench", "train", "a.en", "a.de", "--peer", peer, "--set", setting).error == (
-        f"the peer {peer} cannot have {found}: expected {expected}; --peer none measures without it"
+        f"the peer {peer} does not support {found}: expected {expected}; "
+        "--peer none measures without it"
     )
 
 
 def test_of_several_presets_each_is_checked_before_any_work(cli: CommandLine) -> None:
     found = cli("bench", "train", "a.en", "a.de", "--preset", "base", "--preset", "B-dk16")
-    assert found.error.startswith("the peer huggingface cannot have h = 8, d_k = 16")
+    assert found.error.startswith("the peer huggingface does not support h = 8, d_k = 16")
     found = cli("bench", "train", "a.en", "a.de", "--preset", "base", "--preset", "B-dk61")
     assert found.error.startswith("there is no preset B-dk61. Did you mean B-dk16?")
 
@@ -391,7 +392,7 @@ def test_a_missing_library_is_no_peer_where_none_was_asked_for(
         (open_corpus, Path("nowhere"), BadRun, "nowhere is not a corpus"),
         (int, "seven", RuntimeError, "invalid literal"),
         (bytearray, 1 << 60, MemoryError, "^$"),
-        (os._exit, 9, TransduceError, r"that measures ours ended \(status 9\)"),
+        (os._exit, 9, TransduceError, r"that measures ours ended with status 9"),
     ],
 )
 def test_what_ends_a_side_is_said_by_the_one_who_asked(

@@ -34,7 +34,7 @@ def test_heads_that_do_not_make_up_the_model_count_with_their_own_width() -> Non
 def test_the_count_is_that_of_the_products_that_torch_sees(changes: dict[str, Any]) -> None:
     """Forward and backward of the peer, with no padding; attention has operators of its own."""
     config = ModelConfig(**(SMALL | changes))
-    batch = Padded.of(pairs_of([(7, 5)] * 3))
+    batch = Padded.from_pairs(pairs_of([(7, 5)] * 3))
     model = pytorch.Model(config)
     with FlopCounterMode(display=False) as counter:
         model(batch.source, batch.target).sum().backward()

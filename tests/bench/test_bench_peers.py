@@ -36,7 +36,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_padding_is_counted_on_each_side() -> None:
     """Sources of 2 and 3 tokens in rows of 3, targets of 4 and 2 in rows of 4."""
     pairs = [(np.array([9, 2]), np.array([5, 6, 7, 2])), (np.array([8, 8, 2]), np.array([5, 2]))]
-    padded = Padded.of(pairs)
+    padded = Padded.from_pairs(pairs)
     assert padded.source.tolist() == [[9, 2, 0], [8, 8, 2]]
     assert padded.labels.tolist() == [[5, 6, 7, 2], [5, 2, 0, 0]]
     assert padded.target.tolist() == [[1, 5, 6, 7], [1, 5, 0, 0]]
@@ -80,7 +80,7 @@ def test_padding_has_no_influence_on_a_peer(make: Callable[[ModelConfig], nn.Mod
     torch.manual_seed(0)
     model = make(SHAPE).eval()
     short, long = pairs_of([(5, 4), (9, 8)])
-    alone, beside = Padded.of([short]), Padded.of([short, long])
+    alone, beside = Padded.from_pairs([short]), Padded.from_pairs([short, long])
     # With gradients: without them torch takes kernels that training never meets.
     torch.testing.assert_close(
         model(beside.source, beside.target)[0, :4], model(alone.source, alone.target)[0]
@@ -104,7 +104,7 @@ def test_the_peer_torch_computes_what_our_model_does() -> None:
             projections = torch.cat([cross.W_Q.weight, cross.W_KV.weight])
             copy_attention(projections, cross.W_O, other.multihead_attn)
     pairs = pairs_of([(5, 8), (9, 3), (2, 6)])
-    padded = Padded.of(pairs)
+    padded = Padded.from_pairs(pairs)
     logits = theirs(padded.source, padded.target)
     for row, expected in enumerate(logits_by_sentence(ours, make_batch(pairs))):
         torch.testing.assert_close(logits[row, : len(expected)], expected, rtol=1e-4, atol=1e-4)

@@ -112,7 +112,7 @@ def test_random_text_is_measured_with_each_preset_in_turn(
         ([], "there is no text to train on: give a SOURCE, or --random mixed"),
         (
             ["a.en", "a.de", "--random", "mixed"],
-            "--random mixed is a text of its own: give no SOURCE beside it",
+            "--random mixed replaces the text: give either it or a SOURCE",
         ),
         (
             ["--random", "mixt"],
@@ -120,7 +120,7 @@ def test_random_text_is_measured_with_each_preset_in_turn(
         ),
         (
             ["--random", "equal", "--corpus", "kept"],
-            "--corpus keeps what was made of files: random text is made each time",
+            "--corpus cannot be used with --random: random text is not kept",
         ),
     ],
 )

@@ -14,8 +14,8 @@ from conftest import COMMAND, CommandLine, Result, environment, threads_kept, wr
 from transduce.bench import translation, translators
 from transduce.bench import workers as bench_workers
 from transduce.bench.translation import COLUMNS, Comparison, Measured, compare
-from transduce.bench.translators import Translated, translating
-from transduce.bench.workers import Worker, by_turns, named, named_peers
+from transduce.bench.translators import TimedTranslation, start_translating
+from transduce.bench.workers import Worker, check_names, choose_peers, take_turns
 from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, MissingExtra
 from transduce.system.progress import Silent
@@ -45,7 +45,7 @@ def side(name: str, *seconds: float, **changes: Any) -> Measured:
         "name": name,
         "path": f"{name} by hand",
         "start": 1.25,
-        "rounds": tuple(Translated(one, ["x"] * 10, 2**30) for one in seconds),
+        "rounds": tuple(TimedTranslation(one, ["x"] * 10, 2**30) for one in seconds),
         "each": (0.004, 0.001, 0.002, 0.003),
         "tokens": 50,
         "bleu": 12.345,
@@ -128,7 +128,7 @@ def test_the_command_hands_its_options_on(
         ("--engine ctranslat:int8", "there is no engine ctranslat:int8. Did you mean ctranslate2?"),
         ("--engine fastest", "The engines are: auto, torch, ctranslate2"),
         ("--peer fastest", "The peers are: huggingface, ctranslate2, none"),
-        ("--peer none --peer ctranslate2", "--peer none is no peer: give it alone, or only"),
+        ("--peer none --peer ctranslate2", "--peer none excludes other peers: give it alone"),
     ],
 )
 def test_an_unknown_side_is_one_sentence_with_the_nearest_name(
@@ -202,7 +202,7 @@ class InProcess:
     def measure(self, request: tuple[str, Sequence[str]]) -> Any:
         how, lines = request
         self.asked.append((self.name, how, list(lines)))
-        return [0.5] * len(lines) if how == "each" else Translated(2.0, list(PEOPLE), 5)
+        return [0.5] * len(lines) if how == "each" else TimedTranslation(2.0, list(PEOPLE), 5)
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[InProcess]:
     made: list[InProcess] = []
 
     def worker(name: str, make: Any, first: str, *arguments: Any, begin: Any) -> InProcess:
-        assert begin is translating
+        assert begin is start_translating
         made.append(InProcess(name, make, first, arguments, made[0].asked if made else []))
         return made[-1]
 
@@ -234,11 +234,11 @@ def test_sides_take_turns_and_the_first_round_does_not_count(
     asked = [(name, "all", TEXT) for _ in range(3) for name in names]
     asked += [(name, "each", TEXT[:2]) for name in names]
     assert workers[0].asked == [*asked, "end", "end"]
-    assert [(one.make, one.first) for one in workers] == [(translators.Ours, TEXT[0])] * 2
+    assert [(one.make, one.first) for one in workers] == [(translators.OurEngine, TEXT[0])] * 2
     for one in found.sides:
         assert (len(one.rounds), one.each, one.speed) == (2, (0.5, 0.5), 1.5)
         assert one.bleu == 100
-        assert one.path == "Ours on cpu"
+        assert one.path == "OurEngine on cpu"
 
 
 def test_blank_lines_are_left_out_with_their_translations(
@@ -324,16 +324,16 @@ def test_without_a_peer_engines_are_compared_with_the_first() -> None:
 def test_names_are_taken_once_each() -> None:
     known = ["torch", "ctranslate2"]
     wanted = ["torch", "ctranslate2:int8", "ctranslate2", "torch"]
-    assert named("engine", wanted, known) == ["torch", "ctranslate2:int8", "ctranslate2"]
-    assert named_peers(["none"], known, Silent()) == []
+    assert check_names("engine", wanted, known) == ["torch", "ctranslate2:int8", "ctranslate2"]
+    assert choose_peers(["none"], known, Silent()) == []
     with pytest.raises(BadSetting, match="there is no engine torch:int8"):
-        named("engine", ["torch:int8"], known)
+        check_names("engine", ["torch:int8"], known)
 
 
 def test_rounds_for_warming_up_are_left_out() -> None:
     asked: list[Any] = []
     made: list[Any] = [InProcess(name, None, "", (), asked) for name in "ab"]
-    found = by_turns(made, ("each", ["x"]), 2, str, Silent(), warm_ups=1)
+    found = take_turns(made, ("each", ["x"]), 2, str, Silent(), warm_ups=1)
     assert [name for name, *_ in asked] == list("ababab")
     assert found == [[[0.5], [0.5]]] * 2
 
@@ -353,7 +353,7 @@ class Echo:
 
 
 def test_a_process_translates_all_lines_or_each_by_itself() -> None:
-    with Worker("echo", Echo, "first", "!", begin=translating) as worker:
+    with Worker("echo", Echo, "first", "!", begin=start_translating) as worker:
         assert worker.started() == "by echo"
         found = worker.measure(("all", TEXT))
         assert found.outputs == [line + "!" for line in TEXT]
@@ -367,7 +367,7 @@ def test_a_process_translates_all_lines_or_each_by_itself() -> None:
 
 def test_a_first_line_that_fails_is_said_by_the_one_who_asked() -> None:
     with (
-        Worker("echo", Echo, "refused", "!", begin=translating) as worker,
+        Worker("echo", Echo, "refused", "!", begin=start_translating) as worker,
         pytest.raises(BadInput, match="there is nothing to say"),
     ):
         worker.started()
@@ -378,10 +378,10 @@ def test_the_sides_translate_alike(tiny_run: Path, tmp_path: Path) -> None:
     """Every side in this process, on the weights of one run."""
     search = SearchConfig(beam=1, alpha=0.0)
     sides_of: list[tuple[Any, tuple[Any, ...]]] = [
-        (translators.Ours, (tiny_run, "torch", "cpu", search, None)),
-        (translators.Ours, (tiny_run, "ctranslate2", "cpu", search, 2)),
-        translation._peer("huggingface", tiny_run, tmp_path, "cpu", search, 2),
-        translation._peer("ctranslate2", tiny_run, tmp_path, "cpu", search, 2),
+        (translators.OurEngine, (tiny_run, "torch", "cpu", search, None)),
+        (translators.OurEngine, (tiny_run, "ctranslate2", "cpu", search, 2)),
+        translation._export_for_peer("huggingface", tiny_run, tmp_path, "cpu", search, 2),
+        translation._export_for_peer("ctranslate2", tiny_run, tmp_path, "cpu", search, 2),
     ]
     with threads_kept():
         each = [make(*arguments) for make, arguments in sides_of]
@@ -405,5 +405,5 @@ def test_a_peer_that_cannot_hold_the_model_is_left_out_unless_asked_for(
     found = compare(tiny_run, str(files[0]), engines=["torch"], lines=1, rounds=1, single=0)
     assert [one.name for one in found.sides] == ["torch"]
     assert found.peers == 0
-    with pytest.raises(BadInput, match="sinusoidal positions only; --peer none measures without"):
+    with pytest.raises(BadInput, match="--peer none measures without"):
         compare(tiny_run, str(files[0]), engines=["torch"], peers=["huggingface"], lines=1)

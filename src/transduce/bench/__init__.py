@@ -1,1 +1,11 @@
-"""What is measured, side by side with peers: the same work in the same run on the same machine."""
+"""Training and translation speed beside peers, measured by turns on the same machine.
+
+In reading order:
+
+- `training`: `bench train`; `results`: its table and JSON
+- `translation`: `bench translate`; `translators`: its engines and peers
+- `workers`: each side in a process of its own
+- `peer`, `huggingface`, `pytorch`: models of other libraries as peers in training
+- `random_text`: a corpus of random words
+- `flops`, `hardware`: FLOPs of a step, and facts about the machine
+"""

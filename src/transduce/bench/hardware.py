@@ -1,4 +1,4 @@
-"""What a measurement was made on, and what that can do: a number without it says nothing."""
+"""Facts about this machine, and the speed of its matrix products."""
 
 import platform
 import sys
@@ -13,7 +13,7 @@ from transduce.system.processes import cores
 
 
 def describe(device: str, threads: int, libraries: Iterable[str]) -> dict[str, Any]:
-    """Return the facts of this machine that a speed depends on."""
+    """Return facts about this machine that measurements depend on."""
     return {
         "device": device,
         "gpu": _gpu() if device == "cuda" else None,
@@ -26,7 +26,7 @@ def describe(device: str, threads: int, libraries: Iterable[str]) -> dict[str, A
 
 
 def processor(listing: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the name of the processor's model, or at least of its kind."""
+    """Return the model name of the processor, or its architecture."""
     if listing.exists():
         for line in listing.read_text(encoding="utf-8", errors="replace").splitlines():
             name, _, value = line.partition(":")
@@ -36,7 +36,7 @@ def processor(listing: Path = Path("/proc/cpuinfo")) -> str:
 
 
 class Product(NamedTuple):
-    """A square matrix product large enough to show what a device can do."""
+    """A square matrix product large enough to reach the peak rate of a device."""
 
     size: int
     precision: str
@@ -48,7 +48,7 @@ PRODUCTS = {"cuda": Product(8192, "bf16", 3, 10), "cpu": Product(2048, "float32"
 
 
 def matrix_rate(device: str, threads: int) -> dict[str, Any]:
-    """Measure how many FLOPs a second this machine makes of a matrix product, the rest idle."""
+    """Measure the FLOPs per second of a matrix product on an idle machine."""
     import torch
 
     product = PRODUCTS[device]
@@ -67,7 +67,7 @@ def matrix_rate(device: str, threads: int) -> dict[str, Any]:
     torch.set_num_threads(before)
     if device == "cuda":
         del a, b, c
-        torch.cuda.empty_cache()  # or the sides could not have it
+        torch.cuda.empty_cache()  # for the sides
     return {
         "size": product.size,
         "precision": product.precision,
@@ -76,7 +76,7 @@ def matrix_rate(device: str, threads: int) -> dict[str, Any]:
 
 
 def synchronise(device: str) -> None:
-    """Wait until the device has done what it was told."""
+    """Wait until the device has finished its work."""
     if device == "cuda":
         import torch
 
@@ -84,13 +84,13 @@ def synchronise(device: str) -> None:
 
 
 def peak_memory(device: str, status: Path = Path("/proc/self/status")) -> int:
-    """Return the most bytes that this process has held: of the GPU, or of main memory."""
+    """Return the peak memory of this process in bytes: of the GPU, or of main memory."""
     if device == "cuda":
         import torch
 
         return torch.cuda.max_memory_allocated()
     if status.exists():
-        # Not getrusage: to Linux the peak of a process begins with that of the one that started it.
+        # Not getrusage: on Linux its peak includes that of the parent process.
         for line in status.read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition(":")
             if name == "VmHWM":

@@ -1,4 +1,4 @@
-"""The peer huggingface: its MarianMTModel. B sentences, S and T tokens of a row, V words."""
+"""The peer huggingface: a MarianMTModel. B sentences, S and T tokens per row, V vocabulary."""
 
 import torch
 from torch import Tensor, nn
@@ -7,11 +7,11 @@ from transduce.config import ModelConfig
 from transduce.subwords import BOS, EOS, PAD
 
 NAME = "huggingface"
-IMPORTS = ("transformers.models.marian.modeling_marian",)  # what `import transformers` puts off
+IMPORTS = ("transformers.models.marian.modeling_marian",)  # transformers imports it lazily
 
 
 class Model(nn.Module):
-    """A MarianMTModel as a peer is called."""
+    """A MarianMTModel with the interface of a peer."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -19,20 +19,20 @@ class Model(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Return the logits. (B, S), (B, T) -> (B, T, V)."""
-        # No mask for the target: none of its tokens sees the padding behind it, and without a mask
-        # the peer's attention is faster.
-        found = self.marian(
+        # No padding mask for the target: no real token attends to the padding after it, and
+        # attention without a mask is faster.
+        output = self.marian(
             input_ids=source,
             attention_mask=(source != PAD).long(),
             decoder_input_ids=target,
         )
-        return found.logits  # type: ignore[no-any-return]
+        return output.logits  # type: ignore[no-any-return]
 
 
 def marian(config: ModelConfig) -> torch.nn.Module:
     """Return an untrained MarianMTModel of this shape.
 
-    What it learns differs from ours in the biases of its attention projections alone.
+    Its parameters are ours plus the biases of the attention projections.
     """
     from transformers import MarianConfig, MarianMTModel
 
@@ -57,6 +57,6 @@ def marian(config: ModelConfig) -> torch.nn.Module:
             eos_token_id=EOS,
             decoder_start_token_id=BOS,
             forced_eos_token_id=None,
-            use_cache=False,  # of use in decoding alone; filling it would cost the peer time
+            use_cache=False,  # only useful in decoding
         )
     )

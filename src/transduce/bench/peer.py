@@ -1,9 +1,9 @@
 """A peer: a padded model, trained as its users would (padded rows, fused AdamW, sdpa).
 
-B sentences, S tokens of the longest source, T tokens of the longest target, V words.
+B sentences, S tokens of the longest source, T tokens of the longest target, V vocabulary.
 
-It gets batches of sentences of similar length, so few of its cells are padding. Its rows are padded
-and moved before the clock starts, as by a loader in the background.
+Batches have sentences of similar length, so there is little padding. Rows are padded and moved to
+the device before timing starts, as by a background loader.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from transduce.batching.layouts import GroupedLayout
 from transduce.batching.packed import Tokens
-from transduce.bench.workers import Seen
+from transduce.bench.workers import StepTokens
 from transduce.config import ModelConfig
 from transduce.corpus.token_files import open_corpus
 from transduce.corpus.updates import Updates
@@ -28,12 +28,12 @@ from transduce.runs.folder import RunConfig
 from transduce.subwords import BOS, PAD
 from transduce.training.optimizer import learning_rate
 
-# Read when torch is imported. Padded batches have many shapes, which else leave holes in memory.
+# Read when torch is imported. Padded batches of many shapes would fragment memory.
 ENVIRONMENT = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 
 
 def require(name: str, model: ModelConfig, *, joint: bool) -> None:
-    """Refuse a shape that the peers cannot have."""
+    """Refuse a shape that the peers do not support."""
     width = f"h * d_k = h * d_v = d_model, which is {model.d_model}"
     unlike = model.first_departure
     for found, fits, expected in (
@@ -46,22 +46,22 @@ def require(name: str, model: ModelConfig, *, joint: bool) -> None:
     ):
         if not fits:
             raise BadSetting(
-                f"the peer {name} cannot have {found}: expected {expected}; "
+                f"the peer {name} does not support {found}: expected {expected}; "
                 "--peer none measures without it"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A batch as rows of equal length, a sentence each, filled up with <pad>."""
+    """A batch of padded rows, one sentence each."""
 
     source: Tensor  # (B, S)
     target: Tensor  # (B, T) the decoder's input: <s> and all but the last token
-    labels: Tensor  # (B, T) the decoder's answer: all tokens, </s> the last
+    labels: Tensor  # (B, T) the expected output: all tokens, </s> last
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[Tokens, Tokens]]) -> "Padded":
-        """Lay out pairs of token lists (each ending in </s>), row n of one side as of the other."""
+    def from_pairs(cls, pairs: Sequence[tuple[Tokens, Tokens]]) -> "Padded":
+        """Pad pairs of token lists, each ending in </s>."""
         source, labels = (
             pad_sequence(
                 [torch.from_numpy(side.astype(np.int64)) for side in sides],
@@ -77,9 +77,9 @@ class Padded:
         """Move to a device."""
         return Padded(*(side.to(device) for side in (self.source, self.target, self.labels)))
 
-    def seen(self) -> Seen:
-        """Count what a step on this batch works on."""
-        return Seen(
+    def seen(self) -> StepTokens:
+        """Count the tokens of this batch."""
+        return StepTokens(
             target_tokens=int((self.labels != PAD).sum()),
             source_tokens=int((self.source != PAD).sum()),
             places_source=self.source.numel(),
@@ -88,9 +88,9 @@ class Padded:
 
 
 class Peer:
-    """The training of a padded model of our model's shape, at our rates.
+    """Training of a padded model of our model's shape, with our learning rates.
 
-    `make` makes the model: a module from source (B, S) and target (B, T) to logits (B, T, V).
+    `make` builds the model: a module from source (B, S) and target (B, T) to logits (B, T, V).
     """
 
     def __init__(
@@ -102,65 +102,65 @@ class Peer:
         precision: str,
         as_it_comes: bool,
     ) -> None:
-        self.config, self.recipe = config, config.train
+        self.config, self.train = config, config.train
         self.device, self.precision = device, precision
-        assert self.recipe.threads is not None
-        torch.set_num_threads(self.recipe.threads)
+        assert self.train.threads is not None
+        torch.set_num_threads(self.train.threads)
         self.path = ", ".join(["padded", *tune(device, as_it_comes=as_it_comes), precision])
-        torch.manual_seed(self.recipe.seed)
+        torch.manual_seed(self.train.seed)
         self.model = make(config.model).to(device).train()
         self.parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
-            betas=(self.recipe.beta1, self.recipe.beta2),
-            eps=self.recipe.epsilon,
+            betas=(self.train.beta1, self.train.beta2),
+            eps=self.train.epsilon,
             weight_decay=0.0,
             fused=True,
         )
         self.part = open_corpus(corpus).train
-        layout = GroupedLayout(self.part, self.recipe.batch_tokens)  # similar lengths together
-        self.updates = Updates(layout.updates, seed=self.recipe.seed)
-        self.waiting: deque[tuple[Padded, Seen]] = deque()
+        layout = GroupedLayout(self.part, self.train.batch_tokens)  # similar lengths together
+        self.updates = Updates(layout.updates, seed=self.train.seed)
+        self.waiting: deque[tuple[Padded, StepTokens]] = deque()
         self.steps = 0
 
     def prepare(self, steps: int) -> None:
-        """Pad, count and move the batches of so many steps."""
+        """Pad, count and move the batches of `steps` steps."""
         for _ in range(steps):
-            batch = Padded.of([self.part.pair(int(i)) for i in next(self.updates)])
+            batch = Padded.from_pairs([self.part.pair(int(i)) for i in next(self.updates)])
             self.waiting.append((batch.to(self.device), batch.seen()))
 
-    def step(self) -> Seen:
-        """Make one update of the weights."""
-        recipe = self.recipe
+    def step(self) -> StepTokens:
+        """Update the weights once."""
+        train = self.train
         batch, seen = self.waiting.popleft()
         (self.loss(batch) / seen.target_tokens).backward()
-        if recipe.clip:
-            nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
+        if train.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), train.clip)
         self.steps += 1
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.steps, self.config.model.d_model, recipe)
+            group["lr"] = learning_rate(self.steps, self.config.model.d_model, train)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return seen
 
     def loss(self, batch: Padded) -> Tensor:
-        """Return the sum of the smoothed loss over the tokens that are no padding."""
+        """Return the sum of the smoothed loss over real tokens."""
         with torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bf16"):
             logits = self.model(batch.source, batch.target)  # (B, T, V)
             return F.cross_entropy(
                 logits.flatten(0, 1),
                 batch.labels.flatten(),
                 ignore_index=PAD,
-                label_smoothing=self.recipe.eps_ls,
+                label_smoothing=self.train.eps_ls,
                 reduction="sum",
             )
 
 
 def tune(device: str, *, as_it_comes: bool) -> list[str]:
-    """Set torch as an expert would for padded batches on a GPU, and say what was done."""
+    """Set torch as an expert would for padded batches on a GPU; return a description."""
     if device != "cuda":
         return []
     torch.set_float32_matmul_precision("high")
-    # cuDNN's attention plans anew for every new shape, and nearly every padded batch has one.
+    # cuDNN's attention plans again for every new shape, and nearly every padded batch has one.
     torch.backends.cuda.enable_cudnn_sdp(as_it_comes)
     return ["as it comes" if as_it_comes else "without cuDNN's attention"]

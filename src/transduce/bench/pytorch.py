@@ -1,6 +1,6 @@
-"""The peer torch: its nn.Transformer, with what it leaves to its users around it.
+"""The peer torch: nn.Transformer with embeddings, positions and output projection.
 
-B sentences, S and T tokens of a row, V words.
+B sentences, S and T tokens per row, V vocabulary.
 """
 
 import math
@@ -14,13 +14,13 @@ from transduce.model.positions import sinusoids
 from transduce.subwords import PAD
 
 NAME = "torch"
-IMPORTS = ()  # it is there already
+IMPORTS = ()
 
 
 class Model(nn.Module):
-    """Embeddings, positions, nn.Transformer and logits, all with one matrix (paper 3.4).
+    """Embeddings, positions, nn.Transformer and logits, with one shared matrix (paper 3.4).
 
-    What it learns differs from ours in the biases of its attention projections alone.
+    Its parameters are ours plus the biases of the attention projections.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -39,8 +39,8 @@ class Model(nn.Module):
         padding = source == PAD  # (B, S)
         longest = target.size(1)
         future = torch.ones(longest, longest, dtype=torch.bool, device=target.device).triu(1)
-        # No padding mask for the target: none of its tokens sees the padding behind it, and
-        # without one torch takes its faster kernel for what is only causal.
+        # No padding mask for the target: no real token attends to the padding after it, and
+        # with a causal mask alone torch chooses a faster kernel.
         x = self.transformer(
             self.embed(source),
             self.embed(target),
@@ -58,8 +58,8 @@ class Model(nn.Module):
 
 
 def transformer(config: ModelConfig) -> nn.Transformer:
-    """Return torch's own of this shape, with dropout where we have it and no norms at the ends."""
-    made = nn.Transformer(
+    """Return nn.Transformer of this shape, with our dropout and without final norms."""
+    model = nn.Transformer(
         config.d_model,
         config.h,
         config.N,
@@ -69,10 +69,10 @@ def transformer(config: ModelConfig) -> nn.Transformer:
         batch_first=True,
         norm_first=False,
     )
-    made.encoder.norm = made.decoder.norm = None
-    for module in made.modules():
+    model.encoder.norm = model.decoder.norm = None
+    for module in model.modules():
         if isinstance(module, nn.MultiheadAttention):
             module.dropout = config.attention_dropout
         elif isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
             module.dropout.p = config.relu_dropout
-    return made
+    return model

@@ -1,4 +1,4 @@
-"""Random text: a corpus of random words, for how fast they are learned does not depend on sense."""
+"""A corpus of random words: training speed does not depend on the meaning of a text."""
 
 import itertools
 from pathlib import Path
@@ -23,15 +23,15 @@ from transduce.subwords import EOS, SPECIAL, Codec, Subwords
 from transduce.system.files import sha256, write_checksummed
 
 KINDS = ("mixed", "equal")
-BATCHES = 60  # of text; more are further epochs of the same
+BATCHES = 60  # of text; longer training repeats them
 EQUAL = 30  # tokens, </s> included, here and below
 SHORTEST, LONGEST = 4, 150
-VALID = 10  # pairs, which are never looked at
+VALID = 10  # pairs, never used
 TOKEN_TYPE: TokenType = "<u4"  # whatever the vocabulary  # noqa: S105
 
 
 def require(kind: str) -> None:
-    """Refuse a kind of text that there is not."""
+    """Refuse an unknown kind of text."""
     if kind not in KINDS:
         raise BadSetting(
             f"there is no random text {kind}.{did_you_mean(kind, KINDS)} "
@@ -51,8 +51,8 @@ def random_corpus(
 ) -> Corpus:
     """Make a corpus of random words in a new folder.
 
-    `mixed` lengths are spread like those of sentences, and a translation is about as long as its
-    source; `equal` ones leave nothing to pad.
+    `mixed` lengths are distributed like those of sentences, with targets about as long as their
+    sources; `equal` lengths need no padding.
     """
     folder.mkdir()
     codec = _codec(vocabulary, joint=joint)
@@ -61,8 +61,8 @@ def random_corpus(
     counts = {}
     for part, wanted in (("train", BATCHES * batch_tokens), ("valid", VALID * EQUAL)):
         lengths = _lengths(kind, wanted, max_len, random)
-        for side, own in zip(SIDES, lengths, strict=True):
-            _write(folder / f"{part}.{side}", own, vocabulary, random)
+        for side, side_lengths in zip(SIDES, lengths, strict=True):
+            _write(folder / f"{part}.{side}", side_lengths, vocabulary, random)
         counts[part] = _counts(*lengths)
     manifest = Manifest(
         languages=("src", "tgt"),
@@ -83,7 +83,7 @@ def random_corpus(
 
 
 def _codec(vocabulary: int, *, joint: bool) -> Codec:
-    """Make subwords of exactly this number: the bytes, and runs of bytes that no text becomes."""
+    """Make exactly this many subwords: the bytes, and sequences of bytes without merges."""
     stored = Subwords.learn([], vocabulary).to_json()
     words = stored["model"]["vocab"]
     symbols = [name for name in words if name not in SPECIAL]
@@ -97,8 +97,8 @@ def _codec(vocabulary: int, *, joint: bool) -> Codec:
 def _lengths(
     kind: str, tokens: int, max_len: int, random: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Draw the lengths of pairs that have at least so many tokens on each side."""
-    most = 1 + tokens // 2  # pairs, were they as short as can be
+    """Draw lengths of pairs with at least so many tokens on each side."""
+    most = 1 + tokens // 2  # pairs at most
     if kind == "equal":
         source = target = np.full(most, min(EQUAL, max_len))
     else:

@@ -1,4 +1,4 @@
-"""What was measured: as a table for people, as JSON for machines."""
+"""Results of `bench train`, as a table and as JSON."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,38 +19,38 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """One side's rounds, and their median."""
+    """The rounds of one side."""
 
     name: str
     model: ModelConfig
     started: Started
     rounds: tuple[Round, ...]
-    matrix_rate: float  # FLOPs a second of the machine
+    matrix_rate: float  # FLOPs per second of the machine
 
     @property
     def speeds(self) -> list[float]:
         """The target tokens per second of each round."""
-        return [one.target_tokens_per_second for one in self.rounds]
+        return [timed.target_tokens_per_second for timed in self.rounds]
 
     @property
     def utilisation(self) -> float:
         """The model's FLOPs per second as a share of the machine's matrix rate."""
         rates = (
-            flops(self.model, one.seen.source_tokens, one.seen.target_tokens) / one.seconds
-            for one in self.rounds
+            flops(self.model, timed.seen.source_tokens, timed.seen.target_tokens) / timed.seconds
+            for timed in self.rounds
         )
         return statistics.median(rates) / self.matrix_rate
 
     @property
     def fill(self) -> tuple[float, float]:
-        """The share of places that hold a token, of source and target."""
-        seen = total([one.seen for one in self.rounds])
+        """The share of real tokens among padded ones, of source and target."""
+        seen = total([timed.seen for timed in self.rounds])
         return seen.source_tokens / seen.places_source, seen.target_tokens / seen.places_target
 
     @property
     def peak_memory(self) -> int:
-        """The most bytes that the side has held."""
-        return max(one.peak_memory for one in self.rounds)
+        """The peak memory in bytes."""
+        return max(timed.peak_memory for timed in self.rounds)
 
     def to_json(self) -> dict[str, Any]:
         """Return the measurement as a JSON object."""
@@ -64,7 +64,7 @@ class Measured:
             "lowest": round(min(self.speeds), 1),
             "highest": round(max(self.speeds), 1),
             "milliseconds_per_step": round(
-                statistics.median(one.milliseconds_per_step for one in self.rounds), 3
+                statistics.median(timed.milliseconds_per_step for timed in self.rounds), 3
             ),
             "model_flops_utilisation": round(self.utilisation, 4),
             "peak_memory_bytes": self.peak_memory,
@@ -75,12 +75,13 @@ class Measured:
                 "worse": round(min(source, target), 4),
             },
             "rounds": [
-                {"seconds": round(one.seconds, 6), **one.seen._asdict()} for one in self.rounds
+                {"seconds": round(timed.seconds, 6), **timed.seen._asdict()}
+                for timed in self.rounds
             ],
         }
 
     def row(self, label: str) -> list[str]:
-        """Return the line of the table."""
+        """Return the row of the table."""
         facts = self.to_json()
         return [
             label,
@@ -97,34 +98,34 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """What was measured of one preset, on what, and how."""
+    """All measurements of one preset."""
 
     ours: Measured
     peers: tuple[Measured, ...]
     config: RunConfig
-    text: str  # what was trained on, in words
+    text: str  # a description of the training text
     steps: int  # of each round
     machine: Mapping[str, Any]
     saving: Saving | None = None
 
     @property
     def saving_share(self) -> float:
-        """How much of the time goes into checkpoints at the interval of the settings."""
+        """The share of training time that checkpoints take at `save_every`."""
         assert self.saving is not None
         steps = self.config.train.save_every * self.saving.step
         return self.saving.checkpoint / (steps + self.saving.checkpoint)
 
     @property
     def sides(self) -> tuple[Measured, ...]:
-        """All that were compared."""
+        """Our side and the peers."""
         return self.ours, *self.peers
 
     def ratios(self, peer: Measured) -> list[float]:
-        """Return how many times as fast as a peer we are, round by round."""
+        """Return our speed divided by a peer's, round by round."""
         return [a / b for a, b in zip(self.ours.speeds, peer.speeds, strict=True)]
 
     def ratio(self, peer: Measured) -> float:
-        """Return how many times as fast as a peer we are, by the medians."""
+        """Return our median speed divided by a peer's."""
         return statistics.median(self.ours.speeds) / statistics.median(peer.speeds)
 
     def to_json(self) -> dict[str, Any]:
@@ -162,55 +163,58 @@ class Comparison:
         }
 
     def rows(self, *, named: bool) -> list[list[str]]:
-        """Return the lines of the table, with the preset's name where there are several."""
-        before = f"{self.config.preset}, " if named else ""
-        rows = [side.row(before + side.name) for side in self.sides]
+        """Return the rows of the table, with the preset's name if there are several."""
+        prefix = f"{self.config.preset}, " if named else ""
+        rows = [side.row(prefix + side.name) for side in self.sides]
         for peer in self.peers:
             lowest, highest = min(self.ratios(peer)), max(self.ratios(peer))
             speeds = [f"{self.ratio(peer):.2f}", f"{lowest:.2f} to {highest:.2f}"]
-            label = f"{before}ratio to {peer.name}"
+            label = f"{prefix}ratio to {peer.name}"
             rows.append([label, *speeds, *[""] * (len(COLUMNS) - 3)])
         return rows
 
 
 def report(comparisons: Sequence[Comparison]) -> str:
-    """Return one table of all that was measured, and under it what was measured on what."""
+    """Return one table of all presets, and notes on the conditions below it."""
     named = len(comparisons) > 1
-    rows = [list(COLUMNS), *(row for one in comparisons for row in one.rows(named=named))]
-    notes = (f"{name:13} {value}" for name, value in _circumstances(comparisons))
-    return "\n".join([*aligned(rows), "", *notes])
+    rows = [
+        list(COLUMNS),
+        *(row for comparison in comparisons for row in comparison.rows(named=named)),
+    ]
+    notes = (f"{name:13} {value}" for name, value in _notes(comparisons))
+    return "\n".join([*align(rows), "", *notes])
 
 
-def _circumstances(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str]]:
-    one, machine = comparisons[0], comparisons[0].machine
-    rounds, matrix = len(one.ours.rounds), machine["matrix"]
+def _notes(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, str]]:
+    first, machine = comparisons[0], comparisons[0].machine
+    rounds, matrix = len(first.ours.rounds), machine["matrix"]
     size = f"{matrix['size']:,} x {matrix['size']:,}"
-    steps = pluralize(one.steps, "step")
-    yield "rounds", f"median of {rounds}, of {steps} each; {WARM_UP} steps before each to warm up"
-    yield "text", one.text
-    for each in comparisons:
-        yield "model", _shape(each.config)
-    for each in comparisons:
-        if each.saving is not None:
-            every, step = each.config.train.save_every, 1000 * each.saving.step
-            share, checkpoint = each.saving_share, 1000 * each.saving.checkpoint
+    steps = pluralize(first.steps, "step")
+    yield "rounds", f"median of {rounds} rounds of {steps}, each after {WARM_UP} untimed steps"
+    yield "text", first.text
+    for comparison in comparisons:
+        yield "model", _shape(comparison.config)
+    for comparison in comparisons:
+        if comparison.saving is not None:
+            every, step = comparison.config.train.save_every, 1000 * comparison.saving.step
+            share, checkpoint = comparison.saving_share, 1000 * comparison.saving.checkpoint
             often = f"every {pluralize(every, 'step')} of {step:,.1f}"
-            words = f"{checkpoint:,.0f} ms for each checkpoint, {often}"
-            yield "saving", f"{share:.2%} of the time: {words} ms"
-    if one.peers:
-        yield "batches", "of one size from one corpus for all sides; sorted by length for the peers"
+            cost = f"{checkpoint:,.0f} ms for each checkpoint, {often}"
+            yield "saving", f"{share:.2%} of the time: {cost} ms"
+    if first.peers:
+        yield "batches", "the same size and corpus for all sides; sorted by length for the peers"
     yield from dict.fromkeys(
-        (side.name, side.started.path) for each in comparisons for side in each.sides
+        (side.name, side.started.path) for comparison in comparisons for side in comparison.sides
     )
     yield (
         "MFU",
         f"of the {_rate(matrix['flops_per_second'])} of a {matrix['precision']} product of {size}",
     )
-    yield from machine_in_words(machine)
+    yield from machine_notes(machine)
 
 
-def machine_in_words(machine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the lines that say on what was measured."""
+def machine_notes(machine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the notes on the machine."""
     threads = machine["threads"]
     yield (
         "machine",
@@ -225,7 +229,7 @@ def _shape(config: RunConfig) -> str:
     return (
         f"{config.preset}: N {model.N}, d_model {model.d_model}, d_ff {model.d_ff}, h {model.h}, "
         f"P_drop {model.P_drop}, vocabulary {model.target_vocabulary:,}, "
-        f"{config.train.batch_tokens:,} tokens a side and step"
+        f"{config.train.batch_tokens:,} tokens per side and step"
     )
 
 
@@ -234,8 +238,8 @@ def _rate(flops_per_second: float) -> str:
     return f"{tera:,.0f} TFLOP/s" if tera >= 1 else f"{1000 * tera:,.0f} GFLOP/s"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Set the first column to the left and the others to the right."""
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Align the first column to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -247,7 +251,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def quantile(seconds: Sequence[float], part: float) -> float | None:
-    """Return the milliseconds that so large a part of some times took at most; None of none."""
+    """Return a quantile of times in milliseconds; None without times."""
     if not seconds:
         return None
     ordered = sorted(seconds)

@@ -1,7 +1,7 @@
-"""How fast a model trains here, side by side with peers that train the same on the same text.
+"""Training speed of our model and of peers on the same text.
 
-The measure is target tokens per second: those that have a loss, padding not counted. A step is all
-that `transduce train` does in one: the next batch, forward, loss, backward, update.
+The measure is target tokens per second, without padding. A step is the whole step of `transduce
+train`: the next batch, forward, loss, backward, update.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from transduce.bench.results import Comparison, Measured
 from transduce.bench.workers import (
     Round,
     Saving,
-    Seen,
+    StepTokens,
     Worker,
-    by_turns,
+    choose_peers,
     library,
-    named_peers,
-    saving,
+    start_saving,
+    take_turns,
 )
 from transduce.checkpoints.checkpoint import weights_of
 from transduce.config import ModelConfig, TrainConfig
@@ -49,48 +49,48 @@ from transduce.training.settings import new_config
 from transduce.training.trainer import Trainer
 
 OURS = "transduce"
-REPEATABLE = "deterministic"  # our own side once more, with the setting of that name
+DETERMINISTIC = "deterministic"  # our side a second time, with this setting
 PEERS = {module.NAME: module for module in (huggingface, pytorch)}
-NOISY = 1.25  # the fastest round by the slowest, beyond which the numbers say little
+NOISY = 1.25  # ratio of the fastest to the slowest round above which a warning is shown
 
 
-class Ours:
+class OurTrainer:
     """Our trainer, a step at a time."""
 
     def __init__(self, config: RunConfig, corpus: Path, device: str, run: Path) -> None:
         self.device = device
         run.mkdir()
-        config.save(run)  # which makes the folder a run
+        config.save(run)  # makes the folder a run folder
         self.trainer = Trainer(run, config, open_corpus(corpus), torch.device(device), Silent())
         self.parameters = sum(p.numel() for p in weights_of(self.trainer.model).values())
         self.precision = self.trainer.gradient_step.precision
 
     @property
     def path(self) -> str:
-        """How the trainer computes; the first step may have changed it."""
+        """The implementation; the first step may change it."""
         return self.trainer.gradient_step.path
 
     def prepare(self, steps: int) -> None:
-        """Leave everything to the steps: our batches are made within them."""
+        """Do nothing: our batches are made within the steps."""
 
-    def step(self) -> Seen:
-        """Make one step, and tell what the trainer has worked on."""
+    def step(self) -> StepTokens:
+        """Train for one step."""
         update = self.trainer.update()
-        return Seen(update.tokens, update.used[0], *update.places)
+        return StepTokens(update.tokens, update.used[0], *update.places)
 
     @property
     def writes(self) -> bool:
-        """Whether a checkpoint is being written while steps are made."""
+        """Whether a checkpoint is being written in the background."""
         return self.trainer.saver.busy
 
     def save(self) -> None:
-        """Write a checkpoint, or begin to."""
+        """Write a checkpoint, or start to."""
         self.trainer.save(scheduled=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Text:
-    """What is trained on: files, or random words."""
+class TrainingText:
+    """The training text: files, or random words."""
 
     source: str | Path | None = None
     target: str | Path | None = None
@@ -98,41 +98,41 @@ class Text:
     corpus: Path | None = None  # where to keep the prepared files
 
     def require(self) -> None:
-        """Refuse what is not one text."""
+        """Refuse no text or two."""
         if self.random is None:
             if self.source is None:
                 raise BadInput("there is no text to train on: give a SOURCE, or --random mixed")
             return
         random_text.require(self.random)
         if self.source is not None:
-            raise BadInput(f"--random {self.random} is a text of its own: give no SOURCE beside it")
+            raise BadInput(f"--random {self.random} replaces the text: give either it or a SOURCE")
         if self.corpus is not None:
-            raise BadInput("--corpus keeps what was made of files: random text is made each time")
+            raise BadInput("--corpus cannot be used with --random: random text is not kept")
 
-    def prepared(
-        self, folder: Path, chosen: Sequence[tuple[ModelConfig, TrainConfig]], progress: Progress
+    def prepare(
+        self, folder: Path, configs: Sequence[tuple[ModelConfig, TrainConfig]], progress: Progress
     ) -> Corpus:
-        """Make the corpus; the presets agree on all that it depends on but the size of batches."""
-        model, recipe = chosen[0]
+        """Make the corpus; it is the same for all presets but for the size of batches."""
+        model, train = configs[0]
         if self.random is not None:
-            made = random_text.random_corpus(
+            corpus = random_text.random_corpus(
                 folder,
                 self.random,
-                vocabulary=recipe.vocabulary or model.target_vocabulary,
-                joint=recipe.joint,
-                batch_tokens=max(recipe.batch_tokens for _, recipe in chosen),
+                vocabulary=train.vocabulary or model.target_vocabulary,
+                joint=train.joint,
+                batch_tokens=max(train.batch_tokens for _, train in configs),
                 max_len=model.max_len,
-                seed=recipe.seed,
+                seed=train.seed,
             )
-            progress.say(f"{self}: {made.manifest.train}")
-            return made
+            progress.say(f"{self}: {corpus.manifest.train}")
+            return corpus
         assert self.source is not None
         return prepare(
             self.source,
             self.target,
             folder,
             languages=guess_languages(self.source, self.target),
-            train=recipe,
+            train=train,
             max_len=model.max_len,
             progress=progress,
         )
@@ -145,75 +145,80 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What is measured on a text: presets changed by settings, and who else takes part."""
+    """The presets with settings, the peers, and the extent of the measurement."""
 
     presets: Sequence[str]
     settings: Mapping[str, str]
     peers: Sequence[str] | None = None  # None: huggingface, if it is installed
-    as_it_comes: bool = False  # peers keep the attention that they choose
-    deterministic: bool = False  # our own side once more, with that setting
-    saves: bool = False  # what our checkpoints cost
+    as_it_comes: bool = False  # keep the default attention of the peers
+    deterministic: bool = False  # measure our side a second time, with this setting
+    saves: bool = False  # measure the cost of checkpoints
     steps: int
     rounds: int
     device: str
 
-    def chosen(self) -> list[tuple[ModelConfig, TrainConfig]]:
+    def configs(self) -> list[tuple[ModelConfig, TrainConfig]]:
         """Return the presets with the settings."""
         presets = (find_preset(name) for name in self.presets)
         return [
-            configuration.apply_settings(self.settings, one.model, one.train) for one in presets
+            configuration.apply_settings(self.settings, preset.model, preset.train)
+            for preset in presets
         ]
 
 
-def compare(words: Text, plan: Plan, progress: Progress | None = None) -> list[Comparison]:
-    """Measure how fast each preset trains on a text, and peers beside it."""
+def compare(text: TrainingText, plan: Plan, progress: Progress | None = None) -> list[Comparison]:
+    """Measure the training speed of each preset and of the peers on a text."""
     progress = progress or Silent()
-    on = choose_device(plan.device, mps=False)
-    words.require()
-    chosen = plan.chosen()
-    names = named_peers(plan.peers, list(PEERS), progress)
-    for name, (model, recipe) in itertools.product(names, chosen):
-        peer.require(name, model, joint=recipe.joint)
+    device = choose_device(plan.device, mps=False)
+    text.require()
+    plain = plan.configs()
+    names = choose_peers(plan.peers, list(PEERS), progress)
+    for name, (model, train) in itertools.product(names, plain):
+        peer.require(name, model, joint=train.joint)
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_interrupt("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
-        folder = words.corpus or scratch / "corpus"
-        prepared = words.prepared(folder, chosen, progress)
-        configs = [new_config(prepared, name, plan.settings, on, Silent()) for name in plan.presets]
-        configs = [_with_threads(config, prepared, on, progress) for config in configs]
+        folder = text.corpus or scratch / "corpus"
+        corpus = text.prepare(folder, plain, progress)
+        configs = [
+            new_config(corpus, name, plan.settings, device, Silent()) for name in plan.presets
+        ]
+        configs = [_with_threads(config, corpus, device, progress) for config in configs]
         machine = _machine(configs[0], names)
-        found = []
+        comparisons = []
         for number, config in enumerate(configs):
             run = scratch / f"run-{number}"
-            sides = _measured(config, folder, run, names, plan, machine, progress)
-            beside = run.with_name(f"{run.name}-saving")
-            found.append(
+            sides = _measure(config, folder, run, names, plan, machine, progress)
+            saving_run = run.with_name(f"{run.name}-saving")
+            comparisons.append(
                 Comparison(
-                    saving=_saving(config, folder, beside, plan) if plan.saves else None,
+                    saving=_measure_saving(config, folder, saving_run, plan)
+                    if plan.saves
+                    else None,
                     ours=sides[0],
                     peers=tuple(sides[1:]),
                     config=config,
-                    text=str(words),
+                    text=str(text),
                     steps=plan.steps,
                     machine=machine,
                 )
             )
-    return found
+    return comparisons
 
 
 def _with_threads(
-    config: RunConfig, prepared: Corpus, device: torch.device, progress: Progress
+    config: RunConfig, corpus: Corpus, device: torch.device, progress: Progress
 ) -> RunConfig:
-    """Choose the number of CPU threads as training does; all sides then use it."""
+    """Choose the number of CPU threads as training does; all sides use it."""
     if config.train.threads is not None:
         return config
     model = build(config.model).to(device)
-    gradient_step = GradientStep(model, config.train, prepared.train, Processes(), progress.say)
+    gradient_step = GradientStep(model, config.train, corpus.train, Processes(), progress.say)
     return dataclasses.replace(config, train=fit_threads(gradient_step, config.train, progress))
 
 
 def _machine(config: RunConfig, peers: Sequence[str]) -> dict[str, Any]:
-    """Describe and measure this machine while nothing else works on it."""
+    """Describe and measure this machine while it is idle."""
     assert config.train.threads is not None
     libraries = dict.fromkeys(["torch", *map(library, peers)])
     return {
@@ -222,7 +227,7 @@ def _machine(config: RunConfig, peers: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _measured(
+def _measure(
     config: RunConfig,
     folder: Path,
     run: Path,
@@ -232,20 +237,20 @@ def _measured(
     progress: Progress,
 ) -> list[Measured]:
     """Measure our side and the peers on one preset."""
-    sides = [OURS, *[REPEATABLE] * plan.deterministic, *peers]
+    sides = [OURS, *[DETERMINISTIC] * plan.deterministic, *peers]
     progress.say(
         f"measuring {' and '.join(sides)} with the preset {config.preset}: "
         f"{pluralize(plan.rounds, 'round')} of {pluralize(plan.steps, 'step')} each, by turns"
     )
     with contextlib.ExitStack() as stack:
-        # One after the other: each has the machine for itself until it has made its first step.
-        ours = stack.enter_context(Worker(OURS, Ours, config, folder, config.device, run))
+        # One after the other: each has the machine to itself until its first step.
+        ours = stack.enter_context(Worker(OURS, OurTrainer, config, folder, config.device, run))
         workers, started = [ours], [ours.started()]
         if plan.deterministic:
-            recipe = config.train.replace(deterministic=True)
-            same = dataclasses.replace(config, train=recipe)
-            beside = run.with_name(f"{run.name}-{REPEATABLE}")
-            worker = Worker(REPEATABLE, Ours, same, folder, config.device, beside)
+            train = config.train.replace(deterministic=True)
+            changed = dataclasses.replace(config, train=train)
+            second = run.with_name(f"{run.name}-{DETERMINISTIC}")
+            worker = Worker(DETERMINISTIC, OurTrainer, changed, folder, config.device, second)
             workers.append(stack.enter_context(worker))
             started.append(worker.started())
         for name in peers:
@@ -257,16 +262,16 @@ def _measured(
             )
             workers.append(stack.enter_context(worker))
             started.append(worker.started())
-        found = by_turns(workers, plan.steps, plan.rounds, _speed, progress)
+        results = take_turns(workers, plan.steps, plan.rounds, _speed, progress)
     measured = [
         Measured(
             name=worker.name,
             model=config.model,
             started=first,
-            rounds=tuple(own),
+            rounds=tuple(rounds),
             matrix_rate=machine["matrix"]["flops_per_second"],
         )
-        for worker, first, own in zip(workers, started, found, strict=True)
+        for worker, first, rounds in zip(workers, started, results, strict=True)
     ]
     if any(max(side.speeds) > NOISY * min(side.speeds) for side in measured):
         progress.say(
@@ -276,14 +281,14 @@ def _measured(
     return measured
 
 
-def _saving(config: RunConfig, folder: Path, run: Path, plan: Plan) -> Saving:
-    """Measure what a checkpoint costs: the median of the rounds."""
-    arguments = (Ours, config, folder, config.device, run)
-    with Worker("saving", *arguments, begin=saving) as worker:
+def _measure_saving(config: RunConfig, folder: Path, run: Path, plan: Plan) -> Saving:
+    """Measure the cost of a checkpoint: the median of the rounds."""
+    arguments = (OurTrainer, config, folder, config.device, run)
+    with Worker("saving", *arguments, begin=start_saving) as worker:
         worker.started()
-        found = [worker.measure(plan.steps) for _ in range(plan.rounds)]
-    return Saving(*(statistics.median(times) for times in zip(*found, strict=True)))
+        costs = [worker.measure(plan.steps) for _ in range(plan.rounds)]
+    return Saving(*(statistics.median(times) for times in zip(*costs, strict=True)))
 
 
-def _speed(found: Round) -> str:
-    return f"{found.target_tokens_per_second:,.0f} target tokens/s"
+def _speed(timed: Round) -> str:
+    return f"{timed.target_tokens_per_second:,.0f} target tokens/s"

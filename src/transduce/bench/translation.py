@@ -1,7 +1,6 @@
-"""How fast a model translates here, and how well: engines and peers, side by side.
+"""Speed and BLEU of translation: our engines and peers.
 
-All sides have the same weights and the same lines, and take turns. BLEU stands beside the speed, so
-that none is bought unnoticed.
+All sides have the same weights and lines, and take turns. BLEU shows whether speed costs quality.
 """
 
 import contextlib
@@ -14,15 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from transduce.bench import hardware
-from transduce.bench.results import aligned, machine_in_words, quantile
+from transduce.bench.results import align, machine_notes, quantile
 from transduce.bench.translators import (
     CTranslate2,
     HuggingFace,
-    Ours,
-    Translated,
-    translating,
+    OurEngine,
+    TimedTranslation,
+    start_translating,
 )
-from transduce.bench.workers import Worker, by_turns, installed, library, named, named_peers
+from transduce.bench.workers import (
+    Worker,
+    check_names,
+    choose_peers,
+    installed,
+    library,
+    take_turns,
+)
 from transduce.config import SearchConfig
 from transduce.errors import BadInput
 from transduce.evaluation import scores as scoring
@@ -37,7 +43,7 @@ from transduce.text import reading as text
 from transduce.translation.engines.selection import ENGINES
 
 PEERS = ("huggingface", "ctranslate2")
-Plan = tuple[str, Any, tuple[Any, ...]]  # the name of a side, what makes it, and its arguments
+Plan = tuple[str, Any, tuple[Any, ...]]  # the name of a side, its class and arguments
 COLUMNS = (
     *("", "sentences/s", "lowest to highest", "tokens/s", "one sentence, ms", "95th percentile"),
     *("peak memory", "start", "BLEU"),
@@ -46,18 +52,20 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What was measured of one side."""
+    """Measurements of one side."""
 
     name: str
     path: str
     start: float  # seconds, from a new process to its first translation
-    rounds: tuple[Translated, ...]
+    rounds: tuple[TimedTranslation, ...]
     each: tuple[float, ...]  # seconds of single sentences
     tokens: int = 0  # of the output
     bleu: float | None = None
 
-    def judged(self, codec: Codec, references: Sequence[str] | None, language: str) -> "Measured":
-        """Return the same with its output counted in tokens, and scored where people wrote it."""
+    def with_quality(
+        self, codec: Codec, references: Sequence[str] | None, language: str
+    ) -> "Measured":
+        """Return a copy with the number of output tokens, and BLEU if there are references."""
         outputs = self.rounds[-1].outputs
         return replace(
             self,
@@ -70,7 +78,7 @@ class Measured:
     @property
     def speeds(self) -> list[float]:
         """The sentences per second of each round."""
-        return [len(one.outputs) / one.seconds for one in self.rounds]
+        return [len(timed.outputs) / timed.seconds for timed in self.rounds]
 
     @property
     def speed(self) -> float:
@@ -79,15 +87,15 @@ class Measured:
 
     @property
     def tokens_per_second(self) -> float:
-        """Output tokens, </s> counted, by the median of the rounds."""
+        """Output tokens per second, including </s>; the median of the rounds."""
         return self.speed * self.tokens / len(self.rounds[0].outputs)
 
     def quantile(self, part: float) -> float | None:
-        """Return the milliseconds that so large a part of single sentences took at most."""
+        """Return a quantile of the times of single sentences, in milliseconds."""
         return quantile(self.each, part)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what was measured as a JSON object."""
+        """Return the measurements as a JSON object."""
         return {
             "name": self.name,
             "path": self.path,
@@ -96,13 +104,13 @@ class Measured:
             "tokens_per_second": round(self.tokens_per_second, 1),
             "latency_ms_median": self.quantile(0.5),
             "latency_ms_95": self.quantile(0.95),
-            "peak_memory": max(one.peak_memory for one in self.rounds),
+            "peak_memory": max(timed.peak_memory for timed in self.rounds),
             "start_seconds": round(self.start, 3),
             "bleu": self.bleu,
         }
 
     def row(self) -> list[str]:
-        """Return the line of the table."""
+        """Return the row of the table."""
         middle, late = self.quantile(0.5), self.quantile(0.95)
         return [
             self.name,
@@ -111,7 +119,7 @@ class Measured:
             f"{self.tokens_per_second:,.0f}",
             "" if middle is None else f"{middle:,.1f}",
             "" if late is None else f"{late:,.1f}",
-            f"{max(one.peak_memory for one in self.rounds) / 2**30:.2f} GiB",
+            f"{max(timed.peak_memory for timed in self.rounds) / 2**30:.2f} GiB",
             f"{self.start:.1f} s",
             "" if self.bleu is None else f"{self.bleu:.2f}",
         ]
@@ -119,10 +127,10 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """What was measured of all sides, and on what."""
+    """Measurements of all sides, and the conditions."""
 
     sides: tuple[Measured, ...]
-    peers: int  # so many of the sides, the last ones
+    peers: int  # number of peers: the last sides
     search: SearchConfig
     text: str
     machine: Mapping[str, Any]
@@ -142,36 +150,36 @@ class Comparison:
         }
 
     def report(self) -> str:
-        """Return a table of all sides, and under it what was measured on what."""
+        """Return a table of all sides, and notes on the conditions below it."""
         rows = [list(COLUMNS), *(side.row() for side in self.sides)]
         for ours, peer in self._pairs():
-            each = [a / b for a, b in zip(ours.speeds, peer.speeds, strict=True)]
+            ratios = [a / b for a, b in zip(ours.speeds, peer.speeds, strict=True)]
             rows.append(
                 [
                     f"{ours.name} to {peer.name}",
                     f"{ours.speed / peer.speed:.2f}",
-                    f"{min(each):.2f} to {max(each):.2f}",
+                    f"{min(ratios):.2f} to {max(ratios):.2f}",
                     *[""] * (len(COLUMNS) - 3),
                 ]
             )
         notes = {
-            "rounds": f"median of {len(self.sides[0].rounds)}, each all of the text, by turns",
+            "rounds": f"median of {len(self.sides[0].rounds)} rounds with the whole text, by turns",
             "text": self.text,
-            "search": f"beam {self.search.beam}, alpha {self.search.alpha}; the peers' penalty is "
-            "the length to the power of alpha",
+            "search": f"beam {self.search.beam}, alpha {self.search.alpha}; the length penalty of "
+            "the peers is |Y|^alpha",
             **{side.name: side.path for side in self.sides},
-            **dict(machine_in_words(self.machine)),
+            **dict(machine_notes(self.machine)),
         }
         lines = (f"{name:12} {value}" for name, value in notes.items())
-        return "\n".join([*aligned(rows), "", *lines])
+        return "\n".join([*align(rows), "", *lines])
 
     def _pairs(self) -> list[tuple[Measured, Measured]]:
-        """Return each of our engines beside each peer; without peers, beside our first."""
+        """Pair each of our engines with each peer; without peers, with our first engine."""
         cut = len(self.sides) - self.peers
         ours, peers = self.sides[:cut], self.sides[cut:]
         if not peers:
-            return [(one, ours[0]) for one in ours[1:]]
-        return [(one, peer) for peer in peers for one in ours]
+            return [(engine, ours[0]) for engine in ours[1:]]
+        return [(engine, peer) for peer in peers for engine in ours]
 
 
 def compare(
@@ -191,33 +199,34 @@ def compare(
 ) -> Comparison:
     """Measure engines and peers on a run's model and the first `lines` of a text.
 
-    `single` of them are translated one by one too. An engine is named as `--engine` takes it, with
-    a quantisation behind a colon: ctranslate2:int8. Without `engines` all that are installed take
-    part, without `peers` huggingface if it is installed.
+    `single` of them are also translated one by one. An engine may have a quantization:
+    ctranslate2:int8. By default all installed engines take part, and huggingface if installed.
     """
     progress = progress or Silent()
     config = RunConfig.load(run)
     search = config.search.replace(**(settings or {}))
-    chosen, names = _engines(engines, device), named_peers(peers, PEERS, progress)
-    texts, references = read(source, reference, lines)
+    chosen, names = _choose_engines(engines, device), choose_peers(peers, PEERS, progress)
+    texts, references = read_texts(source, reference, lines)
     codec = Codec.load(config.verified(run, SUBWORDS))
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals_as_interrupt("stopped: nothing was measured"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="transduce-bench-")))
-        plans: list[Plan] = [(name, Ours, (run, name, device, search, batch)) for name in chosen]
+        plans: list[Plan] = [
+            (name, OurEngine, (run, name, device, search, batch)) for name in chosen
+        ]
         for name in [*names]:
             try:
-                how = _peer(name, run, scratch, device, search, batch)
+                side = _export_for_peer(name, run, scratch, device, search, batch)
             except BadInput as error:
                 if peers is not None:
                     raise BadInput(f"{error}; --peer none measures without it") from None
                 progress.say(f"measuring without {name}: {error}")
                 names.remove(name)
             else:
-                plans.append((f"peer {name}", *how))
-        sides = _measured(plans, texts, single, rounds, stack, progress)
+                plans.append((f"peer {name}", *side))
+        sides = _measure(plans, texts, single, rounds, stack, progress)
     return Comparison(
-        sides=tuple(side.judged(codec, references, config.languages[1]) for side in sides),
+        sides=tuple(side.with_quality(codec, references, config.languages[1]) for side in sides),
         peers=len(names),
         search=search,
         text=f"{pluralize(len(texts), 'line')} of {source}",
@@ -229,7 +238,7 @@ def compare(
     )
 
 
-def _measured(
+def _measure(
     plans: Sequence[Plan],
     texts: Sequence[str],
     single: int,
@@ -237,27 +246,27 @@ def _measured(
     stack: contextlib.ExitStack,
     progress: Progress,
 ) -> list[Measured]:
-    """Start the sides, and have them take turns."""
+    """Start the sides, and measure them by turns."""
     workers, started = [], []
     for name, make, arguments in plans:
-        # One after the other: each has the machine for itself until it has translated a line.
+        # One after the other: each has the machine to itself until its first translation.
         progress.say(f"starting {name}")
-        began = time.perf_counter()
-        worker = Worker(name, make, texts[0], *arguments, begin=translating)
+        start = time.perf_counter()
+        worker = Worker(name, make, texts[0], *arguments, begin=start_translating)
         workers.append(stack.enter_context(worker))
-        started.append((worker.started(), time.perf_counter() - began))
-    found = by_turns(workers, ("all", texts), rounds, _speed, progress, warm_ups=1)
+        started.append((worker.started(), time.perf_counter() - start))
+    results = take_turns(workers, ("all", texts), rounds, _speed, progress, warm_ups=1)
     each = [worker.measure(("each", texts[:single])) for worker in workers]
     return [
-        Measured(name=worker.name, path=path, start=start, rounds=tuple(own), each=tuple(one))
-        for worker, (path, start), own, one in zip(workers, started, found, each, strict=True)
+        Measured(name=worker.name, path=path, start=start, rounds=tuple(timed), each=tuple(times))
+        for worker, (path, start), timed, times in zip(workers, started, results, each, strict=True)
     ]
 
 
-def read(
+def read_texts(
     source: str, reference: str | None = None, lines: int | None = None
 ) -> tuple[list[str], list[str] | None]:
-    """Read the first lines of a text that are not blank, and their translations by people."""
+    """Read the first lines of a text that are not blank, and their reference translations."""
     texts = list(text.read_lines(source))
     kept = [i for i, line in enumerate(texts) if line.strip()][:lines]
     if not kept:
@@ -273,18 +282,21 @@ def read(
     return [texts[i] for i in kept], [others[i] for i in kept]
 
 
-def _engines(wanted: Sequence[str] | None, device: str) -> list[str]:
-    """Return the engines that are wanted; where nobody says, those that are there."""
-    on = choose_device(device, mps=False)
+def _choose_engines(wanted: Sequence[str] | None, device: str) -> list[str]:
+    """Return the engines; by default all that are installed."""
+    chosen = choose_device(device, mps=False)
     if wanted:
-        return named("engine", wanted, ENGINES)
-    return ["torch", *(["ctranslate2"] if on.type == "cpu" and installed("ctranslate2") else [])]
+        return check_names("engine", wanted, ENGINES)
+    return [
+        "torch",
+        *(["ctranslate2"] if chosen.type == "cpu" and installed("ctranslate2") else []),
+    ]
 
 
-def _peer(
+def _export_for_peer(
     name: str, run: Path, scratch: Path, device: str, search: SearchConfig, batch: int | None
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Export the model for a peer; return what makes the peer."""
+    """Export the model for a peer; return the class of the peer and its arguments."""
     folder = scratch / name.replace(":", "-")
     if name == "huggingface":
         from transduce.interop.export.huggingface import export
@@ -298,5 +310,5 @@ def _peer(
     return CTranslate2, (folder, "float32" if quantize == "none" else quantize, search, batch)
 
 
-def _speed(found: Translated) -> str:
-    return f"{len(found.outputs) / found.seconds:,.1f} sentences/s"
+def _speed(timed: TimedTranslation) -> str:
+    return f"{len(timed.outputs) / timed.seconds:,.1f} sentences/s"

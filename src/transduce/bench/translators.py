@@ -1,7 +1,7 @@
-"""The sides of a comparison of translation: our engines, and peers on the same weights.
+"""The sides of a comparison of translation: our engines, and peers with the same weights.
 
-Each is made in a process of its own (sides.py) and imports what it needs there alone, so that what
-one library costs at its start is not paid by another.
+Each runs in a process of its own and imports only its own library there, so that the start-up time
+of a library counts for its side only.
 """
 
 import time
@@ -10,29 +10,29 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from transduce.bench.hardware import peak_memory, synchronise
-from transduce.bench.workers import Work
+from transduce.bench.workers import Handler
 from transduce.config import SearchConfig
 
 
-class Text(Protocol):
-    """What translates lines."""
+class LineTranslator(Protocol):
+    """A side that translates lines."""
 
     device: str
-    path: str  # how it works, in words
+    path: str  # a description of the implementation
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """Translate all lines, as fast as can be."""
+        """Translate all lines in batches."""
 
 
-class Translated(NamedTuple):
-    """What the clock saw of translating all lines at once."""
+class TimedTranslation(NamedTuple):
+    """A timed translation of all lines."""
 
     seconds: float
     outputs: list[str]
-    peak_memory: int  # of the process until now
+    peak_memory: int  # bytes of the process so far
 
 
-class Ours:
+class OurEngine:
     """One of our engines."""
 
     def __init__(
@@ -58,10 +58,10 @@ class Ours:
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Translate all lines."""
-        found = self.translator.translate(
+        translations = self.translator.translate(
             lines, batch=self.batch, split=self.split, **self.settings
         )
-        return [one.text for one in found]
+        return [translation.text for translation in translations]
 
 
 class HuggingFace:
@@ -75,29 +75,29 @@ class HuggingFace:
         from transduce.system.devices import choose_device
         from transduce.system.processes import cores
 
-        disable_progress_bar()  # of loading: ours is the only one
-        on = choose_device(device, mps=False)
-        self.device = on.type
-        if on.type == "cpu":
+        disable_progress_bar()  # it would mix with ours
+        chosen = choose_device(device, mps=False)
+        self.device = chosen.type
+        if chosen.type == "cpu":
             torch.set_num_threads(cores())
-        dtype = torch.float16 if on.type == "cuda" else torch.float32
+        dtype = torch.float16 if chosen.type == "cuda" else torch.float32
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        self.model: Any = MarianMTModel.from_pretrained(folder, dtype=dtype).to(on).eval()
-        self.search, self.batch = search, batch or (256 if on.type == "cuda" else 32)
-        self.path = f"MarianMTModel.generate on {on.type}, {str(dtype).removeprefix('torch.')}"
+        self.model: Any = MarianMTModel.from_pretrained(folder, dtype=dtype).to(chosen).eval()
+        self.search, self.batch = search, batch or (256 if chosen.type == "cuda" else 32)
+        self.path = f"MarianMTModel.generate on {chosen.type}, {str(dtype).removeprefix('torch.')}"
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """Translate all lines, similar lengths side by side."""
+        """Translate all lines in batches of similar length."""
         import torch
 
         ids = self.tokenizer(list(lines))["input_ids"]
         by_length = sorted(range(len(lines)), key=lambda i: -len(ids[i]))
         outputs = [""] * len(lines)
         for begin in range(0, len(lines), self.batch):
-            some = by_length[begin : begin + self.batch]
-            padded = self.tokenizer.pad({"input_ids": [ids[i] for i in some]}, return_tensors="pt")
+            batch = by_length[begin : begin + self.batch]
+            padded = self.tokenizer.pad({"input_ids": [ids[i] for i in batch]}, return_tensors="pt")
             with torch.inference_mode():
-                found = self.model.generate(
+                generated = self.model.generate(
                     **padded.to(self.device),
                     num_beams=self.search.beam,
                     length_penalty=self.search.alpha,
@@ -107,14 +107,14 @@ class HuggingFace:
                     ),
                     max_length=None,
                 )
-            decoded = self.tokenizer.batch_decode(found, skip_special_tokens=True)
-            for i, text in zip(some, decoded, strict=True):
+            decoded = self.tokenizer.batch_decode(generated, skip_special_tokens=True)
+            for i, text in zip(batch, decoded, strict=True):
                 outputs[i] = text.strip()
         return outputs
 
 
 class CTranslate2:
-    """CTranslate2 as its users call it: one call with all lines, which sorts and batches them."""
+    """CTranslate2 as its users call it: one call with all lines, which it sorts and batches."""
 
     BATCH = 32
 
@@ -128,8 +128,8 @@ class CTranslate2:
 
         self.device = "cpu"
         self.source, self.target = (
-            Tokenizer.from_file(str(own if own.exists() else folder / "tokenizer.json"))
-            for own in (folder / "source_tokenizer.json", folder / "target_tokenizer.json")
+            Tokenizer.from_file(str(path if path.exists() else folder / "tokenizer.json"))
+            for path in (folder / "source_tokenizer.json", folder / "target_tokenizer.json")
         )
         self.translator: Any = ctranslate2.Translator(
             str(folder),
@@ -145,38 +145,38 @@ class CTranslate2:
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Translate all lines."""
         encoded = self.source.encode_batch(list(lines), add_special_tokens=False)
-        found = self.translator.translate_batch(
-            [one.tokens for one in encoded],
+        results = self.translator.translate_batch(
+            [encoding.tokens for encoding in encoded],
             beam_size=self.search.beam,
             length_penalty=self.search.alpha,
             max_batch_size=self.batch,
         )
-        ids = [[self.ids[token] for token in one.hypotheses[0]] for one in found]
+        ids = [[self.ids[token] for token in result.hypotheses[0]] for result in results]
         return [text.strip() for text in self.target.decode_batch(ids)]
 
 
-def translating(make: Any, first: str, *arguments: Any) -> tuple[str, Work]:
-    """Make a side and translate a first line; it answers lists of lines, and single ones."""
-    side: Text = make(*arguments)
+def start_translating(make: Any, first: str, *arguments: Any) -> tuple[str, Handler]:
+    """Create a side and translate a first line; return a handler of lists of lines."""
+    side: LineTranslator = make(*arguments)
     side.translate([first])
 
-    def work(request: tuple[str, Sequence[str]]) -> Any:
-        how, lines = request
-        if how == "each":
-            return _each(side, lines)
-        began = time.perf_counter()
+    def handle(request: tuple[str, Sequence[str]]) -> Any:
+        mode, lines = request
+        if mode == "each":
+            return _time_each(side, lines)
+        start = time.perf_counter()
         outputs = side.translate(lines)
         synchronise(side.device)
-        return Translated(time.perf_counter() - began, outputs, peak_memory(side.device))
+        return TimedTranslation(time.perf_counter() - start, outputs, peak_memory(side.device))
 
-    return side.path, work
+    return side.path, handle
 
 
-def _each(side: Text, lines: Sequence[str]) -> list[float]:
-    """Translate one line after the other; return the seconds of each."""
+def _time_each(side: LineTranslator, lines: Sequence[str]) -> list[float]:
+    """Translate line by line; return the seconds of each."""
     seconds = []
     for line in lines:
-        began = time.perf_counter()
+        start = time.perf_counter()
         side.translate([line])
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - start)
     return seconds

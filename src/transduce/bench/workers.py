@@ -1,11 +1,10 @@
-"""The sides of a comparison: each in a process of its own, working by turns.
+"""The sides of a comparison, each in a process of its own, working by turns.
 
-In one process they would share the allocator with its fragments and caches, the pool of threads,
-and whatever a library changes when it is imported; a new process for every round would mostly
-import and warm up. So each side has one process through all rounds, and while one works the others
-wait for a message, which costs no time of a core.
+In one process they would share the allocator, the thread pool and the global state of libraries; a
+new process for every round would mostly import and warm up. So each side keeps its process through
+all rounds; while one works, the others wait for a message.
 
-Nothing here imports torch before the process is ready to be stopped quietly.
+torch is imported only after the process has set up its signals.
 """
 
 import contextlib
@@ -33,74 +32,74 @@ from transduce.errors import (
 )
 from transduce.system.progress import Progress
 
-SECONDS_TO_END = 10  # for a process to put its libraries' things away
-WARM_UP = 2  # steps before the clock of every round: caches are cold after the other's turn
+STOP_TIMEOUT = 10  # seconds
+WARM_UP = 2  # untimed steps before every round: the other side has filled the caches
 NONE = "none"  # no peer
-# What some sides need, and the extra that it comes with.
+# The library of a side, and the extra that installs it.
 LIBRARIES = {"huggingface": ("transformers", "huggingface"), "ctranslate2": ("ctranslate2", "fast")}
 
-Work = Callable[[Any], Any]  # answers a request
+Handler = Callable[[Any], Any]  # answers a request
 
 
-class Seen(NamedTuple):
-    """What a step worked on."""
+class StepTokens(NamedTuple):
+    """The tokens of a step."""
 
-    target_tokens: int  # that have a loss: padding has none
+    target_tokens: int  # without padding
     source_tokens: int
-    places_source: int  # for tokens, whether they hold one or not
+    places_source: int  # padding included
     places_target: int
 
 
 class Side(Protocol):
-    """One of those that are compared."""
+    """One side of a comparison of training."""
 
     device: str
-    parameters: int  # that are learned
-    precision: str  # of its matrix products
+    parameters: int  # trainable
+    precision: str  # of matrix products
 
     @property
     def path(self) -> str:
-        """How it works, in words."""
+        """A description of the implementation."""
 
     def prepare(self, steps: int) -> None:
-        """Do what the clock shall not see before so many steps."""
+        """Prepare so many steps; not timed."""
 
-    def step(self) -> Seen:
-        """Make one step of training."""
+    def step(self) -> StepTokens:
+        """Train for one step."""
 
 
-class Saves(Side, Protocol):
-    """One that writes checkpoints."""
+class SavingSide(Side, Protocol):
+    """A side that writes checkpoints."""
 
     @property
     def writes(self) -> bool:
-        """Whether one is being written while steps are made."""
+        """Whether a checkpoint is being written in the background."""
 
     def save(self) -> None:
-        """Write a checkpoint, or begin to."""
+        """Write a checkpoint, or start to."""
 
 
 class Started(NamedTuple):
-    """What there is to tell of a side that has made its first step."""
+    """Facts about a side after its first step."""
 
     parameters: int
     precision: str
     path: str
-    seconds: float  # from nothing to the end of the first step
+    seconds: float  # from its construction to the end of the first step
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What the clock saw of a number of steps."""
+    """A timed number of steps."""
 
     steps: int
     seconds: float
-    seen: Seen  # in all steps together
-    peak_memory: int  # of the process until now
+    seen: StepTokens  # of all steps
+    peak_memory: int  # bytes of the process so far
 
     @property
     def target_tokens_per_second(self) -> float:
-        """The speed that is compared."""
+        """The speed."""
         return self.seen.target_tokens / self.seconds
 
     @property
@@ -109,95 +108,94 @@ class Round:
         return 1000 * self.seconds / self.steps
 
 
-def total(seen: Sequence[Seen]) -> Seen:
-    """Add up what several steps worked on."""
-    return Seen(*(sum(column) for column in zip(*seen, strict=True)))
+def total(seen: Sequence[StepTokens]) -> StepTokens:
+    """Add up the tokens of several steps."""
+    return StepTokens(*(sum(column) for column in zip(*seen, strict=True)))
 
 
 def start(make: Callable[..., Side], *arguments: Any) -> tuple[Side, Started]:
-    """Make a side and its first step, which compiles what is compiled."""
-    began = time.perf_counter()
+    """Create a side and train for one step, which compiles kernels."""
+    start_time = time.perf_counter()
     side = make(*arguments)
     side.prepare(1)
     side.step()
     synchronise(side.device)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start_time
     return side, Started(side.parameters, side.precision, side.path, seconds)
 
 
 def measure(side: Side, steps: int) -> Round:
-    """Warm up, then time so many steps."""
+    """Warm up, then time `steps` steps."""
     side.prepare(WARM_UP + steps)
     for _ in range(WARM_UP):
         side.step()
     synchronise(side.device)
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     seen = [side.step() for _ in range(steps)]
     synchronise(side.device)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start_time
     return Round(steps, seconds, total(seen), peak_memory(side.device))
 
 
-def training(make: Callable[..., Side], *arguments: Any) -> tuple[Started, Work]:
-    """Make a side that trains, ready to measure rounds of so many steps."""
+def start_training(make: Callable[..., Side], *arguments: Any) -> tuple[Started, Handler]:
+    """Create a side; return a handler that measures a round of so many steps."""
     side, started = start(make, *arguments)
     return started, functools.partial(measure, side)
 
 
 class Saving(NamedTuple):
-    """What a checkpoint costs, in seconds."""
+    """The cost of checkpoints, in seconds."""
 
-    checkpoint: float  # that training takes longer for one
+    checkpoint: float  # by which one prolongs training
     step: float
 
 
-def saving(make: Callable[..., Saves], *arguments: Any) -> tuple[Started, Work]:
-    """Make a side that trains, ready to measure what it takes to save, beside so many steps."""
+def start_saving(make: Callable[..., SavingSide], *arguments: Any) -> tuple[Started, Handler]:
+    """Create a side; return a handler that measures the cost of a checkpoint."""
     side, started = start(make, *arguments)
-    return started, functools.partial(save, cast("Saves", side))
+    return started, functools.partial(measure_saving, cast("SavingSide", side))
 
 
-def save(side: Saves, steps: int) -> Saving:
-    """Time so many steps, then a checkpoint, and the steps that are made while it is written."""
+def measure_saving(side: SavingSide, steps: int) -> Saving:
+    """Time `steps` steps, then a checkpoint and the steps while it is written."""
     step = measure(side, steps).seconds / steps
-    began, made = time.perf_counter(), 0
+    start_time, done = time.perf_counter(), 0
     side.save()
-    took = time.perf_counter() - began
+    seconds = time.perf_counter() - start_time
     while side.writes:
         side.prepare(steps)
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         for _ in range(steps):
             side.step()
         synchronise(side.device)
-        took += time.perf_counter() - began
-        made += steps
-    return Saving(took - made * step, step)
+        seconds += time.perf_counter() - start_time
+        done += steps
+    return Saving(seconds - done * step, step)
 
 
 class Worker:
-    """A process that holds one side, and does what it is asked with it, such as a round of steps.
+    """A process that holds one side and answers requests, such as a round of steps.
 
-    Its libraries are imported before any clock runs; `environment` is what those read when they
-    are, and gives way to what the user has set. `begin` makes the side, and returns what there is
-    to tell of it and what answers each request.
+    Libraries are imported before any timing; `environment` has defaults for the variables that
+    they read. `begin` creates the side, and returns facts about it and a handler of requests.
     """
 
     def __init__(
         self,
         name: str,
         *arguments: Any,
-        begin: Callable[..., tuple[Any, Work]] = training,
+        begin: Callable[..., tuple[Any, Handler]] = start_training,
         imports: Sequence[str] = (),
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
-        context = multiprocessing.get_context("spawn")  # a fork would inherit what we loaded
+        context = multiprocessing.get_context("spawn")  # a fork would inherit our libraries
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
-            target=serve, args=(theirs, dict(environment)), name=name, daemon=True
+            target=run_worker, args=(theirs, dict(environment)), name=name, daemon=True
         )
         self.process.start()
-        theirs.close()  # no other copy stays open, so if the worker dies we notice at once
+        theirs.close()  # with no other copy open, the end of the worker is noticed
         self._send((begin, arguments, imports))
 
     def __enter__(self) -> Self:
@@ -209,24 +207,24 @@ class Worker:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        """End the process: let it end by itself if all went well, else whatever it is doing."""
+        """End the process: wait for it after success, else terminate it."""
         self.connection.close()
         if kind is None:
-            self.process.join(SECONDS_TO_END)
+            self.process.join(STOP_TIMEOUT)
         self.process.terminate()
         self.process.join()
 
     def started(self) -> Any:
-        """Wait until the side is made, and return what there is to tell of it."""
+        """Wait until the side is created, and return the facts about it."""
         return self._receive()
 
     def measure(self, request: Any) -> Any:
-        """Measure a round, or whatever the side is asked for."""
+        """Send a request, such as a round, and return the answer."""
         self._send(request)
         return self._receive()
 
     def _send(self, message: Any) -> None:
-        with contextlib.suppress(ConnectionError):  # what went wrong is said where we receive
+        with contextlib.suppress(ConnectionError):  # the error is raised when we receive
             self.connection.send(message)
 
     def _receive(self) -> Any:
@@ -235,17 +233,17 @@ class Worker:
         except (EOFError, ConnectionError):
             self.process.join()
             raise TransduceError(
-                f"the process that measures {self.name} ended (status {self.process.exitcode}), "
-                "perhaps for want of memory: try smaller batches or a smaller model"
+                f"the process that measures {self.name} ended with status {self.process.exitcode}, "
+                "perhaps out of memory: try smaller batches or a smaller model"
             ) from None
         if isinstance(answer, Exception):
             raise answer
         return answer
 
 
-def serve(connection: Connection, environment: Mapping[str, str]) -> None:
-    """Make the side that is asked for, then measure it as often as wanted."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us too; our parent ends us
+def run_worker(connection: Connection, environment: Mapping[str, str]) -> None:
+    """Create the side, then answer requests until the connection closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     for name, value in environment.items():
         os.environ.setdefault(name, value)
     try:
@@ -256,14 +254,14 @@ def serve(connection: Connection, environment: Mapping[str, str]) -> None:
         connection.send(started)
         while True:
             connection.send(work(connection.recv()))
-    except (EOFError, ConnectionError):  # nobody asks any more
+    except (EOFError, ConnectionError):  # the parent has closed the connection
         return
     except Exception as error:
-        connection.send(_portable(error))
+        connection.send(_picklable(error))
 
 
-def _portable(error: Exception) -> Exception:
-    """Return an error that can go to another process, with a meaning there."""
+def _picklable(error: Exception) -> Exception:
+    """Return an error that can be sent to another process."""
     if isinstance(error, TransduceError | OSError):
         return error
     if is_out_of_memory(error):
@@ -272,19 +270,19 @@ def _portable(error: Exception) -> Exception:
 
 
 def installed(name: str) -> bool:
-    """Tell whether the library of a side is there."""
+    """Return whether the library of a side is installed."""
     return find_spec(LIBRARIES[name][0]) is not None
 
 
 def library(name: str) -> str:
-    """Return what a side is measured with: its library, or torch."""
+    """Return the library of a side."""
     return LIBRARIES.get(name.partition(":")[0], ("torch",))[0]
 
 
-def named(kind: str, wanted: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return those that are wanted, each once, or refuse what cannot be.
+def check_names(kind: str, wanted: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the names without duplicates; raise an error for an unknown or missing one.
 
-    Behind ctranslate2 there may be a quantisation: ctranslate2:int8.
+    ctranslate2 may have a quantization: ctranslate2:int8.
     """
     for name in wanted:
         plain, colon, _ = name.partition(":")
@@ -298,41 +296,41 @@ def named(kind: str, wanted: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def named_peers(
+def choose_peers(
     wanted: Sequence[str] | None, known: Sequence[str], progress: Progress
 ) -> list[str]:
-    """Return the peers that are wanted; where nobody says, huggingface if it is installed."""
+    """Return the peers; by default huggingface, if it is installed."""
     if wanted is None:
         if installed("huggingface"):
             return ["huggingface"]
         progress.say("transformers is not installed: measuring without a peer")
         return []
-    names = named("peer", wanted, [*known, NONE])
+    names = check_names("peer", wanted, [*known, NONE])
     if NONE in names and len(names) > 1:
-        raise BadSetting(f"--peer {NONE} is no peer: give it alone, or only the others")
+        raise BadSetting(f"--peer {NONE} excludes other peers: give it alone, or leave it out")
     return [name for name in names if name != NONE]
 
 
-def by_turns(
+def take_turns(
     workers: Sequence[Worker],
     request: Any,
     rounds: int,
-    in_words: Callable[[Any], str],
+    describe: Callable[[Any], str],
     progress: Progress,
     *,
     warm_ups: int = 0,
 ) -> list[list[Any]]:
-    """Let the sides work one after the other, round by round, so that all meet the same weather.
+    """Measure the sides in turn, round by round, under the same conditions.
 
-    The first rounds may be for warming up: they are left out. -> the rounds of each side.
+    Return the rounds of each side, without the first `warm_ups`.
     """
-    found: list[list[Any]] = [[] for _ in workers]
+    results: list[list[Any]] = [[] for _ in workers]
     turns = (warm_ups + rounds) * len(workers)
     with progress.watch("measuring") as show:
         for number in range(1 - warm_ups, rounds + 1):
-            for worker, own in zip(workers, found, strict=True):
-                own.append(worker.measure(request))
-                what = f"round {number}" if number > 0 else "warming up"
-                part = sum(map(len, found)) / turns
-                show(part, f"{what}, {worker.name}: {in_words(own[-1])}")
-    return [own[warm_ups:] for own in found]
+            for worker, answers in zip(workers, results, strict=True):
+                answers.append(worker.measure(request))
+                label = f"round {number}" if number > 0 else "warming up"
+                share = sum(map(len, results)) / turns
+                show(share, f"{label}, {worker.name}: {describe(answers[-1])}")
+    return [answers[warm_ups:] for answers in results]

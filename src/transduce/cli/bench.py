@@ -2,7 +2,7 @@
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated
 
 import typer
 
@@ -36,44 +36,24 @@ transduce bench translate runs/en-de test.en test.de --engine ctranslate2:int8 -
 transduce bench translate runs/en-de test.en --lines 100 --rounds 5 --json
 """
 
-app = typer.Typer(help="Measure, side by side with peers.", no_args_is_help=True)
+app = typer.Typer(help="Measure training and translation speed beside peers.", no_args_is_help=True)
 
 Source = Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst).")]
 Preset = Annotated[
     list[str] | None,
-    typer.Option(
-        help="tiny, small, base, big or a row of Table 3; may stand several times. Default: small."
-    ),
+    typer.Option(help="tiny, small, base, big or a row of Table 3; repeatable. Default: small."),
 ]
-Lines = Annotated[int | None, typer.Option(help="Of the text. Default: all.", min=1)]
+Lines = Annotated[int | None, typer.Option(help="Lines of the text. Default: all.", min=1)]
 Rounds = Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)]
-Beam = Annotated[int | None, typer.Option(help="Width of the search. Default: 4.")]
+Beam = Annotated[int | None, typer.Option(help="Beam width. Default: 4.")]
 Alpha = Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")]
-Engine = Annotated[
-    str, typer.Option(help="auto, torch, ctranslate2, ctranslate2:int8 …; auto: the fastest.")
-]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Json = Annotated[bool, typer.Option("--json", help="Write JSON, with every round.")]
-
-
-class Found(Protocol):
-    """What was measured."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
-
-    def report(self) -> str:
-        """Return it for people."""
-
-
-def write(found: Found, *, json: bool) -> None:
-    """Write what was measured, for programs or for people."""
-    typer.echo(json_module.dumps(found.to_json(), indent=2) if json else found.report())
+Json = Annotated[bool, typer.Option("--json", help="Write JSON with every round.")]
 
 
 @app.callback()
 def bench() -> None:
-    """Measure, side by side with peers."""
+    """Measure training and translation speed beside peers."""
 
 
 TrainSource = Annotated[
@@ -86,27 +66,24 @@ Random = Annotated[
 ]
 TrainPeer = Annotated[
     list[str] | None,
-    typer.Option(
-        help="huggingface, torch or none; may stand several times. "
-        "Default: huggingface where it is installed."
-    ),
+    typer.Option(help="huggingface, torch or none; repeatable. Default: huggingface if installed."),
 ]
 PeerAsItComes = Annotated[
-    bool, typer.Option("--peer-as-it-comes", help="On a GPU leave peers cuDNN's attention.")
+    bool, typer.Option("--peer-as-it-comes", help="Keep cuDNN's attention for the peers on a GPU.")
 ]
 Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="Measure what the setting deterministic costs, too.")
+    bool, typer.Option("--deterministic", help="Also measure with the setting deterministic.")
 ]
-Saving = Annotated[bool, typer.Option("--saving", help="Measure what checkpoints cost, too.")]
+Saving = Annotated[bool, typer.Option("--saving", help="Also measure the cost of checkpoints.")]
 BatchTokens = Annotated[
-    int | None, typer.Option(help="Tokens of a batch, a side. Default: the preset's.")
+    int | None, typer.Option(help="Tokens per side of a batch. Default: the preset's.")
 ]
-Vocabulary = Annotated[int, typer.Option(help="Subwords to learn, or random words.")]
+Vocabulary = Annotated[int, typer.Option(help="Number of subwords, or of random words.")]
 CorpusFolder = Annotated[
-    Path | None, typer.Option(help="Keep the prepared text here, to be found the next time.")
+    Path | None, typer.Option(help="Keep the prepared text in this folder and reuse it.")
 ]
 JsonOfPresets = Annotated[
-    bool, typer.Option("--json", help="Write JSON, with every round; a list of several presets.")
+    bool, typer.Option("--json", help="Write JSON with every round; a list for several presets.")
 ]
 
 
@@ -120,7 +97,7 @@ def train(
     set_: Set = None,
     peer: TrainPeer = None,
     peer_as_it_comes: PeerAsItComes = False,
-    steps: Annotated[int, typer.Option(help="Steps of a round.", min=1)] = 10,
+    steps: Annotated[int, typer.Option(help="Steps per round.", min=1)] = 10,
     rounds: Rounds = 3,
     deterministic: Deterministic = False,
     saving: Saving = False,
@@ -130,13 +107,13 @@ def train(
     device: Device = "auto",
     json: JsonOfPresets = False,
 ) -> None:
-    """Measure how many target tokens a second a model trains on here, and peers beside it.
+    """Measure the training speed on this machine, in target tokens per second, beside peers.
 
     The peers are Hugging Face's MarianMTModel and torch.nn.Transformer, of the same shape and on
     the same text. The sides take turns, each in a process of its own; padding does not count.
     """
     from transduce.bench.results import report
-    from transduce.bench.training import Plan, Text, compare
+    from transduce.bench.training import Plan, TrainingText, compare
     from transduce.system.progress import console_progress
 
     settings = {"vocabulary": str(vocabulary)} | parse_settings(set_ or [])
@@ -153,13 +130,13 @@ def train(
         rounds=rounds,
         device=device,
     )
-    text = Text(source=source, target=target, random=random, corpus=corpus)
-    found = compare(text, plan, console_progress())
+    text = TrainingText(source=source, target=target, random=random, corpus=corpus)
+    comparisons = compare(text, plan, console_progress())
     if json:
-        facts = [one.to_json() for one in found]
+        facts = [comparison.to_json() for comparison in comparisons]
         typer.echo(json_module.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
     else:
-        typer.echo(report(found))
+        typer.echo(report(comparisons))
 
 
 @app.command(epilog=EXAMPLES_TRANSLATE)
@@ -167,46 +144,44 @@ def translate(
     run: TrainedRun,
     source: Source,
     reference: Annotated[
-        str | None, typer.Argument(help="Its translation by people, for BLEU.")
+        str | None, typer.Argument(help="Reference translation, for BLEU.")
     ] = None,
     *,
     engine: Annotated[
         list[str] | None,
         typer.Option(
-            help="torch, ctranslate2, ctranslate2:int8 …; may stand several times. "
-            "Default: those that are installed."
+            help="torch, ctranslate2, ctranslate2:int8 …; repeatable. Default: all installed."
         ),
     ] = None,
     peer: Annotated[
         list[str] | None,
         typer.Option(
-            help="huggingface, ctranslate2, ctranslate2:int8 … or none; may stand several times. "
-            "Default: huggingface where it is installed."
+            help="huggingface, ctranslate2, ctranslate2:int8 … or none; repeatable. "
+            "Default: huggingface if installed."
         ),
     ] = None,
     lines: Lines = None,
     single: Annotated[
-        int, typer.Option(help="Lines that are translated one by one too.", min=0)
+        int, typer.Option(help="Lines that are also translated one by one.", min=0)
     ] = 50,
     rounds: Rounds = 3,
     beam: Beam = None,
     alpha: Alpha = None,
     batch: Annotated[
-        int | None, typer.Option(help="Sentences side by side. Default: what suits each side.")
+        int | None, typer.Option(help="Sentences per batch. Default: the best for each side.")
     ] = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Measure how fast a model translates here: its engines, and peers on the same weights.
+    """Measure the translation speed of a model: our engines, and peers with the same weights.
 
-    Sentences a second, the time of a single sentence, memory, and the time from the start of a
-    process to its first translation; with BLEU beside them. The sides take turns, each in a process
-    of its own.
+    Sentences per second, time of a single sentence, memory, time from the start of a process to its
+    first translation, and BLEU. The sides take turns, each in a process of its own.
     """
     from transduce.bench.translation import compare
     from transduce.system.progress import console_progress
 
-    found = compare(
+    result = compare(
         run,
         source,
         reference,
@@ -220,4 +195,4 @@ def translate(
         device=device,
         progress=console_progress(),
     )
-    write(found, json=json)
+    typer.echo(json_module.dumps(result.to_json(), indent=2) if json else result.report())

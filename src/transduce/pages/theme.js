@@ -1,4 +1,4 @@
-// Light or dark: as the system says, or as the reader has chosen. It runs before anything is drawn.
+// Light or dark theme: the user's choice, or the system's. Runs before the first paint.
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 
@@ -6,7 +6,7 @@ function chosen() {
   try {
     return localStorage.getItem("theme");
   } catch {
-    return null; // the reader keeps nothing
+    return null; // storage is disabled
   }
 }
 
@@ -28,7 +28,7 @@ addEventListener("DOMContentLoaded", () => {
     try {
       localStorage.setItem("theme", other);
     } catch {
-      // nothing is kept: this page has it all the same
+      // storage is disabled: the choice lasts for this page
     }
     document.documentElement.dataset.theme = other;
     dispatchEvent(new Event("themechange"));

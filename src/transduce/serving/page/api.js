@@ -1,29 +1,30 @@
-// The service's answers, and what went wrong in one sentence.
+// Requests to the service, and their errors.
 
 import { fetchWithKey } from "/key.js";
 
-export class Refusal extends Error {
+/** An error answer, or no answer. */
+export class ServiceError extends Error {
   constructor(message, status = 0, retryAfter = null) {
     super(message);
     this.status = status; // 0: no answer came
-    this.retryAfter = retryAfter; // seconds, where the service says when to come again
+    this.retryAfter = retryAfter; // seconds, if the service sends it
   }
 }
 
-async function ask(path, options) {
-  let response, said;
+async function request(path, options) {
+  let response, answer;
   try {
     response = await fetchWithKey(path, options);
-    said = await response.json();
+    answer = await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    if (response === undefined) throw new Refusal("The service does not answer");
-    said = null; // something in between has answered, not in JSON
+    if (response === undefined) throw new ServiceError("The service does not answer");
+    answer = null; // not JSON: perhaps a proxy has answered
   }
-  if (response.ok && said !== null) return said;
+  if (response.ok && answer !== null) return answer;
   const seconds = Number.parseFloat(response.headers.get("Retry-After"));
-  throw new Refusal(
-    said?.error ?? `The service answered ${response.status}, but nothing that the page can read.`,
+  throw new ServiceError(
+    answer?.error ?? `The service answered ${response.status} without JSON.`,
     response.status,
     Number.isNaN(seconds) ? null : seconds,
   );
@@ -31,9 +32,9 @@ async function ask(path, options) {
 
 function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
-  return ask(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return request(path, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
-export const fetchModels = () => ask("/api/models");
+export const fetchModels = () => request("/api/models");
 export const translate = (body, signal) => post("/api/translate", body, signal);
 export const inspect = (body, signal) => post("/api/inspect", body, signal);

@@ -1,9 +1,9 @@
-// The card of a word: how sure the model was, and what else it considered at that step.
+// The card of a word: its probability, and the alternatives at that step.
 
 import { probability } from "/inspections.js";
 
-const WAIT = 120; // ms that the pointer rests on a word before its card opens
-const LEAVE = 200; // ms in which the pointer may move over to the card
+const WAIT = 120; // ms of hovering before the card opens
+const LEAVE = 200; // ms to move the pointer from the word to the card
 
 export function percent(chance) {
   if (chance > 0.995) return "over 99%";
@@ -18,7 +18,7 @@ function make(name, className, ...children) {
   return element;
 }
 
-/** A bar of some length between 0 and 1; the number stands beside it. */
+/** Return a bar of a length between 0 and 1. */
 export function bar(length) {
   const fill = make("span", "fill");
   fill.style.width = `${100 * length}%`;
@@ -27,17 +27,17 @@ export function bar(length) {
   return whole;
 }
 
-/** Write a piece: a dot stands before what goes on with a word. */
-function written(text, inspection, step) {
+/** Format a piece: a dot precedes a piece that continues a word. */
+function formatPiece(text, inspection, step) {
   const hasSpaces = inspection.target.some((piece) => piece.startsWith(" "));
   const goesOn = hasSpaces && step > 0 && !text.startsWith(" ") && text !== "</s>";
   return goesOn ? `·${text}` : text.trim() || "␣";
 }
 
-function considered(inspection, step, most) {
+function alternatives(inspection, step, most) {
   const rows = inspection.alternatives[step].slice(0, most).map(([text, chance]) => {
     const row = make("li", text === inspection.target[step] ? "written" : "");
-    const piece = make("span", "piece", written(text, inspection, step));
+    const piece = make("span", "piece", formatPiece(text, inspection, step));
     row.append(piece, bar(chance), make("span", "number", percent(chance)));
     return row;
   });
@@ -46,18 +46,18 @@ function considered(inspection, step, most) {
 
 function contents(word, { sentence, pieces }) {
   const { inspection } = sentence;
-  if (inspection === null) return [make("p", "quiet", "Looking inside …")];
+  if (inspection === null) return [make("p", "quiet", "Loading …")];
   if (inspection.problem) return [make("p", "quiet", inspection.problem)];
-  if (!pieces) return [make("p", "quiet", "The model wrote this together with its neighbours.")];
+  if (!pieces) return [make("p", "quiet", "This is part of a piece with its neighbours.")];
   const title = make("p", "title", make("strong", "", word.textContent));
   title.append(` ${percent(probability(inspection, pieces))} likely`);
   const about =
     pieces.length === 1
-      ? "What it considered here:"
-      : `Written in ${pieces.length} pieces; what it considered for each:`;
-  const most = pieces.length === 1 ? 5 : pieces.length < 4 ? 3 : 2; // a card, not a page
-  const steps = make("div", "steps", ...pieces.map((step) => considered(inspection, step, most)));
-  const notes = steps.textContent.includes("·") ? ["“·” goes on with a word."] : [];
+      ? "Alternatives at this step:"
+      : `${pieces.length} pieces; alternatives at each step:`;
+  const most = pieces.length === 1 ? 5 : pieces.length < 4 ? 3 : 2; // keep the card small
+  const steps = make("div", "steps", ...pieces.map((step) => alternatives(inspection, step, most)));
+  const notes = steps.textContent.includes("·") ? ["“·” continues a word."] : [];
   return [title, make("p", "quiet", about), steps, ...notes.map((note) => make("p", "quiet", note))];
 }
 
@@ -65,7 +65,7 @@ export class Card {
   #word = null;
   #timer = null;
 
-  /** `place` tells what a word's element is; `want` fetches what is not known of it yet. */
+  /** `place` returns the sentence and pieces of a word; `want` fetches a missing inspection. */
   constructor(element, words, { place, want }) {
     this.element = element;
     this.words = words;
@@ -83,7 +83,7 @@ export class Card {
     });
     words.addEventListener("focusout", () => this.hide());
     const follow = ({ target }) => {
-      if (this.#word && target !== element) this.#stand(this.#word);
+      if (this.#word && target !== element) this.#place(this.#word);
     };
     addEventListener("scroll", follow, { capture: true, passive: true });
     addEventListener("keydown", (event) => {
@@ -100,11 +100,11 @@ export class Card {
     this.element.replaceChildren(...contents(word, place));
     word.setAttribute("aria-describedby", this.element.id);
     this.element.showPopover();
-    this.#stand(word);
+    this.#place(word);
     if (place.sentence.inspection === null) this.want(place.sentence);
   }
 
-  /** Show what has come to be known meanwhile. */
+  /** Redraw the card after the inspection of its sentence. */
   refresh(sentence) {
     if (this.#word && this.place(this.#word)?.sentence === sentence) this.show(this.#word);
   }
@@ -122,8 +122,8 @@ export class Card {
     this.#timer = setTimeout(work, delay);
   }
 
-  /** Below the word, or above it where there is more room; gone with a word that scrolls away. */
-  #stand(word) {
+  /** Place the card below the word, or above if there is more space; hide it if scrolled away. */
+  #place(word) {
     const { left, top, bottom } = word.getClientRects()[0];
     const frame = this.words.getBoundingClientRect();
     if (bottom < frame.top || top > frame.bottom) return this.hide();

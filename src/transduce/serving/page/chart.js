@@ -1,6 +1,5 @@
-// A chart of some lines over a common axis, drawn as SVG: read with the mouse or the arrow keys,
-// zoomed by dragging, and saved as it stands. Colours are written into the picture, not left to a
-// style sheet, so that what is saved looks the same elsewhere.
+// A line chart in SVG: values are read with the mouse or the arrow keys, dragging zooms, and it can
+// be saved. Colours are attributes and not CSS, so that a saved picture looks the same elsewhere.
 
 import {
   asPng, colour, dashes, element, greatest, least, marker, save, short, swatch,
@@ -10,9 +9,9 @@ import { Scale, nearest } from "/scale.js";
 
 const MARGIN = { top: 10, right: 14, bottom: 26, left: 54 };
 const SAVED = { width: 960, height: 540, scale: 2 };
-const FEW = 60; // points up to which each has a large marker
-const MANY = 250; // and from which none has one
-const A_DRAG = 8; // points of the screen; less is a click
+const FEW = 60; // points up to which markers are large
+const MANY = 250; // points from which there are no markers
+const MIN_DRAG = 8; // pixels; less is a click
 const FONT = "system-ui, sans-serif";
 // The topmost last.
 const KINDS = { training: "training", smooth: "smoothed", validation: "validation" };
@@ -25,18 +24,18 @@ const MEANINGS = {
 /** One value over steps or time.
 
 `series` to draw: {run: {name, colour, index}, kind: "training" | "smooth" | "validation", x, y},
-where x ascends. The element gets everything else: title, buttons, picture, and what is read off.
+where x ascends. The chart adds title, buttons and readout.
 */
 export class Chart {
   #series = [];
   #view = { label: "", tick: String, format: String, range: null };
   #scales = null;
-  #cross = null; // where the value is read, on the axis
+  #cross = null; // position of the crosshair on the axis
   #drag = null;
-  #note = ""; // what the axis hides
+  #note = ""; // about values outside of the axis
   #caution = "";
 
-  /** `best` is the "lowest" or "highest" validation; where `log` is null, the axis is linear. */
+  /** `best` is the "lowest" or "highest" validation; if `log` is null, the axis is always linear. */
   constructor(parent, { title, format, log = null, from0 = false, crop = false, best = null }) {
     this.options = { title, format, from0, crop, best };
     this.log = log ?? false;
@@ -50,7 +49,7 @@ export class Chart {
     this.remark = document.createElement("span");
     this.remark.className = "quiet";
     bar.append(this.heading, this.remark);
-    if (log !== null) this.#button(bar, "log", "Logarithmic axis", (own) => this.#toggle(own));
+    if (log !== null) this.#button(bar, "log", "Logarithmic axis", (button) => this.#toggle(button));
     this.#button(bar, "SVG", "Save as SVG", () => this.#save("svg"));
     this.#button(bar, "PNG", "Save as PNG", () => this.#save("png"));
     this.plot = document.createElement("div");
@@ -69,7 +68,7 @@ export class Chart {
     new ResizeObserver(() => this.#render()).observe(this.plot);
   }
 
-  /** Draw these lines; the view says what runs along the axis, and which part of it is seen. */
+  /** Draw these series; the view has the label, format and range of the axis. */
   draw(series, view) {
     this.#series = series.filter(({ x }) => x.length > 0);
     this.#view = view;
@@ -77,7 +76,7 @@ export class Chart {
     this.#render();
   }
 
-  /** Say something about the values beside the title. */
+  /** Show a warning beside the title. */
   caution(text) {
     this.#caution = text;
     this.#remark();
@@ -87,7 +86,7 @@ export class Chart {
     this.remark.textContent = [this.#note, this.#caution].filter(Boolean).join("; ");
   }
 
-  /** Read the values at a place on the axis, with a list of them beside it if asked; null: none. */
+  /** Set the crosshair, with a list of values if `list`; null removes it. */
   cross(x, { list = false } = {}) {
     this.#cross = x;
     this.#renderCross(list);
@@ -118,7 +117,7 @@ export class Chart {
     const height = this.plot.clientHeight;
     if (this.#series.length === 0 || width < 100) return;
     const root = element("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-    root.setAttribute("aria-hidden", "true"); // the values are spoken
+    root.setAttribute("aria-hidden", "true"); // values are announced by `spoken`
     this.#scales = this.#paint(root, { x: 0, y: 0, width, height });
     this.overlay = element("g", {}, root);
     this.plot.replaceChildren(root, this.readout.element);
@@ -151,7 +150,7 @@ export class Chart {
     for (const value of x.ticks(Math.max(2, (right - left) / 90))) {
       const place = x.at(value);
       element("path", { d: `M${place} ${bottom}v4`, ...line, stroke: words.fill }, root);
-      const free = place < right - 8 * label.length - 16; // of the label, in letters about so wide
+      const free = place < right - 8 * label.length - 16; // does not overlap the label
       if (free) write(tick(value), place, bottom + 18, "middle");
     }
     element("path", { d: `M${left} ${bottom}H${right}`, ...line, stroke: words.fill }, root);
@@ -162,8 +161,8 @@ export class Chart {
     }, cut);
     const lines = element("g", { "clip-path": `url(#${clip})` }, root);
     for (const kind of Object.keys(KINDS)) {
-      for (const one of this.#series.filter((line) => line.kind === kind)) {
-        this.#paintLine(lines, one, x, y);
+      for (const series of this.#series.filter((other) => other.kind === kind)) {
+        this.#paintLine(lines, series, x, y);
       }
     }
     return { x, y, left, right, top, bottom };
@@ -205,7 +204,7 @@ export class Chart {
     return [0, last || 1];
   }
 
-  /** Return the lowest and highest value to show between two places of the axis. */
+  /** Return the lowest and highest value to show in a range of the axis. */
   #heights(first, last) {
     this.#note = "";
     const seen = this.#series.flatMap(({ x, y }) =>
@@ -219,9 +218,9 @@ export class Chart {
     }
     if (this.options.from0) return [0, high * 1.1 || 1];
     if (this.options.crop && this.#view.range === null) {
-      const top = this.#topAfterTheBeginning();
+      const top = this.#topAfterStart();
       if (top > low && high - low >= 2 * (top - low)) {
-        this.#note = `begins above the axis, at ${this.options.format(high)}`;
+        this.#note = `starts above the axis, at ${this.options.format(high)}`;
         high = top;
       }
     }
@@ -229,11 +228,11 @@ export class Chart {
     return [low - margin, high + margin];
   }
 
-  /** A loss falls from 10 to 4 within a few steps, and then it is the tenths that count. */
-  #topAfterTheBeginning() {
+  /** Return the maximum after the first 5%: the loss falls fast at first, then slowly. */
+  #topAfterStart() {
     return greatest(this.#series.flatMap(({ x, y }) => {
-      const begun = x[x.length - 1] / 20;
-      return [...y.filter((_, i) => x[i] > begun), least(y)]; // the best may have been the first
+      const start = x[x.length - 1] / 20;
+      return [...y.filter((_, i) => x[i] > start), least(y)]; // the best may be the first
     }));
   }
 
@@ -245,7 +244,7 @@ export class Chart {
     plot.addEventListener("pointerdown", (event) => {
       if (event.pointerType !== "mouse") this.#move(event);
       else if (event.button === 0) {
-        plot.setPointerCapture(event.pointerId); // it may end outside
+        plot.setPointerCapture(event.pointerId); // the drag may end outside
         this.#drag = this.#placeOf(event);
       }
     });
@@ -283,7 +282,7 @@ export class Chart {
     const from = this.#drag;
     this.#drag = null;
     const to = this.#placeOf(event);
-    if (from === null || this.#scales === null || Math.abs(to - from) < A_DRAG) return;
+    if (from === null || this.#scales === null || Math.abs(to - from) < MIN_DRAG) return;
     const { x } = this.#scales;
     const ends = [from, to].map((place) => Math.min(x.high, Math.max(x.low, x.value(place))));
     this.onZoom(ends.sort((a, b) => a - b));
@@ -306,7 +305,7 @@ export class Chart {
     if (moved !== undefined) {
       const x = xs[Math.min(xs.length - 1, Math.max(0, moved))];
       this.onCross(x, this);
-      this.spoken.textContent = this.#inWords(x);
+      this.spoken.textContent = this.#describe(x);
     } else if (event.key === "+" || event.key === "-") {
       this.#zoomAround(this.#cross ?? (low + high) / 2, event.key === "+" ? 0.5 : 2);
     } else if (event.key === "Escape") {
@@ -324,17 +323,17 @@ export class Chart {
     this.onZoom(range[0] === first && range[1] === last ? null : range);
   }
 
-  /** Return every place on the axis that has a value. */
+  /** Return all positions that have a value. */
   #places() {
     return [...new Set(this.#series.flatMap(({ x }) => x))].sort((a, b) => a - b);
   }
 
   #snap(x) {
     const near = this.#series.map(({ x: xs }) => xs[nearest(xs, x)]);
-    return near.reduce((best, one) => (Math.abs(one - x) < Math.abs(best - x) ? one : best));
+    return near.reduce((best, other) => (Math.abs(other - x) < Math.abs(best - x) ? other : best));
   }
 
-  /** Return what each line has at the place nearest to one on the axis. */
+  /** Return the value of each series nearest to a position. */
   #readings(x) {
     return this.#series
       .filter(({ faint }) => !faint)
@@ -344,17 +343,17 @@ export class Chart {
       });
   }
 
-  /** Return the readings as text; of what was not logged just there, where it was. */
-  #told(x) {
+  /** Return the readings as text, with the position if it differs. */
+  #formatReadings(x) {
     return this.#readings(x).map(({ run, kind, x: at, value }) => {
       const where = at === x ? "" : ` at ${this.#view.tick(at)}`;
       return { run, kind, value: this.options.format(value), where };
     });
   }
 
-  #inWords(x) {
+  #describe(x) {
     const several = new Set(this.#series.map(({ run }) => run)).size > 1;
-    const values = this.#told(x).map(({ run, kind, value, where }) =>
+    const values = this.#formatReadings(x).map(({ run, kind, value, where }) =>
       `${several ? `${run.name} ` : ""}${KINDS[kind]} ${value}${where}`);
     return `${this.#view.format(x)}: ${values.join(", ")}`;
   }
@@ -369,18 +368,18 @@ export class Chart {
     const place = across.at(x);
     const hair = { stroke: colour("--quiet"), "stroke-dasharray": "3 3" };
     element("path", { d: `M${place} ${top}V${bottom}`, ...hair }, this.overlay);
-    for (const one of this.#readings(x)) {
-      const [cx, cy] = [across.at(one.x), y.at(one.value)];
+    for (const reading of this.#readings(x)) {
+      const [cx, cy] = [across.at(reading.x), y.at(reading.value)];
       if (cx < left || cx > right || !(cy > top - 8) || cy > bottom + 1) continue;
-      const ink = { fill: colour("--ground"), stroke: colour(one.run.colour), "stroke-width": 2 };
+      const ink = { fill: colour("--ground"), stroke: colour(reading.run.colour), "stroke-width": 2 };
       element("circle", { cx, cy, r: 4, ...ink }, this.overlay);
     }
-    if (list) this.readout.show(this.#view.format(x), this.#told(x), place, this.plot.clientWidth);
+    if (list) this.readout.show(this.#view.format(x), this.#formatReadings(x), place, this.plot.clientWidth);
   }
 
   // Saving
 
-  /** Return the picture by itself, with its title and a legend, in the colours of the page. */
+  /** Return the picture as SVG, with title and legend, in the colours of the page. */
   picture() {
     const { width, height } = SAVED;
     const root = element("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
@@ -394,16 +393,16 @@ export class Chart {
     return new XMLSerializer().serializeToString(root);
   }
 
-  /** Paint which line is which, in as many rows as the runs need; return where they end. */
+  /** Paint the legend in as many rows as needed; return its bottom. */
   #paintLegend(root, words, width) {
     const small = { "font-size": 14, ...words };
-    const kinds = new Set(this.#series.map((one) => one.kind));
-    const told = [...kinds].map((kind) => MEANINGS[kind]).join("; ");
+    const kinds = new Set(this.#series.map(({ kind }) => kind));
+    const meanings = [...kinds].map((kind) => MEANINGS[kind]).join("; ");
     const meaning = element("text", { x: width - 20, y: 34, "text-anchor": "end", ...small }, root);
-    meaning.textContent = told;
+    meaning.textContent = meanings;
     let [x, y] = [20, 58];
-    for (const run of new Set(this.#series.map((one) => one.run))) {
-      const wide = 60 + 8 * run.name.length; // in letters about so wide
+    for (const run of new Set(this.#series.map(({ run }) => run))) {
+      const wide = 60 + 8 * run.name.length; // estimated width of the letters
       if (x > 20 && x + wide > width) [x, y] = [20, y + 22];
       swatch(run, root, { x, y });
       element("text", { x: x + 30, y: y + 5, ...small }, root).textContent = run.name;

@@ -1,6 +1,6 @@
-// What two texts have in common: the longest sequence of parts that both have, in order.
+// The longest common subsequence of two texts.
 
-/** Return which parts of one text stand in another in the same order, as many as can. */
+/** Return for each part whether it belongs to the longest common subsequence. */
 export function matches(parts, others) {
   const lengths = [...parts, null].map(() => new Uint16Array(others.length + 1));
   for (let i = parts.length - 1; i >= 0; i -= 1) {
@@ -10,14 +10,14 @@ export function matches(parts, others) {
         : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
     }
   }
-  const found = parts.map(() => false);
+  const common = parts.map(() => false);
   for (let i = 0, j = 0; i < parts.length && j < others.length;) {
     if (parts[i] === others[j]) {
-      found[i] = true;
+      common[i] = true;
       i += 1;
       j += 1;
     } else if (lengths[i + 1][j] >= lengths[i][j + 1]) i += 1;
     else j += 1;
   }
-  return found;
+  return common;
 }

@@ -1,8 +1,8 @@
-// What charts and lists are drawn with: elements of SVG, the colour and the marker of each run.
+// SVG elements, and the colour and marker of each run.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// One shape a run, so that they are told apart without colour. Around 0, of radius r.
+// One shape per run, so that runs differ without colour. Centred at 0, of radius r.
 const MARKERS = [
   (r) => `M${r} 0A${r} ${r} 0 1 1 ${-r} 0A${r} ${r} 0 1 1 ${r} 0Z`,
   (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,
@@ -11,20 +11,20 @@ const MARKERS = [
   (r) => `M0 ${r * 1.2}L${r * 1.1} ${-r * 0.8}H${-r * 1.1}Z`,
 ];
 
-/** Return the colour that a variable of the style sheet stands for now. */
+/** Return the current value of a CSS variable. */
 export function colour(variable) {
   return getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 }
 
-/** Make an element of SVG. */
+/** Create an SVG element. */
 export function element(name, attributes = {}, parent = null) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  parent?.append(made);
-  return made;
+  const created = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, value);
+  parent?.append(created);
+  return created;
 }
 
-/** Draw what stands for a run in a legend: its line and its marker. */
+/** Draw the legend symbol of a run: its line and its marker. */
 export function swatch(run, parent = null, at = { x: 0, y: 8 }) {
   const shape = element("g", { transform: `translate(${at.x} ${at.y})` }, parent);
   const ink = colour(run.colour);
@@ -33,17 +33,17 @@ export function swatch(run, parent = null, at = { x: 0, y: 8 }) {
   return shape;
 }
 
-/** Return the shape of a run's markers, by their radius. */
+/** Return the function from a radius to the path of a run's marker. */
 export function marker(run) {
   return MARKERS[run.index % MARKERS.length];
 }
 
-/** Return what sets the lines of a run apart where colours are used a second time. */
+/** Return dashes for runs whose colour is already used. */
 export function dashes(run) {
-  return run.index < 8 ? {} : { "stroke-dasharray": "6 3" }; // the colours begin anew
+  return run.index < 8 ? {} : { "stroke-dasharray": "6 3" }; // the colours repeat
 }
 
-// Math.min(...values) has its limits where there are many.
+// Math.min(...values) fails for many values.
 export function least(values) {
   return values.reduce((a, b) => Math.min(a, b), Infinity);
 }
@@ -54,7 +54,7 @@ export function greatest(values) {
 
 const COMPACT = { notation: "compact", maximumSignificantDigits: 3 };
 
-/** Write a number briefly: 0.001, 3.5, 20k, 1.1M. */
+/** Format a number: 0.001, 3.5, 20k, 1.1M. */
 export function short(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
@@ -63,7 +63,7 @@ export function short(value) {
   return new Intl.NumberFormat("en", notation).format(value);
 }
 
-/** Return a picture of SVG as PNG. */
+/** Convert an SVG to PNG. */
 export async function asPng(picture, { width, height, scale }) {
   const address = URL.createObjectURL(picture);
   const image = new Image(width, height);
@@ -77,7 +77,7 @@ export async function asPng(picture, { width, height, scale }) {
   return new Promise((done) => canvas.toBlob(done));
 }
 
-/** Have the browser save a file. */
+/** Save a file. */
 export function save(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

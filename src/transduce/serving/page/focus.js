@@ -1,13 +1,13 @@
-// Looking inside: sentences in view are inspected once their translation stands still, and the one
-// that the reader is at is shown with its candidates, its words' attention, and every head.
+// Inspection of visible sentences once their translation is stable, and the panel of the selected
+// sentence: its candidates, the attention of its words, and every head.
 
 import { Card } from "/card.js";
 import { Inspections } from "/inspections.js";
 import { fetchWithKey } from "/key.js";
 import { SentencePanel } from "/sentence.js";
 
-const STILL = 250; // ms that a translation stands before it is looked into
-const AGAIN = 3000; // ms after which what was refused, but not for good, is asked for again
+const STABLE = 250; // ms without a change before a translation is inspected
+const RETRY = 3000; // ms after a temporary error
 
 const byId = (id) => document.getElementById(id);
 
@@ -24,17 +24,17 @@ async function loadExplorer() {
 export class Focus {
   #inspections = new Inspections();
   #timer = null;
-  #isLooking = false;
-  #word = null; // the chosen one's element
-  #explorer = null; // once it was asked for
+  #isInspecting = false;
+  #word = null; // the element of the chosen word
+  #explorer = null; // loaded when first opened
 
-  /** `onCandidate` hears of a sentence which candidate the reader takes. */
+  /** `onCandidate` is called with a sentence and the rank of the chosen candidate. */
   constructor(view, settings, onCandidate) {
     this.view = view;
     this.settings = settings;
     this.card = new Card(byId("card"), view.element, {
       place: (word) => view.place(word),
-      want: (sentence) => this.#look(sentence),
+      want: (sentence) => this.#inspect(sentence),
     });
     this.panel = new SentencePanel(
       { echo: byId("echo"), note: byId("echo-note"), candidates: byId("candidates") },
@@ -44,34 +44,34 @@ export class Focus {
     attention.open = settings.get("explorer") ?? false;
     attention.addEventListener("toggle", () => {
       settings.set("explorer", attention.open);
-      this.#explore();
+      this.#showExplorer();
     });
   }
 
-  /** Look at a word: what it attended to; its heads open unless the reader has closed them. */
+  /** Show the attention of a word; open the explorer unless the user has closed it. */
   chooseWord(word) {
     const { sentence } = this.view.place(word);
     this.#mark(word);
     this.view.select(sentence);
     if (this.settings.get("explorer") === undefined) byId("attention").open = true;
     this.show();
-    if (sentence.inspection === null) this.#look(sentence);
+    if (sentence.inspection === null) this.#inspect(sentence);
   }
 
-  /** Show the selected sentence as it is now. */
+  /** Show the selected sentence. */
   show() {
     const { selected } = this.view;
     byId("focus").hidden = selected === null;
     if (selected === null) return;
     if (!selected.words?.includes(this.#word)) this.#mark(null);
-    this.panel.show(selected, this.#word && this.#wordNow());
-    this.#explore();
-    if (selected.inspection === null) this.lookSoon();
+    this.panel.show(selected, this.#word && this.#currentWord());
+    this.#showExplorer();
+    if (selected.inspection === null) this.inspectSoon();
   }
 
-  lookSoon() {
+  inspectSoon() {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#lookAround(), STILL);
+    this.#timer = setTimeout(() => this.#inspectVisible(), STABLE);
   }
 
   #mark(word) {
@@ -80,54 +80,54 @@ export class Focus {
     word?.classList.add("chosen");
   }
 
-  #wordNow() {
+  #currentWord() {
     return { text: this.#word.textContent, pieces: this.view.place(this.#word).pieces };
   }
 
-  /** Inspect what is in view, one sentence after the other, so that translating goes first. */
-  async #lookAround() {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
+  /** Inspect visible sentences one by one, so that translation goes first. */
+  async #inspectVisible() {
+    if (this.#isInspecting) return;
+    this.#isInspecting = true;
     try {
-      for (let next; (next = this.#next()); ) await this.#look(next);
+      for (let next; (next = this.#next()); ) await this.#inspect(next);
     } finally {
-      this.#isLooking = false;
+      this.#isInspecting = false;
     }
   }
 
   #next() {
-    const { selected, unseen } = this.view;
+    const { selected, uninspected } = this.view;
     if (selected?.inspection === null) return selected;
-    return this.settings.shades ? unseen[0] : undefined;
+    return this.settings.shades ? uninspected[0] : undefined;
   }
 
-  async #look(sentence) {
+  async #inspect(sentence) {
     const { model, segment, text } = sentence;
     const inspection = await this.#inspections.get(model, segment.source, text);
     this.view.shade(sentence, inspection);
     this.card.refresh(sentence);
     if (sentence === this.view.selected) this.show();
-    if (inspection.passes) setTimeout(() => this.#again(sentence), AGAIN);
+    if (inspection.temporary) setTimeout(() => this.#retry(sentence), RETRY);
   }
 
-  #again(sentence) {
+  #retry(sentence) {
     sentence.inspection = null;
-    this.lookSoon();
+    this.inspectSoon();
   }
 
-  async #explore() {
+  async #showExplorer() {
     if (!byId("attention").open || !this.view.selected?.inspection) return;
     this.#explorer ??= loadExplorer();
     const shown = await this.#explorer;
-    const inspection = this.view.selected?.inspection; // which may be another by now
+    const inspection = this.view.selected?.inspection; // it may have changed
     if (!inspection) return;
     byId("explorer").hidden = Boolean(inspection.problem);
     byId("unexplored").textContent = inspection.problem ?? "";
     if (inspection.problem) return;
-    const piece = (this.#word && this.#wordNow().pieces?.[0]) ?? null;
+    const piece = (this.#word && this.#currentWord().pieces?.[0]) ?? null;
     const isNew = shown.inspection !== inspection;
     if (isNew) shown.explorer.show(inspection);
-    // Not again and again: the reader may have chosen something there.
+    // Only after a change: the user may have chosen something in the explorer.
     if (isNew ? piece !== null : shown.piece !== piece) shown.explorer.highlight("target", piece);
     Object.assign(shown, { inspection, piece });
   }

@@ -1,11 +1,11 @@
-// What the model did at each step of a sentence: asked for once, and read by words.
+// Inspections: probabilities and attention weights of a sentence, fetched once, by words.
 
-import { Refusal, inspect } from "/api.js";
+import { ServiceError, inspect } from "/api.js";
 
-const KEPT = 100; // sentences; an attention map of a long one takes a megabyte
+const CACHED = 100; // sentences; the weights of a long one take a megabyte
 const WITHOUT_SPACES = ["zh", "yue", "ja", "th", "lo", "km", "my", "bo"]; // between words
 const WORD = /^([\p{P}\p{S}\u200d\ufe0f]*)(.*?)([\p{P}\p{S}\u200d\ufe0f]*)$/su;
-const LONE_BYTE = /<0x[0-9A-F]{2}>/g; // how a piece writes what is only part of a letter
+const LONE_BYTE = /<0x[0-9A-F]{2}>/g; // a piece that is only part of a character
 
 const encoder = new TextEncoder();
 
@@ -18,14 +18,14 @@ function isSpace(text) {
 }
 
 /**
- * Cut a sentence into what is shaded, pointed at and tinted: words, with the marks before and
- * after them apart, or pieces where the language has no spaces. Return a list of {text, pieces};
- * white space has no pieces and, until the sentence is inspected, nor has anything else.
+ * Split a sentence into units: words, with punctuation apart, or pieces if the language has no
+ * spaces. Return a list of {text, pieces}; white space has no pieces, and without an inspection
+ * nothing has.
  */
 export function units(text, inspection, side) {
   const parts = cut(text);
   if (!inspection || inspection.problem) return parts.map((part) => ({ text: part, pieces: null }));
-  const pieces = inspection[side].slice(0, -1); // </s> is not of the text
+  const pieces = inspection[side].slice(0, -1); // without </s>
   const language = inspection.languages[side === "source" ? 0 : 1].split(/[-_]/)[0];
   if (WITHOUT_SPACES.includes(language) && pieces.join("") === text) {
     return pieces.map((piece, i) => ({ text: piece, pieces: [i] }));
@@ -38,13 +38,13 @@ function cut(text) {
   return text.split(/(\s+)/).flatMap(words).filter(Boolean);
 }
 
-/** Give each piece to the unit that its first letter is in; a lone space goes with what follows. */
+/** Assign each piece to the unit of its first letter; a lone space goes to the next unit. */
 function assign(parts, pieces, total) {
   const sizes = pieces.map((piece) => bytes(piece.replace(LONE_BYTE, "?")));
-  let begin = total - sizes.reduce((sum, size) => sum + size, 0); // -1: after a space put in front
+  let begin = total - sizes.reduce((sum, size) => sum + size, 0); // -1: a space was added in front
   const isSame = begin === 0 || begin === -1;
-  const found = parts.map((text) => ({ text, pieces: isSame && !isSpace(text) ? [] : null }));
-  if (!isSame) return found;
+  const assigned = parts.map((text) => ({ text, pieces: isSame && !isSpace(text) ? [] : null }));
+  if (!isSame) return assigned;
   let unit = 0;
   let end = bytes(parts[0] ?? "");
   pieces.forEach((piece, i) => {
@@ -52,20 +52,20 @@ function assign(parts, pieces, total) {
     while (unit < parts.length - 1 && (letter >= end || isSpace(parts[unit]))) {
       end += bytes(parts[++unit]);
     }
-    found[unit].pieces?.push(i);
+    assigned[unit].pieces?.push(i);
     begin += sizes[i];
   });
-  return found.map(({ text, pieces: own }) => ({ text, pieces: own?.length ? own : null }));
+  return assigned.map(({ text, pieces: list }) => ({ text, pieces: list?.length ? list : null }));
 }
 
-/** Return the probability of a unit: that of all of its pieces. */
+/** Return the probability of a unit: the product of its pieces'. */
 export function probability(inspection, pieces) {
   return pieces.reduce((product, piece) => product * inspection.probabilities[piece], 1);
 }
 
 /**
- * Return how much some pieces attended to each piece of the source when they were written: the
- * mean of the last layer's heads, which finds what translates what best.
+ * Return the attention of some pieces to each piece of the source: the mean of the last layer's
+ * heads, which aligns words best.
  */
 export function attended(inspection, pieces) {
   const { shape, data } = inspection.attention.cross;
@@ -83,29 +83,29 @@ export function attended(inspection, pieces) {
 }
 
 export class Inspections {
-  #known = new Map(); // key -> promise of an inspection, the latest used last
+  #cache = new Map(); // key -> promise of an inspection, the most recent last
 
   /**
-   * Return the promise of a sentence's inspection. Where there is none, it has a {problem}, which
-   * `passes` or is final.
+   * Return the promise of a sentence's inspection. After an error it has a {problem}, which is
+   * `temporary` or final.
    */
   get(model, source, target) {
     const key = JSON.stringify([model, source, target]);
-    const found = this.#known.get(key) ?? this.#ask(key, { model, source, target });
-    this.#known.delete(key);
-    this.#known.set(key, found);
-    if (this.#known.size > KEPT) this.#known.delete(this.#known.keys().next().value);
-    return found;
+    const inspection = this.#cache.get(key) ?? this.#fetch(key, { model, source, target });
+    this.#cache.delete(key);
+    this.#cache.set(key, inspection);
+    if (this.#cache.size > CACHED) this.#cache.delete(this.#cache.keys().next().value);
+    return inspection;
   }
 
-  async #ask(key, body) {
+  async #fetch(key, body) {
     try {
       return await inspect(body);
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      const passes = error.status < 400 || error.status >= 500 || error.status === 429;
-      if (passes) this.#known.delete(key);
-      return { problem: error.message, passes };
+      if (!(error instanceof ServiceError)) throw error;
+      const temporary = error.status < 400 || error.status >= 500 || error.status === 429;
+      if (temporary) this.#cache.delete(key);
+      return { problem: error.message, temporary };
     }
   }
 }

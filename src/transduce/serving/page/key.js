@@ -1,12 +1,12 @@
-// The key of a service that needs one: asked for once, and kept by this tab alone.
+// The API key: asked for once, and stored for this tab only.
 
 const NAME = "key";
-const NEEDED = 401;
+const UNAUTHORIZED = 401;
 
-let asking = null; // the promise of what is typed, while the dialog is open
-let declined = false; // the reader has none to give
+let asking = null; // the promise of the typed key, while the dialog is open
+let declined = false; // the user has no key
 
-function kept() {
+function storedKey() {
   try {
     return sessionStorage.getItem(NAME) ?? memory;
   } catch {
@@ -14,42 +14,42 @@ function kept() {
   }
 }
 
-let memory = null; // where the reader keeps nothing
+let memory = null; // if storage is disabled
 
-function keep(key) {
+function storeKey(key) {
   memory = key;
   try {
     sessionStorage.setItem(NAME, key);
   } catch {
-    // the reader keeps nothing: this page has it all the same
+    // storage is disabled: `memory` has it
   }
 }
 
-function made(tag, properties, ...children) {
+function create(tag, properties, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children);
   return element;
 }
 
-/** Ask for the key; resolves to null where the reader has none. */
+/** Ask for the key; resolves to null if the user has none. */
 function ask(isWrong) {
-  const field = made("input", {
+  const field = create("input", {
     type: "password",
     name: "key",
     required: true,
     autocomplete: "off",
     spellcheck: false,
   });
-  const problem = made("p", { className: "error", role: "alert" });
+  const problem = create("p", { className: "error", role: "alert" });
   if (isWrong) problem.textContent = "The service does not know this key.";
-  const close = made("button", { type: "button", className: "plain" }, "Not now");
-  const form = made("form", { method: "dialog" },
-    made("h2", { id: "key-title" }, "This service needs a key"),
-    made("label", {}, "Key ", field),
+  const close = create("button", { type: "button", className: "plain" }, "Not now");
+  const form = create("form", { method: "dialog" },
+    create("h2", { id: "key-title" }, "This service needs a key"),
+    create("label", {}, "Key ", field),
     problem,
-    made("p", { className: "quiet" }, "This tab keeps it until it is closed."),
-    made("div", { className: "foot" }, close, made("button", { className: "primary" }, "Go on")));
-  const dialog = made("dialog", { id: "key" }, form);
+    create("p", { className: "quiet" }, "This tab keeps it until it is closed."),
+    create("div", { className: "foot" }, close, create("button", { className: "primary" }, "Go on")));
+  const dialog = create("dialog", { id: "key" }, form);
   dialog.setAttribute("aria-labelledby", "key-title");
   document.body.append(dialog);
   close.addEventListener("click", () => dialog.close());
@@ -72,19 +72,19 @@ function send(path, options, key) {
   });
 }
 
-/** Fetch with the key; where one is needed, ask the reader for it, all who wait together. */
+/** Fetch with the key; if one is needed, ask once for all waiting requests. */
 export async function fetchWithKey(path, options) {
-  let key = kept();
+  let key = storedKey();
   for (;;) {
     const response = await send(path, options, key);
-    if (response.status !== NEEDED || declined) return response;
-    if (kept() === key) {
+    if (response.status !== UNAUTHORIZED || declined) return response;
+    if (storedKey() === key) {
       asking ??= ask(key !== null).finally(() => (asking = null));
       const typed = await asking;
       declined = typed === null;
       if (declined) return response;
-      keep(typed);
+      storeKey(typed);
     }
-    key = kept();
+    key = storedKey();
   }
 }

@@ -1,16 +1,16 @@
-// How runs go, live: what they have logged is asked for every two seconds, and only what is new.
+// The runs page: polls for newly logged values every two seconds.
 
 import { Chart } from "/chart.js";
 import { short, swatch } from "/drawing.js";
 import { fetchWithKey } from "/key.js";
 import { Samples } from "/samples.js";
 
-const LIVE = 2_000; // ms from one look to the next while something trains and somebody watches
-const AT_REST = 10_000; // while nothing trains
-const HIDDEN = 30_000; // while nobody watches
-const SHOWN = 8; // runs at first, where there are more: as many as there are colours
-const SMOOTHED = 0.02; // of a run that is averaged over on each side
-const STALE = 60; // seconds without a word after which a run that trains is said to be silent
+const LIVE = 2_000; // ms between two polls while a run trains and the page is visible
+const AT_REST = 10_000; // while no run trains
+const HIDDEN = 30_000; // while the page is hidden
+const SHOWN = 8; // runs that are shown at first: as many as there are colours
+const SMOOTHED = 0.02; // share of a run that is averaged on each side
+const STALE = 60; // seconds without a log entry after which the status says so
 const UNITS = [["hours", 3600], ["minutes", 60], ["seconds", 1]];
 
 const byId = (id) => document.getElementById(id);
@@ -39,7 +39,7 @@ const view = { by: "step", smooth: false, range: null };
 const charts = CHARTS.map((options) => {
   const chart = new Chart(byId("charts"), options);
   chart.figure.dataset.chart = options.key;
-  chart.onCross = (x, from) => charts.forEach((one) => one.cross(x, { list: one === from }));
+  chart.onCross = (x, from) => charts.forEach((other) => other.cross(x, { list: other === from }));
   chart.onZoom = zoom;
   return chart;
 });
@@ -53,7 +53,7 @@ const samples = new Samples({
   none: byId("no-samples"),
 });
 
-/** What is known of a run, and its place in the list. */
+/** A run: its log, and its entry in the list. */
 class Run {
   constructor(summary, index) {
     this.name = summary.name;
@@ -85,7 +85,7 @@ class Run {
     swatch(this, mark);
   }
 
-  /** Take over what has come since the last time. */
+  /** Append new data. */
   add(data) {
     if (data.void) this.forget();
     for (const part of ["training", "validation"]) {
@@ -102,17 +102,17 @@ class Run {
     this.token = data.token;
   }
 
-  /** Return a logged value and where it stands on the axis. */
+  /** Return a logged value and its positions on the axis. */
   series(kind, name) {
     const logged = this[kind];
     if (logged.step === undefined || logged[name] === undefined) return { x: [], y: [] };
-    const there = logged.step.map((_, i) => i).filter((i) => logged[name][i] !== null);
+    const indices = logged.step.map((_, i) => i).filter((i) => logged[name][i] !== null);
     const [, unit] = timeUnit();
     const x = view.by === "step" ? logged.step : this.seconds(logged.step).map((s) => s / unit);
-    return { x: there.map((i) => x[i]), y: there.map((i) => logged[name][i]) };
+    return { x: indices.map((i) => x[i]), y: indices.map((i) => logged[name][i]) };
   }
 
-  /** Return after how long these steps were made; between those that log it, in proportion. */
+  /** Return the times of these steps, interpolated between logged ones. */
   seconds(steps) {
     const known = [0].concat(this.training.step ?? []);
     const times = [0].concat(this.training.seconds ?? []);
@@ -126,15 +126,15 @@ class Run {
     });
   }
 
-  /** Say in the list how the run stands. */
-  tell() {
+  /** Update the entry in the list. */
+  updateEntry() {
     const { summary } = this;
     const put = (name, text) => {
       const place = this.item.querySelector(`.${name}`);
       if (place.textContent !== text) place.textContent = text;
     };
     this.item.dataset.state = summary.state;
-    put("status", standing(summary));
+    put("status", statusText(summary));
     put("size", size(summary));
     put("numbers", numbers(summary));
     const bar = this.item.querySelector("progress");
@@ -143,9 +143,9 @@ class Run {
   }
 }
 
-// In words
+// Text
 
-function standing({ state, note, step, planned, epoch, seconds, left, seconds_since_write: age }) {
+function statusText({ state, note, step, planned, epoch, seconds, left, seconds_since_write: age }) {
   const parts = [];
   const of = (wanted, write) => (state === "finished" || !wanted ? "" : ` of ${write(wanted)}`);
   if (step > 0) parts.push(`step ${whole(step)}${of(planned.steps, whole)}`);
@@ -157,7 +157,7 @@ function standing({ state, note, step, planned, epoch, seconds, left, seconds_si
     parts.push(`${duration(seconds)}${of(planned.seconds, duration)}`);
   }
   if (left !== null) parts.push(left < 1 ? "nearly done" : `${duration(left)} left`);
-  if (state === "training" && age > STALE) parts.push(`silent for ${duration(age)}`);
+  if (state === "training" && age > STALE) parts.push(`no log entry for ${duration(age)}`);
   if (note) parts.push(note);
   return [state, ...parts].join(", ");
 }
@@ -165,7 +165,7 @@ function standing({ state, note, step, planned, epoch, seconds, left, seconds_si
 function size({ preset, size: settings, parameters, languages }) {
   const count = parameters === null ? null : `${short(parameters)} parameters`;
   const pair = languages === null ? null : languages.join(" to ");
-  return [pair, preset, count, settings].filter((one) => one !== null).join(" · ");
+  return [pair, preset, count, settings].filter((text) => text !== null).join(" · ");
 }
 
 function numbers({ loss, valid_loss: valid, bleu, speed }) {
@@ -192,7 +192,7 @@ function shownRuns() {
   return [...runs.values()].filter((run) => run.shown);
 }
 
-/** Return the unit of a time axis for the runs that are shown, and its seconds. */
+/** Return the unit of the time axis for the shown runs, and its seconds. */
 function timeUnit() {
   const longest = Math.max(1, ...shownRuns().map(({ training }) => training.seconds?.at(-1) ?? 0));
   return UNITS.find(([, seconds]) => longest >= 2 * seconds) ?? UNITS[2];
@@ -209,8 +209,8 @@ function draw() {
   });
   charts[0].caution(caution(shown));
   byId("whole").hidden = view.range === null;
-  samples.update(shown.map(({ name, colour, index, samples: made, summary }) =>
-    ({ name, colour, index, samples: made, note: silence(summary) })));
+  samples.update(shown.map(({ name, colour, index, samples: data, summary }) =>
+    ({ name, colour, index, samples: data, note: noSamplesNote(summary) })));
   if (byId("table").open) fillTable(shown);
   byId("nothing").hidden = runs.size > 0;
   byId("legend").hidden = charts.every(({ figure }) => figure.hidden);
@@ -228,7 +228,7 @@ function linesOf(run, { training, validation, smooth }) {
   return lines;
 }
 
-/** Return the mean around each value, as far on its one side as on the other: it lags nowhere. */
+/** Return a centred moving average. */
 function smoothedOf(values) {
   const widest = Math.max(1, Math.round(values.length * SMOOTHED));
   const sums = [0];
@@ -243,7 +243,7 @@ function tickOf(value) {
   return value >= 100_000 ? short(value) : value.toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
-/** Warn of losses that do not measure the same. */
+/** Warn about losses that are not comparable. */
 function caution(shown) {
   const differ = ["eps_ls", "vocabulary"].filter((name) => {
     const values = shown.map(({ summary }) => summary.measure[name]);
@@ -253,9 +253,9 @@ function caution(shown) {
   return `not comparable between these runs: they differ in ${differ.join(" and ")}`;
 }
 
-/** Say why a run shows no translations. */
-function silence({ name, valid_loss: loss }) {
-  return loss === null ? `${name} has not validated yet.` : `${name} has kept no translations.`;
+/** Explain why a run has no sample translations. */
+function noSamplesNote({ name, valid_loss: loss }) {
+  return loss === null ? `${name} has not validated yet.` : `${name} has no sample translations.`;
 }
 
 function fillTable(shown) {
@@ -263,10 +263,10 @@ function fillTable(shown) {
   body.replaceChildren();
   for (const run of shown) {
     const { step = [], ...values } = run.validation;
-    step.forEach((one, i) => {
+    step.forEach((at, i) => {
       const row = body.insertRow();
       const cells = [
-        run.name, whole(one),
+        run.name, whole(at),
         ...[["valid_loss", three], ["valid_perplexity", number(2)], ["valid_bleu", number(1)]]
           .map(([name, format]) => (values[name][i] === null ? "" : format(values[name][i]))),
       ];
@@ -289,37 +289,37 @@ function choose(by) {
   draw();
 }
 
-// What is new
+// Polling
 
 async function get(address) {
   const response = await fetchWithKey(address);
-  if (response.status === 401) throw new Error("it needs a key: reload the page to give it");
+  if (response.status === 401) throw new Error("a key is needed: reload the page to enter it");
   if (!response.ok) throw new Error(`status ${response.status}`);
   return response.json();
 }
 
 let timer = null;
-let looking = false;
+let polling = false;
 let again = false;
-let drawn = null; // how far the runs in the picture have been read
+let drawn = null; // tokens of the drawn runs
 
-/** Look at once, and from then on in time; who comes meanwhile is looked for once more. */
+/** Poll now, then regularly; a call during a poll triggers another one right after it. */
 async function poll() {
-  again = looking;
-  if (looking) return;
-  looking = true;
+  again = polling;
+  if (polling) return;
+  polling = true;
   clearTimeout(timer);
-  const problem = await look().then(() => "", (error) => error.message);
+  const problem = await fetchNews().then(() => "", (error) => error.message);
   byId("problem").textContent = problem && `transduce does not answer (${problem}): trying again.`;
   show();
-  looking = false;
+  polling = false;
   const trains = [...runs.values()].some(({ summary }) => summary.state === "training");
   const pause = document.hidden ? HIDDEN : trains ? LIVE : AT_REST;
   timer = setTimeout(poll, again ? 0 : pause);
 }
 
 /** Fetch how all runs stand, and what those that are shown have logged since. */
-async function look() {
+async function fetchNews() {
   takeIn(await get("/api/runs"));
   const behind = shownRuns().filter((run) => run.token !== run.summary.token);
   const news = await Promise.all(behind.map((run) =>
@@ -328,7 +328,7 @@ async function look() {
 }
 
 function show() {
-  for (const run of runs.values()) run.tell();
+  for (const run of runs.values()) run.updateEntry();
   const seen = JSON.stringify(shownRuns().map(({ name, token }) => [name, token]));
   if (seen !== drawn) draw();
   drawn = seen;
@@ -374,4 +374,4 @@ new MutationObserver(() => {
 poll();
 get("/api/models").then(({ models }) => {
   byId("translate").hidden = models.length === 0; // `transduce watch` serves none
-}).catch(() => {}); // no answer: poll() tells of it
+}).catch(() => {}); // poll() shows the error

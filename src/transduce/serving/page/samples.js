@@ -1,19 +1,19 @@
-// How some sentences were translated at each validation: one slider for all, run beside run, and
-// the words that stand in the reference too are marked.
+// Sample translations at each validation: one slider for all runs; words that are also in the
+// reference are marked.
 
 import { matches } from "/common.js";
 import { element, swatch } from "/drawing.js";
 
-const PACE = 700; // ms between two validations that are played
+const PACE = 700; // ms per validation while playing
 
 const words = new Intl.Segmenter(undefined, { granularity: "word" });
 
-/** Cut a text into words, signs and spaces. */
+/** Split a text into words, punctuation and spaces. */
 function cut(text) {
   return Array.from(words.segment(text), ({ segment }) => segment);
 }
 
-/** Return a translation as text in which what the reference has too is marked. */
+/** Return a translation in which words of the reference are marked. */
 function marked(output, reference) {
   const isWord = (part) => part.trim() !== "";
   const parts = cut(output);
@@ -22,7 +22,7 @@ function marked(output, reference) {
   let open = null;
   let place = 0;
   for (let i = 0; i < parts.length; i += 1) {
-    // A space belongs to the mark if the words on both of its sides do.
+    // A space is marked if both neighbouring words are.
     const hit = isWord(parts[i]) ? flags[place] : open !== null && (flags[place] ?? false);
     if (isWord(parts[i])) place += 1;
     if (!hit) open = null;
@@ -37,11 +37,11 @@ function marked(output, reference) {
 }
 
 function paragraph(kind, text) {
-  const made = document.createElement("p");
-  made.className = kind;
-  made.dir = "auto";
-  made.textContent = text;
-  return made;
+  const element = document.createElement("p");
+  element.className = kind;
+  element.dir = "auto";
+  element.textContent = text;
+  return element;
 }
 
 export class Samples {
@@ -58,16 +58,16 @@ export class Samples {
     play.addEventListener("click", () => (this.#playing === null ? this.#start() : this.#stop()));
   }
 
-  /** Show what these runs have translated: {name, colour, index, note, samples}. */
+  /** Show the samples of these runs: {name, colour, index, note, samples}. */
   update(runs) {
     const atEnd = Number(this.slider.value) >= this.#steps.length - 1;
-    const kept = this.#steps[Number(this.slider.value)];
+    const current = this.#steps[Number(this.slider.value)];
     this.#runs = runs;
     this.#steps = [...new Set(runs.flatMap(({ samples }) => samples.step))].sort((a, b) => a - b);
     const last = Math.max(0, this.#steps.length - 1);
     this.slider.max = String(last);
-    const before = this.#steps.findLastIndex((step) => step <= kept);
-    this.slider.value = String(atEnd || kept === undefined ? last : Math.max(0, before));
+    const before = this.#steps.findLastIndex((step) => step <= current);
+    this.slider.value = String(atEnd || current === undefined ? last : Math.max(0, before));
     this.slider.disabled = this.play.disabled = last === 0;
     this.section.hidden = runs.length === 0;
     this.#render();
@@ -94,14 +94,14 @@ export class Samples {
 
   #render() {
     const at = this.#steps[Number(this.slider.value)];
-    const said = at === undefined ? "" : `step ${at.toLocaleString("en")}`;
-    this.step.textContent = said;
-    this.slider.setAttribute("aria-valuetext", said);
-    const silent = this.#runs.filter(({ samples }) => samples.step.length === 0);
-    this.none.textContent = silent.map(({ note }) => note).join(" ");
+    const label = at === undefined ? "" : `step ${at.toLocaleString("en")}`;
+    this.step.textContent = label;
+    this.slider.setAttribute("aria-valuetext", label);
+    const without = this.#runs.filter(({ samples }) => samples.step.length === 0);
+    this.none.textContent = without.map(({ note }) => note).join(" ");
     this.controls.hidden = this.#steps.length === 0;
-    const speaking = this.#runs.filter(({ samples }) => samples.step.length > 0);
-    const shown = sentences(speaking).map((one) => this.#sentence(one, speaking, at));
+    const runs = this.#runs.filter(({ samples }) => samples.step.length > 0);
+    const shown = sentences(runs).map((sentence) => this.#sentence(sentence, runs, at));
     this.list.replaceChildren(...shown);
   }
 
@@ -112,7 +112,7 @@ export class Samples {
     item.append(given);
     for (const run of runs) {
       const { samples } = run;
-      const same = (one, i) => one === source && samples.reference[i] === reference;
+      const same = (text, i) => text === source && samples.reference[i] === reference;
       const place = samples.source.findIndex(same);
       if (place < 0) continue;
       const cell = document.createElement("div");
@@ -135,14 +135,14 @@ export class Samples {
   }
 }
 
-/** Return the sentences of all runs, each once. */
+/** Return the distinct sentences of all runs. */
 function sentences(runs) {
-  const found = new Map();
+  const distinct = new Map();
   for (const { samples } of runs) {
     samples.source.forEach((source, i) => {
       const reference = samples.reference[i];
-      found.set(JSON.stringify([source, reference]), { source, reference });
+      distinct.set(JSON.stringify([source, reference]), { source, reference });
     });
   }
-  return [...found.values()];
+  return [...distinct.values()];
 }

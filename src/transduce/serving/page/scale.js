@@ -1,8 +1,8 @@
-// Where a value stands on an axis, and which values are written beside it.
+// The scale of an axis, and its ticks.
 
 const STEPS = [1, 2, 5, 10];
 
-/** An axis from `low` to `high` that is drawn from `begin` to `end`, in points of the picture. */
+/** An axis from `low` to `high`, drawn from `begin` to `end` in pixels. */
 export class Scale {
   constructor(low, high, begin, end, { log = false } = {}) {
     this.low = low;
@@ -19,13 +19,13 @@ export class Scale {
     return this.begin + part * (this.end - this.begin);
   }
 
-  /** Return the value at a place; the axis is not logarithmic. */
+  /** Return the value at a position of a linear axis. */
   value(place) {
     const part = (place - this.begin) / (this.end - this.begin);
     return this.low + part * (this.high - this.low);
   }
 
-  /** Return about so many round values within the axis. */
+  /** Return about `count` round values within the axis. */
   ticks(count) {
     return this.log ? this.#decades(count) : this.#even(count);
   }
@@ -42,15 +42,15 @@ export class Scale {
     const first = Math.floor(Math.log10(this.low));
     const last = Math.ceil(Math.log10(this.high));
     const times = (factors, stride) => {
-      const found = [];
+      const ticks = [];
       for (let power = Math.ceil(first / stride) * stride; power <= last; power += stride) {
-        for (const factor of factors) found.push(Number(`${factor}e${power}`));
+        for (const factor of factors) ticks.push(Number(`${factor}e${power}`));
       }
-      return found.filter((value) => value >= this.low && value <= this.high);
+      return ticks.filter((value) => value >= this.low && value <= this.high);
     };
     const sparse = [1, 2, 3, 5].map((stride) => times([1], stride));
     const choices = [times([1, 2, 5], 1), times([1, 3], 1), ...sparse];
-    const fitting = choices.find((found) => found.length <= Math.max(3, count));
+    const fitting = choices.find((ticks) => ticks.length <= Math.max(3, count));
     if (fitting !== undefined && fitting.length > 1) return fitting;
     return this.#even(count).filter((value) => value > 0); // less than a decade
   }
@@ -62,7 +62,7 @@ function roundStep(rough) {
   return power * STEPS.find((step) => step >= (rough / power) * 0.999);
 }
 
-/** Return the place in ascending numbers of the one nearest to a value, or -1 of none. */
+/** Return the index of the nearest of some ascending numbers; -1 if there are none. */
 export function nearest(values, value) {
   if (values.length === 0) return -1;
   let low = 0;

@@ -1,15 +1,15 @@
-// The sentence that is looked at: its source, tinted by attention, and what the search has found.
+// The selected sentence: its source, tinted by attention, and the candidates of the search.
 
 import { bar, percent } from "/card.js";
 import { matches } from "/common.js";
 import { attended, units } from "/inspections.js";
 
-/** Say how likely a candidate is beside the best one. */
+/** Describe how probable a candidate is compared with the best one. */
 export function compared(candidate, best) {
   const ratio = Math.exp(candidate.log_probability - best.log_probability);
   const times = (number) => `${Number(number.toPrecision(2))} times`;
   if (candidate === best) return "the model's first choice";
-  if (ratio > 1.05) return `${times(ratio)} as likely, but behind for its length`;
+  if (ratio > 1.05) return `${times(ratio)} as likely, but lower after the length penalty`;
   if (ratio > 0.95) return "just as likely";
   if (ratio > 0.5) return `${Math.round(100 * ratio)}% as likely`;
   if (ratio > 0.001) return `${times(1 / ratio)} less likely`;
@@ -17,10 +17,10 @@ export function compared(candidate, best) {
 }
 
 function textOf(candidate, best) {
-  const own = candidate.text.split(/(\s+)/);
-  const alike = matches(own, best.text.split(/(\s+)/));
-  return own.map((part, i) => {
-    if (alike[i] || part.trim() === "") return part;
+  const parts = candidate.text.split(/(\s+)/);
+  const common = matches(parts, best.text.split(/(\s+)/));
+  return parts.map((part, i) => {
+    if (common[i] || part.trim() === "") return part;
     const mark = document.createElement("mark");
     mark.textContent = part;
     return mark;
@@ -29,9 +29,9 @@ function textOf(candidate, best) {
 
 export class SentencePanel {
   #elements;
-  #shown = null; // what the list shows, to leave it alone while nothing changes
+  #shown = null; // what the list shows: it is redrawn only after a change
 
-  /** `onChoose` hears the rank of the candidate that the reader takes. */
+  /** `onChoose` is called with the rank of the chosen candidate. */
   constructor(elements, onChoose) {
     this.#elements = elements; // {echo, note, candidates}
     elements.candidates.addEventListener("click", (event) => {
@@ -40,7 +40,7 @@ export class SentencePanel {
     });
   }
 
-  /** Show a sentence and, where one of its words is chosen, what that attended to. */
+  /** Show a sentence and the attention of its chosen word, if any. */
   show(sentence, word = null) {
     this.#echo(sentence, word);
     this.#list(sentence);
@@ -49,7 +49,7 @@ export class SentencePanel {
   #echo({ segment, inspection }, word) {
     const { echo, note } = this.#elements;
     echo.replaceChildren(segment.source);
-    note.textContent = "Choose a word of the translation to see what it attended to.";
+    note.textContent = "Choose a word of the translation to see its attention.";
     if (!inspection || inspection.problem) {
       if (inspection?.problem) note.textContent = inspection.problem;
       return;
@@ -59,7 +59,7 @@ export class SentencePanel {
     const parts = units(segment.source, inspection, "source");
     const words = parts.filter(({ pieces }) => pieces);
     const weightOf = ({ pieces }) => pieces.reduce((sum, piece) => sum + weights[piece], 0);
-    const ranked = words.toSorted((one, other) => weightOf(other) - weightOf(one));
+    const ranked = words.toSorted((a, b) => weightOf(b) - weightOf(a));
     const marks = parts.map((part) => {
       if (!part.pieces) return part.text;
       const mark = document.createElement("span");
@@ -71,14 +71,14 @@ export class SentencePanel {
     echo.replaceChildren(...marks);
     const most = ranked.slice(0, 3).map((part) => `“${part.text}” ${percent(weightOf(part))}`);
     note.textContent =
-      `When “${word.text}” was written, it attended to: ${most.join(", ")} ` +
+      `Attention of “${word.text}”: ${most.join(", ")} ` +
       "(mean of the last layer's heads).";
   }
 
   #list({ segment, text }) {
     const { candidates } = this.#elements;
     const [best] = segment.candidates;
-    const now = JSON.stringify([segment.candidates.map((one) => [one.text, one.score]), text]);
+    const now = JSON.stringify([segment.candidates.map((candidate) => [candidate.text, candidate.score]), text]);
     if (now === this.#shown) return;
     this.#shown = now;
     const focused = document.activeElement?.dataset.rank;

@@ -1,13 +1,13 @@
-// What the reader has set, kept by this browser; and the drawer to set it in.
+// Settings of the page, stored in this browser, and the dialog to change them.
 
 const KEY = "translate";
-const CANDIDATES = 4; // that are asked for, unless the reader says otherwise
+const CANDIDATES = 4; // default
 
 function stored() {
   try {
     return JSON.parse(localStorage.getItem(KEY)) ?? {};
   } catch {
-    return {}; // nothing is kept, or nothing that can be read
+    return {}; // storage is disabled, or its content is invalid
   }
 }
 
@@ -16,28 +16,28 @@ function store(key, value) {
     if (value === null) localStorage.removeItem(key);
     else localStorage.setItem(key, value);
   } catch {
-    // the reader keeps nothing: this page has it all the same
+    // storage is disabled: the setting lasts for this page
   }
 }
 
 export class Settings {
-  #kept = stored();
+  #values = stored();
 
   get(name) {
-    return this.#kept[name];
+    return this.#values[name];
   }
 
-  /** Keep a value; undefined: forget it, so that the default holds. */
+  /** Store a value; undefined restores the default. */
   set(name, value) {
-    this.#kept[name] = value;
-    store(KEY, JSON.stringify(this.#kept));
+    this.#values[name] = value;
+    store(KEY, JSON.stringify(this.#values));
   }
 
   get shades() {
     return this.get("shades") ?? true;
   }
 
-  /** Return the settings of the search, as the API takes them. */
+  /** Return the search settings for the API. */
   search(model, limits) {
     const beam = Math.min(this.get("beam") ?? model.search.beam, limits.beam);
     const alpha = this.get("alpha") ?? model.search.alpha;
@@ -85,7 +85,7 @@ export function bindDrawer(dialog, settings, current, changed) {
     if (field === theme) return setTheme(theme.value);
     if (field === shades) settings.set("shades", shades.checked);
     else if (field.validity.valid) settings.set(field.name, field.valueAsNumber);
-    const wrong = [beam, alpha, nbest].find((one) => !one.validity.valid);
+    const wrong = [beam, alpha, nbest].find((input) => !input.validity.valid);
     const name = wrong?.parentElement.firstChild.textContent.trim();
     problem.textContent = wrong ? `${name}: ${wrong.validationMessage}` : "";
     if (field.validity.valid) changed();
@@ -97,7 +97,7 @@ export function bindDrawer(dialog, settings, current, changed) {
     changed();
   });
   dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close(); // the ground beside the drawer
+    if (event.target === dialog) dialog.close(); // a click beside the drawer
   });
   return () => {
     fill();

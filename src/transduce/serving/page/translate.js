@@ -1,17 +1,17 @@
-// The page that translates as you type: the text on one side, what the model makes of it on the
-// other, and below them the sentence under the cursor, looked at from within.
+// The translation page: the text, its translation as you type, and below them the sentence at the
+// cursor with its candidates and attention.
 
-import { Refusal, fetchModels, translate } from "/api.js";
+import { ServiceError, fetchModels, translate } from "/api.js";
 import { Focus } from "/focus.js";
 import { Settings, bindDrawer } from "/settings.js";
 import { TranslationView } from "/words.js";
 
 const PAUSE = 120; // ms after the last key
-const SLOW = 400; // ms after which the page says that it waits
+const SLOW = 400; // ms after which the page shows that it waits
 const PORTION = 1500; // characters of the first request of a long text; later ones are larger
-const KEPT = 2000; // paragraphs that are no longer in the text
-const NEAR = 0.8; // of the limit, from where on characters are counted
-const RETRY = 2; // seconds, where the service does not say
+const CACHED = 2000; // paragraphs that are no longer in the text
+const NEAR = 0.8; // share of the limit above which the number of characters is shown
+const RETRY = 2; // seconds, if the service sends no Retry-After
 
 const COUNT = new Intl.NumberFormat("en", {
   notation: "compact",
@@ -25,13 +25,13 @@ const status = byId("status");
 const problem = byId("problem");
 
 const settings = new Settings();
-const results = new Map(); // of paragraphs, the latest used last
-const choices = new Map(); // the candidate that the reader has put in the place of the best
+const results = new Map(); // of paragraphs, the most recent last
+const choices = new Map(); // candidates that the user has chosen instead of the best
 let models = [];
 let model = null;
 let limits = null;
 
-// What stands there
+// The translation
 
 const view = new TranslationView(byId("translation"), {
   textOf: (segment) => {
@@ -40,11 +40,11 @@ const view = new TranslationView(byId("translation"), {
     return has ? wanted : segment.candidates[0].text;
   },
   onWord: (word) => focus.chooseWord(word),
-  onVisible: () => focus.lookSoon(),
+  onVisible: () => focus.inspectSoon(),
 });
 const focus = new Focus(view, settings, takeCandidate);
 
-/** Return what a paragraph or sentence is known by: with it, all that its translation hangs on. */
+/** Return the cache key of a paragraph or sentence: the text and all settings. */
 function keyOf(text) {
   const { beam, alpha, nbest } = settings.search(model, limits);
   return JSON.stringify([model.name, beam, alpha, nbest, text]);
@@ -60,14 +60,14 @@ function remember(line, result) {
   const key = keyOf(line);
   results.delete(key);
   results.set(key, result);
-  const most = KEPT + field.value.length; // no text has more lines than letters
+  const most = CACHED + field.value.length; // a text has no more lines than letters
   if (results.size > most) results.delete(results.keys().next().value);
 }
 
 // Translating
 
-let timer = null; // until the next request, or the next attempt
-let asked = null; // the request under way
+let timer = null; // of the next request or retry
+let current = null; // the request in progress
 let failures = 0; // in a row
 
 function translateSoon(delay) {
@@ -77,9 +77,9 @@ function translateSoon(delay) {
 
 async function translateNow() {
   clearTimeout(timer);
-  asked?.abort();
+  current?.abort();
   if (model === null || isTooLong()) return;
-  const request = (asked = new AbortController());
+  const request = (current = new AbortController());
   const lines = show();
   const missing = [...new Set(lines.filter((line) => line.trim() !== "" && !resultOf(line)))];
   const search = settings.search(model, limits);
@@ -87,12 +87,12 @@ async function translateNow() {
   const slow = setTimeout(() => (status.textContent = "Translating …"), SLOW);
   let done = 0;
   try {
-    for (const some of portions(missing)) {
-      const wanted = { ...search, text: some.join("\n"), model: model.name };
+    for (const portion of portions(missing)) {
+      const wanted = { ...search, text: portion.join("\n"), model: model.name };
       const answer = await translate(wanted, request.signal);
       const { paragraphs, model: name } = answer;
-      some.forEach((line, i) => remember(line, { ...paragraphs[i], model: name }));
-      done += some.length;
+      portion.forEach((line, i) => remember(line, { ...paragraphs[i], model: name }));
+      done += portion.length;
       show();
       if (done < missing.length) {
         clearTimeout(slow);
@@ -107,30 +107,30 @@ async function translateNow() {
   }
 }
 
-/** Cut what is missing into requests: a small first one, so that something stands there soon. */
+/** Split lines into requests; the first is small, so that its translation appears soon. */
 function* portions(lines) {
-  let some = [];
+  let portion = [];
   let size = 0;
   let most = PORTION;
   for (const line of lines) {
     if (size > 0 && size + line.length > most) {
-      yield some;
-      [some, size, most] = [[], 0, 4 * PORTION];
+      yield portion;
+      [portion, size, most] = [[], 0, 4 * PORTION];
     }
-    some.push(line);
+    portion.push(line);
     size += line.length;
   }
-  if (some.length) yield some;
+  if (portion.length) yield portion;
 }
 
 let frame = null;
 
-/** Show it with the next frame: some ways to put in a long text tell of each of its lines. */
+/** Show the text with the next frame: some ways of pasting fire an event for each line. */
 function showSoon() {
   frame ??= requestAnimationFrame(show);
 }
 
-/** Show what is known of the text as it is now; the rest of the translation is dimmed. */
+/** Show the translations that are known; paragraphs without one are dimmed. */
 function show() {
   cancelAnimationFrame(frame);
   frame = null;
@@ -151,24 +151,24 @@ function settle(milliseconds) {
   problem.textContent = "";
   const { count } = view;
   const sentences = count === 1 ? "1 sentence" : `${count.toLocaleString("en")} sentences`;
-  const time = milliseconds === null ? "" : ` in ${inWords(milliseconds)}`;
+  const time = milliseconds === null ? "" : ` in ${formatTime(milliseconds)}`;
   status.textContent = count === 0 ? "" : sentences + time;
-  focus.lookSoon();
+  focus.inspectSoon();
 }
 
-function inWords(milliseconds) {
+function formatTime(milliseconds) {
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
   return `${(milliseconds / 1000).toFixed(1)} s`;
 }
 
 function fail(error) {
-  if (!(error instanceof Refusal)) throw error;
+  if (!(error instanceof ServiceError)) throw error;
   status.textContent = "";
-  const isBusy = error.status === 503 || error.status === 429; // for all, or for this reader
-  const passes = error.status === 0 || isBusy;
-  if (!passes) {
+  const isBusy = error.status === 503 || error.status === 429; // for all, or for this client
+  const temporary = error.status === 0 || isBusy;
+  if (!temporary) {
     problem.textContent = error.message;
-    // The service was begun again without this model: take one of those that it has now.
+    // The service was restarted without this model: choose another.
     if (error.status === 404) setTimeout(start, 1000 * RETRY);
     return;
   }
@@ -176,8 +176,8 @@ function fail(error) {
   const seconds = error.retryAfter ?? Math.min(15, RETRY * failures);
   problem.textContent =
     isBusy
-      ? `The service is busy: the page asks again in ${seconds} s.`
-      : `The service cannot be reached: the page tries again every ${seconds} s.`;
+      ? `The service is busy: trying again in ${seconds} s.`
+      : `The service cannot be reached: trying again every ${seconds} s.`;
   translateSoon(1000 * seconds);
 }
 
@@ -186,11 +186,11 @@ function isTooLong() {
   if (length <= limits.characters) return false;
   const [has, most] = [length, limits.characters].map((number) => number.toLocaleString("en"));
   status.textContent = "";
-  problem.textContent = `The text has ${has} characters, the service takes ${most}: shorten it.`;
+  problem.textContent = `The text has ${has} characters, the limit is ${most}: shorten it.`;
   return true;
 }
 
-/** Count characters as the service does: an emoji is one. */
+/** Count characters as the service does: an emoji counts as one. */
 function lengthOf(text) {
   let pairs = 0;
   for (let i = 0; i < text.length; i++) pairs += (text.charCodeAt(i) & 0xfc00) === 0xd800;
@@ -204,7 +204,7 @@ function countCharacters() {
   byId("count").textContent = isNear ? `${numbers().join(" of ")} characters` : "";
 }
 
-/** Look at the sentence that the cursor is in. */
+/** Select the sentence at the cursor. */
 function followCursor() {
   const before = field.value.slice(0, field.selectionStart);
   const row = before.split("\n").length - 1;
@@ -215,7 +215,7 @@ function followCursor() {
   focus.show();
 }
 
-/** Keep the translation at the same height as the text. */
+/** Scroll the translation with the text. */
 function scrollAlong() {
   const { element } = view;
   const part = field.scrollTop / Math.max(1, field.scrollHeight - field.clientHeight);
@@ -230,7 +230,7 @@ function takeCandidate(sentence, rank) {
   focus.show();
 }
 
-// The model, the settings, the buttons
+// Model, settings, buttons
 
 function nameOf({ name, source_name: from, target_name: to }) {
   const alike = models.filter((other) => other.source_name === from && other.target_name === to);
@@ -286,20 +286,20 @@ async function start() {
       problem.textContent = "This service needs a key: reload the page to give it.";
       return;
     }
-    problem.textContent = `${error.message}: the page tries again every ${RETRY} s.`;
+    problem.textContent = `${error.message}: trying again every ${RETRY} s.`;
     setTimeout(start, 1000 * RETRY);
     return;
   }
   problem.textContent = "";
   byId("model").replaceChildren();
-  for (const one of models) byId("model").add(new Option(nameOf(one), one.name));
+  for (const other of models) byId("model").add(new Option(nameOf(other), other.name));
   byId("choice").hidden = models.length < 2;
   byId("pair").classList.toggle("unseen", models.length > 1);
   use(models.find(({ name }) => name === settings.get("model")) ?? models[0]);
-  performance.mark("ready"); // for those who measure
+  performance.mark("ready"); // read by tools/page_timing.py
 }
 
-/** Put a text in the place of the one that is there, so that Ctrl+Z brings that back. */
+/** Replace the text such that Ctrl+Z restores it. */
 function put(text) {
   field.focus();
   field.select();
@@ -311,7 +311,7 @@ async function copy() {
   try {
     await navigator.clipboard.writeText(view.text);
   } catch {
-    // Without https there is no clipboard to write to, but the selection can be copied.
+    // Without https the clipboard API is missing, but the selection can be copied.
     getSelection().selectAllChildren(view.element);
     document.execCommand("copy");
     getSelection().removeAllRanges();

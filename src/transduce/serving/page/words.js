@@ -1,15 +1,15 @@
-// The translation as it stands: paragraphs of sentences of words. Only what has changed is drawn
-// anew, and only sentences in view have elements for their words: a long text stays light.
+// The displayed translation: paragraphs of sentences of words. Only changes are redrawn, and only
+// visible sentences have elements for their words, so that long texts stay fast.
 
 import { probability, units } from "/inspections.js";
 
-const SHADES = [0.7, 0.4, 0.15]; // a word below the n-th has shade n
+const SHADES = [0.7, 0.4, 0.15]; // a word with a probability below the n-th has shade n
 
 function shadeOf(chance) {
   return SHADES.filter((bound) => chance < bound).length;
 }
 
-/** One sentence: what was translated, what stands there, and its elements. */
+/** One sentence: its segment, the candidate that is shown, and its elements. */
 class Sentence {
   constructor(model, segment, text) {
     this.model = model; // its name
@@ -17,7 +17,7 @@ class Sentence {
     this.text = text; // the candidate that is shown
     this.gap = segment.gap;
     this.inspection = null;
-    this.words = null; // elements, once it has come into view
+    this.words = null; // elements, once it was visible
     this.element = document.createElement("span");
     this.element.className = "sentence";
     this.element.textContent = text;
@@ -33,16 +33,16 @@ export class TranslationView {
   #places = new WeakMap(); // element of a word or sentence -> {sentence, index, pieces}
   #visible = new Set();
   #observer;
-  #current = null; // the word that Tab reaches
+  #current = null; // the word that Tab focuses
   #selected = null; // the sentence
 
-  /** `textOf` chooses the candidate of a segment that stands in the translation. */
+  /** `textOf` returns the candidate of a segment that is shown. */
   constructor(element, { textOf, onWord, onVisible }) {
     this.element = element;
     this.textOf = textOf;
     this.onWord = onWord;
     this.onVisible = onVisible;
-    this.#observer = new IntersectionObserver((seen) => this.#see(seen), {
+    this.#observer = new IntersectionObserver((seen) => this.#onIntersect(seen), {
       root: element,
       rootMargin: "100px",
     });
@@ -66,8 +66,8 @@ export class TranslationView {
     return this.#selected;
   }
 
-  /** Return the sentences in view that nobody has looked into yet. */
-  get unseen() {
+  /** Return the visible sentences without an inspection. */
+  get uninspected() {
     return [...this.#visible].filter((sentence) => sentence.inspection === null);
   }
 
@@ -76,7 +76,7 @@ export class TranslationView {
     return this.#places.get(word);
   }
 
-  /** Show the translation of these lines; `resultOf` has none for one that is on its way. */
+  /** Show the translation of these lines; `resultOf` returns undefined for pending ones. */
   update(lines, resultOf) {
     const old = this.#paragraphs;
     const shared = Math.min(old.length, lines.length);
@@ -84,7 +84,7 @@ export class TranslationView {
     while (head < shared && old[head].line === lines[head]) head++;
     let tail = 0;
     while (tail < shared - head && old.at(-1 - tail).line === lines.at(-1 - tail)) tail++;
-    // Between what is alike at both ends, the n-th paragraph takes the place of the n-th.
+    // Between the unchanged ends, the n-th old paragraph is reused for the n-th new one.
     const middle = old.slice(head, old.length - tail);
     const wanted = lines.length - head - tail;
     for (const { sentences, element } of middle.splice(wanted)) {
@@ -100,30 +100,30 @@ export class TranslationView {
       paragraph.element.classList.toggle("stale", result === undefined);
       if (result !== undefined && result !== paragraph.result) this.#draw(paragraph, result);
     });
-    this.#reach();
+    this.#ensureFocusable();
   }
 
-  /** Draw a sentence's paragraph anew, after another candidate was chosen. */
+  /** Redraw the paragraph of a sentence after another candidate was chosen. */
   redraw(sentence) {
     const paragraph = this.#paragraphs.find(({ sentences }) => sentences.includes(sentence));
     if (paragraph) this.#draw(paragraph, paragraph.result);
-    this.#reach();
+    this.#ensureFocusable();
   }
 
-  /** Show what an inspection tells of a sentence. */
+  /** Shade the words of a sentence by an inspection. */
   shade(sentence, inspection) {
     sentence.inspection = inspection;
-    if (!inspection.problem && sentence.words) this.#dress(sentence);
+    if (!inspection.problem && sentence.words) this.#createWords(sentence);
   }
 
-  /** Mark a sentence as the one that is looked at. */
+  /** Select a sentence. */
   select(sentence) {
     this.#selected?.element.classList.remove("selected");
     this.#selected = sentence;
     sentence?.element.classList.add("selected");
   }
 
-  /** Return the sentence at a place in the text, unless its translation is still on its way. */
+  /** Return the sentence at a position in the text, unless its translation is pending. */
   at(row, column) {
     const { line, result, sentences, element } = this.#paragraphs[row] ?? {};
     if (result === undefined || element.classList.contains("stale")) return null;
@@ -153,12 +153,12 @@ export class TranslationView {
       const same = spare.get(fresh.key);
       if (same && same.gap === fresh.gap) {
         spare.delete(fresh.key);
-        same.segment = segment; // with other settings, other candidates
+        same.segment = segment; // other settings give other candidates
         return same;
       }
       this.#places.set(fresh.element, { sentence: fresh });
       this.#observer.observe(fresh.element);
-      if (before[i]?.words) this.#dress(fresh, before[i]);
+      if (before[i]?.words) this.#createWords(fresh, before[i]);
       return fresh;
     });
     const { sentences, element } = paragraph;
@@ -177,31 +177,31 @@ export class TranslationView {
     if (sentence === this.#selected) this.select(null);
   }
 
-  #see(seen) {
+  #onIntersect(seen) {
     for (const { target, isIntersecting } of seen) {
       const { sentence } = this.#places.get(target);
       if (!isIntersecting) this.#visible.delete(sentence);
       else if (target.isConnected) {
         this.#visible.add(sentence);
-        if (!sentence.words) this.#dress(sentence);
+        if (!sentence.words) this.#createWords(sentence);
       }
     }
-    this.#reach();
+    this.#ensureFocusable();
     this.onVisible();
   }
 
   /**
-   * Give each word an element. Until a sentence is inspected, words that stood in the same place
-   * of the one before keep their shade, so that nothing flickers while a sentence grows.
+   * Create an element for each word. Until a sentence is inspected, equal words at the same index
+   * keep their shade, so that nothing flickers while a sentence grows.
    */
-  #dress(sentence, before = sentence) {
+  #createWords(sentence, before = sentence) {
     const parts = units(sentence.text, sentence.inspection, "target");
     const words = parts.filter(({ text }) => text.trim() !== "");
     const old = before.words ?? [];
     const isSame = ({ text }, i) => old[i]?.textContent === text;
     const stays = before === sentence && old.length === words.length && words.every(isSame);
     if (!stays) this.#build(sentence, parts, old);
-    words.forEach(({ pieces }, i) => this.#tell(sentence, sentence.words[i], i, pieces));
+    words.forEach(({ pieces }, i) => this.#setWord(sentence, sentence.words[i], i, pieces));
   }
 
   #build(sentence, parts, old) {
@@ -221,7 +221,7 @@ export class TranslationView {
     sentence.element.replaceChildren(...nodes);
   }
 
-  #tell(sentence, word, index, pieces) {
+  #setWord(sentence, word, index, pieces) {
     this.#places.set(word, { sentence, index, pieces });
     if (pieces) word.dataset.shade = shadeOf(probability(sentence.inspection, pieces));
   }
@@ -231,7 +231,7 @@ export class TranslationView {
     this.onWord(word);
   }
 
-  /** Of all words Tab reaches one: the last that had the focus, or else the first. */
+  /** Roving tabindex: Tab focuses the word that had the focus last, or the first. */
   #rove(word) {
     if (!word.classList.contains("word")) return;
     if (this.#current) this.#current.tabIndex = -1;
@@ -239,7 +239,7 @@ export class TranslationView {
     word.tabIndex = 0;
   }
 
-  #reach() {
+  #ensureFocusable() {
     if (this.#current?.isConnected) return;
     const first = this.element.querySelector(".word");
     if (first) this.#rove(first);
@@ -272,7 +272,7 @@ export class TranslationView {
     return next && this.#wordsOf(next).at(step > 0 ? 0 : -1);
   }
 
-  /** Return the word that is nearest on the line above (-1) or below (1). */
+  /** Return the nearest word on the line above (-1) or below (1). */
   #above(word, step) {
     const from = word.getBoundingClientRect();
     const half = from.height / 2;
@@ -297,7 +297,7 @@ export class TranslationView {
   }
 
   #wordsOf(sentence) {
-    if (!sentence.words) this.#dress(sentence);
+    if (!sentence.words) this.#createWords(sentence);
     return sentence.words;
   }
 }
