@@ -36,6 +36,7 @@ from transduce.model.cache import Cache
 from transduce.model.ops.kernels import Kernels
 from transduce.model.transformer import Transformer
 from transduce.model.variants.restricted import narrow
+from transduce.subwords import BOS
 from transduce.training.gradient import Objective
 
 
@@ -56,6 +57,21 @@ def test_a_sentence_alone_and_beside_others_has_the_same_outputs(changes: dict[s
         model, [(3, 9), (50, 70), (1, 1), (9, 9), (50, 3), (12, 70)]
     ):
         torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("changes", SETTINGS, ids=str)
+def test_padded_tensors_give_the_logits_of_packed_ones(changes: dict[str, Any]) -> None:
+    model, pairs = small_model(**changes), pairs_of([(3, 9), (7, 2), (5, 4)])
+    source, target = (
+        torch.nn.utils.rnn.pad_sequence([torch.from_numpy(side) for side in sides], True)
+        for sides in (
+            [source for source, _ in pairs],
+            [np.append(BOS, target[:-1]) for _, target in pairs],
+        )
+    )
+    padded = model.forward_padded(source, target)
+    for row, logits in zip(padded, logits_by_sentence(model, make_batch(pairs)), strict=True):
+        torch.testing.assert_close(row[: len(logits)], logits, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("changes", SETTINGS, ids=str)
