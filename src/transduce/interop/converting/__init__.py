@@ -4,8 +4,8 @@ Each key of a foreign configuration is taken, changed or not taken, and the reci
 why. Weights are not converted: checkpoints of those toolkits are pickles, which are never opened.
 
 In reading order: `reading` (YAML and shell scripts), `keys` (values and outcomes of keys), `draft`
-(what all toolkits have in common), `notes`, `fairseq` with `fairseq_keys`, `opennmt`, `joeynmt`,
-`recipe` (the draft as TOML).
+(what all toolkits have in common), `fairseq`, `opennmt` and `joeynmt`, each with a TOML file of the
+keys that are not converted, and `recipe` (the draft as TOML).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from pathlib import Path
 from transduce.errors import BadInput
 from transduce.interop.converting import fairseq, joeynmt, opennmt, recipe
 from transduce.interop.converting.draft import Draft, Hints, Pair, Toolkit
-from transduce.interop.converting.keys import Entry, Given, Keys
+from transduce.interop.converting.keys import Entry, Given, Keys, read_notes
 from transduce.interop.converting.reading import read_commands, read_yaml
 
 __all__ = ["Conversion", "convert"]
@@ -51,10 +51,11 @@ def convert(
     draft = Draft(Keys(toolkit.name, given), hints, text=dict(text or {}))
     toolkit.convert(draft)
     draft.check()
-    entries = draft.keys.finish(toolkit.fixed, toolkit.reasons, toolkit.prefixes)
+    notes = read_notes(toolkit.notes)
+    entries = draft.keys.finish(notes)
     if "train" not in draft.text and not draft.names_text:
         draft.to_do.insert(0, "name your raw text as source and target, or with --text")
-    written = recipe.write(draft, toolkit.departures, entries, files, folder)
+    written = recipe.write(draft, notes.departures, entries, files, folder)
     return Conversion(toolkit.name, written, entries, draft.to_do)
 
 

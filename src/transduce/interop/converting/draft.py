@@ -10,7 +10,6 @@ from typing import Any
 
 from transduce.config import ModelConfig, TrainConfig
 from transduce.errors import BadInput, BadSetting
-from transduce.interop.converting import notes
 from transduce.interop.converting.keys import Given, Keys
 from transduce.interop.dictionary import require_dictionary
 from transduce.text.reading import read_lines
@@ -18,6 +17,10 @@ from transduce.text.reading import read_lines
 Pair = tuple[Path, Path]
 SAMPLE = 1_000  # lines of a text to look at
 PARTS = {"train": "the training text", "valid": "the validation set", "test": "the test set"}
+BATCHES = "the size of an update is counted in tokens here: batch_tokens"
+DEVICES = "devices are detected; to train on several GPUs, start with torchrun"
+PRECISION = "precision = auto: bf16 on GPUs that have it, weights in float32"
+PRE_NORM = "its norms precede each sub-layer, here they follow it (3.1): watch the warm-up"
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -223,7 +226,7 @@ class Draft:
         names = [*factors, *others.split()]
         if not tokens:
             for name in names:
-                keys.dropped(name, notes.BATCHES)
+                keys.dropped(name, BATCHES)
             self.to_do.append(f"an update has {size} sentences there: choose batch_tokens")
             return
         origins = [*map(keys.written, factors), gpus_origin]
@@ -266,17 +269,14 @@ class Draft:
             ) from None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Toolkit:
     """A toolkit whose configurations can be converted."""
 
     name: str
+    notes: str  # the name of its TOML file, without the ending
     keys_of_yaml: Callable[[dict[str, Any]], dict[str, Given]]  # nothing: not of this toolkit
     convert: Callable[[Draft], None]
-    fixed: Mapping[str, tuple[Any, str]]  # the only value here, and a note for others
-    reasons: Mapping[str, str]  # why keys are dropped
-    prefixes: Mapping[str, str]
-    departures: Sequence[str]  # from the paper, by default
 
 
 def _why_tokenised(*paths: Path) -> str:

@@ -5,10 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from transduce.errors import BadInput, did_you_mean
-from transduce.interop.converting import notes
-from transduce.interop.converting.draft import Draft, Toolkit
-from transduce.interop.converting.fairseq_keys import BOOLEAN, DEPARTURES, PREFIXES, REASONS
-from transduce.interop.converting.keys import Given
+from transduce.interop.converting.draft import BATCHES, DEVICES, PRE_NORM, PRECISION, Draft, Toolkit
+from transduce.interop.converting.keys import Given, read_notes
 from transduce.interop.converting.reading import Command, flat, program
 
 # The prefix of a program's keys.
@@ -54,11 +52,6 @@ ALIASES = {
     "remove_bpe": "post_process",
 }
 GPU_KEYS = ("distributed_world_size", "nproc_per_node", "CUDA_VISIBLE_DEVICES")
-FIXED: dict[str, tuple[Any, str]] = {
-    "encoder_normalize_before": (False, notes.NORMS),
-    "decoder_normalize_before": (False, notes.NORMS),
-    "weight_decay": (0.0, "there is no weight decay here, as in the paper"),
-}
 
 
 def keys_of_commands(commands: Sequence[Command]) -> dict[str, Given]:
@@ -73,18 +66,17 @@ def keys_of_commands(commands: Sequence[Command]) -> dict[str, Given]:
         prefix = PROGRAMS[name]
         for key, value in [*_options(words), *([] if prefix else _gpu_options(command, before))]:
             shown = f"{name} {key}" if prefix else key
-            plain = prefix + _plain(key.partition(" ")[0])
+            plain = prefix + _plain(key)
             if plain in given:  # as in fairseq, the last one counts
                 earlier = given.pop(plain)
-                given[f"{plain} of an earlier command, {len(given)}"] = earlier
+                given[f"{plain}#{len(given)}"] = earlier
             given[plain] = Given(shown, value)
     return given
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yield the options of a command; an argument that is not an option is the data."""
-    waiting = list(words)
-    extra = 0
+    waiting, flags = list(words), read_notes("fairseq").flags
     while waiting:
         word = waiting.pop(0)
         name, equals, value = word.partition("=")
@@ -92,11 +84,10 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
             if equals and re.fullmatch(r"[+\w.]+", name):  # hydra's form: dataset.max_tokens=4000
                 yield name, value
             else:
-                extra += 1
-                yield "data" if extra == 1 else f"data {extra}", word
+                yield "data", word
         elif equals:
             yield name, value
-        elif _plain(name) in BOOLEAN or not waiting or re.match(r"--?[a-zA-Z]", waiting[0]):
+        elif _plain(name) in flags or not waiting or re.match(r"--?[a-zA-Z]", waiting[0]):
             yield name, True
         else:
             yield name, waiting.pop(0)
@@ -176,7 +167,7 @@ def _take_layers(draft: Draft, architecture: dict[str, Any], origin: str) -> Non
     draft.take_activation("activation_fn")
     pre_norm = ("encoder_normalize_before", "decoder_normalize_before")
     if architecture.get("normalize_before") or any(map(keys.flag, pre_norm)):
-        draft.to_do.append(notes.PRE_NORM)
+        draft.to_do.append(PRE_NORM)
     learned, without = (
         ["encoder_learned_pos", "decoder_learned_pos"],
         "no_token_positional_embeddings",
@@ -221,10 +212,10 @@ def _take_batch(draft: Draft) -> None:
     keys = draft.keys
     gpus, origin = _gpus(draft)
     for name in GPU_KEYS:
-        keys.changed(name, f"a factor of batch_tokens; {notes.DEVICES}")
-    keys.dropped("batch_size", notes.BATCHES)
+        keys.changed(name, f"a factor of batch_tokens; {DEVICES}")
+    keys.dropped("batch_size", BATCHES)
     if keys.value("max_tokens") is None:
-        keys.dropped("update_freq", f"{notes.BATCHES}, and max_tokens is not set")
+        keys.dropped("update_freq", f"{BATCHES}, and max_tokens is not set")
         return
     factors = {name: keys.integer(name, 1) for name in ("max_tokens", "update_freq")}
     draft.take_batch(factors, tokens=True, gpus=gpus, gpus_origin=origin)
@@ -285,7 +276,7 @@ def _take_training(draft: Draft) -> None:
         keys.take_positive(name, setting)
     draft.take_kept_checkpoints("keep_interval_updates")
     for name in ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16"):
-        keys.changed(name, notes.PRECISION)
+        keys.changed(name, PRECISION)
 
 
 def _take_data(draft: Draft) -> None:
@@ -316,12 +307,4 @@ def _take_data(draft: Draft) -> None:
     draft.take_search("generate.beam", "beam", keys.integer("generate.beam", 5))
 
 
-TOOLKIT = Toolkit(
-    name="fairseq",
-    keys_of_yaml=keys_of_yaml,
-    convert=convert,
-    fixed=FIXED,
-    reasons=REASONS,
-    prefixes=PREFIXES,
-    departures=DEPARTURES,
-)
+TOOLKIT = Toolkit("fairseq", "fairseq", keys_of_yaml, convert)

@@ -3,14 +3,11 @@
 from typing import Any
 
 from transduce.errors import BadInput
-from transduce.interop.converting import notes
-from transduce.interop.converting.draft import Draft, Toolkit
-from transduce.interop.converting.keys import Given, each
-from transduce.interop.converting.notes import DEVICES, INITIAL_WEIGHTS, OUT, RESUME, SELECTION
+from transduce.interop.converting.draft import PRE_NORM, PRECISION, Draft, Toolkit
+from transduce.interop.converting.keys import Given
 from transduce.interop.converting.reading import flat
 
 E, D, T, S = "model.encoder.", "model.decoder.", "training.", "testing."
-EMBED = "embeddings."
 STACKS = {
     "N": (f"{E}num_layers", f"{D}num_layers"),
     "d_model": (f"{E}hidden_size", f"{D}hidden_size"),
@@ -20,72 +17,6 @@ STACKS = {
 # The toolkit's defaults.
 DEFAULTS = {"N": 8, "N of the decoder": 4, "d_model": 512, "d_ff": 2048, "h": 4}
 DEFAULTS |= {"h of the decoder": 8}
-LOWERCASE = "case is kept here: lower-case the text yourself"
-SCORE = "transduce score reports BLEU, chrF and TER with signatures"
-SPECIAL = "the special tokens are fixed here"
-REASONS = {
-    **each("a name for people; --out names the run folder", "name joeynmt_version"),
-    **each(OUT, "model_dir training.model_dir training.overwrite"),
-    **each(DEVICES, "use_cuda num_workers training.use_cuda training.num_workers"),
-    **each(RESUME, "training.load_model training.load_encoder training.load_decoder"),
-    **each(RESUME, "training.reset_best_ckpt training.reset_scheduler training.reset_optimizer"),
-    **each(RESUME, "training.reset_iter_state testing.load_model"),
-    **each(
-        INITIAL_WEIGHTS,
-        "model.initializer model.init_gain model.init_weight model.bias_initializer",
-    ),
-    **each(
-        INITIAL_WEIGHTS,
-        "model.embed_initializer model.embed_init_gain model.embed_init_weight",
-    ),
-    **each("the rate follows Eq. 3, without a minimum", "training.learning_rate_min"),
-    **each("the rate follows Eq. 3", "training.decrease_factor"),
-    **each("the norm of the gradient is clipped here: clip", "training.clip_grad_val"),
-    **each("validation samples are always written here", "training.print_valid_sents"),
-    **each(SELECTION, "training.early_stopping_metric training.eval_metric"),
-    **each("each validation reports loss, perplexity and BLEU", "testing.eval_metrics"),
-    **each(SCORE, "testing.sacrebleu_cfg"),
-    **each("all of the text is used", "data.sample_train_subset data.sample_dev_subset"),
-    **each(SPECIAL, "data.special_symbols"),
-    **each("max_len counts subwords here", "data.max_sent_length"),
-    **each(
-        "it lowers the rate there, which Eq. 3 does here; set patience yourself",
-        "training.patience",
-    ),
-    **each(notes.SUBWORDS, "data.level"),
-}
-FIXED: dict[str, tuple[Any, str]] = {
-    **{f"{side}layer_norm": ("post", notes.NORMS) for side in (E, D)},
-    **{f"{side}{name}freeze": (False, notes.FROZEN) for side in (E, D) for name in ("", EMBED)},
-    **{f"{side}{EMBED}scale": (True, notes.SCALED) for side in (E, D)},
-    **{f"data.{side}lowercase": (False, LOWERCASE) for side in ("", "src.", "trg.")},
-    f"{T}weight_decay": (0.0, "there is no weight decay here, as in the paper"),
-    f"{T}normalization": ("tokens", notes.LOSS),
-    f"{T}shuffle": (True, "pairs are shuffled for every epoch here"),
-    "data.dataset_type": ("plain", "text comes from two plain files here"),
-}
-OF_SIDES = {
-    "voc_file": notes.VOCABULARY,
-    "voc_min_freq": notes.VOCABULARY,
-    "min_length": "only blank lines are dropped here",
-    "normalize": "text is only normalised to NFC here",
-    "tok": notes.SUBWORDS,
-    "level": notes.SUBWORDS,
-}
-PREFIXES = {
-    **{f"{side}{EMBED}load_pretrained": notes.EMBEDDINGS for side in (E, D)},
-    **{f"data.{s}.{name}": note for s in ("src", "trg") for name, note in OF_SIDES.items()},
-    "testing.sacrebleu": SCORE,
-    "testing.": "a search option: see transduce translate --help",
-    "data.special_symbols": SPECIAL,
-    "data.dataset_cfg": "text comes from files here; transduce data get downloads published sets",
-}
-DEPARTURES = (
-    "Attention weights and feed-forward layers have dropout, unlike 5.4; the recipe keeps it.",
-    "Attention projections have biases; 3.2.2 has none: attention_bias = true adds them.",
-    "Label smoothing gives the reference word no share; here it has one.",
-    "The best checkpoint translates by default; here the mean of the last five (6.1).",
-)
 
 
 def keys_of_yaml(tree: dict[str, Any]) -> dict[str, Given]:
@@ -148,7 +79,7 @@ def _take_layers(draft: Draft, d_model: int) -> None:
         keys.drop_unless(f"{embeddings}embedding_dim", d_model, width)
         keys.drop_unless(f"{embeddings}dropout", rate, f"P_drop = {rate} applies to embeddings too")
     if any(keys.word(f"{side}layer_norm", "") == "pre" for side in (E, D)):
-        draft.to_do.append(notes.PRE_NORM)
+        draft.to_do.append(PRE_NORM)
 
 
 def _take_vocabulary(draft: Draft) -> None:
@@ -215,7 +146,7 @@ def _take_training(draft: Draft) -> None:
     keys.take_positive(f"{T}validation_freq", "validate_every")
     keys.take_positive(f"{T}logging_freq", "log_every")
     draft.take_kept_checkpoints(f"{T}keep_best_ckpts")
-    keys.changed(f"{T}fp16", notes.PRECISION)
+    keys.changed(f"{T}fp16", PRECISION)
 
 
 def _take_text(draft: Draft) -> None:
@@ -238,12 +169,4 @@ def _take_text(draft: Draft) -> None:
         keys.taken(f"data.{side}.lang", "the file ending of the text")
 
 
-TOOLKIT = Toolkit(
-    name="JoeyNMT",
-    keys_of_yaml=keys_of_yaml,
-    convert=convert,
-    fixed=FIXED,
-    reasons=REASONS,
-    prefixes=PREFIXES,
-    departures=DEPARTURES,
-)
+TOOLKIT = Toolkit("JoeyNMT", "joeynmt", keys_of_yaml, convert)

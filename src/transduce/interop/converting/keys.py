@@ -4,9 +4,12 @@ Each key is recorded once: taken, changed or not taken, with a note.
 """
 
 import contextlib
+import functools
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any, Literal
 
 from transduce.errors import BadInput
@@ -142,28 +145,45 @@ class Keys:
         else:
             self.dropped(name, note)
 
-    def finish(
-        self,
-        fixed: Mapping[str, tuple[Any, str]],
-        reasons: Mapping[str, str],
-        prefixes: Mapping[str, str],
-    ) -> list[Entry]:
-        """Record the remaining keys, and return what became of all, in the order of the file.
-
-        `fixed` maps keys to the value that is fixed here and the note for others, `reasons` to the
-        note why they are dropped, `prefixes` the beginnings of keys likewise.
-        """
+    def finish(self, notes: "KeyNotes") -> list[Entry]:
+        """Record the remaining keys, and return what became of all, in the order of the file."""
         for name in self.given:
             if name in self.entries:
                 continue
-            if name in fixed:
-                self.drop_unless(name, *fixed[name])
-                continue
-            by_prefix = [note for prefix, note in prefixes.items() if name.startswith(prefix)]
-            self.dropped(name, reasons.get(name) or next(iter(by_prefix), UNKNOWN))
+            if name in notes.fixed:
+                self.drop_unless(name, *notes.fixed[name])
+            else:
+                self.dropped(name, notes.reason(name))
         return [self.entries[name] for name in self.given]
 
 
-def each(note: str, names: str) -> dict[str, str]:
-    """Return one note for several names, separated by spaces."""
-    return dict.fromkeys(names.split(), note)
+@dataclass(frozen=True, slots=True)
+class KeyNotes:
+    """The TOML file of a toolkit: keys that are not converted, and departures from the paper."""
+
+    departures: list[str]  # by default
+    fixed: dict[str, tuple[Any, str]]  # the only value here, and a note for others
+    dropped: dict[str, str]  # a note for each key, or for each beginning of keys with a star
+    flags: frozenset[str] = frozenset()  # options without a value
+
+    def reason(self, name: str) -> str:
+        """Return why a key is dropped; the longest beginning of a key applies."""
+        if name in self.dropped:
+            return self.dropped[name]
+        patterns = [p for p in self.dropped if p.endswith("*") and name.startswith(p[:-1])]
+        return self.dropped[max(patterns, key=len)] if patterns else UNKNOWN
+
+
+@functools.cache
+def read_notes(toolkit: str) -> KeyNotes:
+    """Read the TOML file of a toolkit."""
+    text = resources.files(__package__).joinpath(f"{toolkit}.toml").read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    return KeyNotes(
+        departures=content["departures"],
+        fixed={key: (value, note) for key, (value, note) in content["fixed"].items()},
+        dropped={
+            name: note for note, names in content["dropped"].items() for name in names.split()
+        },
+        flags=frozenset(content.get("flags", "").split()),
+    )

@@ -3,10 +3,8 @@
 from typing import Any
 
 from transduce.errors import BadInput
-from transduce.interop.converting import notes
-from transduce.interop.converting.draft import Draft, Toolkit
-from transduce.interop.converting.keys import Given, each
-from transduce.interop.converting.notes import DEVICES, READING
+from transduce.interop.converting.draft import PRECISION, Draft, Toolkit
+from transduce.interop.converting.keys import Given
 from transduce.interop.converting.reading import flat
 from transduce.text.languages import guess_languages
 
@@ -17,73 +15,6 @@ STACKS = {
     "h": ("heads", "heads"),
 }
 DEFAULTS = {"N": 2, "d_model": 500, "d_ff": 2048, "h": 8}
-COPY = "words are chosen by the softmax alone here, and attention is not supervised"
-RECURRENT = "for recurrent or convolutional models, which this is not"
-SAMPLED = "a text is always segmented in its most likely way here"
-REASONS = {
-    **each(DEVICES, "gpu_ranks gpu_backend gpu_verbose_level master_ip master_port parallel_mode"),
-    **each(DEVICES, "num_workers prefetch_factor timeout"),
-    **each(COPY, "copy_attn copy_attn_type copy_attn_force reuse_copy_attn coverage_attn"),
-    **each(COPY, "copy_loss_by_seqlength lambda_coverage lambda_align alignment_layer"),
-    **each(COPY, "alignment_heads full_context_alignment generator_function"),
-    **each(RECURRENT, "rnn_type input_feed bridge context_gate cnn_kernel_width brnn"),
-    **each(RECURRENT, "global_attention global_attention_function aan_useffn"),
-    **each(READING, "bucket_size bucket_size_init bucket_size_increment pool_factor queue_size"),
-    **each(READING, "batch_size_multiple max_generator_batches skip_empty_level single_pass"),
-    **each("validation chooses its batch size itself", "valid_batch_size"),
-    **each(
-        "no preprocessing is needed: train reads the text",
-        "save_data overwrite n_sample dump_samples num_threads",
-    ),
-    **each(notes.OUT, "save_model save_format"),
-    **each(notes.LOGS, "log_file log_file_level verbose exp exp_host"),
-    **each(notes.LOGS, "tensorboard tensorboard_log_dir"),
-    **each(notes.RESUME, "train_from reset_optim update_vocab"),
-    **each(notes.INITIAL_WEIGHTS, "param_init param_init_glorot"),
-    **each(notes.VOCABULARY, "src_vocab tgt_vocab vocab_size_multiple src_words_min_frequency"),
-    **each(notes.VOCABULARY, "tgt_words_min_frequency src_vocab_threshold tgt_vocab_threshold"),
-    **each(notes.SUBWORDS, "src_subword_model tgt_subword_model src_subword_type tgt_subword_type"),
-    **each(notes.SUBWORDS, "src_subword_vocab tgt_subword_vocab onmttok_kwargs src_onmttok_kwargs"),
-    **each(notes.SUBWORDS, "tgt_onmttok_kwargs gpt2_pretok transforms"),
-    **each(SAMPLED, "subword_nbest src_subword_nbest tgt_subword_nbest"),
-    **each(SAMPLED, "subword_alpha src_subword_alpha tgt_subword_alpha"),
-    **each("words have no features here", "n_src_feats src_feats_defaults feat_merge"),
-    **each(notes.LOSS_SCALE, "loss_scale"),
-    **each("bf16 is used without apex here", "apex_opt_level"),
-    **each("the mean of the last checkpoints translates (6.1)", "average_decay average_every"),
-    **each("early stopping follows the loss here", "early_stopping_criteria"),
-    **each("every head has its own keys and values here (3.2.2)", "multiquery num_kv"),
-    **each("sub-layers are sequential here (3.1)", "parallel_residual shared_layer_norm"),
-    **each("there is no mixture of experts here", "num_experts num_experts_per_tok"),
-}
-FIXED: dict[str, tuple[Any, str]] = {
-    "max_relative_positions": (0, "sinusoids are added to embeddings here (3.5)"),
-    "position_encoding_type": ("SinusoidalInterleaved", "sines and cosines alternate here (3.5)"),
-    "layer_norm": ("standard", "LayerNorm is used here (3.1)"),
-    "norm_eps": (1e-5, "it is 1e-5 here"),
-    "add_ffnbias": (True, "Eq. 2 has biases"),
-    "model_task": ("seq2seq", "only translation is converted"),
-    "model_type": ("text", "only text is translated here"),
-    "data_type": ("text", "only text is translated here"),
-    "weight_decay": (0.0, "there is no weight decay here, as in the paper"),
-    "normalization": ("tokens", notes.LOSS),
-}
-PREFIXES = {
-    "data.": "an option of a corpus, not known to this converter",
-    "lora_": notes.FROZEN,
-    "quant_": "there is no quantisation in training here",
-    "freeze_": notes.FROZEN,
-    "pre_word_vecs_": notes.EMBEDDINGS,
-    "rotary_": "positions are not converted to rotary ones",
-    "lm_prior_": "training uses no language model here",
-}
-DEPARTURES = (
-    "Norms always precede each sub-layer, with one at the end; here they follow it (3.1).",
-    "Feed-forward layers have dropout inside, unlike 5.4; the recipe keeps it.",
-    "The logits have a bias for each word; 3.4 has none: logits_bias = true adds it.",
-    "Label smoothing gives <pad> a share; here it has none.",
-    "The last checkpoint translates by default; here the mean of the last five (6.1).",
-)
 
 
 def keys_of_yaml(tree: dict[str, Any]) -> dict[str, Given]:
@@ -239,7 +170,7 @@ def _take_training(draft: Draft) -> None:
     keys.take_positive("seed", "seed")
     keys.take_positive("early_stopping", "patience")
     draft.take_kept_checkpoints("keep_checkpoint")
-    keys.changed("model_dtype", notes.PRECISION)
+    keys.changed("model_dtype", PRECISION)
     lengths = ("src_seq_length", "tgt_seq_length")
     if any(
         name.split(".")[-1] == "transforms" and "filtertoolong" in str(given.value)
@@ -270,7 +201,7 @@ def _take_text(draft: Draft) -> None:
     corpora = [name for name in names if name != "valid" and keys.value(f"data.{name}.path_src")]
     for corpus in names:
         keys.dropped(f"data.{corpus}.weight", "every pair counts once per epoch here")
-        keys.dropped(f"data.{corpus}.transforms", notes.SUBWORDS)
+        keys.dropped(f"data.{corpus}.transforms", "text is raw here, and not transformed")
         paths = [f"data.{corpus}.path_{side}" for side in ("src", "tgt")]
         files = [str(keys.value(path, "")) for path in paths]
         if not all(files):
@@ -291,12 +222,4 @@ def _take_text(draft: Draft) -> None:
             draft.to_do.append(f"concatenate the corpora: cat {' '.join(files)} > train.{language}")
 
 
-TOOLKIT = Toolkit(
-    name="OpenNMT-py",
-    keys_of_yaml=keys_of_yaml,
-    convert=convert,
-    fixed=FIXED,
-    reasons=REASONS,
-    prefixes=PREFIXES,
-    departures=DEPARTURES,
-)
+TOOLKIT = Toolkit("OpenNMT-py", "opennmt", keys_of_yaml, convert)

@@ -15,7 +15,7 @@ MAX_DEPTH = 20
 BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 # Includes 5e-4, which YAML 1.1 reads as text.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-ENDS = re.compile(r"[<>|;&]+")  # these end a shell command
+ENDS = re.compile(r"[<>|;&\n][()<>|;&\n]*")  # these end a shell command
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
@@ -133,7 +133,7 @@ def read_commands(path: Path) -> list[Command]:
     """Read the commands of a script, with the variables that it sets itself."""
     commands: list[Command] = []
     variables: dict[str, str] = {}
-    for line in _lines(path):
+    for line in _split_commands(path):
         local: dict[str, str] = {}
         words = line[line[:1] == ["export"] :]
         while words and (match := ASSIGNMENT.fullmatch(words[0])):
@@ -146,44 +146,33 @@ def read_commands(path: Path) -> list[Command]:
     return commands
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
-    """Yield the words of each command; a backslash or an open quote continues on the next line."""
-    pending = ""
-    lines = read(path).replace("\\\r\n", " ").replace("\\\n", " ").splitlines()
-    for number, line in enumerate(lines, 1):
-        pending = f"{pending}\n{line}" if pending else re.sub(r"^\s*(\$\s+|#.*)", "", line)
-        lexer = shlex.shlex(pending, posix=True, punctuation_chars="();<>|&")
-        lexer.whitespace_split, lexer.commenters = True, ""
-        try:
-            words = list(lexer)
-        except ValueError:
-            if number == len(lines):
-                raise BadInput(f"{path} has a quote that is never closed") from None
-            continue
-        pending = ""
-        yield from _split_commands(words)
-
-
-def _split_commands(words: list[str]) -> Iterator[list[str]]:
-    """Yield the commands of one line."""
+def _split_commands(path: Path) -> Iterator[list[str]]:
+    """Yield the words of each command, without comments and redirections."""
+    text = re.sub(r"\\\r?\n", " ", read(path))
+    text = re.sub(r"(?m)^\s*(\$\s+|#.*)", "", text)  # prompts of a terminal, comments
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     command: list[str] = []
-    skipping = False  # the file of a redirection
-    for word in words:
-        if word.startswith("#"):
-            break
-        if ENDS.fullmatch(word):
-            skipping = ">" in word or "<" in word
-            if skipping and command and command[-1].isdigit():
-                command.pop()  # the number of a stream, as in 2>&1
-            if not skipping and command:
-                yield command
-                command = []
-        elif skipping:
-            skipping = False
-        elif word.strip("()"):
-            command.append(word)
-    if command:
-        yield command
+    comment = redirected = False
+    try:
+        for word in [*lexer, "\n"]:
+            if "\n" in word:
+                comment = redirected = False
+            if comment or word.startswith("#"):
+                comment = True
+            elif ENDS.fullmatch(word.strip("()")):
+                redirected = ">" in word or "<" in word
+                if redirected and command and command[-1].isdigit():
+                    command.pop()  # the number of a stream, as in 2>&1
+                if not redirected and command:
+                    yield command
+                    command = []
+            elif redirected:
+                redirected = False
+            elif word.strip("()"):
+                command.append(word)
+    except ValueError:
+        raise BadInput(f"{path} has a quote that is never closed") from None
 
 
 def _substitute(word: str, variables: dict[str, str]) -> str:
