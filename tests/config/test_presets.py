@@ -58,7 +58,7 @@ def by_the_paper(model: ModelConfig, vocabulary: int) -> int:
     return vocabulary * d + model.N * (encoder + decoder) + positions  # 3.4: one matrix
 
 
-def test_the_presets_are_rows_of_table_3_small_and_fast_ones_baselines_and_parsers() -> None:
+def test_the_presets_are_complete() -> None:
     assert list(TABLE_3) == list(ROWS)
     kinds = (TABLE_3, SMALL, FAST, BASELINES, PARSING)
     assert set(PRESETS) == {name for kind in kinds for name in kind}
@@ -66,7 +66,7 @@ def test_the_presets_are_rows_of_table_3_small_and_fast_ones_baselines_and_parse
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_row_of_table_3_is_the_papers_column_by_column(name: str) -> None:
+def test_a_row_of_table_3_has_the_values_of_the_paper(name: str) -> None:
     row, chosen = ROWS[name], find_preset(name)
     for column in ("N", "d_model", "d_ff", "h", "d_k", "d_v"):
         assert getattr(chosen.model, column) == int(row[column]), column
@@ -77,7 +77,7 @@ def test_a_row_of_table_3_is_the_papers_column_by_column(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_row_changes_nothing_that_table_3_has_no_column_for(name: str) -> None:
+def test_a_row_changes_only_columns_of_table_3(name: str) -> None:
     chosen = find_preset(name)
     base = {column: getattr(ModelConfig(), column) for column in COLUMNS[1:8] if column != "eps_ls"}
     assert chosen.model.replace(**base, positions="sinusoidal") == ModelConfig()
@@ -88,13 +88,13 @@ def test_a_row_changes_nothing_that_table_3_has_no_column_for(name: str) -> None
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_the_parameters_of_a_row_are_those_of_the_papers_arithmetic(name: str) -> None:
+def test_the_number_of_parameters_follows_from_the_paper(name: str) -> None:
     model = find_preset(name).model
     assert parameters(model) == by_the_paper(model, vocabulary=37_000)
 
 
 @pytest.mark.parametrize("name", MILLIONS)
-def test_rows_of_equal_d_model_differ_by_as_many_parameters_as_in_the_paper(name: str) -> None:
+def test_differences_in_parameters_between_rows_are_those_of_the_paper(name: str) -> None:
     others = [other for other in MILLIONS if ROWS[other]["d_model"] == ROWS[name]["d_model"]]
     for other in [other for other in others if "big" not in (name, other)]:  # another vocabulary
         ours = parameters(find_preset(name).model) - parameters(find_preset(other).model)
@@ -111,7 +111,7 @@ def test_one_vocabulary_explains_the_papers_totals(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_has_an_end_and_can_be_built(name: str) -> None:
+def test_every_preset_has_a_limit_and_can_be_built(name: str) -> None:
     chosen = find_preset(name)
     assert chosen.train.steps
     assert parameters(chosen.model) > 0
@@ -123,7 +123,7 @@ def test_the_small_presets_cool_down_and_grow() -> None:
     assert sizes == sorted(set(sizes))
 
 
-def test_the_parser_of_the_paper_is_base_but_for_what_section_6_3_says() -> None:
+def test_the_parser_differs_from_base_only_as_section_6_3_says() -> None:
     model, base = find_preset("parse").model, find_preset("base").model
     assert (model.N, model.d_model) == (4, 1024)
     assert (model.d_ff, model.h, model.h * model.d_k) == (base.d_ff, base.h, model.d_model)
@@ -170,7 +170,7 @@ def test_a_fast_preset_has_the_layers_of_its_name_and_is_smaller_than_its_teache
     ("wrong", "meant"),
     [("bse", "base"), ("Big", "big"), ("tinny", "tiny"), ("E-learnt", "E-learned")],
 )
-def test_a_misspelt_preset_is_answered_with_the_nearest_and_all(wrong: str, meant: str) -> None:
+def test_a_similar_name_is_suggested_for_a_misspelt_preset(wrong: str, meant: str) -> None:
     with pytest.raises(BadSetting) as caught:
         find_preset(wrong)
     message = str(caught.value)

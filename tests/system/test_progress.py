@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from transduce.system import progress as module
+from transduce.system import progress
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.progress import Plain, Progress, Silent, Terminal, console_progress
 
@@ -19,7 +19,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that stands still until a test moves it: clock[0] is now."""
     now = [1000.0]
     monkeypatch.setattr("transduce.system.progress.time.monotonic", lambda: now[0])
-    monkeypatch.setattr(module, "PLAIN_EVERY", 10.0)
+    monkeypatch.setattr(progress, "PLAIN_EVERY", 10.0)
     return now
 
 
@@ -44,13 +44,13 @@ class Screen(io.StringIO):
         return True
 
 
-def test_plain_says_lines() -> None:
+def test_plain_prints_lines() -> None:
     stream = io.StringIO()
     Plain(stream).say("one thing")
     assert stream.getvalue() == "one thing\n"
 
 
-def test_plain_speaks_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_prints_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     Plain().say("one thing")
     assert capsys.readouterr() == ("", "one thing\n")
 
@@ -80,7 +80,7 @@ def test_plain_reports_without_a_total(clock: list[float]) -> None:
     ]
 
 
-def test_plain_says_nothing_of_short_work(clock: list[float]) -> None:
+def test_plain_prints_nothing_for_short_work(clock: list[float]) -> None:
     stream = io.StringIO()
     with Plain(stream).track("reading", 10, "lines") as advance:
         clock[0] += 9.9
@@ -90,7 +90,7 @@ def test_plain_says_nothing_of_short_work(clock: list[float]) -> None:
     assert stream.getvalue() == ""
 
 
-def test_plain_notes_at_once_then_at_intervals_and_the_last(clock: list[float]) -> None:
+def test_plain_prints_the_first_note_then_one_per_interval_and_the_last(clock: list[float]) -> None:
     stream = io.StringIO()
     with Plain(stream).watch("training") as show:
         for step in range(1, 5):
@@ -112,7 +112,7 @@ def test_plain_does_not_repeat_the_last_note(clock: list[float]) -> None:
     assert stream.getvalue() == "training: 100%, step 1\n"
 
 
-def test_silent_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+def test_silent_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     silent: Progress = Silent()
     silent.say("something")
     with silent.track("reading", 10, "lines") as advance:
@@ -122,7 +122,7 @@ def test_silent_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_terminal_draws_a_bar_with_a_rate_that_vanishes(
+def test_the_terminal_draws_a_bar_with_a_rate_and_removes_it(
     terminal: tuple[Terminal, io.StringIO],
 ) -> None:
     it, screen = terminal
@@ -157,7 +157,7 @@ def test_the_terminal_leaves_the_last_note_on_the_screen(
 
 
 @pytest.mark.parametrize("text", ["[bold]x[/bold]", "runs/[/x]/a", "of :dog: and {task}", "[x]"])
-def test_the_terminal_shows_text_as_it_is(
+def test_the_terminal_does_not_interpret_markup(
     text: str, terminal: tuple[Terminal, io.StringIO]
 ) -> None:
     it, screen = terminal
@@ -171,7 +171,7 @@ def test_the_terminal_shows_text_as_it_is(
     assert text in lines(screen)[-1]
 
 
-def test_an_error_ends_the_drawing_and_passes_through(
+def test_an_error_ends_the_bar_and_is_raised(
     terminal: tuple[Terminal, io.StringIO],
 ) -> None:
     it, _ = terminal
@@ -181,7 +181,7 @@ def test_an_error_ends_the_drawing_and_passes_through(
         raise ValueError("bad")
 
 
-def test_people_get_a_bar_on_a_terminal_and_lines_in_a_pipe(
+def test_a_terminal_gets_a_bar_and_a_pipe_gets_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.stderr", io.StringIO())
@@ -190,7 +190,7 @@ def test_people_get_a_bar_on_a_terminal_and_lines_in_a_pipe(
     assert isinstance(console_progress(), Terminal)
 
 
-def test_the_terminal_speaks_to_stderr(
+def test_the_terminal_prints_to_stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     screen = Screen()
@@ -229,7 +229,7 @@ def test_results_written_beside_a_bar_stay_on_stdout(
         (360_000, "100h00m"),
     ],
 )
-def test_a_duration_is_written_as_people_do(seconds: float, words: str) -> None:
+def test_durations_are_formatted(seconds: float, words: str) -> None:
     assert format_duration(seconds) == words
 
 
@@ -247,7 +247,7 @@ def test_durations_never_shrink_as_time_grows() -> None:
 @pytest.mark.parametrize(
     ("number", "words"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps"), (1_000, "1,000 steps")]
 )
-def test_one_is_singular(number: int, words: str) -> None:
+def test_only_one_is_singular(number: int, words: str) -> None:
     assert pluralize(number, "step") == words
     assert pluralize(number, "process", "processes") == words.replace("step", "process").replace(
         "processs", "processes"

@@ -52,7 +52,7 @@ def elsewhere(code: str, *args: str | Path) -> str:
     return done.stdout.decode("utf-8")
 
 
-def test_every_module_can_be_imported_elsewhere() -> None:
+def test_every_module_can_be_imported_on_windows() -> None:
     """But for those written for Triton, and for the service, whose libraries are optional."""
     names = [".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for path in SOURCES]
     late = ("transduce.model.ops.kernels.", "transduce.__main__")
@@ -62,7 +62,7 @@ def test_every_module_can_be_imported_elsewhere() -> None:
     assert elsewhere(code + "\nprint(len(sys.modules))")
 
 
-def test_a_run_is_trained_and_translates_elsewhere(tmp_path: Path) -> None:
+def test_training_and_translation_work_on_windows(tmp_path: Path) -> None:
     source, target = write_pairs(tmp_path, "train", tiny_pairs(200, seed=7))
     for path in (source, target):  # as Windows writes lines
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
@@ -94,7 +94,7 @@ for command in json.loads(sys.argv[1]):
             assert b"\r" not in path.read_bytes(), path
 
 
-def test_a_lock_of_windows_is_held_by_one_and_leaves_the_number_readable(
+def test_a_windows_lock_is_exclusive_and_leaves_the_process_number_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: set[tuple[int, int]] = set()  # files, and bytes of them
@@ -118,9 +118,7 @@ def test_a_lock_of_windows_is_held_by_one_and_leaves_the_number_readable(
     assert place > 1 << 20  # not where the number stands
 
 
-def test_a_folder_is_not_opened_where_that_cannot_be_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_are_not_opened_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[tuple[Path, int]] = []
     system = os.open
 
@@ -136,7 +134,7 @@ def test_a_folder_is_not_opened_where_that_cannot_be_done(
     assert opened == [(tmp_path / "file", os.O_RDWR)]
 
 
-def test_lines_end_alike_on_standard_output_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_output_has_line_feeds_on_every_system(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(kept, encoding="cp1252", newline="\r\n"))
     streams.secure()
@@ -145,7 +143,7 @@ def test_lines_end_alike_on_standard_output_everywhere(monkeypatch: pytest.Monke
     assert kept.getvalue() == "Fähre ✓\n".encode()
 
 
-def test_lines_that_windows_wrote_are_read_as_any_others(tmp_path: Path) -> None:
+def test_windows_line_ends_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_bytes(b"\xef\xbb\xbfOne.\r\nTwo.\r\n\r\nFour.")
     (tmp_path / "a.de").write_bytes(b"Eins.\nZwei.\n\nVier.\n")
     assert [*read_lines(tmp_path / "a.en")] == ["One.", "Two.", "", "Four."]
@@ -173,7 +171,7 @@ def mode_of(call: ast.Call) -> str:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_text_is_utf_8_and_lines_end_alike_in_every_file(path: Path) -> None:
+def test_text_files_are_opened_as_utf8_with_line_feeds(path: Path) -> None:
     for name, call in calls(path):
         named = {one.arg for one in call.keywords}
         func = ast.unparse(call.func)

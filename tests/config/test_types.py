@@ -1,4 +1,4 @@
-"""Values that were read from JSON have the types that are expected of them."""
+"""Values are checked against type hints, and types are named for people."""
 
 import json
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from transduce.settings.types import check_fields, dataclass_from_json, describe
         ("{}", dict[str, Any]),
     ],
 )
-def test_a_value_of_the_type_fits(text: str, hint: Any) -> None:
+def test_a_value_of_the_type_is_accepted(text: str, hint: Any) -> None:
     assert fits(json.loads(text), hint)
 
 
@@ -44,7 +44,7 @@ def test_a_value_of_the_type_fits(text: str, hint: Any) -> None:
         ('"ab"', list[str]),
     ],
 )
-def test_a_value_of_another_type_does_not_fit(text: str, hint: Any) -> None:
+def test_a_value_of_another_type_is_rejected(text: str, hint: Any) -> None:
     assert not fits(json.loads(text), hint)
 
 
@@ -62,7 +62,7 @@ def test_types_are_named_for_people(hint: Any, expected: str) -> None:
     assert describe_type(hint) == expected
 
 
-def test_the_first_field_that_is_wrong_is_named() -> None:
+def test_the_first_wrong_field_is_named() -> None:
     check_fields({"a": 1}, {"a": int, "b": str | None})
     with pytest.raises(TypeError, match=r"^b is missing: expected text$"):
         check_fields({"a": 1}, {"a": int, "b": str})
@@ -76,7 +76,7 @@ class Point:
     y: int = 0
 
 
-def test_a_dataclass_is_made_of_the_fields_that_it_has() -> None:
+def test_a_dataclass_is_made_from_its_fields_only() -> None:
     assert dataclass_from_json(Point, {"x": 1}) == Point(1, 0)
     wrong: list[Any] = [[], {"y": 1}, {"x": "1"}, {"x": 1, "z": 2}]
     for content in wrong:

@@ -57,7 +57,7 @@ def weights(path: Path) -> dict[str, list[float]]:
     return {name: tensor.flatten().tolist() for name, tensor in load_tensors(path).items()}
 
 
-def test_a_run_has_model_subwords_and_languages_of_the_one_it_begins_with(
+def test_a_run_has_the_model_subwords_and_languages_of_its_start(
     tuned: Path, tiny_run: Path
 ) -> None:
     own, origin = RunConfig.load(tuned), RunConfig.load(tiny_run)
@@ -71,7 +71,7 @@ def test_a_run_has_model_subwords_and_languages_of_the_one_it_begins_with(
     assert codec.sha256 == Codec.load(tuned / "corpus" / "subwords.json").sha256
 
 
-def test_the_settings_say_what_a_run_was_begun_with(tuned: Path, tiny_run: Path) -> None:
+def test_the_config_records_the_start_of_a_run(tuned: Path, tiny_run: Path) -> None:
     origin = RunConfig.load(tuned).origin
     assert origin
     assert origin.run == str(tiny_run.resolve())
@@ -81,7 +81,7 @@ def test_the_settings_say_what_a_run_was_begun_with(tuned: Path, tiny_run: Path)
     assert RunConfig.load(tiny_run).origin is None
 
 
-def test_the_first_update_is_made_of_the_other_runs_weights(
+def test_the_first_update_starts_from_the_other_weights(
     other_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
     """At a rate of next to nothing they stay what they were, and the optimizer is fresh."""
@@ -93,7 +93,7 @@ def test_the_first_update_is_made_of_the_other_runs_weights(
     assert all(torch.equal(count, torch.ones(())) for count in counts)
 
 
-def test_a_run_searches_as_the_one_it_begins_with(
+def test_search_settings_are_taken_from_the_start(
     other_files: Files, own_run: Path, tmp_path: Path
 ) -> None:
     config = RunConfig.load(own_run)
@@ -103,7 +103,7 @@ def test_a_run_searches_as_the_one_it_begins_with(
     assert RunConfig.load(out).search == search
 
 
-def test_an_unfinished_run_gives_its_newest_checkpoint(
+def test_the_newest_checkpoint_of_an_unfinished_run_is_used(
     other_files: Files, own_run: Path, tmp_path: Path
 ) -> None:
     (own_run / "model.safetensors").unlink()
@@ -119,7 +119,7 @@ def test_an_unfinished_run_gives_its_newest_checkpoint(
 
 
 @pytest.mark.parametrize("at", [0, 3])
-def test_killed_and_resumed_it_ends_with_the_same_bits_even_if_the_other_run_is_gone(
+def test_resuming_gives_the_same_bits_even_if_the_other_run_is_gone(
     at: int,
     other_files: Files,
     own_run: Path,
@@ -143,7 +143,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bits_even_if_the_other_run_is_
     assert sha256(out / "model.safetensors") == sha256(tuned / "model.safetensors")
 
 
-def test_a_run_goes_on_if_nothing_is_said_of_what_it_was_begun_with(
+def test_a_run_resumes_without_naming_its_start(
     other_files: Files, tuned: Path, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(tuned, tmp_path / "run"))
@@ -152,7 +152,7 @@ def test_a_run_goes_on_if_nothing_is_said_of_what_it_was_begun_with(
     assert RunConfig.load(out).origin == RunConfig.load(tuned).origin
 
 
-def test_a_run_goes_on_if_the_other_has_moved(
+def test_a_run_resumes_if_the_other_run_has_moved(
     other_files: Files, own_run: Path, tuned: Path, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(tuned, tmp_path / "run"))
@@ -160,7 +160,7 @@ def test_a_run_goes_on_if_the_other_has_moved(
     assert checkpoints(out)[-1].step == 7
 
 
-def test_another_beginning_is_refused(
+def test_resuming_from_another_start_is_refused(
     other_files: Files, tiny_files: Files, tuned: Path, tiny_run: Path
 ) -> None:
     with pytest.raises(BadSetting, match=r"begun with the weights of .*tiny, not of .*run: go on"):
@@ -176,7 +176,7 @@ def test_another_beginning_is_refused(
         *(("joint", "false"), ("subwords", "wordpiece"), ("positions", "learned")),
     ],
 )
-def test_what_would_make_another_model_is_refused_by_name(
+def test_settings_that_change_the_model_are_refused_by_name(
     name: str, value: str, other_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(BadSetting, match=rf"^{name} = .*: expected .* as in .*tiny"):
@@ -184,7 +184,7 @@ def test_what_would_make_another_model_is_refused_by_name(
     assert not (tmp_path / "run").exists()
 
 
-def test_rates_of_dropout_may_change_and_equal_settings_be_repeated(
+def test_dropout_may_change_and_equal_settings_may_be_repeated(
     other_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
     out = further(other_files, tmp_path / "run", tiny_run, P_drop="0.3", d_ff="64", steps="1")
@@ -203,7 +203,7 @@ def test_a_run_without_weights_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_corpus_of_other_subwords_is_prepared_anew(
+def test_a_corpus_with_other_subwords_is_prepared_again(
     other_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
     further(other_files, tmp_path / "run", None, steps="1", vocabulary="280")
@@ -215,7 +215,7 @@ def test_a_corpus_of_other_subwords_is_prepared_anew(
     assert codec.sha256 == Codec.load(tiny_run / "subwords.json").sha256
 
 
-def test_the_subwords_alone_can_be_another_runs(
+def test_only_the_subwords_may_be_taken_from_another_run(
     other_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
     settings = TRAINING | {"N": "1", "d_model": "16", "d_ff": "32", "h": "2", "steps": "1"}
@@ -246,14 +246,14 @@ def test_the_subwords_alone_can_be_another_runs(
         )
 
 
-def test_a_run_of_before_there_were_origins_is_still_read(own_run: Path) -> None:
+def test_a_run_without_a_recorded_start_can_be_read(own_run: Path) -> None:
     content = json.loads((own_run / "config.json").read_text())
     del content["sha256"], content["origin"]
     write_checksummed(own_run / "config.json", content)
     assert RunConfig.load(own_run).origin is None
 
 
-def test_the_command_begins_with_a_run_and_says_so(
+def test_the_command_prints_the_run_it_starts_from(
     cli: CommandLine, other_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
     swapped = other_files[::-1]
@@ -270,7 +270,7 @@ def test_the_command_begins_with_a_run_and_says_so(
     assert "fresh weights" in cli("info", tiny_run).stdout
 
 
-def test_two_processes_begin_with_a_run_as_one_does(
+def test_two_processes_start_from_a_run_like_one(
     other_files: Files, tiny_run: Path, tuned: Path, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -289,7 +289,7 @@ def test_two_processes_begin_with_a_run_as_one_does(
     assert weights(tmp_path / "run" / "model.safetensors") == start
 
 
-def test_a_trained_model_learns_more_gently_unless_told(
+def test_the_learning_rate_is_lower_when_starting_from_a_run(
     tiny_run: Path, other_files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     whole = find_preset("tiny").train.lr_scale
