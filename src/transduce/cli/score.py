@@ -3,17 +3,17 @@
 import dataclasses
 import json as json_module
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.cli import tables
+from transduce.cli.options import without_none
 from transduce.errors import BadInput
 from transduce.system.formatting import pluralize
 
 if TYPE_CHECKING:
     from transduce.evaluation.significance import Comparison, SystemScore
-    from transduce.parsing.evaluation import Parseval
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -31,10 +31,17 @@ transduce score out.de test.de --paper
 transduce score --trees parsed.trees gold.trees
 """
 COMPARING = "Comparing systems"
-TREE_COLUMNS = (
-    *("trees", "errors", "skipped", "precision", "recall", "F1"),
-    *("exact match", "no crossing", "tags right"),
-)
+TREE_COLUMNS = {  # the field of Parseval, and its format
+    "trees": ("sentences", ","),
+    "errors": ("errors", ","),
+    "skipped": ("skipped", ","),
+    "precision": ("precision", ".2f"),
+    "recall": ("recall", ".2f"),
+    "F1": ("f1", ".2f"),
+    "exact match": ("exact", ".2f"),
+    "no crossing": ("no_crossing", ".2f"),
+    "tags right": ("tagging", ".2f"),
+}
 
 
 Files = Annotated[
@@ -104,34 +111,27 @@ def score(
     chance (paired bootstrap), and * marks p < 0.05.
     """
     systems, references = _files(files, ref)
-    options = _Options(tuple(metric or ()), language, lowercase, tokenize)
+    options = without_none(metrics=metric or None, lowercase=lowercase or None, tokenize=tokenize)
     if trees:
-        if options != _Options() or paper or confidence or paired_ar or samples:
+        if options or language or paper or confidence or paired_ar or samples:
             raise BadInput("--trees takes no metric options: expected --trees HYP GOLD")
-        _trees(systems, references, json=json)
-    elif len(systems) > 1:
-        if confidence or paper:
-            raise BadInput(
-                "--confidence and --paper score one system; for several use --samples and "
-                "--paired-ar"
-            )
-        _compare(systems, references, options, (paired_ar, samples), json=json)
-    elif paired_ar or samples:
+        _score_trees(systems, references, json=json)
+        return
+    if len(systems) > 1 and (confidence or paper):
+        raise BadInput(
+            "--confidence and --paper score one system; for several use --samples and --paired-ar"
+        )
+    if len(systems) == 1 and (paired_ar or samples):
         raise BadInput("--paired-ar and --samples compare systems: give two or more, and --ref")
+    if paper and options:
+        raise BadInput("--paper is a metric of its own: it takes no other metric options")
+    options["language"] = language or _language(references)
+    if len(systems) > 1:
+        options |= {"test": "ar" if paired_ar else "bs", "samples": samples}
+        _compare(systems, references, options, json=json)
     else:
-        if paper and options != _Options(language=language):
-            raise BadInput("--paper is a metric of its own: it takes no other metric options")
-        _score(systems[0], references, options, confidence, paper=paper, json=json)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Options:
-    """The options of the metrics."""
-
-    metrics: tuple[str, ...] = ()
-    language: str | None = None
-    lowercase: bool = False
-    tokenize: str | None = None
+        options["confidence"] = confidence
+        _score(systems[0], references, options, paper=paper, json=json)
 
 
 def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -146,9 +146,14 @@ def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], 
     return [files[0]], [files[1]]
 
 
+def _language(references: Sequence[str]) -> str:
+    from transduce.text.languages import guess_languages
+
+    return guess_languages(references[0], references[0])[1]
+
+
 def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
     """Read all files; refuse files of different lengths."""
-    from transduce.system.formatting import pluralize
     from transduce.text import reading as text
 
     paths = [*systems, *references]
@@ -169,87 +174,49 @@ def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:
     return read
 
 
-def _language(references: Sequence[str], options: _Options) -> str:
-    from transduce.text.languages import guess_languages
-
-    return options.language or guess_languages(references[0], references[0])[1]
-
-
 def _score(
-    system: str,
-    references: Sequence[str],
-    options: _Options,
-    confidence: int,
-    *,
-    paper: bool,
-    json: bool,
+    system: str, references: Sequence[str], options: dict[str, Any], *, paper: bool, json: bool
 ) -> None:
     """Score one system."""
     from transduce.evaluation import scores as scoring
-    from transduce.evaluation.metrics import METRICS
     from transduce.system.progress import console_progress
 
     lines, *several = _read([system], references)
-    language, progress = _language(references, options), console_progress()
+    options["progress"] = console_progress()
     if paper:
-        results = [
-            scoring.paper_bleu(lines, several, language, confidence=confidence, progress=progress)
-        ]
+        results = [scoring.paper_bleu(lines, several, **options)]
     else:
-        results = scoring.score(
-            lines,
-            several,
-            metrics=options.metrics or METRICS,
-            language=language,
-            lowercase=options.lowercase,
-            tokenize=options.tokenize,
-            confidence=confidence,
-            progress=progress,
-        )
+        results = scoring.score(lines, several, **options)
     if json:
-        typer.echo(json_module.dumps([result.to_json() for result in results], indent=2))
+        _print_json([result.to_json() for result in results])
     else:
         for result in results:
             typer.echo(str(result))
 
 
 def _compare(
-    systems: Sequence[str],
-    references: Sequence[str],
-    options: _Options,
-    test: tuple[bool, int],
-    *,
-    json: bool,
+    systems: Sequence[str], references: Sequence[str], options: dict[str, Any], *, json: bool
 ) -> None:
     """Compare systems with the first one."""
-    from transduce.evaluation import significance as comparing
-    from transduce.evaluation.metrics import METRICS
+    from transduce.evaluation.significance import compare
     from transduce.system.progress import console_progress
 
     if len(set(systems)) < len(systems):
         raise BadInput(f"a system is given twice: {' '.join(systems)}")
     read = _read(systems, references)
-    randomised, samples = test
-    comparisons = comparing.compare(
-        dict(zip(systems, read, strict=False)),
-        read[len(systems) :],
-        metrics=options.metrics or METRICS,
-        language=_language(references, options),
-        lowercase=options.lowercase,
-        tokenize=options.tokenize,
-        test="ar" if randomised else "bs",
-        samples=samples,
-        progress=console_progress(),
-    )
+    named = dict(zip(systems, read, strict=False))
+    comparisons = compare(named, read[len(systems) :], progress=console_progress(), **options)
     if json:
-        typer.echo(
-            json_module.dumps([comparison.to_json() for comparison in comparisons], indent=2)
-        )
+        _print_json([comparison.to_json() for comparison in comparisons])
     else:
-        _show(comparisons)
+        _print_comparisons(comparisons)
 
 
-def _show(comparisons: "Sequence[Comparison]") -> None:
+def _print_json(value: Any) -> None:
+    typer.echo(json_module.dumps(value, indent=2))
+
+
+def _print_comparisons(comparisons: "Sequence[Comparison]") -> None:
     """Print a row for each metric and system, then the signatures."""
     rows = [
         (comparison.name, score.system + " (baseline)" * (index == 0), *_cells(score))
@@ -273,8 +240,8 @@ def _cells(score: "SystemScore") -> tuple[str, str, str]:
     )
 
 
-def _trees(systems: Sequence[str], references: Sequence[str], *, json: bool) -> None:
-    """Score trees as EVALB does with Collins' settings."""
+def _score_trees(systems: Sequence[str], references: Sequence[str], *, json: bool) -> None:
+    """Score trees as EVALB does with Collins' settings; errors are sentences with other words."""
     from transduce.parsing.evaluation import CUTOFF, score_files, summarize
 
     if len(systems) != 1 or len(references) != 1:
@@ -282,22 +249,10 @@ def _trees(systems: Sequence[str], references: Sequence[str], *, json: bool) -> 
     scores = score_files(systems[0], references[0])
     parts = {"all": summarize(scores), f"up to {CUTOFF} words": summarize(scores, CUTOFF)}
     if json:
-        typer.echo(
-            json_module.dumps({k: dataclasses.asdict(v) for k, v in parts.items()}, indent=2)
-        )
+        _print_json({name: dataclasses.asdict(part) for name, part in parts.items()})
         return
-    tables.show("", ["in percent", *TREE_COLUMNS], [_tree_row(*part) for part in parts.items()])
-
-
-def _tree_row(name: str, total: "Parseval") -> list[str]:
-    """Return EVALB's numbers; errors are sentences whose words differ."""
-    counts = [f"{number:,}" for number in (total.sentences, total.errors, total.skipped)]
-    shares = (
-        total.precision,
-        total.recall,
-        total.f1,
-        total.exact,
-        total.no_crossing,
-        total.tagging,
-    )
-    return [name, *counts, *(f"{share:.2f}" for share in shares)]
+    rows = [
+        [name, *(f"{getattr(part, column):{style}}" for column, style in TREE_COLUMNS.values())]
+        for name, part in parts.items()
+    ]
+    tables.show("", ["in percent", *TREE_COLUMNS], rows)
