@@ -1,4 +1,4 @@
-"""Functions of torch that the model uses although they are not public, with the code that uses them.
+"""Private functions of torch that the model uses, with the code that uses them.
 
 If a new version of torch lacks one, the test that names it fails, and the code needs another way.
 """

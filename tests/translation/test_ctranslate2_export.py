@@ -16,7 +16,7 @@ from transduce.errors import BadInput, BadSetting, MissingExtra
 from transduce.interop.export import ctranslate2 as export_module
 from transduce.interop.export.ctranslate2 import choose_quantization, export
 from transduce.subwords import Codec
-from transduce.translation.engines.selection import WithFallback
+from transduce.translation.engines.ctranslate2 import CTranslate2Engine
 from transduce.translation.translator import Translator
 
 pytest.importorskip("ctranslate2")
@@ -143,7 +143,7 @@ def test_auto_takes_ctranslate2_on_a_processor_and_torch_without_it(
     tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
-    assert isinstance(Translator.load(tiny_run).engine, WithFallback)
+    assert isinstance(Translator.load(tiny_run).engine, CTranslate2Engine)
     assert Translator.load(tiny_run).engine.name.startswith("ctranslate2 on cpu, ")
     _uninstall(monkeypatch)
     assert Translator.load(tiny_run).engine.name == "torch on cpu"

@@ -15,7 +15,7 @@ import copy
 import errno
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -30,7 +30,7 @@ from transduce.interop.export.support import CTRANSLATE2
 from transduce.runs.folder import RunConfig
 from transduce.subwords import EOS, Codec
 from transduce.system.processes import cores
-from transduce.translation.types import Hypothesis, Ints, Job, output_limit
+from transduce.translation.types import Engine, Hypothesis, Ints, Job, output_limit
 
 AHEAD = 2  # batches that wait for each worker
 IMPOSSIBLE = -1e9  # CTranslate2 gives lower scores to hypotheses that only fill the beam
@@ -67,6 +67,7 @@ class CTranslate2Engine:
     def __init__(self, folder: Path, codec: Codec, model: ModelConfig, quantize: str) -> None:
         self.model, self.codec = model, codec
         self.workers = cores()
+        self.load_sampler: Callable[[], Engine] | None = None  # another engine, which samples
         self.name = f"ctranslate2 on cpu, {'float32' if quantize == 'none' else quantize}"
         self.number = {name: number for number, name in enumerate(codec.target.names)}
         self.forbidden = frozenset(codec.target.forbidden_ids())
@@ -104,10 +105,8 @@ class CTranslate2Engine:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield each job's index and its hypotheses."""
         if config.sample:
-            raise BadInput(
-                "the engine ctranslate2 does not sample translations: its samples would depend on "
-                "the other sentences of a batch; use the engine torch"
-            )
+            yield from self._sampler().search(jobs, config, batch)
+            return
         remaining = [IndexedJob(*each) for each in enumerate(jobs)]
         for strict, any_limit in ((False, True), (False, False), (True, False)):
             batches = self._batches(remaining, config, batch, any_limit=any_limit)
@@ -122,6 +121,14 @@ class CTranslate2Engine:
                     else:
                         remaining.append(indexed)
                 yield from self._scored(allowed, config, strict=strict)
+
+    def _sampler(self) -> Engine:
+        if self.load_sampler is None:
+            raise BadInput(
+                "the engine ctranslate2 does not sample translations: its samples would depend on "
+                "the other sentences of a batch; use the engine torch"
+            )
+        return self.load_sampler()
 
     def lanes(self) -> list[Self]:
         """Return an engine for each worker."""

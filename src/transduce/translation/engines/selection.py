@@ -1,18 +1,15 @@
 """Choose the engine that translates."""
 
+import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
-from transduce.config import SearchConfig
 from transduce.errors import BadInput, BadSetting, MissingExtra
 from transduce.runs.folder import RunConfig
 from transduce.subwords import Codec
 from transduce.system.devices import may_have_cuda
-from transduce.translation.types import Engine, Hypothesis, Ints, Job
+from transduce.translation.types import Engine
 
 logger = logging.getLogger("transduce")
 
@@ -37,6 +34,7 @@ def choose_engine(
     if engine not in ENGINES:
         raise BadSetting(f"engine = {engine!r}: expected {', '.join(ENGINES)}")
 
+    @functools.cache
     def with_torch() -> Engine:
         from transduce.translation.engines.pytorch import TorchEngine
 
@@ -47,14 +45,16 @@ def choose_engine(
     if engine == "torch" or (engine == "auto" and _on_gpu(device)):
         return with_torch()
     try:
-        fast = _with_ctranslate2(runs, configs, codec, device, quantize)
+        return _with_ctranslate2(
+            *(runs, configs, codec, device, quantize),
+            load_sampler=with_torch if engine == "auto" else None,
+        )
     except (MissingExtra, BadInput, OSError) as error:
         if engine == "ctranslate2" or quantize not in UNQUANTIZED:
             raise
         if isinstance(error, OSError):  # no folder for the export can be written
             logger.warning("the engine ctranslate2 cannot be used (%s): torch translates", error)
         return with_torch()
-    return fast if engine == "ctranslate2" else WithFallback(fast, with_torch)
 
 
 def _with_ctranslate2(
@@ -63,6 +63,8 @@ def _with_ctranslate2(
     codec: Codec,
     device: str,
     quantize: str,
+    *,
+    load_sampler: Callable[[], Engine] | None,
 ) -> Engine:
     from transduce.translation.engines.ctranslate2 import CTranslate2Engine
 
@@ -72,42 +74,9 @@ def _with_ctranslate2(
         )
     if len(runs) > 1:
         raise BadInput("the engine ctranslate2 searches with one model; use the engine torch")
-    return CTranslate2Engine.load(runs[0], configs[0], codec, quantize)
-
-
-class WithFallback:
-    """An engine, and another for what it cannot do, which is loaded when first needed."""
-
-    def __init__(self, engine: Engine, load_fallback: Callable[[], Engine]) -> None:
-        self.engine = engine
-        self.name, self.batch = engine.name, engine.batch
-        self._load_fallback = load_fallback
-        self._fallback: Engine | None = None
-
-    @property
-    def fallback(self) -> Engine:
-        """The engine that can do everything."""
-        self._fallback = self._fallback or self._load_fallback()
-        return self._fallback
-
-    def search(
-        self, jobs: Sequence[Job], config: SearchConfig, batch: int
-    ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield each job's index and its hypotheses."""
-        engine = self.fallback if config.sample else self.engine
-        return engine.search(jobs, config, batch)
-
-    def lanes(self) -> Sequence[Engine]:
-        """Return engines that may search at the same time; none of them samples."""
-        return self.engine.lanes()
-
-    def score(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[list[float]]:
-        """Return the log-probability of each token of given targets, </s> included."""
-        return self.engine.score(pairs)
-
-    def align(self, pairs: Sequence[tuple[Ints, Ints]]) -> list[npt.NDArray[np.float32]]:
-        """Return how much each target token attends to each source token."""
-        return self.engine.align(pairs)
+    engine = CTranslate2Engine.load(runs[0], configs[0], codec, quantize)
+    engine.load_sampler = load_sampler
+    return engine
 
 
 def _on_gpu(device: str) -> bool:
