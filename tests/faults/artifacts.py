@@ -193,9 +193,9 @@ def watch(world: World) -> Record:
 
 
 def curves(world: World) -> Record:
-    from transduce.runs.history import read
+    from transduce.runs.history import read_history
 
-    return {"rows": read(world.damaged / "run", "run").rows}
+    return {"rows": read_history(world.damaged / "run", "run").rows}
 
 
 def corpus(world: World) -> Record:

@@ -96,7 +96,7 @@ def trees(_: Material, folder: Path) -> Reader:
 def logs(material: Material, folder: Path) -> Reader:
     """metrics.jsonl, and after a form feed samples.jsonl: plotted, watched, and resumed."""
     from transduce.runs import history
-    from transduce.runs.metrics import forget_after
+    from transduce.runs.metrics import drop_after
     from transduce.serving.runs import Board
 
     run = folder / "run"
@@ -111,13 +111,13 @@ def logs(material: Material, folder: Path) -> Reader:
         board = Board([run])
         check_json(board.summaries())
         check_json(board.since("run", ""))
-        forget_after(samples, 10)
+        drop_after(samples, 10)
         try:
-            logged = history.read(run, "run")
+            logged = history.read_history(run, "run")
             logged.curve("loss", None)
             logged.curve("valid_loss", 60.0)
         finally:
-            forget_after(metrics, 10)
+            drop_after(metrics, 10)
 
     stored = [(material.run / f"{name}.jsonl").read_bytes() for name in ("metrics", "samples")]
     lines = stored[0].splitlines(keepends=True)

@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from transduce.errors import BadRun, MissingExtra
 from transduce.inspection.curves import draw
 from transduce.inspection.style import COLOURS, MARKERS, save
-from transduce.runs.history import read_all
+from transduce.runs.history import read_histories
 
 Row = Mapping[str, float]
 
@@ -86,7 +86,7 @@ def listed(axes: Axes) -> list[str]:
 
 def test_the_lines_are_exactly_what_was_logged(tmp_path: Path) -> None:
     rows = [*log(5, 10, 15, 20), *valid(10, 20)]
-    loss, bleu, speed = draw(read_all([write(tmp_path / "run", rows)])).axes
+    loss, bleu, speed = draw(read_histories([write(tmp_path / "run", rows)])).axes
     training, validation, _ = loss.lines
     assert points(training) == logged(rows, "loss")
     assert points(validation) == logged(rows, "valid_loss")
@@ -100,7 +100,7 @@ def test_the_best_validation_is_ringed_and_its_value_told(tmp_path: Path) -> Non
         {"step": 20, "valid_loss": 3.25, "valid_bleu": 15.96},
         {"step": 30, "valid_loss": 3.25, "valid_bleu": 12.0},
     ]
-    loss, bleu = draw(read_all([write(tmp_path / "run", rows)])).axes
+    loss, bleu = draw(read_histories([write(tmp_path / "run", rows)])).axes
     assert points(loss.lines[-1]) == [(20, 3.25)]  # the first of two equal ones, as training keeps
     assert points(bleu.lines[-1]) == [(20, 15.96)]
     assert listed(loss) == ["3.250  run"]
@@ -109,7 +109,7 @@ def test_the_best_validation_is_ringed_and_its_value_told(tmp_path: Path) -> Non
 
 def test_a_run_has_one_colour_and_one_marker_in_all_panels(tmp_path: Path) -> None:
     runs = [write(tmp_path / f"r{i}", [*log(5, seed=i), *valid(5, seed=i)]) for i in range(8)]
-    loss, bleu, speed = draw(read_all(runs)).axes
+    loss, bleu, speed = draw(read_histories(runs)).axes
     for i, (colour, marker) in enumerate(zip(COLOURS, MARKERS, strict=True)):
         lines = [*loss.lines[3 * i : 3 * i + 3], *bleu.lines[2 * i : 2 * i + 2], speed.lines[i]]
         assert all(same_color(line.get_color(), colour) for line in lines)
@@ -119,15 +119,15 @@ def test_a_run_has_one_colour_and_one_marker_in_all_panels(tmp_path: Path) -> No
 
 def test_what_no_run_has_logged_has_no_panel_and_what_one_lacks_is_said(tmp_path: Path) -> None:
     without = write(tmp_path / "without", [*log(5, 10), *valid(10, bleu=False)])
-    assert titles(draw(read_all([without]))) == ["Loss,", "Speed"]
+    assert titles(draw(read_histories([without]))) == ["Loss,", "Speed"]
     with_bleu = write(tmp_path / "with", [*log(5, 10), *valid(10)])
-    both = draw(read_all([without, with_bleu]))
+    both = draw(read_histories([without, with_bleu]))
     assert titles(both) == ["Loss,", "Translation", "Speed"]
     assert listed(both.axes[1])[0] == "none"
 
 
 def test_only_the_panels_asked_for_are_drawn(tmp_path: Path) -> None:
-    histories = read_all([write(tmp_path / "run", [*log(5), *valid(5)])])
+    histories = read_histories([write(tmp_path / "run", [*log(5), *valid(5)])])
     assert titles(draw(histories, what=["speed", "loss"])) == ["Loss,", "Speed"]
     assert titles(draw(histories, what=["bleu"])) == ["Translation"]
 
@@ -140,7 +140,7 @@ def test_over_time_a_validation_stands_between_the_steps_logged_around_it(
 ) -> None:
     rows: list[Row] = [{"step": n, "loss": 4.0, "seconds": pace * n} for n in (10, 20, 40)]
     run = write(tmp_path / "run", [*rows, *valid(5, 20, 30, 60)])
-    figure = draw(read_all([run]), by="time")
+    figure = draw(read_histories([run]), by="time")
     training, validation, _ = figure.axes[0].lines
     assert [x for x, _ in points(training)] == pytest.approx(
         [pace * n / unit for n in (10, 20, 40)]
@@ -158,7 +158,7 @@ def test_perplexity_and_learning_rate_are_drawn_when_asked_for(tmp_path: Path) -
         ),
         *({"valid_perplexity": 7.5, **row} for row in valid(10)),
     ]
-    histories = read_all([write(tmp_path / "run", rows)])
+    histories = read_histories([write(tmp_path / "run", rows)])
     assert titles(draw(histories)) == ["Loss,", "Translation", "Speed"]
     everything = draw(histories, what=["all"])
     assert titles(everything) == ["Loss,", "Perplexity,", "Translation", "Learning", "Speed"]
@@ -175,7 +175,7 @@ def test_perplexity_and_learning_rate_are_drawn_when_asked_for(tmp_path: Path) -
 
 def test_rates_and_scores_are_measured_from_zero(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [*log(5, 10), {"step": 10, "valid_bleu": 0.0}])
-    loss, bleu, speed = draw(read_all([run])).axes
+    loss, bleu, speed = draw(read_histories([run])).axes
     assert bleu.get_ylim() == (0, 1)
     assert speed.get_ylim()[0] == 0
     assert loss.get_xlim()[0] == 0
@@ -185,12 +185,12 @@ def test_rates_and_scores_are_measured_from_zero(tmp_path: Path) -> None:
 def test_a_steep_beginning_leaves_the_axis_to_what_follows_and_this_is_said(tmp_path: Path) -> None:
     steps = range(10, 1001, 10)
     rows: list[Row] = [{"step": n, "loss": 3 + 7 * 0.7 ** (n / 10)} for n in steps]
-    (loss,) = draw(read_all([write(tmp_path / "steep", rows)])).axes
+    (loss,) = draw(read_histories([write(tmp_path / "steep", rows)])).axes
     assert 3 + 7 * 0.7**6 < loss.get_ylim()[1] < 4
     assert loss.get_title(loc="left").endswith("(it starts above the axis, at 7.9)")
     assert points(loss.lines[0]) == logged(rows, "loss")
     even: list[Row] = [{"step": n, "loss": 10 - n / 200} for n in steps]
-    (loss,) = draw(read_all([write(tmp_path / "even", even)])).axes
+    (loss,) = draw(read_histories([write(tmp_path / "even", even)])).axes
     assert loss.get_ylim()[1] > 9.95
     assert loss.get_title(loc="left") == "Loss, lower is better"
 
@@ -198,7 +198,7 @@ def test_a_steep_beginning_leaves_the_axis_to_what_follows_and_this_is_said(tmp_
 def test_a_best_validation_at_the_very_beginning_stays_in_the_picture(tmp_path: Path) -> None:
     rows: list[Row] = [{"step": n, "loss": 20 * 0.5 ** (n / 10)} for n in range(10, 1001, 10)]
     rows.append({"step": 10, "valid_loss": 4.0})
-    (loss,) = draw(read_all([write(tmp_path / "run", rows)])).axes
+    (loss,) = draw(read_histories([write(tmp_path / "run", rows)])).axes
     assert 4.0 < loss.get_ylim()[1] < 5
 
 
@@ -208,7 +208,7 @@ def test_losses_that_do_not_measure_the_same_are_called_so(tmp_path: Path) -> No
         return write(tmp_path / name, log(5, 10), config)
 
     def title(*runs: Path) -> str:
-        return draw(read_all(runs)).axes[0].get_title(loc="left")
+        return draw(read_histories(runs)).axes[0].get_title(loc="left")
 
     base, same = run("base", 0.1, 1000), run("same", 0.1, 1000)
     assert title(base, same) == "Loss, lower is better"
@@ -220,7 +220,7 @@ def test_losses_that_do_not_measure_the_same_are_called_so(tmp_path: Path) -> No
 
 def test_a_name_is_told_whole_whatever_its_letters(tmp_path: Path) -> None:
     names = ["_hidden", "a$b$c", "x" * 60, "日本", "caf\udce9"]
-    figure = draw(read_all([write(tmp_path / name, log(5)) for name in names]))
+    figure = draw(read_histories([write(tmp_path / name, log(5)) for name in names]))
     told = [re.sub(r"^none  |\n|\\", "", label) for label in listed(figure.axes[0])]
     assert told == [*names[:4], "caf?"]
     save(figure, tmp_path / "curves.png")  # no warning, and no formula
@@ -228,15 +228,15 @@ def test_a_name_is_told_whole_whatever_its_letters(tmp_path: Path) -> None:
 
 def test_runs_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     runs = [write(tmp_path / folder / "run", log(5)) for folder in ("a", "b")]
-    assert [one.name for one in read_all(runs)] == [str(run) for run in runs]
+    assert [one.name for one in read_histories(runs)] == [str(run) for run in runs]
     again = tmp_path / "a" / ".." / "a" / "run"
-    assert [one.name for one in read_all([runs[0], again])] == ["run"]
+    assert [one.name for one in read_histories([runs[0], again])] == ["run"]
 
 
 def test_a_program_that_draws_keeps_its_own_style(tmp_path: Path) -> None:
     with mpl.rc_context({"axes.facecolor": "black", "font.size": 30}):
         before = dict(mpl.rcParams)
-        figure = draw(read_all([write(tmp_path / "run", log(5))]))
+        figure = draw(read_histories([write(tmp_path / "run", log(5))]))
         save(figure, tmp_path / "curves.png")
         assert dict(mpl.rcParams) == before
     assert same_color(figure.axes[0].get_facecolor(), "white")
@@ -246,7 +246,7 @@ def test_a_program_that_draws_keeps_its_own_style(tmp_path: Path) -> None:
 
 
 def test_a_picture_has_1200_by_800_points_and_its_style_is_light(tmp_path: Path) -> None:
-    save(draw(read_all([write(tmp_path / "run", log(5))])), tmp_path / "curves.png")
+    save(draw(read_histories([write(tmp_path / "run", log(5))])), tmp_path / "curves.png")
     picture = imread(tmp_path / "curves.png")
     assert picture.shape[:2] == (800, 1200)
     assert picture[0, 0].tolist() == [1, 1, 1, 1]
@@ -261,7 +261,7 @@ def test_the_ending_chooses_the_format_and_equal_curves_are_equal_files(
     run = write(tmp_path / "run", [*log(5, 10), *valid(10)])
     paths = [tmp_path / f"{name}.{ending}" for name in ("one", "two")]
     for path in paths:
-        save(draw(read_all([run])), path)
+        save(draw(read_histories([run])), path)
     one, two = (path.read_bytes() for path in paths)
     assert one.startswith(magic)
     assert one == two
@@ -277,7 +277,7 @@ def test_without_matplotlib_the_extra_is_named(
             raise ImportError(name)
         return original(name, *args)
 
-    histories = read_all([write(tmp_path / "run", log(5))])
+    histories = read_histories([write(tmp_path / "run", log(5))])
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtra, match=r"drawing needs matplotlib.*'transduce\[plot\]'"):
         draw(histories)
@@ -292,13 +292,13 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
     bad = ["", '{"step": 15, "lo', "3", "[]", '{"loss": 4}', '{"step": 20, "loss": null}']
     bad += ['{"step": 25, "loss": NaN}', f'{{"step": 1{"0" * 400}}}', "[" * 100_000, "\udcff"]
     path.write_text(path.read_text() + "\n".join(bad), errors="surrogateescape")
-    (history,) = read_all([tmp_path / "run"])
+    (history,) = read_histories([tmp_path / "run"])
     assert history.damaged == len(bad) - 1  # a blank line is no damage
     assert logged(history.rows, "loss") == logged(rows, "loss")
 
 
 def test_a_run_that_has_logged_no_time_has_no_place_on_its_axis(tmp_path: Path) -> None:
-    histories = read_all([write(tmp_path / "run", valid(5))])
+    histories = read_histories([write(tmp_path / "run", valid(5))])
     with pytest.raises(BadRun, match=r"run has not logged the time yet"):
         draw(histories, by="time")
 
@@ -337,7 +337,7 @@ def test_a_folder_stands_for_the_runs_in_it_that_have_logged_something(
         write(tmp_path / "runs" / name, log(5, 10))
     (tmp_path / "runs" / "begun").mkdir()
     (tmp_path / "runs" / "begun" / "metrics.jsonl").touch()
-    assert [one.name for one in read_all([tmp_path / "runs"])] == ["a", "b"]
+    assert [one.name for one in read_histories([tmp_path / "runs"])] == ["a", "b"]
     assert cli("plot", tmp_path / "runs", "--out", tmp_path / "both.svg").status == 0
     both = (tmp_path / "both.svg").read_text()
     cli("plot", tmp_path / "runs" / "a", tmp_path / "runs" / "b", "--out", tmp_path / "named.svg")

@@ -22,11 +22,14 @@ def average(
     last: Annotated[
         int | None,
         typer.Option(
-            min=1, help="How many checkpoints, the newest ones. Default: 5, or fewer if there are."
+            min=1, help="Number of checkpoints to average, the newest ones. Default: up to 5."
         ),
     ] = None,
 ) -> None:
-    """Translate from now on with the mean of the last checkpoints, as the paper does (6.1)."""
+    """Average the last checkpoints, as the paper does (6.1), and translate with the mean.
+
+    The mean replaces model.safetensors of the run folder.
+    """
     from transduce.checkpoints.checkpoint import average_checkpoints, save_model
     from transduce.runs.folder import WRITTEN_IN, RunConfig, checkpoints
     from transduce.runs.locks import locked_run
@@ -34,15 +37,15 @@ def average(
     from transduce.system.formatting import pluralize
     from transduce.system.progress import console_progress
 
-    RunConfig.load(run)  # refuses what is no run before anything is written there
+    RunConfig.load(run)  # refuses other folders before anything is written
     with locked_run(run):
         remove_leftovers(run, *WRITTEN_IN)
-        there = sum(one.scheduled for one in checkpoints(run))
-        if last is not None and there and last > there:
+        count = sum(checkpoint.scheduled for checkpoint in checkpoints(run))
+        if last is not None and count and last > count:
             raise BadRun(
-                f"{run} has {pluralize(there, 'checkpoint')} to average, not {last:,}: "
-                f"--last {there} takes all of them (the setting keep says how many training keeps)"
+                f"{run} has {pluralize(count, 'checkpoint')} to average, not {last:,}: "
+                f"--last {count} takes all of them (the setting keep says how many training keeps)"
             )
-        tensors, words = average_checkpoints(run, last or DEFAULT)
-        save_model(run, RunConfig.load(run), tensors, words)
-    console_progress().say(f"{run / 'model.safetensors'} is now the {words}")
+        tensors, description = average_checkpoints(run, last or DEFAULT)
+        save_model(run, RunConfig.load(run), tensors, description)
+    console_progress().say(f"{run / 'model.safetensors'} is now the {description}")

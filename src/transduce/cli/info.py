@@ -1,6 +1,5 @@
 """`transduce info`."""
 
-import contextlib
 import dataclasses
 import json as json_module
 import re
@@ -19,9 +18,9 @@ transduce info runs/en-de
 transduce info runs/en-de --json
 """
 
-# Characters that JSON leaves as they are and that can steer a terminal.
+# Characters that JSON does not escape and that can control a terminal.
 UNESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-SHOWN = {"step", "loss", "perplexity", "target_tokens_per_second"}  # of a record of training
+SHOWN = {"step", "loss", "perplexity", "target_tokens_per_second"}
 
 
 def info(
@@ -29,18 +28,18 @@ def info(
     *,
     json: Annotated[bool, typer.Option("--json", help="Write JSON, with every setting.")] = False,
 ) -> None:
-    """Show what a run folder holds: model, training, validation, checkpoints."""
+    """Show the model, training, validation and checkpoints of a run."""
     facts = gather(run)
     if json:
         text = json_module.dumps(facts, indent=2, ensure_ascii=False)
-        typer.echo(UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+        typer.echo(UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
         return
     for name, value in _rows(facts).items():
         typer.echo(f"{name:12} {printable(value)}")
 
 
 def _rows(facts: dict[str, Any]) -> dict[str, str]:
-    """Return the facts for people, each on a line."""
+    """Return the lines to print, by name."""
     model, train, origin = facts["model"], facts["train"], facts["origin"]
     depth = model["N"] if model["N_decoder"] is None else f"{model['N']}+{model['N_decoder']}"
     kind = "" if model["architecture"] == "transformer" else f"{model['architecture']}, "
@@ -77,7 +76,7 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _training(facts: dict[str, Any]) -> str:
-    """Say where the training stands, as far as it is known."""
+    """Describe the last logged step, if there is one."""
     last = facts["last"]
     if last:
         return (
@@ -89,7 +88,7 @@ def _training(facts: dict[str, Any]) -> str:
 
 
 def gather(run: Path) -> dict[str, Any]:
-    """Collect the facts of a run."""
+    """Collect the facts about a run."""
     from transduce.errors import BadRun
     from transduce.runs.arrays import count_values
     from transduce.runs.folder import MODEL, RunConfig, checkpoints, weights_file
@@ -99,11 +98,11 @@ def gather(run: Path) -> dict[str, Any]:
         path, weights = weights_file(run, config)
         parameters = count_values(path)
     except BadRun:
-        if (run / MODEL).exists():  # damaged, or of another run than its settings
+        if (run / MODEL).exists():  # damaged, or of another run
             raise
         from transduce.model.architecture import count_parameters
 
-        weights = config.weights if config.weights == "none yet" else f"{config.weights}: missing"
+        weights = f"{config.weights}: missing" if MODEL in config.hashes else config.weights
         parameters = count_parameters(config.model)
     metrics = _metrics(run / "metrics.jsonl")
     return {
@@ -115,9 +114,9 @@ def gather(run: Path) -> dict[str, Any]:
         "parameters": parameters,
         "origin": dataclasses.asdict(config.origin) if config.origin else None,
         "weights": weights,
-        "checkpoints": [one.step for one in checkpoints(run)],
-        "last": next((one for one in reversed(metrics) if one.keys() >= SHOWN), None),
-        "validation": next((one for one in reversed(metrics) if "valid_loss" in one), None),
+        "checkpoints": [checkpoint.step for checkpoint in checkpoints(run)],
+        "last": next((entry for entry in reversed(metrics) if entry.keys() >= SHOWN), None),
+        "validation": next((entry for entry in reversed(metrics) if "valid_loss" in entry), None),
         "versions": dict(config.versions),
         "model": config.model.to_json(),
         "train": config.train.to_json(),
@@ -126,18 +125,13 @@ def gather(run: Path) -> dict[str, Any]:
 
 
 def _metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the entries of metrics.jsonl, without damaged lines."""
+    from transduce.runs.history import parse_line
+    from transduce.settings.types import fits
     from transduce.system.files import MAX_LOG_BYTES, read_regular
 
     if not path.exists():
         return []
-    found = []
-    for line in read_regular(path, MAX_LOG_BYTES).decode("utf-8", "replace").split("\n"):
-        with contextlib.suppress(ValueError, RecursionError):  # a line that a kill cut short
-            entry = json_module.loads(line)
-            if isinstance(entry, dict) and all(map(_is_number, entry.values())):
-                found.append(entry)
-    return found
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300  # a damaged line may hold others
+    lines = read_regular(path, MAX_LOG_BYTES).decode("utf-8", "replace").split("\n")
+    entries = map(parse_line, lines)
+    return [entry for entry in entries if entry and fits(entry, dict[str, float])]

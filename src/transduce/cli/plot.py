@@ -46,14 +46,14 @@ def plot(
     """
     from transduce.inspection.curves import draw
     from transduce.inspection.style import check_ending, save
-    from transduce.runs.history import read_all
+    from transduce.runs.history import read_histories
     from transduce.system.formatting import pluralize
     from transduce.system.progress import console_progress
 
     progress = console_progress()
     if out is not None:
         check_ending(out)
-    histories = read_all(runs)
+    histories = read_histories(runs)
     folder = histories[0].run if len(histories) == 1 else Path()
     path = out or folder / "curves.png"
     for history in histories:

@@ -26,7 +26,7 @@ transduce train --recipe multi30k-en-de --out runs/multi30k
 
 torchrun --nproc-per-node 4 -m transduce train train.en train.de --out run
 
-The same command again goes on where it was stopped.
+The same command again resumes where it stopped.
 """
 
 
@@ -53,10 +53,10 @@ def train(
     deterministic: options.Deterministic = False,
     tensorboard: options.Tensorboard = False,
 ) -> None:
-    """Train a translator from two text files, line n translating line n, or by a recipe.
+    """Train a translator from two text files, line by line, or by a recipe.
 
-    Subwords, model, schedule, averaging and search are the paper's; what is not set is chosen from
-    the size of the data and the machine, and said. Ctrl-C saves.
+    Subwords, model, schedule, averaging and search are the paper's. Whatever is not set is chosen
+    from the size of the data and the machine, and reported. Ctrl-C saves and stops.
     """
     settings = parse_settings(set_ or [])
     seconds = None if time is None else parse_time(time)
@@ -64,7 +64,7 @@ def train(
     settings |= {"deterministic": "true"} if deterministic else {}
     if valid and valid_tsv:
         raise BadInput("--valid and --valid-tsv name two validation sets: give one")
-    asked = Overrides(
+    overrides = Overrides(
         start=from_,
         extend_vocabulary=extend_vocabulary,
         valid=(valid_tsv, None) if valid_tsv else valid,
@@ -75,26 +75,26 @@ def train(
     if recipe is not None:
         if source is not None:
             raise BadInput(f"{source} and --recipe {recipe} name two texts: give one of them")
-        by_recipe(recipe, out, data, asked, device, tensorboard=tensorboard)
+        by_recipe(recipe, out, data, overrides, device, tensorboard=tensorboard)
     elif source is None:
         raise typer.BadParameter("expected two texts to learn from, or --recipe NAME")
     elif data is not None:
         raise BadInput("--data is the folder of a recipe's data: give --recipe too")
     else:
-        from_texts((source, target), out, asked, device, tensorboard=tensorboard)
+        from_texts((source, target), out, overrides, device, tensorboard=tensorboard)
 
 
 def from_texts(
     texts: tuple[str, str | None],
     out: Path,
-    asked: Overrides,
+    overrides: Overrides,
     device: str,
     *,
     tensorboard: bool,
 ) -> None:
-    """Train on texts that are there."""
-    require_texts(texts, asked.valid)  # what is mistyped is said before torch is there
-    find_preset(asked.preset or "base")
+    """Train on text files."""
+    require_texts(texts, overrides.valid)  # mistyped names are refused before torch is imported
+    find_preset(overrides.preset or "base")
     from transduce.system.progress import console_progress
     from transduce.training import train as training
 
@@ -102,12 +102,12 @@ def from_texts(
     run = training.train(
         *texts,
         out=out,
-        start=asked.start,
-        extend_vocabulary=asked.extend_vocabulary,
-        valid=asked.valid,
-        languages=asked.languages,
-        preset=asked.preset,
-        settings=asked.settings,
+        start=overrides.start,
+        extend_vocabulary=overrides.extend_vocabulary,
+        valid=overrides.valid,
+        languages=overrides.languages,
+        preset=overrides.preset,
+        settings=overrides.settings,
         device=device,
         tensorboard=tensorboard,
         progress=progress,
@@ -119,28 +119,28 @@ def by_recipe(
     name: str,
     out: Path,
     data: Path | None,
-    asked: Overrides,
+    overrides: Overrides,
     device: str,
     *,
     tensorboard: bool,
 ) -> None:
     """Follow a recipe, and write the scores to stdout."""
-    recipe = find(name)  # so is this
-    check_data(recipe.data, data, asked.valid)
+    recipe = find(name)
+    check_data(recipe.data, data, overrides.valid)
     from transduce.system.formatting import pluralize
     from transduce.system.progress import console_progress
     from transduce.workflows.evaluation import EVALUATION, TRANSLATIONS
     from transduce.workflows.following import follow
 
     progress = console_progress()
-    found = follow(
-        recipe, out, asked, data=data, device=device, tensorboard=tensorboard, progress=progress
+    evaluation = follow(
+        recipe, out, overrides, data=data, device=device, tensorboard=tensorboard, progress=progress
     )
-    if found:
-        for line in found.lines():
+    if evaluation:
+        for line in evaluation.lines():
             typer.echo(printable(line))
         progress.say(
-            f"on {pluralize(found.sentences, 'sentence')} of {' and '.join(found.test)}: "
+            f"on {pluralize(evaluation.sentences, 'sentence')} of {' and '.join(evaluation.test)}: "
             f"{out / EVALUATION}, translations in {out / TRANSLATIONS}"
         )
     progress.say(f"translate with: {command('translate', out, 'FILE')}")

@@ -1,19 +1,19 @@
-"""Options of the command that trains."""
+"""Options of `transduce train`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-BEGINNING, RECIPE = "What it begins with", "Recipe"
+START, RECIPE = "Start from a trained run", "Recipe"
 
 Source = Annotated[
     str | None,
     typer.Argument(
-        help="Source text (plain, gz, xz, zst), or a TSV; - is stdin. None with --recipe."
+        help="Source text (plain, gz, xz, zst), or a TSV; - is stdin. Left out with --recipe."
     ),
 ]
-Target = Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")]
+Target = Annotated[str | None, typer.Argument(help="Target text; left out for a TSV.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The run folder.")]
 RecipeName = Annotated[
     str | None,
@@ -21,8 +21,8 @@ RecipeName = Annotated[
         "--recipe",
         rich_help_panel=RECIPE,
         metavar="NAME|FILE",
-        help="Get data, train and evaluate as a recipe says: one of `transduce recipes`, or a "
-        "file of your own. Other options win over it.",
+        help="Get data, train and evaluate as a recipe says: one that `transduce recipes` lists, "
+        "or a file of your own. Other options override it.",
     ),
 ]
 Data = Annotated[
@@ -31,28 +31,28 @@ Data = Annotated[
         "--data",
         rich_help_panel=RECIPE,
         metavar="DIR",
-        help="Where the recipe's data are, or are put. Default: data/NAME.",
+        help="Folder of the recipe's data. Default: data/NAME.",
     ),
 ]
 From = Annotated[
     Path | None,
     typer.Option(
         "--from",
-        rich_help_panel=BEGINNING,
+        rich_help_panel=START,
         metavar="RUN",
-        help="Begin with the weights, model and subwords of a trained run; a preset then "
-        "chooses the training alone.",
+        help="Start from the weights, model and subwords of a trained run; a preset then sets the "
+        "training only.",
     ),
 ]
 ExtendVocabulary = Annotated[
     int,
     typer.Option(
         "--extend-vocabulary",
-        rich_help_panel=BEGINNING,
+        rich_help_panel=START,
         metavar="N",
         min=0,
         show_default=False,
-        help="With --from: learn N more subwords on the new text; those that there are stay.",
+        help="With --from: learn N more subwords from the new text; existing ids are unchanged.",
     ),
 ]
 Valid = Annotated[
@@ -72,23 +72,24 @@ Batch = Annotated[
     str | None,
     typer.Option(
         metavar="TOKENS|auto",
-        help="Tokens of an update, a side; auto: the preset's, in as few pieces as fit into "
-        "the GPU's memory.",
+        help="Tokens of an update on each side; auto: the preset's number, in as few micro-batches "
+        "as fit into the GPU's memory.",
     ),
 ]
-Steps = Annotated[int | None, typer.Option(help="Updates to make.")]
-Epochs = Annotated[int | None, typer.Option(help="Passes over the data to make.")]
+Steps = Annotated[int | None, typer.Option(help="Number of updates.")]
+Epochs = Annotated[int | None, typer.Option(help="Number of passes over the data.")]
 Time = Annotated[str | None, typer.Option(help="Time to train: 90s, 30m, 1h30m.")]
-Seed = Annotated[int | None, typer.Option(help="Of everything random. Default: 1.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of all random numbers. Default: 1.")]
 Languages = Annotated[
-    str | None, typer.Option(metavar="en-de", help="Default: from the files' endings.")
+    str | None,
+    typer.Option(metavar="en-de", help="Source and target language. Default: the files' endings."),
 ]
 Deterministic = Annotated[
     bool,
     typer.Option(
         "--deterministic",
-        help="The same bits each time, a little slower: on one GPU, and on a CPU by using all "
+        help="Give the same bits each time, a little slower: on one GPU, and on a CPU by using all "
         "cores instead of the fastest number of threads.",
     ),
 ]
-Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files too.")]
+Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files too.")]

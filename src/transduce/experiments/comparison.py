@@ -40,7 +40,7 @@ from transduce.experiments.statistics import SAMPLES, Resampled
 from transduce.model.architecture import count_parameters
 from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, delete_weights, last_checkpoint
-from transduce.runs.history import read
+from transduce.runs.history import read_history
 from transduce.system.devices import choose_device
 from transduce.system.files import atomic_write, delete, require_regular
 from transduce.system.formatting import format_duration, pluralize
@@ -274,7 +274,7 @@ class Comparison:
         )
         assert bleu.low is not None
         assert bleu.high is not None
-        history = read(run, row.name)
+        history = read_history(run, row.name)
         curve = validations(history.rows, history.seconds)
         speeds = history.curve("target_tokens_per_second", None).y
         tokens = corpus.manifest.train

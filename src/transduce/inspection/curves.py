@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from transduce.errors import BadInput, BadRun, did_you_mean
 from transduce.inspection.style import COLOURS, MARKERS, QUIET, drawable, drawing_style
-from transduce.runs.history import Curve, History, read_all
+from transduce.runs.history import Curve, History, read_histories
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +96,7 @@ def draw_runs(
     runs: Sequence[str | Path], *, what: Sequence[str] = (), by: str = "step"
 ) -> "Figure":
     """Draw the curves of the runs in these folders; see `draw`."""
-    return draw(read_all([Path(run) for run in runs]), what=what, by=by)
+    return draw(read_histories([Path(run) for run in runs]), what=what, by=by)
 
 
 def draw(histories: Sequence[History], *, what: Sequence[str] = (), by: str = "step") -> "Figure":

@@ -1,4 +1,4 @@
-"""What runs have logged: metrics.jsonl and samples.jsonl, read whole or as they grow. No torch."""
+"""metrics.jsonl and samples.jsonl of runs, read whole or as they grow. Imports no torch."""
 
 import json
 import math
@@ -18,8 +18,8 @@ from transduce.system.formatting import pluralize
 TRAINING = ("loss", "perplexity", "learning_rate", "target_tokens_per_second")
 VALIDATION = ("valid_loss", "valid_perplexity", "valid_bleu")
 LOGGED = {"step", "epoch", "seconds", *TRAINING, *VALIDATION}
-AT_ONCE = 1 << 26  # bytes that are read of a growing file in one go
-MARK = 256  # bytes before a place in a file by which it is known again
+AT_ONCE = 1 << 26  # bytes that are read of a growing file at once
+TAIL = 256  # bytes before an offset that show whether the file is still the same
 
 Row = dict[str, float]
 
@@ -34,7 +34,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a run has logged."""
+    """The log of a run."""
 
     run: Path
     name: str
@@ -49,10 +49,10 @@ class History:
         return Curve(steps if unit is None else [s / unit for s in self.seconds(steps)], values)
 
     def seconds(self, steps: Sequence[float]) -> list[float]:
-        """Return after how long these steps were made.
+        """Return the times of steps.
 
-        A validation logs no time: it is taken from the steps logged before and after it, and
-        behind the last of them from the pace of the whole run.
+        Validations are logged without time: it is interpolated between the logged steps, and after
+        the last one extrapolated from the pace of the whole run.
         """
         known = {0.0: 0.0} | {row["step"]: row["seconds"] for row in self.rows if "seconds" in row}
         logged = sorted(known)
@@ -66,31 +66,31 @@ class History:
         ]
 
 
-def read_all(runs: Sequence[Path]) -> list[History]:
-    """Read what runs have logged; a run that is named twice is read once.
+def read_histories(paths: Sequence[Path]) -> list[History]:
+    """Read the logs of runs; a run that is named twice is read once.
 
     A folder that contains runs stands for those of its runs that have logged something.
     """
-    runs = list({run.resolve(): run for one in runs for run in runs_in(one)}.values())
+    runs = list({run.resolve(): run for path in paths for run in find_runs(path)}.values())
     names = [run.resolve().name for run in runs]
     if len(set(names)) < len(names):
         names = [str(run) for run in runs]
-    return [read(run, name) for run, name in zip(runs, names, strict=True)]
+    return [read_history(run, name) for run, name in zip(runs, names, strict=True)]
 
 
-def runs_in(folder: Path) -> list[Path]:
+def find_runs(folder: Path) -> list[Path]:
     """Return the runs that a folder contains, or the folder itself if it is a run or has none."""
     if any((folder / name).is_file() for name in ("metrics.jsonl", "config.json")):
         return [folder]
     found: list[Path] = []
-    with suppress(OSError):  # `read` reports a folder that cannot be read
+    with suppress(OSError):  # `read_history` reports a folder that cannot be read
         logs = sorted(folder.glob("*/metrics.jsonl"))
         found = [path.parent for path in logs if path.is_file() and path.stat().st_size]
     return found or [folder]
 
 
-def read(run: Path, name: str) -> History:
-    """Read metrics.jsonl; a line that a kill cut short is left out, as training does itself."""
+def read_history(run: Path, name: str) -> History:
+    """Read metrics.jsonl, without lines that a kill cut short."""
     if not run.exists():
         raise BadRun(f"there is no run folder {run}: `transduce train` makes one")
     path = run / "metrics.jsonl"
@@ -98,18 +98,16 @@ def read(run: Path, name: str) -> History:
         raise BadRun(f"{run} is not a run folder, and contains none: there is no metrics.jsonl")
     text = read_regular(path, MAX_LOG_BYTES).decode("utf-8", "replace") if path.exists() else ""
     lines = [line for line in text.split("\n") if line.strip()]
-    rows = [row for row in map(as_row, map(parsed, lines)) if row]
+    rows = [row for row in map(to_row, map(parse_line, lines)) if row]
     if lines and not rows:
         raise BadRun(f"{path} is damaged: none of its {pluralize(len(lines), 'line')} can be read")
     if not rows:
-        raise BadRun(
-            f"{run} has logged nothing yet: `transduce train` writes what it logs to metrics.jsonl"
-        )
+        raise BadRun(f"{run} has logged nothing yet: `transduce train` writes metrics.jsonl")
     return History(run, name, rows, len(lines) - len(rows), _measure(run))
 
 
-def parsed(line: str) -> dict[str, Any] | None:
-    """Return the object of a line, or nothing where it has none."""
+def parse_line(line: str) -> dict[str, Any] | None:
+    """Return the JSON object of a line, or None if it has none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -117,8 +115,8 @@ def parsed(line: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def as_row(logged: dict[str, Any] | None) -> Row | None:
-    """Return the numbers that were logged after a step, or nothing where they are none."""
+def to_row(logged: dict[str, Any] | None) -> Row | None:
+    """Return the logged numbers of a step, or None if they are damaged."""
     try:
         row = {name: float(value) for name, value in (logged or {}).items() if name in LOGGED}
     except (ValueError, TypeError, OverflowError):
@@ -128,64 +126,64 @@ def as_row(logged: dict[str, Any] | None) -> Row | None:
 
 
 def _measure(run: Path) -> dict[str, float]:
-    """Return what must be equal in two runs for their losses to be comparable, if it is known."""
-    with suppress(BadRun, KeyError, TypeError, ValueError):  # a run that lacks it is drawn as well
+    """Return the settings that must be equal for losses to be comparable, as far as known."""
+    with suppress(BadRun, KeyError, TypeError, ValueError):  # without them the run is drawn as well
         config = read_json(run / "config.json")
         eps_ls, vocabulary = config["train"]["eps_ls"], config["model"]["target_vocabulary"]
         return {"eps_ls": float(eps_ls), "vocabulary": float(vocabulary)}
     return {}
 
 
-class Growing:
-    """A file of JSON lines that another process adds to, and at times writes anew."""
+class GrowingFile:
+    """A file of JSON lines to which another process appends, and which it sometimes rewrites."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.place, self.inode, self.mark = 0, 0, b""  # mark: the bytes before the place
+        self.offset, self.inode, self.tail = 0, 0, b""  # tail: the bytes before the offset
 
-    def new(self) -> tuple[bool, list[dict[str, Any]]]:
-        """Tell whether what was read before is void, and return what is there beyond it.
+    def read_new(self) -> tuple[bool, list[dict[str, Any]]]:
+        """Return whether earlier lines are void, and the lines since the last call.
 
-        A run that is resumed drops what it had logged after its checkpoint, so its file is another
-        one, or has other bytes where we stand. A line that is not yet whole waits.
+        A resumed run drops what it had logged after its checkpoint: then the file is another one,
+        or has other bytes before the offset. An unfinished line is read the next time.
         """
         try:
             with open_regular(self.path) as file:
-                found = os.fstat(file.fileno())
-                inode = found.st_ino
-                file.seek(self.place - len(self.mark))
-                same = file.read(len(self.mark)) == self.mark and inode == self.inode
-                begin = self.place if same else 0
+                status = os.fstat(file.fileno())
+                inode = status.st_ino
+                file.seek(self.offset - len(self.tail))
+                same = file.read(len(self.tail)) == self.tail and inode == self.inode
+                begin = self.offset if same else 0
                 file.seek(begin)
-                read = file.read(min(AT_ONCE, max(0, found.st_size - begin)))
+                content = file.read(min(AT_ONCE, max(0, status.st_size - begin)))
         except (OSError, BadRun):
-            read, same, inode = b"", False, 0
-        void = self.place > 0 and not same
+            content, same, inode = b"", False, 0
+        void = self.offset > 0 and not same
         if not same:
-            self.place, self.inode, self.mark = 0, inode, b""
-        whole = read[: read.rfind(b"\n") + 1]
-        self.place += len(whole)
-        self.mark = (self.mark + whole)[-MARK:]
+            self.offset, self.inode, self.tail = 0, inode, b""
+        whole = content[: content.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        self.tail = (self.tail + whole)[-TAIL:]
         lines = whole.decode("utf-8", "replace").split("\n")
-        return void, [one for one in map(parsed, lines) if one is not None]
+        return void, [value for value in map(parse_line, lines) if value is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a validation made of the sentences that are shown."""
+    """The translations of the sample sentences at a validation."""
 
     step: int
     outputs: list[str]
 
 
-class Followed:
-    """What a run has logged until now; `catch_up` reads what has come since."""
+class RunLog:
+    """The log of a run that may still be training; `catch_up` reads what is new."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
-        self.metrics = Growing(run / "metrics.jsonl")
-        self.translations = Growing(run / "samples.jsonl")
-        self.life = 0  # how often what had been read became void
+        self.metrics = GrowingFile(run / "metrics.jsonl")
+        self.translations = GrowingFile(run / "samples.jsonl")
+        self.restarts = 0  # how often earlier lines became void
         self.training: list[Row] = []
         self.validation: list[Row] = []
         self.source: list[str] = []
@@ -193,31 +191,31 @@ class Followed:
         self.samples: list[Sample] = []
 
     def catch_up(self) -> None:
-        """Read what was logged since the last time, or all of it where the run was resumed."""
-        void, logged = self.metrics.new()
+        """Read what was logged since the last call, or everything if the run was resumed."""
+        void, logged = self.metrics.read_new()
         if void:
-            self.life += 1
+            self.restarts += 1
             self.training, self.validation = [], []
-        rows = [row for row in map(as_row, logged) if row]
+        rows = [row for row in map(to_row, logged) if row]
         self.training += [row for row in rows if "loss" in row]
         self.validation += [row for row in rows if "valid_loss" in row]
-        void, translated = self.translations.new()
+        void, translated = self.translations.read_new()
         if void:
-            self.life += 1
+            self.restarts += 1
             self.source, self.reference, self.samples = [], [], []
-        for one in translated:
-            self._take(one)
+        for value in translated:
+            self._add_sample(value)
 
-    def _take(self, one: dict[str, Any]) -> None:
-        with suppress(KeyError, TypeError, ValueError, OverflowError):
-            if "source" in one:
-                self.source, self.reference = _texts(one["source"]), _texts(one["reference"])
+    def _add_sample(self, value: dict[str, Any]) -> None:
+        with suppress(KeyError, TypeError, ValueError, OverflowError):  # a damaged line
+            if "source" in value:
+                self.source, self.reference = _texts(value["source"]), _texts(value["reference"])
             else:
-                self.samples.append(Sample(int(one["step"]), _texts(one["outputs"])))
+                self.samples.append(Sample(int(value["step"]), _texts(value["outputs"])))
 
     @property
     def rows(self) -> tuple[list[Row], list[Row]]:
-        """What was logged of training, and of validation."""
+        """The logged rows of training, and of validation."""
         return self.training, self.validation
 
     @property
@@ -230,20 +228,20 @@ class Followed:
 
 
 def _texts(value: Any) -> list[str]:
-    """Return texts that can be sent on: JSON may hold half a surrogate pair."""
+    """Return texts that are valid UTF-8: JSON may contain half a surrogate pair."""
     if not isinstance(value, list):
         raise TypeError(value)
-    return [str(one).encode("utf-8", "replace").decode() for one in value]
+    return [str(text).encode("utf-8", "replace").decode() for text in value]
 
 
-def thinned(rows: Sequence[Row], names: Sequence[str], most: int) -> list[Row]:
-    """Return about `most` rows, among them every stretch's lowest and highest of each value."""
+def thin_out(rows: Sequence[Row], names: Sequence[str], most: int) -> list[Row]:
+    """Return about `most` rows, with the lowest and highest value of every stretch."""
     if len(rows) <= most:
         return list(rows)
     values = np.array([[row.get(name, 0.0) for name in names] for row in rows])
-    keep = {0, len(rows) - 1}
+    chosen = {0, len(rows) - 1}
     stretches = np.array_split(np.arange(len(rows)), max(1, most // (2 * len(names))))
-    for places in stretches:
-        for extreme in (values[places].argmin(axis=0), values[places].argmax(axis=0)):
-            keep.update(places[extreme].tolist())
-    return [rows[place] for place in sorted(keep)]
+    for stretch in stretches:
+        for extreme in (values[stretch].argmin(axis=0), values[stretch].argmax(axis=0)):
+            chosen.update(stretch[extreme].tolist())
+    return [rows[number] for number in sorted(chosen)]

@@ -1,4 +1,4 @@
-"""What a run records of itself: metrics.jsonl, and in samples.jsonl how it translates."""
+"""Writing metrics.jsonl and samples.jsonl."""
 
 import contextlib
 import importlib.util
@@ -20,13 +20,13 @@ from transduce.system.files import (
 
 
 class Metrics:
-    """metrics.jsonl: one object a logged step, and TensorBoard's files if asked."""
+    """metrics.jsonl: one object for each logged step, and TensorBoard's files if wanted."""
 
     def __init__(
         self, run: Path, step: int, *, tensorboard: bool, validated: int | None = None
     ) -> None:
         path = run / "metrics.jsonl"
-        forget_after(path, step, validated)
+        drop_after(path, step, validated)
         self.file = open_for_append(path, "a")
         self.board = _board(run, step) if tensorboard else None
 
@@ -38,7 +38,7 @@ class Metrics:
                 self.board.add_scalar(name, value, step)
 
     def flush(self) -> None:
-        """Put what was recorded on the disk."""
+        """Flush to disk."""
         _flush(self.file)
 
     def __enter__(self) -> Self:
@@ -52,7 +52,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A few sentences of the validation set, and how a model translates them."""
+    """Sentences of the validation set, and their translations by a model."""
 
     source: Sequence[str]
     reference: Sequence[str]
@@ -60,26 +60,26 @@ class Translated:
 
 
 class Samples:
-    """samples.jsonl: a few sentences once, then what was made of them at each validation."""
+    """samples.jsonl: a few sentences, then their translations at each validation."""
 
     def __init__(self, run: Path, step: int) -> None:
         self.path = run / "samples.jsonl"
-        kept = forget_after(self.path, step)
-        self.begun = any("source" in one for one in kept)
-        self.file: IO[str] | None = None  # a run that translates nothing shall have none
+        kept = drop_after(self.path, step)
+        self.has_sentences = any("source" in value for value in kept)
+        self.file: IO[str] | None = None  # opened when needed
 
     def add(self, step: int, translated: Translated) -> None:
         """Record the translations of a validation."""
         if self.file is None:
             self.file = open_for_append(self.path, "a")
-        if not self.begun:
+        if not self.has_sentences:
             sentences = {"source": [*translated.source], "reference": [*translated.reference]}
             _append(self.file, sentences)
-            self.begun = True
+            self.has_sentences = True
         _append(self.file, {"step": step, "outputs": [*translated.outputs]})
 
     def flush(self) -> None:
-        """Put what was recorded on the disk."""
+        """Flush to disk."""
         if self.file is not None:
             _flush(self.file)
 
@@ -91,11 +91,11 @@ class Samples:
             _close(self.file)
 
 
-def forget_after(path: Path, step: int, validated: int | None = None) -> list[dict[str, Any]]:
-    """Drop what a killed run recorded after the checkpoint that it goes on from; return the rest.
+def drop_after(path: Path, step: int, validated: int | None = None) -> list[dict[str, Any]]:
+    """Drop what a killed run recorded after the checkpoint to resume from; return the rest.
 
-    Of its validations the last was after the step `validated`, if that is another. What has no step
-    holds for all.
+    `validated` is the step of the last validation to keep, if it is another. Objects without a step
+    are kept.
     """
     validated = step if validated is None else validated
     if not path.exists():
@@ -104,10 +104,10 @@ def forget_after(path: Path, step: int, validated: int | None = None) -> list[di
     lines, objects = [], []
     for line in text.split("\n"):
         with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
-            one = json.loads(line)
-            if one.get("step", 0) <= (validated if "valid_loss" in one else step):
+            value = json.loads(line)
+            if value.get("step", 0) <= (validated if "valid_loss" in value else step):
                 lines.append(line + "\n")
-                objects.append(one)
+                objects.append(value)
     if "".join(lines) != text:
         with atomic_write(path) as beside:
             beside.write_text("".join(lines), encoding="utf-8", newline="\n")
@@ -132,7 +132,7 @@ def _close(file: IO[str]) -> None:
 
 
 def require_tensorboard() -> None:
-    """Say early that TensorBoard's library is missing."""
+    """Refuse --tensorboard without its library."""
     if importlib.util.find_spec("tensorboard") is None:
         raise MissingExtra("--tensorboard", "tensorboard", "tensorboard")
 

@@ -9,7 +9,7 @@ from typing import Any
 from transduce.errors import BadInput
 from transduce.runs.arrays import count_values
 from transduce.runs.folder import weights_file
-from transduce.runs.history import Followed
+from transduce.runs.history import RunLog
 from transduce.serving.languages import language_name
 from transduce.translation.translator import Translator
 
@@ -70,7 +70,7 @@ def examples_of(run: Path) -> tuple[str, ...]:
 
     They resemble the training data, but the model was not trained on them.
     """
-    log = Followed(run)
+    log = RunLog(run)
     log.catch_up()
     short = [
         sentence

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Response
 from transduce.errors import BadRun, did_you_mean
 from transduce.runs.arrays import count_values
 from transduce.runs.folder import RunConfig, weights_file
-from transduce.runs.history import TRAINING, VALIDATION, Followed, Row, thinned
+from transduce.runs.history import TRAINING, VALIDATION, Row, RunLog, thin_out
 from transduce.serving import schemas
 from transduce.serving.problems import SHOWN, Problem, json_response
 from transduce.system.locks import in_use
@@ -33,7 +33,7 @@ class WatchedRun:
 
     def __init__(self, name: str, run: Path) -> None:
         self.name, self.run = name, run
-        self.log = Followed(run)
+        self.log = RunLog(run)
         self.key = secrets.token_hex(4)  # tokens of another server are void
         self.config: RunConfig | None = None
         self.parameters: int | None = None
@@ -63,7 +63,7 @@ class WatchedRun:
         """The position of a client that has everything logged so far."""
         log = self.log
         counts = (len(log.training), len(log.validation), len(log.samples))
-        return ".".join(map(str, (f"{self.key}{log.life}", *counts)))
+        return ".".join(map(str, (f"{self.key}{log.restarts}", *counts)))
 
     def current_summary(self) -> Json:
         """Return the summary; a run that cannot be read is reported as damaged."""
@@ -124,7 +124,7 @@ class WatchedRun:
             return "gone", "its folder was removed"
         if in_use(self.run):
             return "training", "" if logged else "nothing logged yet"
-        if not logged and log.metrics.place:
+        if not logged and log.metrics.offset:
             return "damaged", "its metrics.jsonl has no readable line"
         if self.config is None:
             return "stopped", "its config.json is missing or damaged"
@@ -154,7 +154,7 @@ class WatchedRun:
         """
         log = self.log
         key, counts = _parse(token)
-        void = key != f"{self.key}{log.life}"
+        void = key != f"{self.key}{log.restarts}"
         training, validation, samples = (0, 0, 0) if void else counts
         new = log.samples[samples:] if show_samples else []
         stride = -(-len(new) // VALIDATIONS) or 1
@@ -164,10 +164,10 @@ class WatchedRun:
             "token": self.token,
             "void": void,
             "training": _columns(
-                thinned(log.training[training:], TRAINING, POINTS), ("step", "seconds", *TRAINING)
+                thin_out(log.training[training:], TRAINING, POINTS), ("step", "seconds", *TRAINING)
             ),
             "validation": _columns(
-                thinned(log.validation[validation:], VALIDATION, POINTS), ("step", *VALIDATION)
+                thin_out(log.validation[validation:], VALIDATION, POINTS), ("step", *VALIDATION)
             ),
             "samples": {
                 "source": log.source if show_samples else [],
