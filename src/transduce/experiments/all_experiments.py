@@ -75,7 +75,6 @@ class AllExperiments:
     trees: tuple[Path, Path, Path] | None = None  # training, validation, test
     systems: Sequence[str] = ()  # of Table 2
     rows: Sequence[str] = ROWS  # of Table 3
-    preset: str | None = None  # for the claims
     settings: Mapping[str, str]
     device: str = "auto"
 
@@ -241,7 +240,7 @@ class AllExperiments:
         return smoothing(trial, data, (0.0, 0.1, 0.2), (1,), progress)
 
     def _preset(self) -> str:
-        return self.preset or ("tiny" if choose_device(self.device).type != "cuda" else "small")
+        return "tiny" if choose_device(self.device).type != "cuda" else "small"
 
     def _steps(self, name: str, share: float) -> int:
         """Return the steps of each training of a claim; later calls return the same."""

@@ -54,12 +54,13 @@ from transduce.translation.translator import Translator
 
 REFERENCES, CORPUS, TRANSLATIONS = "references.txt", "corpus", "translations.txt"
 ONLY_FOR_TRAINING = ("checkpoints", "best.safetensors")
+SEARCH = SearchConfig()  # beam 4, alpha 0.6
 SCHEDULED = ("validate_every", "save_every", "warmup", "lr_scale", "cooldown")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What the caller of a comparison chooses."""
+    """The choices of the caller of a comparison."""
 
     out: Path
     data: Data
@@ -81,7 +82,6 @@ class Comparison:
     validations: int = 2  # of each row, in all
     saves: int = 2
     rated: bool = False  # whether to measure the speed of the machine
-    search: SearchConfig = field(default_factory=SearchConfig)
 
     @property
     def folder(self) -> Path:
@@ -94,7 +94,7 @@ class Comparison:
         return self.setup.data
 
     def open_and_run(self, rows: Sequence[Row], progress: Progress) -> None:
-        """Begin or continue the folder; train, translate and score rows unless told to gather."""
+        """Begin or continue the folder; train, translate and score rows unless only gathering."""
         self.open(rows)
         if not self.setup.gather:
             self.run(rows, progress)
@@ -115,7 +115,7 @@ class Comparison:
             "languages": list(self.data.pair()),
             "parts": [len(text or ()) for text in (self.data.valid, self.data.test)],
             "settings": dict(sorted(self.settings.items())),
-            "search": self.search.to_json(),
+            "search": SEARCH.to_json(),
         }
 
     def result(self, row: Row) -> Result | None:
@@ -257,8 +257,9 @@ class Comparison:
     def _translate(self, run: Path, sources: Sequence[str], progress: Progress) -> list[str]:
         translator = Translator.load(run, device=self.setup.device, engine="torch")
         with progress.track("translating", len(sources), "sentences") as advance:
-            search = self.search.to_json()
-            translations = translator.stream(sources, split=False, advance=advance, **search)
+            translations = translator.stream(
+                sources, split=False, advance=advance, **SEARCH.to_json()
+            )
             return [translation.text for translation in translations]
 
     def _measure(self, row: Row, run: Path, corpus: Corpus, outputs: Sequence[str]) -> Result:

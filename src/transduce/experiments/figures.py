@@ -89,7 +89,7 @@ class SentenceReader:
 
     def figure_3(self) -> PaperFigure:
         """Draw one word, and the heads that attend from it to a distant one."""
-        links = [long_distance(one, self.layers, self.language) for one in self.attention]
+        links = [long_distance(each, self.layers, self.language) for each in self.attention]
         best = _strongest(links)
         if best is None:
             note = f"Figure 3 is missing: no two content words are {DISTANT} words apart."
@@ -124,7 +124,7 @@ class SentenceReader:
             known = ", ".join(PRONOUNS)
             note = f"Figure 4 is missing: pronouns are known for {known}, not {self.language}."
             return PaperFigure("4", note)
-        links = [anaphora(one, self.layers, self.language) for one in self.attention]
+        links = [anaphora(each, self.layers, self.language) for each in self.attention]
         best = _strongest(links)
         if best is None:
             note = "Figure 4 is missing: no sentence has a pronoun some words after a noun."
@@ -160,7 +160,7 @@ class SentenceReader:
 
     def figure_5(self) -> PaperFigure:
         """Draw two heads of a layer, each by itself."""
-        best = _strongest([different_jobs(one, self.layers) for one in self.attention])
+        best = _strongest([different_jobs(each, self.layers) for each in self.attention])
         if best is None:
             note = "Figure 5 is missing: a layer has one head, or no sentence has two words."
             return PaperFigure("5", note)
@@ -201,7 +201,7 @@ class SentenceReader:
         self, figure: str, link: Link, attention: AttentionMatrices, measure: Measure
     ) -> tuple[tuple[str, ...], ...]:
         """Return a row for each head of a link: its share there, and on all sentences."""
-        measured = [measure(one, self.language) for one in self.attention]
+        measured = [measure(each, self.language) for each in self.attention]
         words = max(1, sum(count for _, _, count in measured))
         everywhere = sum(shares for shares, _, _ in measured) / words
         uniform = sum(chance for _, chance, _ in measured) / words
@@ -277,10 +277,10 @@ def _suitable(inspector: Inspector, sentences: Sequence[str]) -> list[str]:
     return readable or fitting
 
 
-def _strongest(found: Sequence[Phenomenon | None]) -> tuple[int, Phenomenon] | None:
+def _strongest(candidates: Sequence[Phenomenon | None]) -> tuple[int, Phenomenon] | None:
     """Return the strongest phenomenon, with the number of its sentence."""
-    present = [(number, one) for number, one in enumerate(found) if one is not None]
-    return max(present, key=lambda numbered: numbered[1].strength, default=None)
+    present = [(number, link) for number, link in enumerate(candidates) if link is not None]
+    return max(present, key=lambda candidate: candidate[1].strength, default=None)
 
 
 def _keys(attention: AttentionMatrices, link: Link) -> str:

@@ -49,7 +49,7 @@ def smoothing(
     from transduce.system.progress import console_progress
 
     try:
-        amounts = [float(one) for one in eps.split(",")]
+        amounts = [float(amount) for amount in eps.split(",")]
     except ValueError:
         raise BadInput(f"--eps {eps}: expected numbers such as 0,0.1,0.2") from None
     trial = options.trial_of(out, source, preset, steps, set_, None, device)
