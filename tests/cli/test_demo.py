@@ -12,7 +12,7 @@ def test_the_demo_trains_translates_and_shows(cli: CommandLine, tmp_path: Path) 
     arguments = ("demo", "--out", out, "--time", "1s", "--pairs", "1000", "--test", "12")
     done = cli(*arguments)
     assert done.status == 0, done.stderr
-    assert "on 12 sentences that it never saw:" in done.stdout
+    assert "on 12 unseen sentences:" in done.stdout
     assert "BLEU = " in done.stdout
     assert "nrefs:1" in done.stdout
     assert done.stdout.count("  en   ") == 8

@@ -121,7 +121,7 @@ def test_the_installed_package_comes_from_the_wheel(installed: Installed) -> Non
 
 def test_the_demo_runs_from_the_wheel(installed: Installed) -> None:
     shown = installed("transduce", "demo", "--time", "1s", "--pairs", "1000", "--test", "8")
-    assert "on 8 sentences that it never saw:" in shown.stdout
+    assert "on 8 unseen sentences:" in shown.stdout
     assert (installed.folder / "runs" / "demo" / "model.safetensors").exists()
 
 

@@ -36,38 +36,43 @@ transduce data get mtdata:OPUS-books-v1-deu-eng --out data/books
 transduce data get sacrebleu:wmt14/full:en-de --out data/newstest2014
 """
 
-app = typer.Typer(help="Get data sets by their names, ready to train on.", no_args_is_help=True)
+app = typer.Typer(help="List and download data sets by name.", no_args_is_help=True)
 
 
 @app.callback()
 def data() -> None:
-    """Get data sets by their names: downloaded, checked, unpacked, written as two text files."""
+    """List and download data sets by name: checked, unpacked and written as text files."""
 
 
 @app.command("list", epilog=EXAMPLES_LIST)
 def list_(
     *,
-    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every address.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with every address.")] = False,
 ) -> None:
-    """List the data sets that are known by name: size, licence, and what each is."""
+    """List the data sets of the catalogue: size, licence and content."""
     from transduce.datasets import catalogue
 
     sets = [catalogue.find(name) for name in catalogue.names()]
     if json:
-        typer.echo(json_module.dumps([_facts(one) for one in sets], indent=2, ensure_ascii=False))
+        typer.echo(
+            json_module.dumps(
+                [_to_json(data_set) for data_set in sets], indent=2, ensure_ascii=False
+            )
+        )
         return
     width = shutil.get_terminal_size().columns
     line = "{:16}{:11}{:>11}  {:>13}  {}".format
     typer.echo(line("name", "languages", "pairs", "download", "licence"))
-    for one in sets:
-        row = (one.name, "-".join(one.languages), f"{one.pairs:,}", _download(one), one.licence)
+    for data_set in sets:
+        languages, pairs = "-".join(data_set.languages), f"{data_set.pairs:,}"
+        row = (data_set.name, languages, pairs, _download_size(data_set), data_set.licence)
         typer.echo(line(*row))
-        about = f"{one.title}; {one.about}"
+        about = f"{data_set.title}; {data_set.about}"
         typer.echo(
             textwrap.fill(about, max(60, width - 1), initial_indent="  ", subsequent_indent="  ")
         )
     typer.echo(
-        "\nmtdata:NAME is anything of OPUS, and much else, by mtdata's name for it;\n"
+        "\nmtdata:NAME is a data set of OPUS and other sources, by its name in mtdata;\n"
         "sacrebleu:SET:PAIR is a test set. To get one: transduce data get NAME --out DIR",
         err=True,
     )
@@ -78,40 +83,38 @@ def get(
     name: Annotated[
         str,
         typer.Argument(
-            help="Of `transduce data list`; or mtdata:NAME, sacrebleu:SET:PAIR.",
+            help="A name of `transduce data list`, mtdata:NAME or sacrebleu:SET:PAIR.",
             autocompletion=completion.data_sets,
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for it.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write to.")],
     given: Annotated[
         Path | None,
-        typer.Option(
-            "--from", metavar="DIR", help="A folder with files that are there already; checked."
-        ),
+        typer.Option("--from", metavar="DIR", help="A folder with downloaded files to use."),
     ] = None,
     mirror: Annotated[
         list[str] | None,
         typer.Option(
             metavar="URL",
-            help="A place to ask first for every file, at URL/FILE; may stand several times. "
-            "TRANSDUCE_MIRROR names one more.",
+            help="A server to try first for every file, at URL/FILE; may be repeated. "
+            "TRANSDUCE_MIRROR adds one.",
         ),
     ] = None,
     keep_archives: Annotated[
-        bool, typer.Option("--keep-archives", help="Keep what was downloaded, in DIR/archives.")
+        bool, typer.Option("--keep-archives", help="Keep the downloads in DIR/archives.")
     ] = False,
 ) -> None:
-    """Get a data set: train, valid and test, a sentence a line, as two files each.
+    """Download a data set: train, valid and test as two files each, one sentence per line.
 
-    Says beforehand what will come, how large it is and on what terms. The same command again goes
-    on where it stopped, mends what is damaged, and returns at once if all is whole.
+    Prints the size and licence first. Run again, the command resumes an interrupted download,
+    repairs damaged files, and returns at once if everything is complete.
     """
     from transduce import datasets as data_sets
     from transduce.system.progress import console_progress
 
     progress = console_progress()
-    got = data_sets.get(
+    files = data_sets.get(
         name,
         out,
         progress=progress,
@@ -119,41 +122,41 @@ def get(
         mirrors=mirror or [],
         keep=keep_archives,
     )
-    for paths in (got.train, got.valid, got.test):
+    for paths in (files.train, files.valid, files.test):
         if paths:
             typer.echo(f"{paths[0]}\t{paths[1]}")
-    if got.train:
-        words: list[str | Path] = [*got.train]
-        if got.valid:
-            words += ["--valid", *got.valid]
-        words += ["--out", "runs/first"]
-        progress.say(f"next: {command('train', *words)}")
+    if files.train:
+        arguments: list[str | Path] = [*files.train]
+        if files.valid:
+            arguments += ["--valid", *files.valid]
+        arguments += ["--out", "runs/first"]
+        progress.say(f"next: {command('train', *arguments)}")
 
 
-def _download(one: "DataSet") -> str:
-    """Write how much there is to download; of texts whose packed size is unknown, the bound."""
+def _download_size(data_set: "DataSet") -> str:
+    """Format the size of the download, or an upper bound if it is unknown."""
     from transduce.system.formatting import format_bytes
 
-    if not one.archives:
+    if not data_set.archives:
         return "nothing"
-    if one.download:
-        return format_bytes(one.download)
-    return f"under {format_bytes(one.space)}" if one.space else "unknown"
+    if data_set.download:
+        return format_bytes(data_set.download)
+    return f"under {format_bytes(data_set.space)}" if data_set.space else "unknown"
 
 
-def _facts(one: "DataSet") -> dict[str, Any]:
-    """Return all that the catalogue knows of a data set."""
+def _to_json(data_set: "DataSet") -> dict[str, Any]:
+    """Return a data set of the catalogue as a JSON object."""
     return {
-        "name": one.name,
-        "title": one.title,
-        "about": one.about,
-        "languages": list(one.languages),
-        "pairs": one.pairs,
-        "licence": one.licence,
-        "terms": one.terms,
-        "download_bytes": one.download,
-        "text_bytes": one.space,
-        "parts": list(one.splits),
+        "name": data_set.name,
+        "title": data_set.title,
+        "about": data_set.about,
+        "languages": list(data_set.languages),
+        "pairs": data_set.pairs,
+        "licence": data_set.licence,
+        "terms": data_set.terms,
+        "download_bytes": data_set.download,
+        "text_bytes": data_set.space,
+        "parts": list(data_set.splits),
         "archives": [
             {
                 "file": archive.file,
@@ -162,6 +165,6 @@ def _facts(one: "DataSet") -> dict[str, Any]:
                 "sha256": archive.sha256,
                 "md5": archive.md5,
             }
-            for archive in one.archives.values()
+            for archive in data_set.archives.values()
         ],
     }

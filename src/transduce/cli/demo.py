@@ -17,43 +17,43 @@ transduce demo
 transduce demo --time 90s --out runs/short-demo
 """
 
-SHOWN = 8  # of them on the screen
-MOST_PAIRS, MOST_TESTED = 10_000_000, 100_000  # they are made in memory
-RESERVE = 10.0  # seconds to translate and score them in
+SHOWN = 8  # translations on the screen
+MAX_PAIRS, MAX_TEST = 10_000_000, 100_000  # they are generated in memory
+RESERVE = 10.0  # seconds for translating and scoring
 
-# In so short a run every step counts: small batches, no dropout (the model sees each pair once or
-# twice, so there is nothing to overfit), and the last weights rather than a mean that would reach
-# back to weights that know little. docs/log.md has what was tried.
+# The run is very short: small batches, no dropout (each pair is seen once or twice, so the model
+# cannot overfit), and the last weights instead of a mean with much older ones. docs/log.md has the
+# alternatives that were tried.
 SETTINGS = {
-    "vocabulary": "4000",
-    "batch_tokens": "1000",
-    "P_drop": "0",
-    "average": "1",
-    "save_every": "500",
-    "validate_every": "1000",
-    "validate_bleu": "0",
+    "vocabulary": 4000,
+    "batch_tokens": 1000,
+    "P_drop": 0.0,
+    "average": 1,
+    "save_every": 500,
+    "validate_every": 1000,
+    "validate_bleu": 0,
 }
 
 
 def demo(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The run folder.")] = Path("runs/demo"),
-    time: Annotated[str, typer.Option(help="Time for everything: data, training, test.")] = "3m45s",
+    time: Annotated[str, typer.Option(help="Total time for data, training and test.")] = "3m45s",
     pairs: Annotated[
-        int, typer.Option(help="Sentence pairs to train on.", min=1000, max=MOST_PAIRS)
+        int, typer.Option(help="Sentence pairs to train on.", min=1000, max=MAX_PAIRS)
     ] = 100_000,
     test: Annotated[
         int,
-        typer.Option(help="Unseen sentences to translate at the end.", min=1, max=MOST_TESTED),
+        typer.Option(help="Unseen sentences to translate at the end.", min=1, max=MAX_TEST),
     ] = 500,
     seed: Annotated[int, typer.Option(help="The random seed.")] = 1,
 ) -> None:
-    """Train a small English-German translator, and show how it translates unseen sentences.
+    """Train a small English-German translator and show its translations of unseen sentences.
 
-    A grammar of its own writes the sentences, so nothing is downloaded. Two cores are enough. The
-    same command again continues a run that was stopped, or shows one that has finished.
+    A built-in grammar generates the sentences, so nothing is downloaded. Two cores are enough. Run
+    again, the command continues a stopped run or shows a finished one.
     """
-    began = clock.monotonic()
+    started = clock.monotonic()
     from transduce.datasets import pocket
     from transduce.datasets.pocket.files import write
     from transduce.runs.folder import RunConfig
@@ -66,21 +66,21 @@ def demo(
     progress = console_progress()
     budget = parse_time(time)
     if not out.name:
-        raise BadInput(f"--out {out}: expected the name of a folder for the run, such as runs/demo")
+        raise BadInput(f"--out {out}: expected a folder for the run, such as runs/demo")
     data = out.with_name(out.name + "-data")
     require_run_folder(out)
     before = RunConfig.load(out) if (out / "config.json").exists() else None
-    progress.say(f"writing {pairs:,} English-German sentence pairs of a small grammar to {data}")
+    progress.say(f"writing {pairs:,} English-German sentence pairs to {data}")
     files = write(data, pairs, test, seed, overwrite=before is None)
-    left = max(1.0, budget - RESERVE - (clock.monotonic() - began))
-    if before is not None:  # it goes on for as long as it was given then
+    left = max(1.0, budget - RESERVE - (clock.monotonic() - started))
+    if before is not None:  # keep the time limit of the first command
         left = before.train.seconds or left
     training.train(
         *files["train"],
         out=out,
         valid=files["valid"],
         preset="tiny",
-        settings=SETTINGS | {"seconds": f"{left:.1f}", "seed": str(seed)},
+        settings=SETTINGS | {"seconds": round(left, 1), "seed": seed},
         device="cpu",
         progress=progress,
     )
@@ -88,20 +88,20 @@ def demo(
     unseen = pocket.pairs(test, "test", seed)
     sources, references = [source for source, _ in unseen], [target for _, target in unseen]
     with progress.track("translating", test, "sentences") as advance:
-        found = translator.stream(sources, split=False, advance=advance)
-        outputs = [one.text for one in found]
+        translations = translator.stream(sources, split=False, advance=advance)
+        outputs = [translation.text for translation in translations]
     _show(sources, references, outputs)
-    progress.say(f"done in {format_duration(clock.monotonic() - began)}. Now try:")
+    progress.say(f"done in {format_duration(clock.monotonic() - started)}. Now try:")
     for line in _suggestions(out, data, sources[0]):
         progress.say(line)
 
 
 def _suggestions(out: Path, data: Path, sentence: str) -> list[str]:
-    """Return commands to try next, which work when they are pasted."""
-    scored = command("score", "-", data / "test.de")
+    """Return commands to try next, ready to paste."""
+    score_command = command("score", "-", data / "test.de")
     return [
         f"  {command('translate', out, sentence)}",
-        f"  {command('translate', out, data / 'test.en', '--no-split')} | {scored}",
+        f"  {command('translate', out, data / 'test.en', '--no-split')} | {score_command}",
         f"  {command('look', out, sentence)}",
         f"  {command('serve', out)}        (a web page; needs pip install 'transduce[web]')",
         f"or your own text: {command('train', 'YOUR.en', 'YOUR.de', '--out', 'runs/mine')}",
@@ -109,7 +109,7 @@ def _suggestions(out: Path, data: Path, sentence: str) -> list[str]:
 
 
 def _show(sources: list[str], references: list[str], outputs: list[str]) -> None:
-    """Show the first of them, and how many are exactly right."""
+    """Show the first translations, and how many are exactly right."""
     from transduce.evaluation.scores import score
     from transduce.system.formatting import pluralize
 
@@ -120,7 +120,6 @@ def _show(sources: list[str], references: list[str], outputs: list[str]) -> None
     exact = sum(a == b for a, b in zip(outputs, references, strict=True))
     (bleu,) = score(outputs, references, metrics=("bleu",), language="de")
     typer.echo(
-        f"on {pluralize(len(sources), 'sentence')} that it never saw: "
-        f"{exact / len(sources):.1%} exactly right"
+        f"on {pluralize(len(sources), 'unseen sentence')}: {exact / len(sources):.1%} exactly right"
     )
     typer.echo(str(bleu))

@@ -31,47 +31,48 @@ def settings(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="One setting, or its name in another toolkit. Default: all settings.",
+            help="A setting, or its name in another toolkit. Default: all settings.",
             autocompletion=completion.setting_names,
         ),
     ] = None,
     *,
-    json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the settings: name, default, section of the paper, meaning.
 
     The defaults are the paper's; presets change some of them. A setting without a section is not
-    in the paper. `--set`, recipes and Python accept the names that other toolkits have for them.
+    in the paper. `--set`, recipes and Python also accept the names of other toolkits.
     """
     if name is not None:
-        one = find_setting(name)
-        typer.echo(json_module.dumps(one.to_json(), indent=2) if json else _one(one))
+        info = find_setting(name)
+        typer.echo(json_module.dumps(info.to_json(), indent=2) if json else _describe(info))
     elif json:
-        typer.echo(json_module.dumps([one.to_json() for one in all_settings().values()], indent=2))
+        infos = [info.to_json() for info in all_settings().values()]
+        typer.echo(json_module.dumps(infos, indent=2))
     else:
-        _all(list(all_settings().values()))
+        _print_tables(list(all_settings().values()))
 
 
-def _one(one: SettingInfo) -> str:
-    facts = {
-        one.name: one.meaning,
-        "group": one.group,
-        "default": format_value(one.default),
-        "values": one.values,
-        "paper": one.paper or "not in the paper",
-        "aliases": ", ".join(one.aliases) or "none",
+def _describe(info: SettingInfo) -> str:
+    rows = {
+        info.name: info.meaning,
+        "group": info.group,
+        "default": format_value(info.default),
+        "values": info.values,
+        "paper": info.paper or "not in the paper",
+        "aliases": ", ".join(info.aliases) or "none",
     }
-    width = max(map(len, facts))
-    return "\n".join(f"{name:{width}}  {value}" for name, value in facts.items())
+    width = max(map(len, rows))
+    return "\n".join(f"{name:{width}}  {value}" for name, value in rows.items())
 
 
-def _all(every: Sequence[SettingInfo]) -> None:
+def _print_tables(infos: Sequence[SettingInfo]) -> None:
     """Print a table for each group."""
     for group, title in GROUPS.items():
         rows = [
-            (one.name, format_value(one.default), one.paper, one.meaning)
-            for one in every
-            if one.group == group
+            (info.name, format_value(info.default), info.paper, info.meaning)
+            for info in infos
+            if info.group == group
         ]
         tables.show(title, COLUMNS, rows)
         typer.echo()

@@ -98,15 +98,15 @@ def write_split(
     Returns the number of pairs written and left out, by split.
     """
     dropped: Counter[str] = Counter()
-    found = pairs(data.sources[split], archives, dropped)
+    usable = pairs(data.sources[split], archives, dropped)
     held_out = 0  # every so many pairs go to valid
     if split == "train" and data.clean is not None:
         held_out = data.clean.held_out
-        found = clean_pairs(found, data.clean, word_counters(data.languages), dropped)
+        usable = clean_pairs(usable, data.clean, word_counters(data.languages), dropped)
     counts = {split: 0, "valid": 0} if held_out else {split: 0}
     with contextlib.ExitStack() as stack, progress.track(f"writing {split}", None, "pairs") as done:
         files = {name: stack.enter_context(_open_pair(name, data, out)) for name in counts}
-        for number, pair in enumerate(found, start=1):
+        for number, pair in enumerate(usable, start=1):
             name = "valid" if held_out and number % held_out == 0 else split
             counts[name] += 1
             for file, text in zip(files[name], pair, strict=True):

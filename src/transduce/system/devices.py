@@ -40,8 +40,8 @@ def choose_device(
         if problem is None:
             return _cuda(name) if gpu == "cuda" else torch.device("mps")
         if kind == gpu:
-            found = problem or f"this machine or this build of torch has no {gpu.upper()} device"
-            raise BadSetting(f"device = {name!r}: {found}; --device cpu works everywhere")
+            reason = problem or f"this machine or this build of torch has no {gpu.upper()} device"
+            raise BadSetting(f"device = {name!r}: {reason}; --device cpu works everywhere")
         if problem:
             say(f"the GPU cannot be used, using the CPU: {problem}")
     return torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Atomic files and folders: written to a temporary place, flushed to disk, then renamed.
+"""Atomic files and folders: written to a temporary path, flushed to disk, then renamed.
 
 A write uses a private folder beside its target:
 

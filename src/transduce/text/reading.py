@@ -22,8 +22,6 @@ from transduce.text.compression import MAGIC, decompress
 
 STDIN = "-"
 BLOCK = 1 << 16  # bytes read at once
-MORSEL = 1 << 10  # compressed bytes unfolded at once: a few of zst can be made to unfold to 128 KiB
-LARGEST_WINDOW = 1 << 28  # bytes that decompressing may take; `xz -9` takes 65 MB
 MAX_LINE_BYTES = 1 << 24  # longer lines are not sentences, and memory must stay bounded
 SHORT_WAIT = 0.005  # seconds
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

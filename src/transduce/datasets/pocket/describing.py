@@ -211,8 +211,8 @@ def spot(dice: Dice, subject: Phrase | None = None, nouns: Sequence[Noun] = SPOT
     return at(phrase), [phrase]
 
 
-def beside(dice: Dice) -> Place:
-    """Draw a place beside something large."""
+def next_to(dice: Dice) -> Place:
+    """Draw a place next to a landmark."""
     phrase = known(dice, LANDMARKS)
     en, de = dice.pick(NEAR)
     return prepositional(en, de, DATIVE, phrase), [phrase]
@@ -243,7 +243,7 @@ def location(dice: Dice, verb: Verb, subject: Phrase) -> Place:
     if verb.base in ("sit", "lie") and dice.chance(0.4):
         phrase = known(dice, SURFACES)
         return prepositional("on", "auf", DATIVE, phrase), [phrase]
-    return beside(dice) if dice.chance(0.25) else spot(dice, subject)
+    return next_to(dice) if dice.chance(0.25) else spot(dice, subject)
 
 
 def goal(dice: Dice, verb: Verb) -> Place:
