@@ -77,6 +77,15 @@ def test_every_guarantee_names_its_tests() -> None:
         assert all(symbol.startswith("test_") for symbol, _ in tests), promise
 
 
+def test_the_tests_that_security_names_exist() -> None:
+    root = DOCS.parent
+    named = set(re.findall(r"`(test_\w+)`", (root / "SECURITY.md").read_text(encoding="utf-8")))
+    modules = [path.read_text(encoding="utf-8") for path in (root / "tests").rglob("test_*.py")]
+    defined = {name for module in modules for name in re.findall(r"def (test_\w+)", module)}
+    assert len(named) > 20
+    assert named <= defined
+
+
 def test_every_section_of_the_paper_has_its_heading_in_order() -> None:
     titles = HEADING.findall(PAGE.read_text(encoding="utf-8"))
     numbered = [
