@@ -126,8 +126,10 @@ def test_heads_with_different_jobs_attend_sharply_to_different_words() -> None:
     before[0, 0] = 1
     after = np.eye(5, k=1)
     after[4, 4] = 1
-    view = attention_of("dogs like old men </s>", uniform(5), before, np.full((5, 5), 0.2), after)
-    found = phenomena.different_jobs(view, [1])
+    attention = attention_of(
+        "dogs like old men </s>", uniform(5), before, np.full((5, 5), 0.2), after
+    )
+    found = phenomena.different_jobs(attention, [1])
     assert found is not None
     assert found.heads == (2, 4)
     assert found.apart == pytest.approx(1.0)
@@ -186,8 +188,10 @@ def test_a_head_has_one_colour_in_all_drawings(learnt_run: Path) -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.colors import to_hex
 
-    view = AttentionMatrices.of(Inspector.load(learnt_run).read(SENTENCE), "encoder", words=True)
-    figure = panels(view, 2, [Panel([2], None, "one"), Panel([1, 2], [3], "two")], "Title")
+    attention = AttentionMatrices.of(
+        Inspector.load(learnt_run).read(SENTENCE), "encoder", words=True
+    )
+    figure = panels(attention, 2, [Panel([2], None, "one"), Panel([1, 2], [3], "two")], "Title")
     assert len(figure.axes) == 2
     of_head_2 = figure.axes[0].collections[0], figure.axes[1].collections[2]  # lines, then squares
     for lines in of_head_2:
@@ -213,7 +217,9 @@ def test_the_figures_are_drawn_with_their_strength(
     assert "it → " in result.stdout
     assert "Chosen, not typical: the strongest of layer 2 of 2" in result.stdout
     found = json.loads((tmp_path / "figures.json").read_text())
-    assert [one["caption"][:8] for one in found["pictures"]] == ["Figure 3", "Figure 4", "Figure 5"]
+    assert [picture["caption"][:8] for picture in found["pictures"]] == [
+        *("Figure 3", "Figure 4", "Figure 5")
+    ]
     for number in (1, 2, 3):
         assert (tmp_path / f"figures-{number}.svg").read_text().startswith("<?xml")
     assert found["data"]["3"]["layer"] == 2

@@ -9,12 +9,12 @@ from transduce.cli.paper import unwrap
 from transduce.cli.paper.printing import show, split
 from transduce.experiments.findings import Finding, Table
 
-NUMBERS = tuple(f"paper: number {one}" for one in range(9))
+NUMBERS = tuple(f"paper: number {number}" for number in range(9))
 TABLE = Table(
     "Times",
     ("layer", "d", *NUMBERS),
     tuple(
-        (layer, d, *(f"{one}.25 ({one}.00 to {one}.50)" for one in range(9)))
+        (layer, d, *(f"{n}.25 ({n}.00 to {n}.50)" for n in range(9)))
         for layer in ("self-attention", "recurrent")
         for d in ("512", "1024")
     ),

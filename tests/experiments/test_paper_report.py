@@ -1,4 +1,4 @@
-"""The report: all findings on one page, which needs nothing else."""
+"""The report: all findings on one self-contained page."""
 
 import dataclasses
 import json
@@ -43,7 +43,7 @@ def finding(name: str, **changes: object) -> Finding:
 
 
 class Read(HTMLParser):
-    """What a page is made of."""
+    """A parser that notes the tags, ids, links and texts of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -80,20 +80,20 @@ def test_the_page_loads_nothing_from_anywhere() -> None:
     read = Read(text)
     assert not read.open
     assert read.loaded
-    assert all(one.startswith("data:image/svg+xml;base64,") for one in read.loaded)
+    assert all(url.startswith("data:image/svg+xml;base64,") for url in read.loaded)
     assert "http://" not in text
     assert "https://" not in text
     assert not re.search(r"url\(|@import", text)
 
 
-def test_the_index_leads_to_every_finding() -> None:
+def test_the_index_links_to_every_finding() -> None:
     read = Read(render_page([finding("table1"), finding("table3")]))
     assert {"table1", "table3"} <= set(read.ids)
     assert {target[1:] for target in read.targets} <= set(read.ids)
     assert [target for target in read.targets if target == "#table3"] == ["#table3"] * 2
 
 
-def test_what_was_found_is_on_the_page_as_text() -> None:
+def test_the_page_has_tables_and_notes_as_text() -> None:
     words = "".join(Read(render_page([finding("table3")], ["Table 4: no trees."])).words)
     for expected in (
         *("Rows <here>", "so & so", "23.10", "6.11", "It held.", "Scaled down: 20 steps."),
@@ -102,17 +102,17 @@ def test_what_was_found_is_on_the_page_as_text() -> None:
         assert expected in words
 
 
-def test_what_came_out_stands_right_after_the_first_table_and_commands_are_code() -> None:
-    one = finding("table3", notes=("`transduce parse a<b` parses.",))
-    (first,) = one.tables
+def test_notes_follow_the_first_table_and_commands_are_code() -> None:
+    table3 = finding("table3", notes=("`transduce parse a<b` parses.",))
+    (first,) = table3.tables
     more = Table("Details", first.columns, first.rows)
-    text = render_page([dataclasses.replace(one, tables=(first, more))])
+    text = render_page([dataclasses.replace(table3, tables=(first, more))])
     places = [text.index(part) for part in ("Rows &lt;here", "<b>What came out", "Details")]
     assert places == sorted(places)
     assert "<code>transduce parse a&lt;b</code> parses." in text
 
 
-def test_the_papers_columns_are_marked_and_words_stand_on_the_left() -> None:
+def test_the_papers_columns_are_marked_and_words_are_left_aligned() -> None:
     assert papers_columns(("row", "BLEU", "paper: BLEU", "time", "the paper's")) == {2, 4}
     assert papers_columns(("row", "BLEU")) == set()
     text = render_page([finding("table3")])
@@ -121,7 +121,7 @@ def test_the_papers_columns_are_marked_and_words_stand_on_the_left() -> None:
     assert "<td>23.10</td>" in text
 
 
-def test_findings_of_several_sittings_are_put_together(cli: CommandLine, tmp_path: Path) -> None:
+def test_findings_of_several_folders_are_on_one_page(cli: CommandLine, tmp_path: Path) -> None:
     finding("table3").save(tmp_path / "one" / "table3")
     finding("table1").save(tmp_path / "two")
     (tmp_path / "two" / "other.json").write_text("{}", encoding="utf-8")
@@ -157,7 +157,7 @@ def test_the_page_opens_in_a_browser_and_fits(
     assert opened.evaluate("document.documentElement.dataset.theme") == "light"
     assert opened.evaluate("document.querySelector('img').naturalWidth") == 200
     assert not errors
-    assert {one for one in requests if not one.startswith("data:")} == {path.as_uri()}
+    assert {url for url in requests if not url.startswith("data:")} == {path.as_uri()}
     opened.close()
 
 

@@ -1,4 +1,4 @@
-"""Ranks and resampling: against counts by hand, and against numpy."""
+"""Ranks and bootstrap samples, compared with values computed by hand and by numpy."""
 
 import math
 
@@ -16,27 +16,27 @@ GOOD = [
 BAD = [line.replace("the", "a") if number % 3 else line for number, line in enumerate(REFERENCES)]
 
 
-def test_equal_values_share_the_mean_of_their_ranks() -> None:
+def test_equal_values_share_their_mean_rank() -> None:
     assert ranks([10.0, 30.0, 20.0, 20.0]).tolist() == [1, 4, 2.5, 2.5]
 
 
-def test_the_rank_correlation_is_that_of_a_count_by_hand() -> None:
+def test_the_rank_correlation_is_spearmans() -> None:
     """Without ties it is 1 - 6 sum d^2 / (n (n^2 - 1)); here d = 0, 1, -1, 1, -1."""
     assert spearman([1, 2, 3, 4, 5], [10, 30, 20, 50, 40]) == pytest.approx(1 - 6 * 4 / (5 * 24))
     assert spearman([1, 2, 3], [6, 5, 4]) == pytest.approx(-1)
 
 
 def test_the_rank_correlation_with_ties_is_pearsons_of_the_ranks() -> None:
-    one, other = [3, 1, 3, 2, 5, 5], [2, 2, 4, 1, 6, 3]
-    expected = np.corrcoef(ranks(one), ranks(other))[0, 1]
-    assert spearman(one, other) == pytest.approx(expected)
+    a, b = [3, 1, 3, 2, 5, 5], [2, 2, 4, 1, 6, 3]
+    expected = np.corrcoef(ranks(a), ranks(b))[0, 1]
+    assert spearman(a, b) == pytest.approx(expected)
 
 
 def test_a_constant_column_has_no_rank_correlation() -> None:
     assert math.isnan(spearman([1, 1, 1], [1, 2, 3]))
 
 
-def test_intervals_are_those_of_the_score_itself() -> None:
+def test_intervals_are_those_of_score() -> None:
     (scored,) = score(GOOD, REFERENCES, metrics=("bleu",), confidence=200)
     found = Resampled({"good": GOOD}, REFERENCES, samples=200)
     assert found.interval("good") == (scored.low, scored.high)
@@ -57,13 +57,13 @@ def test_a_difference_is_taken_on_the_same_samples() -> None:
     assert (low, high) == pytest.approx(percentile_interval(by_hand), abs=0.005)
 
 
-def test_a_difference_that_reads_as_none_is_none() -> None:
+def test_a_difference_that_rounds_to_0_is_0() -> None:
     found = Resampled({"good": GOOD, "same": GOOD}, REFERENCES, samples=200)
     found.samples["same"] = found.samples["good"] - 0.004
-    assert [f"{one:+}" for one in found.difference("same", "good")] == ["+0.0", "+0.0"]
+    assert [f"{end:+}" for end in found.difference("same", "good")] == ["+0.0", "+0.0"]
 
 
-def test_the_interval_of_a_rank_correlation_comes_of_the_samples() -> None:
+def test_a_rank_correlation_has_an_interval_from_the_samples() -> None:
     found = Resampled({"good": GOOD, "bad": BAD, "best": REFERENCES}, REFERENCES, samples=200)
     paper = {"best": 3.0, "good": 2.0, "bad": 1.0}
     correlation = found.correlation(paper)

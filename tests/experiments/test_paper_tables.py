@@ -1,4 +1,4 @@
-"""`transduce paper table2` and `table3`: several trainings on one corpus, gathered."""
+"""`transduce paper table2` and `table3`: several trainings on one corpus."""
 
 import shutil
 import subprocess
@@ -338,8 +338,8 @@ def test_time_can_count_steps_only(
     with threads_kept():
         for timed in ("all", "steps"):
             run = tmp_path / timed
-            one = settings | {"timed": timed}
-            training.train(*tiny_files, out=run, preset="tiny", settings=one, device="cpu")
+            limited = settings | {"timed": timed}
+            training.train(*tiny_files, out=run, preset="tiny", settings=limited, device="cpu")
             steps[timed] = max(int(path.name[5:]) for path in (run / "checkpoints").iterdir())
     assert steps == {"all": 3, "steps": 10}
 

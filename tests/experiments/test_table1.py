@@ -60,7 +60,7 @@ def test_paths_are_as_long_as_derived_by_hand(n: int, k: int, r: int) -> None:
 @given(st.floats(-3, 3), st.floats(1e-6, 1e6), st.integers(2, 12))
 def test_a_fit_recovers_the_exponent(exponent: float, factor: float, points: int) -> None:
     x = [2.0**i for i in range(points)]
-    found = fit_power(x, [factor * one**exponent for one in x])
+    found = fit_power(x, [factor * value**exponent for value in x])
     assert found is not None
     assert found.exponent == pytest.approx(exponent, abs=1e-9)
     assert (found.first, found.last) == (1, 2 ** (points - 1))
@@ -86,7 +86,7 @@ def test_the_interval_is_students() -> None:
 
 def test_only_large_n_are_fitted_and_one_point_is_not_enough() -> None:
     x = [2.0**i for i in range(8)]
-    found = fit_largest(x, [5.0] * 4 + [one**2 for one in x[4:]])
+    found = fit_largest(x, [5.0] * 4 + [value**2 for value in x[4:]])
     assert found is not None
     assert found.exponent == pytest.approx(2)
     assert (found.first, found.last) == (16, 128)
@@ -211,9 +211,9 @@ def test_a_file_as_out_is_refused_before_anything_is_measured(
     cli: CommandLine, tmp_path: Path
 ) -> None:
     (tmp_path / "out").touch()
-    said = cli("paper", "table1", "--out", tmp_path / "out")
-    assert said.error == f"--out {tmp_path / 'out'} is a file: expected a folder"
-    assert not said.stdout
+    result = cli("paper", "table1", "--out", tmp_path / "out")
+    assert result.error == f"--out {tmp_path / 'out'} is a file: expected a folder"
+    assert not result.stdout
 
 
 def test_table1_runs_from_the_command_line(cli: CommandLine, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def boxes(figure: Figure) -> list[tuple[str, Bbox]]:
 
 
 def strokes(figure: Figure) -> list[LineCollection]:
-    return [one for one in figure.axes[0].collections if isinstance(one, LineCollection)]
+    return [lines for lines in figure.axes[0].collections if isinstance(lines, LineCollection)]
 
 
 def maps(figure: Figure) -> list[Axes]:
@@ -60,7 +60,7 @@ def image(axes: Axes) -> Floats:
 
 def ticks(axes: Axes) -> tuple[list[str], list[str]]:
     down, across = axes.get_yticklabels(), axes.get_xticklabels()
-    return [one.get_text() for one in down], [one.get_text() for one in across]
+    return [text.get_text() for text in down], [text.get_text() for text in across]
 
 
 # Matrices.
@@ -146,7 +146,7 @@ def test_a_line_is_as_strong_as_its_weight_in_the_colour_of_its_head() -> None:
         weights = np.sort(found.cross[0, head][found.cross[0, head] >= 0.01])
         shown = np.asarray(drawn.get_colors())
         assert np.sort(shown[:, 3]) == pytest.approx(weights, abs=1e-6)
-        assert {tuple(one) for one in shown[:, :3]} == {to_rgb(colour)}
+        assert {tuple(rgb) for rgb in shown[:, :3]} == {to_rgb(colour)}
         thick = np.asarray(drawn.get_linewidth())
         assert (np.diff(thick) >= 0).all()  # the strongest are drawn last
         assert thick == pytest.approx(0.6 + 2.4 * shown[:, 3])
@@ -164,13 +164,13 @@ def test_a_line_goes_from_its_query_to_its_key() -> None:
     for y, label in ((from_y, "."), (to_y, "dog")):
         at = figure.transFigure.inverted().transform(axes.transData.transform((0, y)))[1]
         expected = [text.get_position()[1] for text in figure.texts if text.get_text() == label]
-        assert any(at == pytest.approx(one, abs=1e-3) for one in expected), placed
+        assert any(at == pytest.approx(y, abs=1e-3) for y in expected), placed
 
 
 def test_a_square_shows_the_largest_weight_of_its_word() -> None:
     found = make_inspection()
     axes = draw(found, view="lines", layer=2, heads=[2]).axes[0]
-    (squares,) = [one for one in axes.collections if isinstance(one, PatchCollection)]
+    (squares,) = [patches for patches in axes.collections if isinstance(patches, PatchCollection)]
     strongest = found.cross[1, 1].max(0)
     shown = np.asarray(squares.get_facecolor())[:, 3]
     assert shown == pytest.approx(np.where(strongest < 0.01, 0, strongest), abs=1e-6)
@@ -178,7 +178,7 @@ def test_a_square_shows_the_largest_weight_of_its_word() -> None:
 
 def test_only_the_lines_of_a_named_word_are_drawn() -> None:
     found = make_inspection(" The dog sees the cat .")
-    figure = draw(found, "encoder", view="lines", layer=1, word="THE")  # it stands there twice
+    figure = draw(found, "encoder", view="lines", layer=1, word="THE")  # it occurs twice
     for drawn, weights in zip(strokes(figure), found.encoder[0][:, [0, 3]], strict=True):
         assert len(drawn.get_segments()) == (weights >= 0.01).sum()
     bold = [text.get_text() for text in figure.texts if text.get_fontweight() == "bold"]
@@ -247,7 +247,7 @@ def test_no_label_is_cut_off_or_covers_another(
     for text, box in found:
         assert page.x0 <= box.x0 <= box.x1 <= page.x1, text
         assert page.y0 <= box.y0 <= box.y1 <= page.y1, text
-    level = [one for one in found if not is_slanted(figure, one[0])]
+    level = [(text, box) for text, box in found if not is_slanted(figure, text)]
     for (text, box), (other, its) in itertools.combinations(level, 2):
         across = min(box.x1, its.x1) - max(box.x0, its.x0)
         down = min(box.y1, its.y1) - max(box.y0, its.y0)
@@ -266,9 +266,9 @@ def test_labels_are_not_formulas_and_long_ones_are_shortened() -> None:
 def is_slanted(figure: Figure, text: str) -> bool:
     """Return whether a text is slanted: boxes of slanted texts overlap, their letters do not."""
     return any(
-        one.get_text() == text and one.get_rotation() == 45
-        for one in figure.findobj(Text)
-        if isinstance(one, Text)
+        label.get_text() == text and label.get_rotation() == 45
+        for label in figure.findobj(Text)
+        if isinstance(label, Text)
     )
 
 
@@ -284,13 +284,13 @@ def test_equal_pictures_give_equal_files_with_their_fonts(
     paths = [tmp_path / f"{name}.{ending}" for name in ("one", "two")]
     for path in paths:
         save(draw(make_inspection(), view="lines", heads=[1, 2]), path)
-    one, two = (path.read_bytes() for path in paths)
-    assert one.startswith(magic)
-    assert one == two
-    assert b"<text" not in one
+    data, same = (path.read_bytes() for path in paths)
+    assert data.startswith(magic)
+    assert data == same
+    assert b"<text" not in data
     if ending == "pdf":
-        assert b"/FontFile2" in one  # TrueType, embedded
-        assert b"/Type3" not in one
+        assert b"/FontFile2" in data  # TrueType, embedded
+        assert b"/Type3" not in data
 
 
 def test_drawing_leaves_the_callers_matplotlib_settings_unchanged(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ MOUNT = """import { Explorer } from "/explorer.js";
 const element = document.getElementById("here");
 window.explorer = new Explorer(element, { document: "/api/explorer.html", name: "en-de" });"""
 
+SHOW = "inspection => explorer.show(inspection)"
 DRAWN = """Array.from(document.querySelectorAll(".small canvas"), (canvas) => {
   const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return all.data.some(Boolean);
@@ -46,9 +47,9 @@ SCROLLING = """[".scroller", ".large"].every((name) => {
 })"""
 
 
-def show(page: "Page", folder: Path, made: dict[str, Any], title: str = "en-de") -> None:
+def show(page: "Page", folder: Path, inspection: dict[str, Any], title: str = "en-de") -> None:
     file = folder / "explorer.html"
-    file.write_text(render_explorer(made, title=title), encoding="utf-8")
+    file.write_text(render_explorer(inspection, title=title), encoding="utf-8")
     page.goto(file.as_uri())
 
 
@@ -59,13 +60,13 @@ def press(page: "Page", name: str) -> None:
 def pressed(page: "Page") -> list[str]:
     """Return the heads that the grid shows as chosen."""
     found = page.locator(".small[aria-pressed=true]")
-    return [str(one.get_attribute("aria-label")) for one in found.all()]
+    return [str(button.get_attribute("aria-label")) for button in found.all()]
 
 
 def swatches(page: "Page", side: str) -> list[float]:
     """Return the weights that the swatches beside the words of a side stand for."""
     found = page.locator(f".swatch[data-side={side}]")
-    return [float(one.get_attribute("fill-opacity") or 0) for one in found.all()]
+    return [float(swatch.get_attribute("fill-opacity") or 0) for swatch in found.all()]
 
 
 def shares(page: "Page", side: str) -> list[str]:
@@ -73,11 +74,11 @@ def shares(page: "Page", side: str) -> list[str]:
 
 
 def percents(row: Floats) -> list[str]:
-    return [f"{round(100 * one)}%" if one >= 0.0095 else "" for one in row]
+    return [f"{round(100 * weight)}%" if weight >= 0.0095 else "" for weight in row]
 
 
 def labels(page: "Page", side: str) -> list[str]:
-    return [str(one.get_attribute("aria-label")) for one in words_of(page, side).all()]
+    return [str(word.get_attribute("aria-label")) for word in words_of(page, side).all()]
 
 
 def words_of(page: "Page", side: str) -> Any:
@@ -262,13 +263,13 @@ def test_on_a_phone_only_wide_parts_scroll_in_light_and_dark(
         assert (page.evaluate(INK) > 384) != dark
 
 
-def serve(route: "Route", made: dict[str, Any], requests: list[Any]) -> None:
+def serve(route: "Route", inspection: dict[str, Any], requests: list[Any]) -> None:
     """Answer as the service does, its content security policy included."""
     path = route.request.url.removeprefix("http://explorer.test/")
     folder = FOLDER if path in {"base.css", "theme.js"} else EXPLORER
     if path == "api/explorer.html":
         requests.append(json.loads(route.request.post_data or ""))
-        route.fulfill(body=render_explorer(made, title="saved"), content_type="text/html")
+        route.fulfill(body=render_explorer(inspection, title="saved"), content_type="text/html")
     elif path in {"", "page.js"}:
         text, kind = (MOUNT, "text/javascript") if path else (LIVE, "text/html")
         route.fulfill(body=text, content_type=kind, headers={"Content-Security-Policy": CSP})
@@ -277,15 +278,15 @@ def serve(route: "Route", made: dict[str, Any], requests: list[Any]) -> None:
 
 
 def test_a_page_can_show_select_and_highlight(browser: "Browser") -> None:
-    made, requests = explorer_json(), list[Any]()
+    inspection, requests = explorer_json(), list[Any]()
     cross = weights(1, 3, 8, 7)[0]
     with opened(browser) as page:
-        page.route("http://explorer.test/**", lambda route: serve(route, made, requests))
+        page.route("http://explorer.test/**", lambda route: serve(route, inspection, requests))
         page.goto("http://explorer.test/")
         page.wait_for_function("window.explorer")
-        page.evaluate("explorer.highlight('target', 0)")  # there is nothing yet
-        page.evaluate("made => explorer.show(made)", explorer_json(layers=5))
-        page.evaluate("made => explorer.show(made)", made)  # nothing was chosen: its last layer
+        page.evaluate("explorer.highlight('target', 0)")  # nothing is shown yet
+        page.evaluate(SHOW, explorer_json(layers=5))
+        page.evaluate(SHOW, inspection)  # nothing is chosen: its last layer
         page.evaluate("explorer.select({kind: 'encoder', layer: 2, head: 3})")
         assert pressed(page) == ["layer 2, head 3"]
         page.evaluate("explorer.highlight('target', 4)")
@@ -298,17 +299,20 @@ def test_a_page_can_show_select_and_highlight(browser: "Browser") -> None:
         assert page.locator(".word[aria-pressed=true]").count() == 0
         page.evaluate("explorer.select({kind: 'cross', layer: 9, head: 1})")
         assert pressed(page) == ["layer 1, mean of its heads"]
-        page.evaluate("made => explorer.show(made)", explorer_json(target=IN_BYTES))
+        page.evaluate(SHOW, explorer_json(target=IN_BYTES))
         download, data = saved(page, "HTML")
         assert download.suggested_filename == "en-de.html"
-        assert data.decode() == render_explorer(made, title="saved")
+        assert data.decode() == render_explorer(inspection, title="saved")
         assert requests == [
             {"source": "The animal was tired.", "target": "Das Tier war müde.", "model": "en-de"}
         ]
         assert saved(page, "PNG")[1].startswith(b"\x89PNG")
         press(page, "layer 1, head 3")
-        page.evaluate("made => explorer.show(made)", explorer_json(layers=4))
+        page.evaluate(SHOW, explorer_json(layers=4))
         assert pressed(page) == ["layer 1, head 3"]
-        page.evaluate("made => explorer.show(made)", explorer_json(SOURCE[:3], TARGET[:2], heads=1))
+        page.evaluate(
+            "inspection => explorer.show(inspection)",
+            explorer_json(SOURCE[:3], TARGET[:2], heads=1),
+        )
         assert pressed(page) == ["layer 1, mean of its heads"]
         assert labels(page, "column") == ["The", "animal", "was"]

@@ -1,4 +1,4 @@
-"""What a model attends to is told as it is: the weights of Eq. 1, and the scores of the search."""
+"""Inspections have the weights of Eq. 1 and the probabilities of the search."""
 
 import base64
 import json

@@ -94,7 +94,7 @@ def test_the_lines_are_exactly_what_was_logged(tmp_path: Path) -> None:
     assert [points(line) for line in speed.lines] == [logged(rows, "target_tokens_per_second")]
 
 
-def test_the_best_validation_is_ringed_and_its_value_told(tmp_path: Path) -> None:
+def test_the_best_validation_has_a_ring_and_its_value(tmp_path: Path) -> None:
     rows: list[Row] = [
         {"step": 10, "valid_loss": 4.0, "valid_bleu": 11.04},
         {"step": 20, "valid_loss": 3.25, "valid_bleu": 15.96},
@@ -107,7 +107,7 @@ def test_the_best_validation_is_ringed_and_its_value_told(tmp_path: Path) -> Non
     assert listed(bleu) == ["16.0"]
 
 
-def test_a_run_has_one_colour_and_one_marker_in_all_panels(tmp_path: Path) -> None:
+def test_a_run_has_the_same_colour_and_marker_in_all_panels(tmp_path: Path) -> None:
     runs = [write(tmp_path / f"r{i}", [*log(5, seed=i), *valid(5, seed=i)]) for i in range(8)]
     loss, bleu, speed = draw(read_histories(runs)).axes
     for i, (colour, marker) in enumerate(zip(COLOURS, MARKERS, strict=True)):
@@ -117,7 +117,9 @@ def test_a_run_has_one_colour_and_one_marker_in_all_panels(tmp_path: Path) -> No
     assert [label.split()[1] for label in listed(loss)] == [run.name for run in runs]
 
 
-def test_what_no_run_has_logged_has_no_panel_and_what_one_lacks_is_said(tmp_path: Path) -> None:
+def test_a_panel_without_values_is_left_out_and_a_run_without_has_none(
+    tmp_path: Path,
+) -> None:
     without = write(tmp_path / "without", [*log(5, 10), *valid(10, bleu=False)])
     assert titles(draw(read_histories([without]))) == ["Loss,", "Speed"]
     with_bleu = write(tmp_path / "with", [*log(5, 10), *valid(10)])
@@ -126,7 +128,7 @@ def test_what_no_run_has_logged_has_no_panel_and_what_one_lacks_is_said(tmp_path
     assert listed(both.axes[1])[0] == "none"
 
 
-def test_only_the_panels_asked_for_are_drawn(tmp_path: Path) -> None:
+def test_only_the_named_panels_are_drawn(tmp_path: Path) -> None:
     histories = read_histories([write(tmp_path / "run", [*log(5), *valid(5)])])
     assert titles(draw(histories, what=["speed", "loss"])) == ["Loss,", "Speed"]
     assert titles(draw(histories, what=["bleu"])) == ["Translation"]
@@ -135,7 +137,7 @@ def test_only_the_panels_asked_for_are_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pace", "word", "unit"), [(0.5, "seconds", 1), (10, "minutes", 60), (500, "hours", 3600)]
 )
-def test_over_time_a_validation_stands_between_the_steps_logged_around_it(
+def test_over_time_a_validation_is_between_the_logged_steps_around_it(
     pace: float, word: str, unit: int, tmp_path: Path
 ) -> None:
     rows: list[Row] = [{"step": n, "loss": 4.0, "seconds": pace * n} for n in (10, 20, 40)]
@@ -150,7 +152,7 @@ def test_over_time_a_validation_stands_between_the_steps_logged_around_it(
     assert figure.axes[-1].get_xlabel() == f"training time ({word})"
 
 
-def test_perplexity_and_learning_rate_are_drawn_when_asked_for(tmp_path: Path) -> None:
+def test_perplexity_and_learning_rate_are_drawn_when_named(tmp_path: Path) -> None:
     rows = [
         *(
             {"perplexity": 10.0**i, "learning_rate": i / 1000, **row}
@@ -173,7 +175,7 @@ def test_perplexity_and_learning_rate_are_drawn_when_asked_for(tmp_path: Path) -
     assert rate.get_ylim()[0] == 0
 
 
-def test_rates_and_scores_are_measured_from_zero(tmp_path: Path) -> None:
+def test_axes_of_rates_and_scores_begin_at_zero(tmp_path: Path) -> None:
     run = write(tmp_path / "run", [*log(5, 10), {"step": 10, "valid_bleu": 0.0}])
     loss, bleu, speed = draw(read_histories([run])).axes
     assert bleu.get_ylim() == (0, 1)
@@ -182,7 +184,7 @@ def test_rates_and_scores_are_measured_from_zero(tmp_path: Path) -> None:
     assert loss.get_yscale() == loss.get_xscale() == "linear"
 
 
-def test_a_steep_beginning_leaves_the_axis_to_what_follows_and_this_is_said(tmp_path: Path) -> None:
+def test_a_steep_beginning_is_cropped_and_the_title_says_so(tmp_path: Path) -> None:
     steps = range(10, 1001, 10)
     rows: list[Row] = [{"step": n, "loss": 3 + 7 * 0.7 ** (n / 10)} for n in steps]
     (loss,) = draw(read_histories([write(tmp_path / "steep", rows)])).axes
@@ -195,14 +197,14 @@ def test_a_steep_beginning_leaves_the_axis_to_what_follows_and_this_is_said(tmp_
     assert loss.get_title(loc="left") == "Loss, lower is better"
 
 
-def test_a_best_validation_at_the_very_beginning_stays_in_the_picture(tmp_path: Path) -> None:
+def test_a_best_validation_at_the_beginning_is_not_cropped(tmp_path: Path) -> None:
     rows: list[Row] = [{"step": n, "loss": 20 * 0.5 ** (n / 10)} for n in range(10, 1001, 10)]
     rows.append({"step": 10, "valid_loss": 4.0})
     (loss,) = draw(read_histories([write(tmp_path / "run", rows)])).axes
     assert 4.0 < loss.get_ylim()[1] < 5
 
 
-def test_losses_that_do_not_measure_the_same_are_called_so(tmp_path: Path) -> None:
+def test_a_title_warns_of_losses_that_are_not_comparable(tmp_path: Path) -> None:
     def run(name: str, eps_ls: float, vocabulary: int) -> Path:
         config = {"train": {"eps_ls": eps_ls}, "model": {"target_vocabulary": vocabulary}}
         return write(tmp_path / name, log(5, 10), config)
@@ -218,22 +220,22 @@ def test_losses_that_do_not_measure_the_same_are_called_so(tmp_path: Path) -> No
     assert title(base, same) == "Loss, lower is better"
 
 
-def test_a_name_is_told_whole_whatever_its_letters(tmp_path: Path) -> None:
+def test_a_name_is_shown_whole_with_any_characters(tmp_path: Path) -> None:
     names = ["_hidden", "a$b$c", "x" * 60, "日本", "caf\udce9"]
     figure = draw(read_histories([write(tmp_path / name, log(5)) for name in names]))
-    told = [re.sub(r"^none  |\n|\\", "", label) for label in listed(figure.axes[0])]
-    assert told == [*names[:4], "caf?"]
+    labels = [re.sub(r"^none  |\n|\\", "", label) for label in listed(figure.axes[0])]
+    assert labels == [*names[:4], "caf?"]
     save(figure, tmp_path / "curves.png")  # no warning, and no formula
 
 
-def test_runs_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+def test_runs_of_the_same_name_are_labelled_by_their_folders(tmp_path: Path) -> None:
     runs = [write(tmp_path / folder / "run", log(5)) for folder in ("a", "b")]
-    assert [one.name for one in read_histories(runs)] == [str(run) for run in runs]
+    assert [history.name for history in read_histories(runs)] == [str(run) for run in runs]
     again = tmp_path / "a" / ".." / "a" / "run"
-    assert [one.name for one in read_histories([runs[0], again])] == ["run"]
+    assert [history.name for history in read_histories([runs[0], again])] == ["run"]
 
 
-def test_a_program_that_draws_keeps_its_own_style(tmp_path: Path) -> None:
+def test_drawing_curves_leaves_the_callers_settings_unchanged(tmp_path: Path) -> None:
     with mpl.rc_context({"axes.facecolor": "black", "font.size": 30}):
         before = dict(mpl.rcParams)
         figure = draw(read_histories([write(tmp_path / "run", log(5))]))
@@ -245,7 +247,7 @@ def test_a_program_that_draws_keeps_its_own_style(tmp_path: Path) -> None:
 # What is written.
 
 
-def test_a_picture_has_1200_by_800_points_and_its_style_is_light(tmp_path: Path) -> None:
+def test_a_picture_has_1200_by_800_pixels_and_is_light(tmp_path: Path) -> None:
     save(draw(read_histories([write(tmp_path / "run", log(5))])), tmp_path / "curves.png")
     picture = imread(tmp_path / "curves.png")
     assert picture.shape[:2] == (800, 1200)
@@ -255,19 +257,19 @@ def test_a_picture_has_1200_by_800_points_and_its_style_is_light(tmp_path: Path)
 @pytest.mark.parametrize(
     ("ending", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("PDF", b"%PDF")]
 )
-def test_the_ending_chooses_the_format_and_equal_curves_are_equal_files(
+def test_the_ending_chooses_the_format_and_equal_curves_give_equal_files(
     ending: str, magic: bytes, tmp_path: Path
 ) -> None:
     run = write(tmp_path / "run", [*log(5, 10), *valid(10)])
     paths = [tmp_path / f"{name}.{ending}" for name in ("one", "two")]
     for path in paths:
         save(draw(read_histories([run])), path)
-    one, two = (path.read_bytes() for path in paths)
-    assert one.startswith(magic)
-    assert one == two
+    data, same = (path.read_bytes() for path in paths)
+    assert data.startswith(magic)
+    assert data == same
 
 
-def test_without_matplotlib_the_extra_is_named(
+def test_without_matplotlib_plot_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = builtins.__import__
@@ -286,18 +288,18 @@ def test_without_matplotlib_the_extra_is_named(
 # What cannot be read.
 
 
-def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     rows = log(5, 10)
     path = write(tmp_path / "run", rows) / "metrics.jsonl"
     bad = ["", '{"step": 15, "lo', "3", "[]", '{"loss": 4}', '{"step": 20, "loss": null}']
     bad += ['{"step": 25, "loss": NaN}', f'{{"step": 1{"0" * 400}}}', "[" * 100_000, "\udcff"]
     path.write_text(path.read_text() + "\n".join(bad), errors="surrogateescape")
     (history,) = read_histories([tmp_path / "run"])
-    assert history.damaged == len(bad) - 1  # a blank line is no damage
+    assert history.damaged == len(bad) - 1  # a blank line is not damaged
     assert logged(history.rows, "loss") == logged(rows, "loss")
 
 
-def test_a_run_that_has_logged_no_time_has_no_place_on_its_axis(tmp_path: Path) -> None:
+def test_a_run_without_logged_time_is_refused_on_a_time_axis(tmp_path: Path) -> None:
     histories = read_histories([write(tmp_path / "run", valid(5))])
     with pytest.raises(BadRun, match=r"run has not logged the time yet"):
         draw(histories, by="time")
@@ -306,9 +308,7 @@ def test_a_run_that_has_logged_no_time_has_no_place_on_its_axis(tmp_path: Path) 
 # The command.
 
 
-def test_the_command_draws_a_trained_run_into_its_folder_and_says_where(
-    cli: CommandLine, own_run: Path
-) -> None:
+def test_the_command_draws_a_run_into_its_folder(cli: CommandLine, own_run: Path) -> None:
     before = snapshot(own_run)
     result = cli("plot", own_run)
     assert (result.status, result.stdout) == (0, "")
@@ -318,7 +318,7 @@ def test_the_command_draws_a_trained_run_into_its_folder_and_says_where(
     assert snapshot(own_run) == before
 
 
-def test_several_runs_are_drawn_here_or_where_it_is_said(
+def test_several_runs_are_drawn_into_the_working_folder_or_to_out(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [write(tmp_path / name, [*log(5), *valid(5)]) for name in ("a", "b")]
@@ -330,21 +330,21 @@ def test_several_runs_are_drawn_here_or_where_it_is_said(
     assert (tmp_path / "new" / "both.svg").exists()
 
 
-def test_a_folder_stands_for_the_runs_in_it_that_have_logged_something(
+def test_a_folder_of_runs_stands_for_those_that_have_logged_something(
     cli: CommandLine, tmp_path: Path
 ) -> None:
     for name in ("b", "a"):
         write(tmp_path / "runs" / name, log(5, 10))
     (tmp_path / "runs" / "begun").mkdir()
     (tmp_path / "runs" / "begun" / "metrics.jsonl").touch()
-    assert [one.name for one in read_histories([tmp_path / "runs"])] == ["a", "b"]
+    assert [history.name for history in read_histories([tmp_path / "runs"])] == ["a", "b"]
     assert cli("plot", tmp_path / "runs", "--out", tmp_path / "both.svg").status == 0
     both = (tmp_path / "both.svg").read_text()
     cli("plot", tmp_path / "runs" / "a", tmp_path / "runs" / "b", "--out", tmp_path / "named.svg")
     assert (tmp_path / "named.svg").read_text() == both
 
 
-def test_the_command_tells_of_lines_left_out(cli: CommandLine, tmp_path: Path) -> None:
+def test_the_command_reports_damaged_lines(cli: CommandLine, tmp_path: Path) -> None:
     path = write(tmp_path / "run", log(5, 10)) / "metrics.jsonl"
     path.write_text(path.read_text()[:-9])
     result = cli("plot", tmp_path / "run")
@@ -374,7 +374,7 @@ def test_the_command_tells_of_lines_left_out(cli: CommandLine, tmp_path: Path) -
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_what_cannot_be_drawn_is_refused_in_one_sentence(
+def test_bad_arguments_of_plot_are_refused_in_one_sentence(
     arguments: list[str],
     expected: str,
     cli: CommandLine,
