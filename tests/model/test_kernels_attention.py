@@ -152,23 +152,28 @@ def test_the_kernels_of_decoding_compute_what_products_and_masks_compute(
     """Several steps with hypotheses that go on from one another, sentences of several ages."""
     config = small_model(N=1, h=2, d_k=d_k, d_v=d_v, neighbourhood=r).config
     torch.manual_seed(0)
-    S, room, row = 3, (70, 12), 2 * (d_k + d_v)
+    S, capacity, row = 3, (70, 12), 2 * (d_k + d_v)
     like = torch.empty(0, dtype=dtype)
-    caches = [Cache(config, S, k, room, like, kernels) for kernels in (Kernels(), Interpreted())]
-    keys = torch.randn(1, S * room[0], row).to(dtype)
+    caches = [
+        Cache(config, S, k, capacity, like, kernels) for kernels in (Kernels(), Interpreted())
+    ]
+    keys = torch.randn(1, S * capacity[0], row).to(dtype)
     heads = Heads(2, d_k, d_v, 0.0, DotProduct())
     for step in range(10):
         if step in (0, 4):  # the second sentence begins again
             slots = torch.tensor([0, 1, 2] if step == 0 else [1])
             lengths = torch.tensor([70, 1, 33] if step == 0 else [66], dtype=torch.int32)
-            places = slots.repeat_interleave(room[0]), torch.arange(room[0]).repeat(len(slots))
+            places = (
+                slots.repeat_interleave(capacity[0]),
+                torch.arange(capacity[0]).repeat(len(slots)),
+            )
             for cache in caches:
-                cache.put(slots, lengths, places, keys[:, places[0] * room[0] + places[1]])
+                cache.put(slots, lengths, places, keys[:, places[0] * capacity[0] + places[1]])
         qkv, q = torch.randn(S * k, 2 * d_k + row).to(dtype), torch.randn(S * k, 2 * d_k).to(dtype)
         parents = torch.randint(k, (S, k))
         made = torch.tensor([True, True, step < 7])
         for cache in caches:
-            cache.begin_step(room[0], step + 1)
+            cache.begin_step(capacity[0], step + 1)
         outputs = []
         for cache in caches:
             ((own, source),) = cache.contexts(torch.full((S * k,), step))

@@ -46,8 +46,8 @@ class DecoderState(Protocol):
     def begin_step(self, source: int, steps: int) -> None:
         """Prepare a step; no source is longer than `source`, no output longer than `steps`."""
 
-    def end_step(self, parents: Tensor, made: Tensor) -> None:
-        """Let each hypothesis continue its parent (S, k), in the slots that made a step (S,)."""
+    def end_step(self, parents: Tensor, live: Tensor) -> None:
+        """Let each hypothesis continue its parent (S, k), in the live slots (S,)."""
 
 
 class Stack(nn.ModuleList, Generic[Layer]):
@@ -140,11 +140,11 @@ class Transducer(nn.Module):
         """Return what decoding stores of the encoder's output. (T, …) -> (n, T, …)."""
 
     @abstractmethod
-    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> DecoderState:
-        """Make an empty state for `room` tokens of a source and steps of an output."""
+    def cache(self, slots: int, hypotheses: int, capacity: tuple[int, int]) -> DecoderState:
+        """Make an empty state for `capacity` tokens of a source and steps of an output."""
 
     @abstractmethod
-    def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
+    def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
         """Return how many numbers such a state holds for a sentence."""
 
     @abstractmethod

@@ -34,11 +34,11 @@ class Cache:
         config: ModelConfig,
         slots: int,
         hypotheses: int,
-        room: tuple[int, int],
+        capacity: tuple[int, int],
         like: Tensor,
         kernels: Kernels,
     ) -> None:
-        """Make an empty cache for `room` tokens of a source and steps of an output."""
+        """Make an empty cache for `capacity` tokens of a source and steps of an output."""
         self.config, self.k = config, hypotheses
         N, device = config.decoder_layers, like.device
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
@@ -46,17 +46,20 @@ class Cache:
         self.window = None if r is None else span(r, causal=True)[0]  # earlier steps that are seen
         # Our Triton kernels know dot products only. Fixed during a search.
         self.uses_kernels = kernels.usable(like) and config.attention == "dot-product"
-        of_source, of_own = (N, slots, config.h, room[0]), (N, slots, config.h, room[1], hypotheses)
+        of_source, of_own = (
+            (N, slots, config.h, capacity[0]),
+            (N, slots, config.h, capacity[1], hypotheses),
+        )
         # Keys, then values.
         self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]
         self.own = [like.new_zeros(*of_own, C) for C in (config.d_k, config.d_v)]
         ints: dict[str, Any] = {"dtype": torch.int32, "device": device}
         self.source_lengths = torch.ones(slots, **ints)  # at least 1: every query sees something
         self.lengths = torch.zeros(slots, **ints)  # steps made
-        self.ancestors = torch.full((slots, hypotheses, room[1]), -1, **ints)
+        self.ancestors = torch.full((slots, hypotheses, capacity[1]), -1, **ints)
         self.hypotheses = torch.arange(hypotheses, **ints)
         # Of the current step:
-        self.used = room  # longest source and longest output
+        self.used = capacity  # longest source and longest output
         self.now = self.lengths
         self.slots = torch.arange(slots, device=device)
         self.own_mask = self.source_mask = like
@@ -131,11 +134,11 @@ class Cache:
             return [(KernelSelf(self, n, positions), KernelCross(self, n)) for n in layers]
         return [(CachedSelf(self, n, positions), CachedCross(self, n)) for n in layers]
 
-    def end_step(self, parents: Tensor, made: Tensor) -> None:
-        """Let each hypothesis continue its parent (S, k), in the slots that made a step (S,)."""
+    def end_step(self, parents: Tensor, live: Tensor) -> None:
+        """Let each hypothesis continue its parent (S, k), in the live slots (S,)."""
         chosen = parents[..., None].expand_as(self.ancestors)
         self.ancestors.copy_(self.ancestors.gather(1, chosen))
-        self.lengths += made
+        self.lengths += live
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ class CachedSelf:
     def attend(self, qkv: Tensor, heads: Heads) -> Tensor:
         """Let each hypothesis see its past and itself. (R, H * (2 d_k + d_v)) -> (R, H * d_v)."""
         cache = self.cache
-        keys, values = (part[self.layer] for part in cache.own)  # (S, H, room, k, C)
+        keys, values = (part[self.layer] for part in cache.own)  # (S, H, capacity, k, C)
         q, *new = heads.split(qkv, heads.d_k, heads.d_k, heads.d_v)
         for cached, part in zip((keys, values), new, strict=True):
             by_slot = part.unflatten(0, (-1, cache.k))  # (S, k, H, C)
@@ -201,7 +204,7 @@ class KernelSelf:
         from transduce.model.ops.triton import decoding
 
         cache = self.cache
-        keys, values = (part[self.layer] for part in cache.own)  # (S, H, room, k, C)
+        keys, values = (part[self.layer] for part in cache.own)  # (S, H, capacity, k, C)
         return decoding.attend_past(
             *(qkv, keys, values, cache.ancestors, cache.lengths), window=cache.window
         )
@@ -220,5 +223,5 @@ class KernelCross:
         """Let each hypothesis see its source. (R, H * d_k) -> (R, H * d_v)."""
         from transduce.model.ops.triton import decoding
 
-        keys, values = (part[self.layer] for part in self.cache.source)  # (S, H, room, C)
+        keys, values = (part[self.layer] for part in self.cache.source)  # (S, H, capacity, C)
         return decoding.attend_source(q, keys, values, self.cache.source_lengths)

@@ -92,16 +92,16 @@ class Transformer(Transducer):
         """Project the encoder's output to the keys and values of every layer. -> (N, T, H * C)."""
         return torch.stack([layer.cross_attention.W_KV(memory) for layer in self.decoder])
 
-    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> Cache:
+    def cache(self, slots: int, hypotheses: int, capacity: tuple[int, int]) -> Cache:
         """Make an empty cache of keys and values."""
         like = self.output.new_empty(0, dtype=self.dtype)
-        return Cache(self.config, slots, hypotheses, room, like, self.kernels)
+        return Cache(self.config, slots, hypotheses, capacity, like, self.kernels)
 
-    def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
+    def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
         """Return how many numbers the cache holds for a sentence."""
         config = self.config
         per_token = config.decoder_layers * config.h * (config.d_k + config.d_v)
-        return per_token * (room[0] + room[1] * hypotheses)
+        return per_token * (capacity[0] + capacity[1] * hypotheses)
 
 
 @torch.no_grad()

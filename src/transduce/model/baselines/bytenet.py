@@ -124,18 +124,18 @@ class ByteNet(Transducer):
         """Return the encoder's output unchanged. (T, d_model) -> (1, T, d_model)."""
         return memory[None]
 
-    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
+    def cache(self, slots: int, hypotheses: int, capacity: tuple[int, int]) -> States:
         """Return an empty state: the last inputs of each block's convolution."""
         like = self.output.new_empty(0, dtype=self.dtype)
-        source = 1, room[0], self.config.d_model
+        source = 1, capacity[0], self.config.d_model
         return States(slots, hypotheses, source, self._pasts(), like)
 
     def _pasts(self) -> list[tuple[int, int]]:
         return [(block.convolution.behind, self.config.d_ff) for block in self.decoder]
 
-    def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
+    def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
         """Return how many numbers the state holds for a sentence."""
-        return self.config.d_model * room[0] + hypotheses * sum(map(math.prod, self._pasts()))
+        return self.config.d_model * capacity[0] + hypotheses * sum(map(math.prod, self._pasts()))
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Append one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""

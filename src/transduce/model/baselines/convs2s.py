@@ -121,13 +121,13 @@ class ConvS2S(Transducer):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
-        d_model, C, kept = config.d_model, config.d_ff, 1 - config.P_drop
+        d_model, C, P_keep = config.d_model, config.d_ff, 1 - config.P_drop
         for embedding in (self.source_embedding, self.target_embedding):
             _scale_embedding(embedding)
-        self.into_encoder = WeightNormed(d_model, C, gain=kept)
+        self.into_encoder = WeightNormed(d_model, C, gain=P_keep)
         self.encoder: Stack[EncoderLayer] = Stack(EncoderLayer(config) for _ in range(config.N))
         self.out_of_encoder = WeightNormed(C, d_model, gain=1)
-        self.into_decoder = WeightNormed(d_model, C, gain=kept)
+        self.into_decoder = WeightNormed(d_model, C, gain=P_keep)
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config) for _ in range(config.decoder_layers)
         )
@@ -169,20 +169,20 @@ class ConvS2S(Transducer):
         """Return keys and values, which all layers share. (T, 2 * d_model) -> (2, T, d_model)."""
         return memory.unflatten(-1, (2, -1)).transpose(0, 1)  # type: ignore[no-any-return]
 
-    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
+    def cache(self, slots: int, hypotheses: int, capacity: tuple[int, int]) -> States:
         """Return an empty state: the last inputs of each layer's convolution."""
         like = self.output.new_empty(0, dtype=self.dtype)
         shapes = [self._past] * len(self.decoder)
-        return States(slots, hypotheses, (2, room[0], self.config.d_model), shapes, like)
+        return States(slots, hypotheses, (2, capacity[0], self.config.d_model), shapes, like)
 
     @property
     def _past(self) -> tuple[int, int]:
         return self.config.kernel - 1, self.config.d_ff
 
-    def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
+    def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
         """Return how many numbers the state holds for a sentence."""
-        of_each = len(self.decoder) * math.prod(self._past)
-        return 2 * self.config.d_model * room[0] + hypotheses * of_each
+        per_hypothesis = len(self.decoder) * math.prod(self._past)
+        return 2 * self.config.d_model * capacity[0] + hypotheses * per_hypothesis
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Append one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""

@@ -19,7 +19,7 @@ from transduce.model.ops.dropout import dropout
 from transduce.model.ops.linear import Linear
 from transduce.model.variants.additive import additive_scores
 
-RESIDUAL = 2  # number of the first layer whose output is added to its input, the bottom one is 0
+RESIDUAL = 2  # the first layer with a residual connection; the bottom layer is 0
 
 
 class Attention(nn.Module):
@@ -141,17 +141,17 @@ class Recurrent(Transducer):
         """Project the encoder's output for the decoder's attention. (T, C) -> (1, T, …)."""
         return self.attention.W_KV(memory)[None]  # type: ignore[no-any-return]
 
-    def cache(self, slots: int, hypotheses: int, room: tuple[int, int]) -> States:
+    def cache(self, slots: int, hypotheses: int, capacity: tuple[int, int]) -> States:
         """Return an empty state: the projections of the sources, and h and c of each layer."""
         like = self.output.new_empty(0, dtype=self.dtype)
-        source = 1, room[0], sum(self.attention.sizes)
+        source = 1, capacity[0], sum(self.attention.sizes)
         shapes = [(self.config.d_ff,)] * (2 * self.config.decoder_layers)
         return States(slots, hypotheses, source, shapes, like)
 
-    def cache_size(self, hypotheses: int, room: tuple[int, int]) -> int:
+    def cache_size(self, hypotheses: int, capacity: tuple[int, int]) -> int:
         """Return how many numbers the state holds for a sentence."""
         states = 2 * self.config.decoder_layers * self.config.d_ff
-        return sum(self.attention.sizes) * room[0] + states * hypotheses
+        return sum(self.attention.sizes) * capacity[0] + states * hypotheses
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Append one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""

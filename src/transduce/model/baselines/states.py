@@ -64,12 +64,12 @@ class States:
         position = torch.arange(source, device=self.source.device)
         self.real = position < self.source_lengths[:, None]  # (S, K)
 
-    def end_step(self, parents: Tensor, made: Tensor) -> None:
+    def end_step(self, parents: Tensor, live: Tensor) -> None:
         """Let each hypothesis continue with the states of its parent (S, k)."""
         for state in self.states:
             chosen = parents.view(*parents.shape, *[1] * (state.dim() - 2)).expand_as(state)
             state.copy_(state.gather(1, chosen))
-        self.lengths += made
+        self.lengths += live
 
     def source_rows(self, layer: int = 0) -> Tensor:
         """Return the rows of the sources. (S, K, width)."""

@@ -1,8 +1,9 @@
 """Attention of decode steps over the cache (model/cache.py).
 
-S sentences, k hypotheses of each, H heads, C channels of a head. A program computes one head of one
-sentence and reads each key once for all its queries. Lengths are read on the GPU, so that one
-recorded step serves sentences of any length. Sums are float32.
+S sentences, k hypotheses of each, H heads, C channels of a head, L steps or source tokens that the
+cache has capacity for. A program computes one head of one sentence and reads each key once for all
+its queries. Lengths are read on the GPU, so that one recorded step serves sentences of any length.
+Sums are float32.
 """
 
 import triton
@@ -27,27 +28,27 @@ def attend_past(
 
     With `window` it sees that many earlier steps only.
 
-    qkv: (S * k, H * (2 d_k + d_v)); keys, values: (S, H, room, k, C); ancestors: (S, k, room);
+    qkv: (S * k, H * (2 d_k + d_v)); keys, values: (S, H, L, k, C); ancestors: (S, k, L);
     lengths: (S,). -> (S * k, H * d_v).
     """
-    S, h, room, k, d_k = keys.shape
+    S, h, capacity, k, d_k = keys.shape
     d_v = values.size(-1)
     out = qkv.new_empty(len(qkv), h * d_v)
     _attend_past[S, h](
         *(qkv, keys, values, ancestors, lengths, out, qkv.stride(0)),
-        *(room, k, room if window is None else window, d_k**-0.5 * LOG2_E),
+        *(capacity, k, capacity if window is None else window, d_k**-0.5 * LOG2_E),
         **_sizes(k, d_k, d_v, qkv),
     )
     return out
 
 
 def attend_source(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
-    """Let each hypothesis see its source. (S * k, H * d_k), (S, H, room, C), (S,) -> (S * k, …)."""
-    S, h, room, d_k = keys.shape
+    """Let each hypothesis see its source. (S * k, H * d_k), (S, H, L, C), (S,) -> (S * k, …)."""
+    S, h, capacity, d_k = keys.shape
     d_v, k = values.size(-1), len(q) // S
     out = q.new_empty(len(q), h * d_v)
     _attend_source[S, h](
-        *(q, keys, values, lengths, out, q.stride(0), room, k, d_k**-0.5 * LOG2_E),
+        *(q, keys, values, lengths, out, q.stride(0), capacity, k, d_k**-0.5 * LOG2_E),
         **_sizes(k, d_k, d_v, q),
     )
     return out
@@ -87,7 +88,7 @@ def _add_keys(s, v, top, total, out, PRECISION: tl.constexpr):
 
 @triton.jit
 def _attend_past(
-    QKV, KEYS_OF, VALUES_OF, ANCESTORS, LENGTHS, OUT, stride, room, k, window, scale,
+    QKV, KEYS_OF, VALUES_OF, ANCESTORS, LENGTHS, OUT, stride, capacity, k, window, scale,
     QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
     WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -100,7 +101,7 @@ def _attend_past(
     q = _tile(QKV, tokens, stride, head * C, c, mine, C)
     new_k = _tile(QKV, tokens, stride, h * C + head * C, c, mine, C)
     new_v = _tile(QKV, tokens, stride, 2 * h * C + head * C_V, c_v, mine, C_V)
-    first = (sentence * h + head) * room * k  # row of this head
+    first = (sentence * h + head) * capacity * k  # row of this head
     now = (first + length * k + i)[:, None]
     tl.store(KEYS_OF + now * C + c[None, :], new_k, mask=mine[:, None] & (c < C)[None, :])
     tl.store(VALUES_OF + now * C_V + c_v[None, :], new_v, mask=mine[:, None] & (c_v < C_V)[None, :])
@@ -115,7 +116,7 @@ def _attend_past(
         keys = _tile(KEYS_OF, first + key, C, 0, c, inside, C)
         values = _tile(VALUES_OF, first + key, C_V, 0, c_v, inside, C_V)
         writer = tl.load(
-            ANCESTORS + tokens[:, None] * room + step[None, :],
+            ANCESTORS + tokens[:, None] * capacity + step[None, :],
             mask=mine[:, None] & inside[None, :], other=-1,
         )  # fmt: skip
         s = tl.dot(q, tl.trans(keys), input_precision=PRECISION) * scale
@@ -128,7 +129,7 @@ def _attend_past(
 
 @triton.jit
 def _attend_source(
-    Q, KEYS_OF, VALUES_OF, LENGTHS, OUT, stride, room, k, scale,
+    Q, KEYS_OF, VALUES_OF, LENGTHS, OUT, stride, capacity, k, scale,
     QUERIES: tl.constexpr, C: tl.constexpr, C_V: tl.constexpr, WIDTH: tl.constexpr,
     WIDTH_V: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -138,7 +139,7 @@ def _attend_source(
     c, c_v = tl.arange(0, WIDTH), tl.arange(0, WIDTH_V)
     mine = i < k
     tokens = sentence * k + i
-    first = (sentence * h + head) * room
+    first = (sentence * h + head) * capacity
     q = _tile(Q, tokens, stride, head * C, c, mine, C)
     top = tl.full([QUERIES], -float("inf"), tl.float32)
     total = tl.zeros([QUERIES], tl.float32)
