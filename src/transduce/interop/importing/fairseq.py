@@ -22,7 +22,7 @@ from torch import Tensor
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput, BadSetting
 from transduce.interop.dictionary import require_dictionary
-from transduce.interop.importing.settings import ACTIVATIONS, sizes
+from transduce.interop.importing.settings import ACTIVATIONS, SettingsFile, sizes
 from transduce.interop.importing.vocabulary import Side
 from transduce.interop.importing.weights import (
     HEAD,
@@ -67,19 +67,19 @@ class Imported:
 
 def read_fairseq(folder: Path) -> Imported:
     """Read a folder of fairseq's weights."""
-    settings = _Settings(folder, read_json(folder / SETTINGS))
-    languages = settings.language("source_lang"), settings.language("target_lang")
+    settings = SettingsFile(folder / SETTINGS, read_json(folder / SETTINGS))
+    languages = _language(settings, "source_lang"), _language(settings, "target_lang")
     source, target = (
         _side(folder, *side) for side in zip(("source", "target"), languages, strict=True)
     )
     codec = Codec(source.subwords, target.subwords)
-    model = settings.model(len(source.rows), len(target.rows), joint=codec.joint)
+    model = _model(settings, len(source.rows), len(target.rows), joint=codec.joint)
     tensors = {
         f"model.{name}": tensor
         for name, tensor in read_safetensors(folder / "model.safetensors").items()
         if not name.endswith(NOT_WEIGHTS)
     }
-    learned = {side: settings.positions(side, tensors) for side in ("encoder", "decoder")}
+    learned = {side: _pop_positions(settings, side, tensors) for side in ("encoder", "decoder")}
     for name in ("model.decoder.output_projection.weight", "model.decoder.embed_out"):
         if name in tensors:
             tensors[HEAD] = tensors.pop(name)
@@ -94,79 +94,59 @@ def read_fairseq(folder: Path) -> Imported:
     return Imported(model, search, codec, weights | tables, languages)
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    folder: Path
-    values: dict[str, Any]
+def _language(settings: SettingsFile, name: str) -> str:
+    language = settings.get(name)
+    valid = isinstance(language, str) and language.replace("_", "").isalnum()
+    settings.require(name, valid, "a language such as de, whose dictionary is dict.de.txt")
+    return cast("str", language)
 
-    def refuse(self, name: str, expected: str) -> None:
-        raise BadInput(
-            f"{self.folder / SETTINGS} has {name} = {self.values.get(name)!r:.60}: "
-            f"expected {expected}"
+
+def _model(settings: SettingsFile, source: int, target: int, *, joint: bool) -> ModelConfig:
+    """Return our model settings, with the attention biases that fairseq has."""
+    for name in REFUSED:
+        expected = "no value, because our model is the paper's post-norm Transformer"
+        settings.require(name, settings.get(name) in UNSET, expected)
+    for what in ("embed_dim", "ffn_embed_dim", "attention_heads"):
+        same = settings.get(f"decoder_{what}") == settings.number(f"encoder_{what}")
+        settings.require(f"decoder_{what}", same, "the encoder's value: only depths may differ")
+    activation = settings.get("activation_fn", "relu")
+    settings.require("activation_fn", activation in [*ACTIVATIONS], " or ".join(ACTIVATIONS))
+    d_model, h = settings.number("encoder_embed_dim"), settings.number("encoder_attention_heads")
+    divisible = d_model % h == 0 and d_model >= 4
+    settings.require("encoder_embed_dim", divisible, f"a multiple of {h}, the number of heads")
+    N, N_decoder = settings.number("encoder_layers"), settings.number("decoder_layers")
+    tie = "decoder" if settings.get("share_decoder_input_output_embed") else "none"
+    if settings.get("share_all_embeddings"):
+        settings.require("share_all_embeddings", joint, "false, because the dictionaries differ")
+        tie = "all"
+    sides = ("max_source_positions", "max_target_positions")
+    try:
+        return ModelConfig(
+            **sizes(N, N_decoder, d_model, settings.number("encoder_ffn_embed_dim"), h),
+            P_drop=settings.get("dropout", 0.1),
+            attention_dropout=settings.get("attention_dropout", 0.0),
+            relu_dropout=settings.get("activation_dropout", 0.0),
+            attention_bias=True,
+            logits_bias=True,  # keeps <s> out of the softmax
+            activation=cast("Any", ACTIVATIONS[activation]),
+            positions="learned",
+            tie=cast("Any", tie),
+            max_len=min(*map(settings.number, sides), MAX_POSITIONS),
+            source_vocabulary=source,
+            target_vocabulary=target,
         )
+    except BadSetting as error:
+        raise BadInput(f"{settings.path.parent} cannot be imported: {error}") from None
 
-    def number(self, name: str) -> int:
-        value = self.values.get(name)
-        if type(value) is not int or value < 1:
-            self.refuse(name, "a whole number above 0")
-        return cast("int", value)
 
-    def language(self, name: str) -> str:
-        value = self.values.get(name)
-        if not isinstance(value, str) or not value.replace("_", "").isalnum():
-            self.refuse(name, "a language such as de, whose dictionary is dict.de.txt")
-        return cast("str", value)
-
-    def model(self, source: int, target: int, *, joint: bool) -> ModelConfig:
-        """Return our model settings, with the attention biases that fairseq has."""
-        values = self.values
-        for name in REFUSED:
-            if values.get(name) not in UNSET:
-                self.refuse(
-                    name, "no value, because our model is the paper's post-norm Transformer"
-                )
-        for what in ("embed_dim", "ffn_embed_dim", "attention_heads"):
-            if values.get(f"decoder_{what}") != self.number(f"encoder_{what}"):
-                self.refuse(f"decoder_{what}", "the encoder's value: only depths may differ")
-        if values.get("activation_fn", "relu") not in ACTIVATIONS:
-            self.refuse("activation_fn", " or ".join(ACTIVATIONS))
-        d_model, h = self.number("encoder_embed_dim"), self.number("encoder_attention_heads")
-        if d_model % h or d_model < 4:
-            self.refuse("encoder_embed_dim", f"a multiple of {h}, the number of heads")
-        N, N_decoder = self.number("encoder_layers"), self.number("decoder_layers")
-        tie = "decoder" if values.get("share_decoder_input_output_embed") else "none"
-        if values.get("share_all_embeddings"):
-            if not joint:
-                self.refuse("share_all_embeddings", "false, because the dictionaries differ")
-            tie = "all"
-        sides = ("max_source_positions", "max_target_positions")
-        try:
-            return ModelConfig(
-                **sizes(N, N_decoder, d_model, self.number("encoder_ffn_embed_dim"), h),
-                P_drop=values.get("dropout", 0.1),
-                attention_dropout=values.get("attention_dropout", 0.0),
-                relu_dropout=values.get("activation_dropout", 0.0),
-                attention_bias=True,
-                logits_bias=True,  # keeps <s> out of the softmax
-                activation=cast("Any", ACTIVATIONS[values.get("activation_fn", "relu")]),
-                positions="learned",
-                tie=cast("Any", tie),
-                max_len=min(*(self.number(side) for side in sides), MAX_POSITIONS),
-                source_vocabulary=source,
-                target_vocabulary=target,
-            )
-        except BadSetting as error:
-            raise BadInput(f"{self.folder} cannot be imported: {error}") from None
-
-    def positions(self, side: str, tensors: dict[str, Tensor]) -> Tensor | None:
-        """Remove the learned positions of a side from the weights, and return them."""
-        learned = tensors.pop(f"model.{side}.embed_positions.weight", None)
-        if learned is None and self.values.get(f"{side}_learned_pos") not in UNSET:
-            self.refuse(
-                f"{side}_learned_pos",
-                f"false, because the weights lack {side}.embed_positions.weight",
-            )
-        return learned
+def _pop_positions(settings: SettingsFile, side: str, tensors: dict[str, Tensor]) -> Tensor | None:
+    """Remove the learned positions of a side from the weights, and return them."""
+    learned = tensors.pop(f"model.{side}.embed_positions.weight", None)
+    name = f"{side}_learned_pos"
+    consistent = learned is not None or settings.get(name) in UNSET
+    expected = f"false, because the weights lack {side}.embed_positions.weight"
+    settings.require(name, consistent, expected)
+    return learned
 
 
 def _side(folder: Path, name: str, language: str) -> Side:

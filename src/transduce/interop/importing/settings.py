@@ -23,11 +23,34 @@ ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"
 
 
 @dataclass(frozen=True)
+class SettingsFile:
+    """A JSON file of another toolkit's settings."""
+
+    path: Path
+    values: dict[str, Any]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a setting."""
+        return self.values.get(name, default)
+
+    def require(self, name: str, condition: bool, expected: str) -> None:
+        """Refuse a setting, naming it, unless the condition holds."""
+        if not condition:
+            raise BadInput(f"{self.path} has {name} = {self.get(name)!r:.60}: expected {expected}")
+
+    def number(self, name: str) -> int:
+        """Return a whole number above 0."""
+        value = self.get(name)
+        self.require(name, type(value) is int and value > 0, "a whole number above 0")
+        return cast("int", value)
+
+
+@dataclass(frozen=True)
 class MarianSettings:
     """The settings of a Marian folder."""
 
     folder: Path
-    config: dict[str, Any]
+    config: SettingsFile
     tokenizer: dict[str, Any]
     generation: dict[str, Any]
 
@@ -43,41 +66,32 @@ class MarianSettings:
                 f"{folder} is a CTranslate2 model, whose files do not describe it fully: "
                 "import the MarianMT folder that it was converted from"
             )
-        config = read_json(folder / "config.json")
+        path = folder / "config.json"
+        config = SettingsFile(path, read_json(path))
         paths = [folder / f"{name}.json" for name in ("tokenizer_config", "generation_config")]
-        settings = cls(
-            folder, config, *(read_json(path) if path.exists() else {} for path in paths)
-        )
+        others = [read_json(path) if path.exists() else {} for path in paths]
         for name, (default, expected) in EXPECTED.items():
-            settings.require(name, config.get(name, default) == expected, repr(expected))
+            config.require(name, config.get(name, default) == expected, repr(expected))
         for what in ("attention_heads", "ffn_dim"):
             encoder = config.get(f"encoder_{what}")
             same = f"{encoder}, the encoder's value: only depths may differ"
-            settings.require(f"decoder_{what}", config.get(f"decoder_{what}") == encoder, same)
-        return settings
-
-    def require(self, name: str, condition: bool, expected: str) -> None:
-        """Refuse a setting, naming it, unless the condition holds."""
-        if not condition:
-            raise BadInput(
-                f"{self.folder / 'config.json'} has {name} = {self.config.get(name)!r}: "
-                f"expected {expected}"
-            )
+            config.require(f"decoder_{what}", config.get(f"decoder_{what}") == encoder, same)
+        return cls(folder, config, *others)
 
     def model(self, source: int, target: int, *, joint: bool) -> ModelConfig:
         """Return our model settings, without the biases, for vocabularies of these sizes."""
         config = self.config
-        d_model, h = self._number("d_model"), self._number("encoder_attention_heads")
-        self.require("d_model", d_model % h == 0, f"a multiple of {h}, the number of heads")
+        d_model, h = config.number("d_model"), config.number("encoder_attention_heads")
+        config.require("d_model", d_model % h == 0, f"a multiple of {h}, the number of heads")
         activation = config.get("activation_function", "gelu")
         names = " or ".join(ACTIVATIONS)
-        self.require("activation_function", activation in [*ACTIVATIONS], names)
-        longest, most = self._number("max_position_embeddings"), MAXIMUM["max_len"]
-        self.require("max_position_embeddings", longest <= most, f"at most {most:,}")
-        N, N_decoder = self._number("encoder_layers"), self._number("decoder_layers")
+        config.require("activation_function", activation in [*ACTIVATIONS], names)
+        longest, most = config.number("max_position_embeddings"), MAXIMUM["max_len"]
+        config.require("max_position_embeddings", longest <= most, f"at most {most:,}")
+        N, N_decoder = config.number("encoder_layers"), config.number("decoder_layers")
         try:
             return ModelConfig(
-                **sizes(N, N_decoder, d_model, self._number("encoder_ffn_dim"), h),
+                **sizes(N, N_decoder, d_model, config.number("encoder_ffn_dim"), h),
                 P_drop=config.get("dropout", 0.1),
                 attention_dropout=config.get("attention_dropout", 0.0),
                 relu_dropout=config.get("activation_dropout", 0.0),
@@ -95,7 +109,7 @@ class MarianSettings:
         for name, words in (("vocab_size", source), ("decoder_vocab_size", target)):
             given = self.config.get(name)
             fits = given is None or (type(given) is int and given <= words)
-            self.require(name, fits, f"at most {words}, the number of words")
+            self.config.require(name, fits, f"at most {words}, the number of words")
 
     def _tie(self, *, joint: bool) -> Literal["all", "decoder", "none"]:
         if not self.config.get("tie_word_embeddings", True):
@@ -103,14 +117,9 @@ class MarianSettings:
         shared = joint and self.config.get("share_encoder_decoder_embeddings", True)
         return "all" if shared else "decoder"
 
-    def _number(self, name: str) -> int:
-        value = self.config.get(name)
-        self.require(name, type(value) is int and value > 0, "a whole number above 0")
-        return cast("int", value)
-
     def search(self) -> SearchConfig:
         """Return the search settings."""
-        stated = self.config | self.generation
+        stated = self.config.values | self.generation
         words = stated.get("bad_words_ids") or []
         pad = [self.config.get("pad_token_id")]
         if not isinstance(words, list) or any(word != pad for word in words):

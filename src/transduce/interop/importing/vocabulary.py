@@ -47,7 +47,7 @@ def _read_sentencepiece(settings: MarianSettings) -> tuple[Side, Side]:
     names, of_source = _read_names(path), _read_names(folder / "vocab.json")
     _require_same_ids(settings, path, names, {"pad_token_id": PAD, "eos_token_id": EOS})
     begin = settings.config.get("decoder_start_token_id")
-    settings.require("decoder_start_token_id", begin in names.values(), f"a token of {path}")
+    settings.config.require("decoder_start_token_id", begin in names.values(), f"a token of {path}")
     return (
         _side(folder / "source.spm", of_source, None if separate else begin),
         _side(folder / "target.spm", names, begin),
@@ -98,4 +98,4 @@ def _require_same_ids(
     for setting, special in special_tokens.items():
         number = names[SPECIAL[special]]
         expected = f"{number}, which is {SPECIAL[special]} in {path}"
-        settings.require(setting, settings.config.get(setting) == number, expected)
+        settings.config.require(setting, settings.config.get(setting) == number, expected)
