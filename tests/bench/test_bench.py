@@ -1,10 +1,8 @@
-"""What `transduce bench` measures is the same work on all sides, and it says on what."""
+"""`transduce bench train`: rounds, ratios, tables and JSON."""
 
 import contextlib
 import io
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,13 +24,10 @@ from transduce.bench.workers import (
     Saving,
     Started,
     StepTokens,
-    Worker,
     measure,
     measure_saving,
     start,
 )
-from transduce.corpus.token_files import open_corpus
-from transduce.errors import BadRun, TransduceError
 from transduce.presets import find_preset
 from transduce.runs.folder import checkpoints
 
@@ -46,6 +41,8 @@ TINY = {
     "batch_tokens": "300",
     "threads": "1",
 }
+
+
 QUICK = ["--steps", "2", "--rounds", "2", "--vocabulary", "300", "--device", "cpu"]
 
 
@@ -139,7 +136,7 @@ def test_the_command_prints_a_row_for_each_side_and_its_ratio(measurement: Measu
     assert max(map(len, table.splitlines())) <= 120
 
 
-def test_json_holds_what_a_reader_needs_to_judge_the_numbers(
+def test_json_has_the_conditions_of_the_measurement(
     as_json: Callable[[int], Any],
 ) -> None:
     found = as_json(1)
@@ -185,7 +182,7 @@ def test_the_peers_have_our_shape_but_for_the_biases_of_their_projections(
         assert peer.started.parameters - comparison.ours.started.parameters == biases
 
 
-def test_our_side_makes_the_steps_of_the_trainer(measurement: Measurement, tmp_path: Path) -> None:
+def test_our_side_runs_the_steps_of_the_trainer(measurement: Measurement, tmp_path: Path) -> None:
     config = measurement.comparison.config
     with threads_kept():
         ours = OurTrainer(config, measurement.corpus, "cpu", tmp_path / "run")
@@ -234,7 +231,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_the_first_step_is_timed_from_nothing_until_the_device_has_done_it(
+def test_the_first_step_is_timed_from_construction_to_synchronisation(
     asked: list[str],
 ) -> None:
     _, started = start(Counting, asked)
@@ -251,7 +248,7 @@ def test_a_round_warms_up_and_waits_for_the_device_before_it_reads_the_clock(
     assert (found.steps, found.seen, found.seconds) == (3, (30, 24, 48, 60), 5)
 
 
-def test_the_middle_round_speaks_for_a_side(measurement: Measurement) -> None:
+def test_the_speed_is_the_median_of_the_rounds(measurement: Measurement) -> None:
     slow, fast = side("slow", 1.0, 10.0, 0.5), side("fast", 0.5, 5.0, 0.25)
     facts = slow.to_json()
     assert (facts["target_tokens_per_second"], facts["milliseconds_per_step"]) == (100, 500)
@@ -261,12 +258,12 @@ def test_the_middle_round_speaks_for_a_side(measurement: Measurement) -> None:
     assert comparison.to_json()["peers"][0]["ratio"] == 2
 
 
-def test_fill_is_the_share_of_places_that_hold_a_token() -> None:
+def test_fill_is_the_share_of_real_tokens() -> None:
     found = side("padded", 1.0, 2.0).to_json()["fill"]
     assert found == {"source": 0.8, "target": 0.5, "worse": 0.5}
 
 
-def test_utilisation_is_what_the_tokens_need_by_what_the_machine_can_do() -> None:
+def test_utilisation_is_the_share_of_the_matrix_rate() -> None:
     """Halving the time doubles it; padding is not in it."""
     once, twice = side("once", 1.0).utilisation, side("twice", 0.5).utilisation
     assert twice == pytest.approx(2 * once)
@@ -276,7 +273,7 @@ def test_utilisation_is_what_the_tokens_need_by_what_the_machine_can_do() -> Non
     assert padded.utilisation == once
 
 
-def test_several_presets_have_one_table_with_lines_of_their_own(measurement: Measurement) -> None:
+def test_several_presets_share_one_table(measurement: Measurement) -> None:
     one = replace(measurement.comparison, peers=())
     other = replace(one, config=replace(one.config, preset="B-dk16"))
     lines = report([one, other]).splitlines()
@@ -285,7 +282,7 @@ def test_several_presets_have_one_table_with_lines_of_their_own(measurement: Mea
     assert [line.split()[1] for line in lines if line.startswith("model")] == ["small:", "B-dk16:"]
 
 
-def test_what_a_checkpoint_costs_is_told_by_the_steps_between_two(measurement: Measurement) -> None:
+def test_the_cost_of_checkpoints_is_relative_to_save_every(measurement: Measurement) -> None:
     comparison = replace(measurement.comparison, saving=Saving(0.5, 0.02))
     every = comparison.config.train.save_every
     share = 0.5 / (0.5 + every * 0.02)
@@ -311,7 +308,7 @@ class Writer(Counting):
         self.left = 2
 
 
-def test_steps_that_are_made_while_a_checkpoint_is_written_are_not_its_cost(
+def test_steps_during_a_background_save_do_not_count_as_its_cost(
     asked: list[str],
 ) -> None:
     found = measure_saving(Writer(asked), 4)
@@ -325,111 +322,3 @@ def test_without_a_peer_there_is_no_ratio(measurement: Measurement) -> None:
     assert alone.to_json()["peers"] == []
     assert "ratio" not in report([alone])
     assert "peers" not in report([alone])
-
-
-def test_an_unknown_peer_is_one_sentence_with_the_nearest_name(cli: CommandLine) -> None:
-    assert cli("bench", "train", "text.en", "text.de", "--peer", "hugingface").error == (
-        "there is no peer hugingface. Did you mean huggingface? "
-        "The peers are: huggingface, torch, none"
-    )
-
-
-def test_none_is_no_peer_among_others(cli: CommandLine) -> None:
-    found = cli("bench", "train", "text.en", "text.de", "--peer", "none", "--peer", "torch")
-    assert found.error == "--peer none excludes other peers: give it alone, or leave it out"
-
-
-@pytest.mark.parametrize("peer", ["huggingface", "torch"])
-@pytest.mark.parametrize(
-    ("setting", "found", "expected"),
-    [
-        ("d_k=16", "h = 4, d_k = 16", "h * d_k = h * d_v = d_model, which is 256"),
-        ("d_v=16", "h = 4, d_v = 16", "h * d_k = h * d_v = d_model, which is 256"),
-        ("positions=learned", "positions = 'learned'", "'sinusoidal'"),
-        ("tie=none", "tie = 'none'", "'all'"),
-        ("joint=false", "joint = false", "true"),
-        ("attention=additive", "attention = 'additive'", "the paper's Transformer"),
-    ],
-)
-def test_a_shape_that_a_peer_cannot_have_is_refused_before_any_work(
-    cli: CommandLine, peer: str, setting: str, found: str, expected: str
-) -> None:
-    assert cli("bench", "train", "a.en", "a.de", "--peer", peer, "--set", setting).error == (
-        f"the peer {peer} does not support {found}: expected {expected}; "
-        "--peer none measures without it"
-    )
-
-
-def test_of_several_presets_each_is_checked_before_any_work(cli: CommandLine) -> None:
-    found = cli("bench", "train", "a.en", "a.de", "--preset", "base", "--preset", "B-dk16")
-    assert found.error.startswith("the peer huggingface does not support h = 8, d_k = 16")
-    found = cli("bench", "train", "a.en", "a.de", "--preset", "base", "--preset", "B-dk61")
-    assert found.error.startswith("there is no preset B-dk61. Did you mean B-dk16?")
-
-
-def test_a_missing_library_is_named_with_its_remedy(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bench_workers, "installed", lambda _: False)
-    assert cli("bench", "train", "text.en", "text.de", "--peer", "huggingface").error == (
-        "--peer huggingface needs transformers, which is not installed: "
-        "pip install 'transduce[huggingface]'"
-    )
-
-
-def test_a_missing_library_is_no_peer_where_none_was_asked_for(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bench_workers, "installed", lambda _: False)
-    found = cli("bench", "train", "nowhere.en", "nowhere.de")
-    assert found.error.startswith("nowhere.en does not exist")  # so it got to the text
-    assert "transformers is not installed: measuring without a peer" in found.stderr
-
-
-@pytest.mark.parametrize(
-    ("make", "argument", "kind", "words"),
-    [
-        (open_corpus, Path("nowhere"), BadRun, "nowhere is not a corpus"),
-        (int, "seven", RuntimeError, "invalid literal"),
-        (bytearray, 1 << 60, MemoryError, "^$"),
-        (os._exit, 9, TransduceError, r"that measures ours ended with status 9"),
-    ],
-)
-def test_what_ends_a_side_is_said_by_the_one_who_asked(
-    make: Any, argument: Any, kind: type[Exception], words: str
-) -> None:
-    with Worker("ours", make, argument) as worker, pytest.raises(kind, match=words):
-        worker.started()
-
-
-def test_a_side_that_dies_between_rounds_is_one_sentence() -> None:
-    make: Any = int
-    with Worker("ours", make, "seven") as worker:
-        worker.process.join()
-        with pytest.raises(RuntimeError, match="invalid literal"):
-            worker.started()
-        with pytest.raises(TransduceError, match="try smaller batches or a smaller model"):
-            worker.measure(1)
-
-
-def test_libraries_are_imported_and_the_environment_set_before_a_side_is_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("SET_BY_USER", "kept")
-    make: Any = exec
-    code = (
-        "import os, sys\n"
-        "said = os.environ['SET_BY_US'] + ' ' + os.environ['SET_BY_USER']\n"
-        "raise OSError(said if 'colorsys' in sys.modules else 'not imported')"
-    )
-    environment = {"SET_BY_US": "set", "SET_BY_USER": "lost"}
-    with (
-        Worker("ours", make, code, imports=("colorsys",), environment=environment) as worker,
-        pytest.raises(OSError, match=r"^set kept$"),
-    ):
-        worker.started()
-
-
-def test_neither_help_nor_a_starting_process_waits_for_torch() -> None:
-    code = "import sys, transduce.cli, transduce.bench.workers; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

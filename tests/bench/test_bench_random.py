@@ -124,7 +124,7 @@ def test_random_text_is_measured_with_each_preset_in_turn(
         ),
     ],
 )
-def test_what_is_not_one_text_is_one_sentence(
+def test_no_text_or_two_are_one_sentence(
     cli: CommandLine, arguments: list[str], expected: str
 ) -> None:
     assert cli("bench", "train", *arguments).error == expected

@@ -1,7 +1,6 @@
-"""What `transduce bench translate` measures is the same work on all sides, and it says on what."""
+"""`transduce bench translate`: sides, rounds and the report."""
 
 import json
-import pickle
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,20 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import COMMAND, CommandLine, Result, environment, threads_kept, write_pairs
+from conftest import COMMAND, CommandLine, Result, environment, write_pairs
 
 from transduce.bench import translation, translators
 from transduce.bench import workers as bench_workers
 from transduce.bench.translation import COLUMNS, Comparison, Measured, compare
 from transduce.bench.translators import TimedTranslation, start_translating
-from transduce.bench.workers import Worker, check_names, choose_peers, take_turns
+from transduce.bench.workers import check_names, choose_peers, take_turns
 from transduce.config import SearchConfig
-from transduce.errors import BadInput, BadSetting, MissingExtra
+from transduce.errors import BadInput, BadSetting
 from transduce.system.progress import Silent
 
 TEXT = ["a dog sees the man.", "every bird likes one tree!", "the fish finds a dog today."]
+
+
 PEOPLE = ["ein Hund sieht der Mann.", "jeder Vogel mag jener Baum!", "der Fisch findet ihn."]
+
+
 PAIRS = list(zip(TEXT, PEOPLE, strict=True))
+
+
 MACHINE = {
     "device": "cpu",
     "gpu": None,
@@ -59,9 +64,6 @@ def comparison(*compared: Measured, peers: int) -> Comparison:
     )
 
 
-# --- The whole command -------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def measured(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
     """One real measurement of every kind of side, with all that went to the terminal."""
@@ -92,12 +94,12 @@ def test_all_sides_are_measured_on_the_same_lines(measured: Result) -> None:
     assert {"torch", "transformers", "ctranslate2"} <= found["machine"]["versions"].keys()
 
 
-def test_no_library_talks_into_the_measurement(measured: Result) -> None:
+def test_libraries_print_nothing_during_the_measurement(measured: Result) -> None:
     for line in measured.stderr.splitlines():
         assert line.startswith(("starting ", "measuring", "warming up", "round ")), line
 
 
-def test_the_command_hands_its_options_on(
+def test_options_of_bench_translate_are_passed_on(
     cli: CommandLine, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: dict[str, Any] = {}
@@ -115,9 +117,6 @@ def test_the_command_hands_its_options_on(
     assert asked["places"] == (Path("run"), str(files[0]), None)
     assert (asked["settings"], asked["batch"], asked["single"]) == ({"alpha": 1}, 7, 0)
     assert (asked["peers"], asked["engines"], asked["lines"]) == (["none"], None, None)
-
-
-# --- What is refused ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -151,20 +150,13 @@ def test_a_missing_library_is_named_with_its_remedy(
         )
 
 
-def test_a_missing_library_is_no_side_where_none_was_asked_for(
+def test_by_default_missing_engines_are_skipped(
     cli: CommandLine, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench_workers, "installed", lambda _: False)
     found = cli("bench", "translate", tiny_run, "nowhere.en")
     assert found.error.startswith("nowhere.en does not exist")  # so it got to the text
     assert "transformers is not installed: measuring without a peer" in found.stderr
-
-
-def test_what_misses_in_another_process_is_said_in_this_one() -> None:
-    missing = MissingExtra("the engine ctranslate2", "CTranslate2", "fast")
-    again = pickle.loads(pickle.dumps(missing))
-    assert (type(again), str(again)) == (MissingExtra, str(missing))
-    assert "needs CTranslate2, which is not installed" in str(again)
 
 
 def test_references_must_be_one_for_each_line(tiny_run: Path, files: tuple[Path, Path]) -> None:
@@ -175,9 +167,6 @@ def test_references_must_be_one_for_each_line(tiny_run: Path, files: tuple[Path,
     source.write_text("\n \n", encoding="utf-8")
     with pytest.raises(BadInput, match=r"text\.en is empty: there is nothing to translate"):
         compare(tiny_run, str(source), peers=["none"])
-
-
-# --- Sides by hand -----------------------------------------------------------------------------
 
 
 @dataclass
@@ -256,7 +245,7 @@ def test_blank_lines_are_left_out_with_their_translations(
     assert found.text == f"3 lines of {source}"
 
 
-def test_without_a_wish_all_engines_take_part_that_are_there(
+def test_by_default_all_installed_engines_take_part(
     tiny_run: Path, files: tuple[Path, Path], workers: list[InProcess], monkeypatch: Any
 ) -> None:
     for there, names in ((True, ["torch", "ctranslate2"]), (False, ["torch"])):
@@ -266,10 +255,7 @@ def test_without_a_wish_all_engines_take_part_that_are_there(
         assert [one.name for one in workers] == names
 
 
-# --- What was measured -------------------------------------------------------------------------
-
-
-def test_the_middle_round_speaks_for_a_side() -> None:
+def test_the_speed_is_the_median_of_the_rounds() -> None:
     one = side("torch", 1.0, 10.0, 2.0)
     facts = one.to_json()
     assert one.speeds == [10, 1, 5]
@@ -285,7 +271,7 @@ def test_quantiles_are_of_single_sentences(part: float, expected: float) -> None
     assert side("torch", 1.0).quantile(part) == pytest.approx(expected)
 
 
-def test_what_was_not_measured_is_left_empty() -> None:
+def test_missing_measurements_are_empty() -> None:
     one = side("torch", 1.0, each=(), bleu=None)
     assert one.quantile(0.5) is None
     assert one.row()[4:6] == ["", ""]
@@ -318,10 +304,7 @@ def test_without_a_peer_engines_are_compared_with_the_first() -> None:
     assert comparison(side("torch", 2.0), peers=0).to_json()["ratios"] == {}
 
 
-# --- Names, turns and processes ----------------------------------------------------------------
-
-
-def test_names_are_taken_once_each() -> None:
+def test_names_are_deduplicated() -> None:
     known = ["torch", "ctranslate2"]
     wanted = ["torch", "ctranslate2:int8", "ctranslate2", "torch"]
     assert check_names("engine", wanted, known) == ["torch", "ctranslate2:int8", "ctranslate2"]
@@ -336,74 +319,3 @@ def test_rounds_for_warming_up_are_left_out() -> None:
     found = take_turns(made, ("each", ["x"]), 2, str, Silent(), warm_ups=1)
     assert [name for name, *_ in asked] == list("ababab")
     assert found == [[[0.5], [0.5]]] * 2
-
-
-class Echo:
-    """A side that says what it is given, in a process of its own."""
-
-    device, path = "cpu", "by echo"
-
-    def __init__(self, ending: str) -> None:
-        self.ending = ending
-
-    def translate(self, lines: Sequence[str]) -> list[str]:
-        if lines[0] == "refused":
-            raise BadInput("there is nothing to say")
-        return [line + self.ending for line in lines]
-
-
-def test_a_process_translates_all_lines_or_each_by_itself() -> None:
-    with Worker("echo", Echo, "first", "!", begin=start_translating) as worker:
-        assert worker.started() == "by echo"
-        found = worker.measure(("all", TEXT))
-        assert found.outputs == [line + "!" for line in TEXT]
-        assert found.seconds > 0
-        assert found.peak_memory > 2**20
-        each = worker.measure(("each", TEXT[:2]))
-        assert len(each) == 2
-        assert min(each) > 0
-        assert worker.measure(("each", [])) == []
-
-
-def test_a_first_line_that_fails_is_said_by_the_one_who_asked() -> None:
-    with (
-        Worker("echo", Echo, "refused", "!", begin=start_translating) as worker,
-        pytest.raises(BadInput, match="there is nothing to say"),
-    ):
-        worker.started()
-
-
-@pytest.mark.filterwarnings("ignore:::transformers")
-def test_the_sides_translate_alike(tiny_run: Path, tmp_path: Path) -> None:
-    """Every side in this process, on the weights of one run."""
-    search = SearchConfig(beam=1, alpha=0.0)
-    sides_of: list[tuple[Any, tuple[Any, ...]]] = [
-        (translators.OurEngine, (tiny_run, "torch", "cpu", search, None)),
-        (translators.OurEngine, (tiny_run, "ctranslate2", "cpu", search, 2)),
-        translation._export_for_peer("huggingface", tiny_run, tmp_path, "cpu", search, 2),
-        translation._export_for_peer("ctranslate2", tiny_run, tmp_path, "cpu", search, 2),
-    ]
-    with threads_kept():
-        each = [make(*arguments) for make, arguments in sides_of]
-        outputs = [[text.strip() for text in one.translate(TEXT)] for one in each]
-    assert outputs[0] == outputs[1]
-    assert [len(one) for one in outputs] == [3] * 4
-    assert [one.device for one in each] == ["cpu"] * 4
-    assert [one.path for one in each][2:] == [
-        "MarianMTModel.generate on cpu, float32",
-        "CTranslate2 on cpu, float32",
-    ]
-
-
-def test_a_peer_that_cannot_hold_the_model_is_left_out_unless_asked_for(
-    tiny_run: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise BadInput("Marian cannot represent this model: positions = 'learned'")
-
-    monkeypatch.setattr("transduce.interop.export.huggingface.export", refuse)
-    found = compare(tiny_run, str(files[0]), engines=["torch"], lines=1, rounds=1, single=0)
-    assert [one.name for one in found.sides] == ["torch"]
-    assert found.peers == 0
-    with pytest.raises(BadInput, match="--peer none measures without"):
-        compare(tiny_run, str(files[0]), engines=["torch"], peers=["huggingface"], lines=1)

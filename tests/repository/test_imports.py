@@ -74,7 +74,7 @@ OPTIONAL = {
 # module level. Some modules of the service work without the web libraries.
 NEEDS_TRITON = "transduce.model.ops.triton."
 NEEDS_WEB = "transduce.serving."
-WITHOUT_WEB = {"transduce.serving.limits"}
+WITHOUT_WEB = {"transduce.serving.limits", "transduce.serving.batching"}
 
 ROOT = Path(transduce.__file__).parent
 

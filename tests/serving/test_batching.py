@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from serving import Scripted, until
+from serving import PATIENCE, Scripted, until
 from transduce.config import SearchConfig
 from transduce.serving.batching import Batcher
 from transduce.subwords import EOS
@@ -50,7 +50,7 @@ def asked(
     return asyncio.ensure_future(batcher.search(jobs, config, owner))
 
 
-def test_what_comes_while_a_batch_is_searched_is_searched_together() -> None:
+def test_sentences_that_arrive_during_a_batch_form_the_next_one() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         first = asked(batcher, job(9))
         await begun(engine)
@@ -64,7 +64,7 @@ def test_what_comes_while_a_batch_is_searched_is_searched_together() -> None:
     assert [one[0][0].tokens for one in found] == [[9], *([10 + n] for n in range(5))]
 
 
-def test_requests_of_one_moment_are_together_at_once() -> None:
+def test_simultaneous_requests_share_a_batch() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         return await asyncio.gather(*(asked(batcher, job(10 + n)) for n in range(5)))
 
@@ -72,7 +72,7 @@ def test_requests_of_one_moment_are_together_at_once() -> None:
     assert [len(batch) for batch in engine.batches] == [5]
 
 
-def test_a_long_text_does_not_hold_up_a_short_one() -> None:
+def test_a_long_text_does_not_delay_a_short_one() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         long = asked(batcher, *(job(9, n) for n in range(10, 110)))
         await begun(engine)
@@ -86,7 +86,7 @@ def test_a_long_text_does_not_hold_up_a_short_one() -> None:
     assert [5, EOS] in engine.batches[1]
 
 
-def test_neighbours_in_a_batch_are_of_like_length_and_none_is_lost() -> None:
+def test_batches_are_sorted_by_length_and_complete() -> None:
     jobs = [job(*range(4, 4 + length)) for length in (1, 9, 2, 8, 3, 7, 4, 6, 5, 10, 11, 12)]
 
     async def story(engine: Scripted, batcher: Batcher) -> Any:
@@ -114,7 +114,7 @@ def test_the_same_sentence_is_searched_once() -> None:
     ]
 
 
-def test_a_sentence_that_must_begin_otherwise_is_another() -> None:
+def test_another_prefix_is_another_sentence() -> None:
     begun_with = [Job(np.array([9, EOS]), prefix) for prefix in ((), (5,), [5], (6,))]
 
     async def story(engine: Scripted, batcher: Batcher) -> Any:
@@ -141,7 +141,7 @@ def test_a_batch_has_one_setting_and_settings_take_turns() -> None:
     assert engine.settings.count(wide) == 1
 
 
-def test_a_client_with_many_settings_does_not_hold_up_another() -> None:
+def test_many_settings_of_one_client_do_not_delay_another() -> None:
     """Settings in turn, whoever they are of, would let one client take 16 turns of 17."""
     many = [PLAIN.replace(alpha=1 + n / 10) for n in range(16)]
 
@@ -164,7 +164,7 @@ def test_a_client_with_many_settings_does_not_hold_up_another() -> None:
     assert ours[-1] <= 4  # two batches of ours, by turns with the other client's
 
 
-def test_in_a_batch_clients_take_turns_and_not_requests() -> None:
+def test_clients_take_turns_within_a_batch() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         first = asked(batcher, job(3), owner="many")
         await begun(engine)
@@ -179,7 +179,7 @@ def test_in_a_batch_clients_take_turns_and_not_requests() -> None:
     assert len([one for one in engine.batches[1] if one[0] == 5]) == engine.batch // 2
 
 
-def test_what_nobody_waits_for_is_not_searched() -> None:
+def test_sentences_without_waiters_are_not_searched() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         first = asked(batcher, job(9))
         await begun(engine)
@@ -197,7 +197,7 @@ def test_what_nobody_waits_for_is_not_searched() -> None:
     assert sorted(engine.batches[1]) == [[7, EOS], [8, EOS]]
 
 
-def test_a_failure_is_for_those_who_wait_and_for_nobody_else() -> None:
+def test_an_error_reaches_only_the_waiting_requests() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         engine.failure = RuntimeError("no memory")
         with pytest.raises(RuntimeError, match="no memory"):
@@ -209,7 +209,7 @@ def test_a_failure_is_for_those_who_wait_and_for_nobody_else() -> None:
     assert found[0][0].tokens == [9]
 
 
-def test_whoever_waits_when_it_ends_is_told() -> None:
+def test_fail_all_fails_waiting_requests() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         waiting = asked(batcher, job(9))
         await begun(engine)
@@ -220,7 +220,7 @@ def test_whoever_waits_when_it_ends_is_told() -> None:
     searching(story)
 
 
-def test_one_that_was_closed_begins_anew() -> None:
+def test_a_closed_batcher_starts_again() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         await batcher.search([job(9)], PLAIN)
         assert batcher.close(60)
@@ -230,7 +230,26 @@ def test_one_that_was_closed_begins_anew() -> None:
     assert found[0][0].tokens == [8]
 
 
-def test_several_threads_share_what_is_there(tiny_run: Path) -> None:
+def test_a_thread_that_outlives_close_does_not_join_a_new_start() -> None:
+    """Otherwise each close during a batch would leave one thread more."""
+
+    async def story(engine: Scripted, batcher: Batcher) -> Any:
+        first = asked(batcher, job(9))
+        await begun(engine)
+        (old,) = batcher._threads
+        assert not batcher.close(0)  # it is still searching
+        second = asked(batcher, job(8))
+        await begun(engine, 2)
+        engine.go.set()
+        await asyncio.gather(first, second)
+        await asyncio.to_thread(old.join, PATIENCE)
+        return old.is_alive()
+
+    still_alive, _ = searching(story)
+    assert not still_alive
+
+
+def test_several_threads_share_the_queue(tiny_run: Path) -> None:
     translator = Translator.load(tiny_run, engine="ctranslate2")
     translator.engine.workers = 2  # type: ignore[attr-defined]
     works = translator.prepare(
@@ -250,7 +269,7 @@ def test_several_threads_share_what_is_there(tiny_run: Path) -> None:
     assert [one[0].tokens for one in found] == [alone[n][0].tokens for n in range(len(jobs))]
 
 
-def test_the_last_sentences_are_remembered_and_no_more_of_them() -> None:
+def test_the_cache_keeps_the_most_recent_sentences() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         first = await batcher.search([job(9), job(10)], PLAIN)
         again = await batcher.search([job(9), job(10)], PLAIN)
@@ -265,7 +284,7 @@ def test_the_last_sentences_are_remembered_and_no_more_of_them() -> None:
     assert [sorted(batch) for batch in engine.batches] == [[[9, EOS], [10, EOS]], *[[[9, EOS]]] * 2]
 
 
-def test_what_went_wrong_is_not_remembered() -> None:
+def test_errors_are_not_cached() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         engine.failure = ValueError("once")
         with pytest.raises(ValueError, match="once"):

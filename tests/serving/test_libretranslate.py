@@ -166,7 +166,7 @@ def test_parameters_may_be_in_a_query_a_form_or_json(app: FastAPI, best: str) ->
     assert ask(app, "POST", "/translate", content=content, headers=kind).json() == expected
 
 
-def test_a_multipart_form_keeps_its_text_to_the_letter(tiny_run: Path) -> None:
+def test_a_multipart_form_keeps_its_text_exactly(tiny_run: Path) -> None:
     served, _ = scripted(tiny_run)  # which returns its source
     app = create_app([served])
     text = '--boundary\r\n\r\na "dog" é\r\n--'
@@ -190,7 +190,7 @@ def test_a_multipart_form_keeps_its_text_to_the_letter(tiny_run: Path) -> None:
     assert app.state.service.close()
 
 
-def test_the_head_of_a_part_takes_time_linear_in_its_length(served: ServedModel) -> None:
+def test_parsing_the_head_of_a_part_takes_linear_time(served: ServedModel) -> None:
     """Searching for the name of a field from every place in the head would take 10 s."""
     limits = Limits(characters=20_000)
     app = create_app([served], limits=limits)
@@ -212,9 +212,7 @@ def test_the_head_of_a_part_takes_time_linear_in_its_length(served: ServedModel)
         {"alternatives": ""},
     ],
 )
-def test_what_libretranslate_ignores_is_ignored(
-    app: FastAPI, best: str, more: dict[str, Any]
-) -> None:
+def test_unknown_parameters_are_ignored(app: FastAPI, best: str, more: dict[str, Any]) -> None:
     assert post(app, "/translate", {**FIELDS, **more}).json() == {"translatedText": best}
 
 
@@ -227,12 +225,12 @@ def test_a_number_may_be_text(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("q", [7, None, [7], ["a", None], {"a": 1}, [1] * 10_000])
-def test_a_text_that_is_none_is_named_once(app: FastAPI, q: Any) -> None:
+def test_an_invalid_text_is_one_error(app: FastAPI, q: Any) -> None:
     sentence = error(post(app, "/translate", FIELDS | {"q": q}), 400)
     assert re.fullmatch(r"q = .{1,80}: expected text, or a list of texts", sentence)
 
 
-def test_a_request_has_at_most_so_many_texts(app: FastAPI) -> None:
+def test_the_number_of_texts_is_limited(app: FastAPI) -> None:
     assert post(app, "/translate", {**FIELDS, "q": [""] * 10}).json() == {
         "translatedText": [""] * 10
     }
@@ -243,7 +241,7 @@ def test_a_request_has_at_most_so_many_texts(app: FastAPI) -> None:
         )
 
 
-def test_the_languages_of_the_models_stand_for_one_that_is_detected(tiny_run: Path) -> None:
+def test_detect_lists_the_source_languages(tiny_run: Path) -> None:
     one, _ = scripted(tiny_run, "one")
     other, _ = scripted(tiny_run, "other")
     app = create_app([one, other])
@@ -252,7 +250,7 @@ def test_the_languages_of_the_models_stand_for_one_that_is_detected(tiny_run: Pa
     assert "q is missing" in error(post(app, "/detect", {}), 400)
 
 
-def test_the_settings_of_the_frontend_tell_what_is_needed(tiny_run: Path) -> None:
+def test_frontend_settings_tell_whether_a_key_is_needed(tiny_run: Path) -> None:
     served, _ = scripted(tiny_run)
     for keys in (None, Keys([KEY])):
         app = create_app([served], access=Access(keys=keys))
@@ -263,5 +261,5 @@ def test_the_settings_of_the_frontend_tell_what_is_needed(tiny_run: Path) -> Non
 
 
 @pytest.mark.parametrize("path", ["/translate_file", "/suggest", "/frontend"])
-def test_a_path_that_is_not_there_gets_no_wrong_hint(app: FastAPI, path: str) -> None:
+def test_an_unknown_path_gets_no_wrong_hint(app: FastAPI, path: str) -> None:
     assert error(ask(app, "POST", path), 404) == f"there is no {path}. /docs describes the API."

@@ -163,7 +163,9 @@ def test_a_word_tells_how_sure_the_model_was_and_what_it_attended_to(
 
         expect(page.locator("#explorer")).to_be_hidden()
         words.first.click()
-        expect(page.locator("#echo-note")).to_contain_text(f"When “{words.first.inner_text()}”")
+        expect(page.locator("#echo-note")).to_contain_text(
+            f"Attention of “{words.first.inner_text()}”"
+        )
         assert page.locator("#echo").inner_text() == SECOND
         received = inspection.cross[-1].mean(0)[first].mean(0)  # by each piece of the source
         of_words = np.bincount(seen["words"]["source"], received)[:-1]

@@ -41,7 +41,7 @@ def finish(run: Path, step: int) -> None:
     dataclasses.replace(RunConfig.load(run), selection=Selection("average 5", step)).save(run)
 
 
-def test_a_run_trains_while_its_folder_is_held_and_then_has_stopped_or_finished(
+def test_the_state_of_a_run_is_training_stopped_or_finished(
     tmp_path: Path,
 ) -> None:
     run = write_run(tmp_path / "run", [*training(500, 1000), *validation(1000)], steps=4000)
@@ -68,7 +68,7 @@ def test_a_run_trains_while_its_folder_is_held_and_then_has_stopped_or_finished(
         ({"steps": None, "epochs": 5}, 0.4),  # of 500 steps each
     ],
 )
-def test_what_is_done_is_told_by_steps_time_or_epochs(
+def test_the_finished_share_is_computed_from_steps_time_or_epochs(
     settings: dict[str, Any], part: float, tmp_path: Path
 ) -> None:
     rows = training(250, 500, 750, 1000)
@@ -78,7 +78,7 @@ def test_what_is_done_is_told_by_steps_time_or_epochs(
     assert Client(run).runs()["run"]["part"] == pytest.approx(part)
 
 
-def test_only_what_is_new_is_sent_and_all_of_it_after_a_resumption(tmp_path: Path) -> None:
+def test_only_new_data_is_sent_and_everything_after_a_resumption(tmp_path: Path) -> None:
     rows = [*training(100, 200), *validation(200)]
     run = write_run(tmp_path / "run", rows, samples((200, "a", "b", "c")))
     client = Client(run)
@@ -114,7 +114,7 @@ def test_only_what_is_new_is_sent_and_all_of_it_after_a_resumption(tmp_path: Pat
         assert client.data("run", token)["training"]["step"] == [100]
 
 
-def test_a_long_run_is_sent_thin(tmp_path: Path) -> None:
+def test_a_long_run_is_thinned_out(tmp_path: Path) -> None:
     outputs = [(step, "a", "b", "c") for step in range(100, 50_100, 100)]
     rows = [*training(*range(10, 100_010, 10)), *validation(*range(100, 50_100, 100))]
     data = Client(write_run(tmp_path / "run", rows, samples(*outputs))).data("run")
@@ -125,7 +125,7 @@ def test_a_long_run_is_sent_thin(tmp_path: Path) -> None:
     assert data["samples"]["step"][-1] == 50_000
 
 
-def test_of_a_folder_every_run_is_shown_and_those_that_are_begun_later(tmp_path: Path) -> None:
+def test_all_runs_of_a_folder_are_shown_also_new_ones(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "b", training(10))
     (tmp_path / "runs" / "texts").mkdir()
     (tmp_path / "runs" / "notes.txt").write_text("mine")
@@ -138,7 +138,7 @@ def test_of_a_folder_every_run_is_shown_and_those_that_are_begun_later(tmp_path:
         assert client.data("a")["training"]["step"] == []
 
 
-def test_a_folder_that_may_not_be_looked_into_hides_no_other(
+def test_an_unreadable_folder_does_not_hide_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("mine", "theirs"):
@@ -154,7 +154,7 @@ def test_a_folder_that_may_not_be_looked_into_hides_no_other(
     assert [*Client(tmp_path).runs()] == ["mine"]
 
 
-def test_runs_of_one_name_have_two_names_here(tmp_path: Path) -> None:
+def test_runs_with_equal_names_are_distinguished(tmp_path: Path) -> None:
     runs = [
         write_run(tmp_path / place / "run", training(step)) for place, step in (("a", 1), ("b", 2))
     ]
@@ -164,7 +164,7 @@ def test_runs_of_one_name_have_two_names_here(tmp_path: Path) -> None:
     assert client.data(str(runs[1]))["training"]["step"] == [2]
 
 
-def test_what_is_damaged_or_gone_is_told_and_the_rest_still_answers(tmp_path: Path) -> None:
+def test_damaged_and_removed_runs_are_reported(tmp_path: Path) -> None:
     good = write_run(tmp_path / "good", training(10))
     vanishing = write_run(tmp_path / "vanishing", training(10))
     damaged = write_run(tmp_path / "damaged", [])
@@ -192,7 +192,19 @@ def test_what_is_damaged_or_gone_is_told_and_the_rest_still_answers(tmp_path: Pa
     assert client.data("vanishing")["training"]["step"] == []
 
 
-def test_what_no_training_logs_is_answered_all_the_same(tmp_path: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_a_run_that_cannot_be_read_has_no_data(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", training(10))
+    client = Client(run)
+    assert client.data("run")["training"]["step"] == [10]
+    (run / "metrics.jsonl").unlink()
+    os.mkfifo(run / "metrics.jsonl")
+    assert client.runs()["run"]["state"] == "damaged"
+    data = client.data("run")
+    assert (data["void"], data["training"]["step"]) == (True, [])
+
+
+def test_unusual_log_entries_are_answered(tmp_path: Path) -> None:
     rows = training(0, 10)
     rows[1]["epoch"] = 1
     run = write_run(tmp_path / "run", rows, steps=None, epochs=5)
@@ -204,7 +216,7 @@ def test_what_no_training_logs_is_answered_all_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../secret", "/etc", "run/../run", "secret", "runn"])
-def test_no_path_of_a_client_is_ever_opened(name: str, tmp_path: Path) -> None:
+def test_paths_from_clients_are_never_opened(name: str, tmp_path: Path) -> None:
     write_run(tmp_path / "secret", training(10))
     client = Client(write_run(tmp_path / "run", training(10)))
     answer = client.http.get("/api/runs/data", params={"run": name})
@@ -212,7 +224,7 @@ def test_no_path_of_a_client_is_ever_opened(name: str, tmp_path: Path) -> None:
     assert answer.json()["error"].startswith(f"there is no run {name} here.")
 
 
-def test_the_page_and_its_parts_are_served_where_no_model_is(tmp_path: Path) -> None:
+def test_the_runs_page_is_served_without_a_model(tmp_path: Path) -> None:
     client = Client(tmp_path).http
     assert client.get("/", follow_redirects=False).headers["location"] == "/runs"
     assert "Sample translations" in client.get("/runs").text
@@ -229,7 +241,7 @@ def test_the_page_and_its_parts_are_served_where_no_model_is(tmp_path: Path) -> 
         assert client.get(f"/{name}").status_code == 200
 
 
-def test_the_command_says_where_the_page_is_and_ends_when_told(tmp_path: Path) -> None:
+def test_watch_prints_its_address_and_stops_on_a_signal(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", training(10))
     command = [*COMMAND, "watch", str(run), "--port", "0", "--no-open"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
@@ -242,5 +254,5 @@ def test_the_command_says_where_the_page_is_and_ends_when_told(tmp_path: Path) -
     assert process.returncode == 0
 
 
-def test_a_folder_that_is_not_there_cannot_be_watched(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_missing_folder_cannot_be_watched(cli: CommandLine, tmp_path: Path) -> None:
     assert "there is no folder" in cli("watch", tmp_path / "nothing", "--port", "0").error

@@ -1,0 +1,122 @@
+"""The sides of `transduce bench translate`: our engines and peers."""
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import threads_kept, write_pairs
+
+from transduce.bench import translation, translators
+from transduce.bench.translation import Measured, compare
+from transduce.bench.translators import TimedTranslation, start_translating
+from transduce.bench.workers import Worker
+from transduce.config import SearchConfig
+from transduce.errors import BadInput, MissingExtra
+
+TEXT = ["a dog sees the man.", "every bird likes one tree!", "the fish finds a dog today."]
+
+
+PEOPLE = ["ein Hund sieht der Mann.", "jeder Vogel mag jener Baum!", "der Fisch findet ihn."]
+
+
+PAIRS = list(zip(TEXT, PEOPLE, strict=True))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A text and its translation by people."""
+    return write_pairs(tmp_path, "text", PAIRS)
+
+
+def side(name: str, *seconds: float, **changes: Any) -> Measured:
+    """A side that has translated ten lines a round into 50 tokens."""
+    whole: dict[str, Any] = {
+        "name": name,
+        "path": f"{name} by hand",
+        "start": 1.25,
+        "rounds": tuple(TimedTranslation(one, ["x"] * 10, 2**30) for one in seconds),
+        "each": (0.004, 0.001, 0.002, 0.003),
+        "tokens": 50,
+        "bleu": 12.345,
+    }
+    return Measured(**(whole | changes))
+
+
+def test_a_missing_library_in_a_worker_is_reported() -> None:
+    missing = MissingExtra("the engine ctranslate2", "CTranslate2", "fast")
+    again = pickle.loads(pickle.dumps(missing))
+    assert (type(again), str(again)) == (MissingExtra, str(missing))
+    assert "needs CTranslate2, which is not installed" in str(again)
+
+
+class Echo:
+    """A side that says what it is given, in a process of its own."""
+
+    device, path = "cpu", "by echo"
+
+    def __init__(self, ending: str) -> None:
+        self.ending = ending
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        if lines[0] == "refused":
+            raise BadInput("there is nothing to say")
+        return [line + self.ending for line in lines]
+
+
+def test_a_process_translates_all_lines_or_each_by_itself() -> None:
+    with Worker("echo", Echo, "first", "!", begin=start_translating) as worker:
+        assert worker.started() == "by echo"
+        found = worker.measure(("all", TEXT))
+        assert found.outputs == [line + "!" for line in TEXT]
+        assert found.seconds > 0
+        assert found.peak_memory > 2**20
+        each = worker.measure(("each", TEXT[:2]))
+        assert len(each) == 2
+        assert min(each) > 0
+        assert worker.measure(("each", [])) == []
+
+
+def test_an_error_in_the_first_line_reaches_the_parent() -> None:
+    with (
+        Worker("echo", Echo, "refused", "!", begin=start_translating) as worker,
+        pytest.raises(BadInput, match="there is nothing to say"),
+    ):
+        worker.started()
+
+
+@pytest.mark.filterwarnings("ignore:::transformers")
+def test_the_sides_translate_alike(tiny_run: Path, tmp_path: Path) -> None:
+    """Every side in this process, on the weights of one run."""
+    search = SearchConfig(beam=1, alpha=0.0)
+    sides_of: list[tuple[Any, tuple[Any, ...]]] = [
+        (translators.OurEngine, (tiny_run, "torch", "cpu", search, None)),
+        (translators.OurEngine, (tiny_run, "ctranslate2", "cpu", search, 2)),
+        translation._export_for_peer("huggingface", tiny_run, tmp_path, "cpu", search, 2),
+        translation._export_for_peer("ctranslate2", tiny_run, tmp_path, "cpu", search, 2),
+    ]
+    with threads_kept():
+        each = [make(*arguments) for make, arguments in sides_of]
+        outputs = [[text.strip() for text in one.translate(TEXT)] for one in each]
+    assert outputs[0] == outputs[1]
+    assert [len(one) for one in outputs] == [3] * 4
+    assert [one.device for one in each] == ["cpu"] * 4
+    assert [one.path for one in each][2:] == [
+        "MarianMTModel.generate on cpu, float32",
+        "CTranslate2 on cpu, float32",
+    ]
+
+
+def test_an_unsupported_peer_is_skipped_unless_given(
+    tiny_run: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BadInput("Marian cannot represent this model: positions = 'learned'")
+
+    monkeypatch.setattr("transduce.interop.export.huggingface.export", refuse)
+    found = compare(tiny_run, str(files[0]), engines=["torch"], lines=1, rounds=1, single=0)
+    assert [one.name for one in found.sides] == ["torch"]
+    assert found.peers == 0
+    with pytest.raises(BadInput, match="--peer none measures without"):
+        compare(tiny_run, str(files[0]), engines=["torch"], peers=["huggingface"], lines=1)

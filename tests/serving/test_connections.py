@@ -1,0 +1,250 @@
+"""Limits of connections, idle and slow clients, and errors on a real socket."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
+from transduce.serving.app import create_app
+from transduce.serving.connections import IdleConnections
+from transduce.serving.limits import Limits
+from transduce.serving.logs import log_loop_error
+from transduce.serving.service import Service
+
+QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
+
+
+@contextlib.contextmanager
+def serving(
+    run: Path, *, held: bool = False, limits: Limits = QUICK
+) -> Iterator[tuple[tuple[str, int], Scripted, Service]]:
+    served, engine = scripted(run, held=held)
+    app = create_app([served], limits=limits)
+    try:
+        with listening(app, limits) as address:
+            yield address, engine, app.state.service
+    finally:
+        engine.go.set()
+
+
+def answer(raw: bytes) -> tuple[int, dict[str, str]]:
+    """Return the status and the JSON of an answer, the only one on its connection."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert b"content-security-policy" in head
+    return int(head.split()[1]), json.loads(body)
+
+
+def body(text: str) -> bytes:
+    return json.dumps({"text": text}).encode()
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", b"POST /api/translate HTTP/1.1\r\nHost: loc"])
+def test_a_connection_without_a_whole_request_is_closed(
+    tiny_run: Path, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(tiny_run) as (address, _, _), connected(address, sent) as client:
+        assert is_refused_or_closed(received(client))
+    assert caplog.text == ""
+
+
+def is_refused_or_closed(raw: bytes) -> bool:
+    """Tell whether a connection was closed, perhaps after an answer that what came is not HTTP."""
+    return raw == b"" or (raw.startswith(b"HTTP/1.1 400 ") and b"Invalid HTTP request" in raw)
+
+
+def test_an_idle_connection_may_be_used_again(tiny_run: Path) -> None:
+    limits = Limits(receiving=1.0)
+    request = written(body("a dog.")).replace(b"Connection: close\r\n", b"")
+    with serving(tiny_run, limits=limits) as (address, _, _), connected(address) as client:
+        for _ in range(3):
+            client.sendall(request)
+            assert b"200 OK" in client.recv(65_536)
+            time.sleep(0.4)  # 1.2 seconds in all, longer than it may be idle
+        client.sendall(b"GET /hea")
+        assert received(client) == b""
+
+
+IDLE = b"GET /hea"  # of which more never comes
+
+
+def test_silent_connections_do_not_lock_others_out(tiny_run: Path) -> None:
+    limits = Limits(connections=8, receiving=PATIENCE)
+    served, _ = scripted(tiny_run)
+    with (
+        listening(create_app([served], limits=limits), limits) as address,
+        contextlib.ExitStack() as taken,
+    ):
+        unused = [taken.enter_context(connected(address, IDLE)) for _ in range(20)]
+        with connected(address, written(body("a dog."))) as client:
+            assert answer(received(client))[0] == 200
+        until(lambda: sum(map(is_closed, unused)) >= 12)
+        assert sum(map(is_closed, unused)) == 12  # 8 are left
+
+
+def test_too_many_requests_are_answered_503_with_retry_after(tiny_run: Path) -> None:
+    limits = Limits(connections=2)
+    with (
+        serving(tiny_run, held=True, limits=limits) as (address, engine, service),
+        connected(address, written(body("a dog."))) as first,
+        connected(address, written(body("a cat."))) as second,
+    ):
+        until(lambda: service.requests == 2)
+        with connected(address, written(body("a man."))) as third:
+            raw = received(third)
+        assert answer(raw) == (
+            503,
+            {"error": "2 requests are in progress: try again in 1 second"},
+        )
+        assert b"\r\nretry-after: 1\r\n" in raw
+        engine.go.set()
+        assert [answer(received(one))[0] for one in (first, second)] == [200, 200]
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Tell whether the server has closed a connection on which it has sent nothing."""
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def scope(host: str, port: int) -> dict[str, Any]:
+    return {"client": (host, port)}
+
+
+def test_connections_expire_by_the_time_since_their_last_request() -> None:
+    clock = Clock()
+    idle = IdleConnections(clock)
+    patience = {("10.0.0.1", port): 10.0 for port in range(4)}
+    assert idle.expired(patience, 100) == []
+    idle.begin(scope("10.0.0.1", 0))
+    clock.now = 8.0
+    idle.begin(scope("10.0.0.1", 1))
+    idle.end(scope("10.0.0.1", 1))
+    patience["10.0.0.1", 2] = 60.0  # it reads a long answer
+    clock.now = 11.0
+    assert idle.expired(patience, 100) == [("10.0.0.1", 3)]
+    clock.now = 19.0
+    del patience["10.0.0.1", 3]
+    assert idle.expired(patience, 100) == [("10.0.0.1", 1)]
+    clock.now = 1000.0
+    assert idle.expired({("10.0.0.1", 0): 10.0}, 100) == []  # its request is still in progress
+    idle.end(scope("10.0.0.1", 0))
+    assert idle.expired({}, 100) == []
+    assert idle._idle_since == {}
+
+
+def test_the_client_with_the_most_connections_loses_them_first() -> None:
+    clock = Clock()
+    idle = IdleConnections(clock)
+    few = [("10.0.0.1", port) for port in range(2)]
+    busy = [("10.0.0.2", port) for port in range(3)]
+    many = [("10.0.0.2", port) for port in range(3, 20)]
+    everything = dict.fromkeys([*few, *busy, *many], 10.0)
+    idle.expired(dict.fromkeys(few, 10.0), 100)
+    clock.now = 1.0
+    for one in busy:
+        idle.begin(scope(*one))
+    assert idle.expired(everything, 22) == []
+    assert idle.expired(everything, 12) == many[:10]
+    assert idle.expired(everything, 1) == [*many, *few]  # never one with a request in progress
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        (b"POST /api/translate HTTP/1.1\r\nX: ", b""),
+        (written(b"", "/api/translate", "Content-Length: 999"), b"HTTP/1.1 408 "),
+    ],
+)
+def test_slowloris_clients_are_disconnected(tiny_run: Path, start: bytes, end: bytes) -> None:
+    """A byte now and then, as slowloris sends them, buys no time."""
+    raw = b""
+    with serving(tiny_run) as (address, _, _), connected(address, start) as client:
+        client.settimeout(0.02)
+        until_then = time.monotonic() + PATIENCE
+        while time.monotonic() < until_then:
+            try:
+                client.sendall(b"a")
+                block = client.recv(65_536)
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+            if not block:
+                break
+            raw += block
+        assert time.monotonic() < until_then
+    assert raw.startswith(end)
+
+
+def test_a_client_cannot_forge_its_address(tiny_run: Path) -> None:
+    """uvicorn would believe whoever connects from this machine."""
+    served, _ = scripted(tiny_run)
+    limits = Limits(rate=3)
+    statuses = []
+    with listening(create_app([served], limits=limits), limits) as address:
+        for number in range(4):
+            more = (f"X-Forwarded-For: 1.2.3.{number}", "Content-Length: 0")
+            with connected(address, written(b"", "/api/translate", *more)) as client:
+                statuses.append(answer(received(client))[0])
+    assert statuses == [400, 400, 400, 429]
+
+
+def test_an_aborted_answer_is_logged_without_values(
+    tiny_run: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from starlette.responses import Response
+
+    words = "my secret"
+
+    async def breaks(self: Response, scope: object, receive: object, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError(words)  # which are not in the line of code that the log shows
+
+    with (
+        caplog.at_level("DEBUG"),
+        serving(tiny_run) as (address, _, _),
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(Response, "__call__", breaks)
+        with connected(address, written(body("a dog."))) as client:
+            received(client)
+    assert "ValueError, raised in" in caplog.text
+    assert "AnswerAborted" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_background_errors_are_logged_without_values(caplog: pytest.LogCaptureFixture) -> None:
+    loop = cast("asyncio.AbstractEventLoop", None)
+    log_loop_error(loop, {"message": "Task exception", "exception": ValueError("my secret")})
+    log_loop_error(loop, {"message": "a handle\nis lost", "task": "my secret"})
+    assert "ValueError" in caplog.text
+    assert "a handle\\nis lost" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_uvicorn_still_has_the_connections_that_the_sweep_reads() -> None:
+    """`server_state.connections` is not documented: this fails clearly when it goes."""
+    from uvicorn.server import ServerState
+
+    assert ServerState().connections == set(), "uvicorn has changed: see Server._sweep"
