@@ -71,7 +71,7 @@ def test_who_has_no_key_is_told_and_not_asked_again(browser: "Browser", site: st
         page.goto(f"{site}/runs")
         expect(page.locator("#key input")).to_be_focused()
         page.keyboard.press("Escape")
-        expect(page.locator("#problem")).to_contain_text("it needs a key")
+        expect(page.locator("#problem")).to_contain_text("a key is needed")
         expect(page.get_by_role("dialog")).to_have_count(0)
 
 
