@@ -32,7 +32,7 @@ def test_compounds_are_split_as_tensor2tensor_split_them(line: str, expected: st
     assert split_compounds(line) == expected
 
 
-def test_the_paper_counts_the_parts_of_compounds() -> None:
+def test_the_papers_bleu_counts_the_parts_of_compounds() -> None:
     """Six of seven tokens are right: Rich ##AT##-##AT## Text ##AT##-##AT## Format and the dot."""
     result = paper_bleu(["Ein Rich-Text-Format."], ["Das Rich-Text-Format."])
     assert result.value == pytest.approx(100 * (6 / 7 * 5 / 6 * 4 / 5 * 3 / 4) ** 0.25)
@@ -47,12 +47,12 @@ def test_the_paper_counts_the_parts_of_compounds() -> None:
         ("Das war's für heute...", "Das war’s für heute…"),
     ],
 )
-def test_the_paper_does_not_count_the_shape_of_quotes(hypothesis: str, reference: str) -> None:
+def test_the_papers_bleu_ignores_the_shape_of_quotes(hypothesis: str, reference: str) -> None:
     assert paper_bleu([hypothesis], [reference]).value == pytest.approx(100)
     assert bleu([hypothesis], [reference]) < 90
 
 
-def test_the_paper_counts_case_and_does_not_smooth() -> None:
+def test_the_papers_bleu_is_case_sensitive_and_not_smoothed() -> None:
     assert paper_bleu(["der Hund sieht die Katze"], ["Der Hund sieht die Katze"]).value < 100
     no_four = ["der Hund sieht die"], ["der Hund sieht das"]
     assert paper_bleu(*no_four).value == 0

@@ -1,4 +1,4 @@
-"""Scores equal sacrebleu's, carry their signatures, and the paper's BLEU is the paper's."""
+"""Scores equal those of sacrebleu, and carry their signatures."""
 
 import doctest
 import json
@@ -123,7 +123,7 @@ def test_a_score_is_one_line_with_its_signature() -> None:
     assert str(with_interval) == "BLEU = 27.30 (95% interval 26.90 to 27.71) nrefs:1"
 
 
-def test_metrics_come_in_the_order_asked_for() -> None:
+def test_metrics_come_in_the_requested_order() -> None:
     names = [result.name for result in score(["a b"], ["a c"], metrics=["TER", "bleu"])]
     assert names == ["TER", "BLEU"]
 
@@ -140,7 +140,7 @@ def test_several_references_are_scored_as_sacrebleu_does() -> None:
     assert alone == score(hypotheses, first, metrics=["bleu"])[0]
 
 
-def test_case_is_ignored_only_if_asked() -> None:
+def test_case_is_ignored_only_on_request() -> None:
     mixed = score(["DAS IST GUT SO"], ["das ist gut so"])
     lowered = score(["DAS IST GUT SO"], ["das ist gut so"], lowercase=True)
     assert [result.value for result in mixed] == [0, 0, 0, 0]  # TER is sacrebleu's, ignores case
@@ -200,7 +200,7 @@ def test_nothing_is_printed_and_training_is_not_warned(
     assert capsys.readouterr().out == ""
 
 
-def test_what_does_not_exist_is_refused_with_a_hint() -> None:
+def test_unknown_names_are_refused_with_a_suggestion() -> None:
     with pytest.raises(
         BadSetting, match=r"no metric blue: .*bleu, chrf, chrf\+\+, ter\. Did you mean bleu\?"
     ):

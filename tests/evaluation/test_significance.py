@@ -29,7 +29,7 @@ def one(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Scor
 
 
 @pytest.mark.parametrize("call", [score, bleu, paper_bleu])
-def test_what_cannot_be_compared_line_by_line_is_refused(call: object) -> None:
+def test_inputs_that_are_not_parallel_lines_are_refused(call: object) -> None:
     assert callable(call)
     with pytest.raises(BadInput, match=r"3 translations but 2 references: line n of one"):
         call(["a", "b", "c"], ["a", "b"])

@@ -45,7 +45,7 @@ def test_japanese_and_korean_without_mecab_are_refused_with_the_extra(
     score(["今日"], ["今日"], metrics=["chrf", "ter"], language=language)
 
 
-def test_a_training_counts_characters_where_mecab_is_missing_and_says_so(
+def test_validation_counts_characters_and_says_so_without_mecab(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_installed", lambda library: False)

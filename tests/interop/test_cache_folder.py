@@ -87,7 +87,7 @@ def writable_within(folder: Path) -> None:
     ],
     ids=["link", "writable", "writable within", "file"],
 )
-def test_a_cache_that_is_not_the_users_own_is_refused_and_said_once(
+def test_a_cache_that_others_can_write_to_is_refused_with_one_warning(
     prepare: Callable[[Path], None],
     reason: str,
     tiny_run: Path,
@@ -130,7 +130,7 @@ def test_without_a_home_folder_it_translates_and_says_so(
 
 
 @pytest.mark.parametrize("number", [13, 28, 30], ids=["forbidden", "full", "read-only"])
-def test_a_cache_that_cannot_be_written_is_done_without(
+def test_a_cache_that_cannot_be_written_is_not_needed(
     number: int,
     tiny_run: Path,
     folder: Path,

@@ -1,4 +1,4 @@
-"""A configuration of another toolkit becomes a recipe, and each of its keys is accounted for."""
+"""A configuration of another toolkit becomes a recipe, and each of its keys is recorded."""
 
 import math
 import tomllib
@@ -66,7 +66,7 @@ def test_the_command_of_fairseq_becomes_a_recipe(cli: CommandLine, tmp_path: Pat
     assert "evaluate" not in recipe
 
 
-def test_files_of_hydra_are_known_too(cli: CommandLine, tmp_path: Path) -> None:
+def test_hydra_files_are_converted_too(cli: CommandLine, tmp_path: Path) -> None:
     recipe = converted(cli, tmp_path, "hydra.yaml", "--gpus", "8")
     expected: dict[str, Any] = {
         "steps": "none",
@@ -151,7 +151,7 @@ def test_each_option_of_a_command_is_accounted_for_once(tmp_path: Path) -> None:
     value=st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=9), st.just({})),
     section=st.sampled_from(["", "model", "training", "data", "optimization"]),
 )
-def test_a_key_that_nobody_knows_is_listed(
+def test_an_unknown_key_is_listed(
     tmp_path_factory: pytest.TempPathFactory, name: str, key: str, value: Any, section: str
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
@@ -166,9 +166,7 @@ def test_a_key_that_nobody_knows_is_listed(
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_settings_are_ones_that_train_takes(
-    name: str, cli: CommandLine, tmp_path: Path
-) -> None:
+def test_train_accepts_the_settings(name: str, cli: CommandLine, tmp_path: Path) -> None:
     recipe = converted(cli, tmp_path, name)
     chosen = {key: str(value) for key, value in recipe["settings"].items()}
     model, _ = apply_settings(chosen, ModelConfig(), TrainConfig(steps=100_000))
@@ -176,7 +174,7 @@ def test_the_settings_are_ones_that_train_takes(
 
 
 @pytest.mark.parametrize("name", ["train.sh", "onmt.yaml"])
-def test_a_run_can_be_trained_with_what_comes_out(
+def test_a_run_can_be_trained_with_the_recipe(
     name: str, cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     recipe = converted(cli, tmp_path, name)
@@ -190,7 +188,7 @@ def test_a_run_can_be_trained_with_what_comes_out(
 
 
 @pytest.mark.parametrize("warmup", [400, 4000])
-def test_the_rate_is_that_of_fairseq_but_for_its_place(warmup: int, tmp_path: Path) -> None:
+def test_the_learning_rate_equals_that_of_fairseq(warmup: int, tmp_path: Path) -> None:
     script = FAIRSEQ.replace("--warmup-updates 4000", f"--warmup-updates {warmup}")
     (tmp_path / "train.sh").write_text(script, encoding="utf-8")
     found = tomllib.loads(convert([tmp_path / "train.sh"], tmp_path).text)["settings"]
@@ -201,9 +199,7 @@ def test_the_rate_is_that_of_fairseq_but_for_its_place(warmup: int, tmp_path: Pa
         assert learning_rate(n, 512, config) == pytest.approx(theirs, rel=1e-12)
 
 
-def test_text_that_is_raw_is_taken_and_text_that_is_cut_is_not(
-    cli: CommandLine, tmp_path: Path
-) -> None:
+def test_raw_text_is_taken_and_segmented_text_is_not(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     write_pairs(tmp_path / "text", "train", [("A dog runs.", "Ein Hund läuft.")] * 5)
     write_pairs(tmp_path / "text", "dev", [("A d@@ og runs .", "Ein H@@ und läuft .")] * 5)
@@ -216,7 +212,7 @@ def test_text_that_is_raw_is_taken_and_text_that_is_cut_is_not(
     assert "there is no test set: translate with --beam 5" in text
 
 
-def test_text_and_dictionaries_may_be_named_beside(cli: CommandLine, tmp_path: Path) -> None:
+def test_text_and_dictionaries_may_be_given_as_options(cli: CommandLine, tmp_path: Path) -> None:
     source, target = write_pairs(tmp_path, "raw", [("A dog runs.", "Ein Hund läuft.")])
     words = tmp_path / "dict.de.txt"
     words.write_text("the 9\ndog 3\nmadeupword0000 0\n", encoding="utf-8")
@@ -309,7 +305,7 @@ def test_nothing_of_a_script_is_run(cli: CommandLine, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_rate_that_is_not_of_the_paper_is_said(cli: CommandLine, tmp_path: Path) -> None:
+def test_another_schedule_than_eq_3_is_reported(cli: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(JOEYNMT.replace("warmupinversesquareroot", "plateau"), encoding="utf-8")
     done = cli("convert", path)

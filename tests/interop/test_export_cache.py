@@ -1,4 +1,4 @@
-"""The cache of CTranslate2 exports: what it keeps, what it refuses, and how it does without."""
+"""The cache of CTranslate2 exports: what it reuses, replaces and deletes."""
 
 import json
 import os
@@ -130,7 +130,7 @@ def test_a_damaged_export_is_made_again(
     assert snapshot(kept) == whole
 
 
-def test_the_hash_of_weights_is_remembered_while_the_file_is_the_same(
+def test_the_hash_of_weights_is_cached_while_the_file_is_the_same(
     own_run: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = own_run / "model.safetensors"
@@ -163,7 +163,7 @@ def test_the_hash_of_weights_is_remembered_while_the_file_is_the_same(
     assert load(own_run).translate(SENTENCES)
 
 
-def test_few_hashes_are_remembered(
+def test_the_number_of_cached_hashes_is_limited(
     tiny_run: Path, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "SETTLED", -1)

@@ -1,4 +1,4 @@
-"""A Hugging Face folder becomes a run that says what its own library says, or is refused."""
+"""An imported Marian model gives the same results as in transformers."""
 
 import json
 import shutil
@@ -156,7 +156,7 @@ def test_the_run_says_where_it_comes_from_and_how_to_search(both: Both) -> None:
     assert config.train.joint
 
 
-def test_what_begins_an_output_is_in_no_softmax(both: Both) -> None:
+def test_the_token_that_begins_outputs_is_not_in_the_softmax(both: Both) -> None:
     """Marian begins with <pad>: its copy for <s> must not take part in any probability."""
     model = model_of(both.ours)
     assert model.logits_bias is not None
@@ -170,7 +170,7 @@ def test_training_goes_on_from_an_imported_model(tuned: tuple[Both, list[float]]
 
 
 @pytest.mark.parametrize(("beam", "alpha"), [(1, 0.0), (4, 0.0), (4, 0.6), (2, 1.0)])
-def test_a_tuned_import_says_the_same_after_its_export(
+def test_a_fine_tuned_import_translates_the_same_after_its_export(
     tuned: tuple[Both, list[float]], beam: int, alpha: float
 ) -> None:
     """The two searches agree where the best output ends before any other has taken its slot."""
@@ -192,7 +192,7 @@ def test_an_export_of_an_import_is_imported_as_the_same_run(
     assert RunConfig.load(tmp_path / "again").model == RunConfig.load(both.run).model
 
 
-def test_the_command_makes_a_run_that_other_commands_understand(
+def test_the_command_makes_a_run_for_other_commands(
     opus: Path, both: Both, tmp_path: Path, cli: CommandLine
 ) -> None:
     run = tmp_path / "run"
@@ -227,7 +227,7 @@ def settings(**changes: Any) -> Callable[[Path], None]:
     return change
 
 
-def test_unknown_words_never_come_out(both: Both) -> None:
+def test_unk_is_never_written(both: Both) -> None:
     assert UNK in both.ours.codec.target.forbidden_ids()
 
 
@@ -248,7 +248,7 @@ def test_an_import_translates_the_same_by_the_engine_ctranslate2(
             assert ours.score == pytest.approx(theirs.score, abs=1e-3)
 
 
-def test_an_import_exported_to_ctranslate2_can_be_used_without_us(
+def test_an_import_exported_to_ctranslate2_can_be_used_without_transduce(
     tuned: tuple[Both, list[float]], tmp_path: Path
 ) -> None:
     """As docs/deployment.md says: sentencepiece cuts the text and joins what comes out."""

@@ -1,4 +1,4 @@
-"""Sentences as people type them, cut into words as treebanks do."""
+"""Sentences are tokenised as in the Penn Treebank."""
 
 import pytest
 

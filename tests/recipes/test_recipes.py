@@ -1,4 +1,4 @@
-"""A recipe says which data, which model, how long and how to measure; one command does it all."""
+"""Recipe files are read and checked, and listed by the command."""
 
 import tomllib
 from pathlib import Path
@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", recipe.names())
-def test_every_recipe_that_comes_along_can_be_read_and_says_what_it_is(name: str) -> None:
+def test_every_built_in_recipe_can_be_read_and_has_a_description(name: str) -> None:
     found = find(name)
     assert found.about
     assert found.data.name
@@ -123,7 +123,7 @@ def test_the_papers_recipes_have_the_papers_numbers(
         ("[data]\nname = 'a'\n[evaluate]\npaper = 1", "evaluate.paper = 1: expected true or false"),
     ],
 )
-def test_what_is_wrong_with_a_recipe_is_said(text: str, words: str) -> None:
+def test_an_invalid_recipe_is_refused_with_a_reason(text: str, words: str) -> None:
     with pytest.raises((BadInput, BadSetting)) as error:
         parse(text, "mine")
     assert str(error.value).startswith("mine")
@@ -142,7 +142,7 @@ def test_a_file_too_large_for_a_recipe_is_refused_whatever_it_is(tmp_path: Path)
             recipe.read(one)
 
 
-def test_values_are_what_set_takes() -> None:
+def test_values_are_those_of_set() -> None:
     text = "[data]\nsource='a.tsv'\ntest='t.tsv'\n[train]\ntime='1h30m'\nbatch='auto'\nseed=3\n"
     text += "[settings]\njoint = false\nP_drop = 0.25\nd_ff = 1_024\ntie = 'decoder'\n"
     found = parse(text, "mine", Path("there"))
@@ -159,7 +159,7 @@ def test_values_are_what_set_takes() -> None:
     assert found.data.test == (Path("there/t.tsv"), None)
 
 
-def test_a_name_that_is_mistyped_is_answered_with_the_right_one(cli: CommandLine) -> None:
+def test_a_mistyped_name_gets_a_suggestion(cli: CommandLine) -> None:
     for command in (["recipes", "show", "pockte"], ["train", "--recipe", "pockte", "--out", "no"]):
         assert "there is no recipe pockte. Did you mean pocket?" in cli(*command).error
     assert "there is no file no.toml" in cli("recipes", "show", "no.toml").error
@@ -173,7 +173,7 @@ def test_the_recipes_are_listed_and_shown(cli: CommandLine) -> None:
     assert tomllib.loads(shown)["data"] == {"name": "pocket"}
 
 
-def test_what_does_not_belong_together_is_refused(file: Path, cli: CommandLine) -> None:
+def test_options_that_exclude_a_recipe_are_refused(file: Path, cli: CommandLine) -> None:
     out = file.parent / "run"
     assert "name two texts" in cli("train", "a.en", "--recipe", file, "--out", out).error
     assert "give --recipe too" in cli("train", "a.en", "--data", "d", "--out", out).error

@@ -1,4 +1,4 @@
-"""What translations and attention show in a notebook: escaped, whole by itself, light and dark."""
+"""The HTML of translations and attention for notebooks: escaped, self-contained, any theme."""
 
 import re
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""The public API: strings in, strings out, line n for line n."""
+"""`Translator`: texts in, translations out, in the same order."""
 
 import ast
 import json
@@ -92,7 +92,7 @@ def test_line_breaks_in_a_text_are_spaces(translator: Translator) -> None:
     assert translator("Two dogs\nrun.\r\n") == translator("Two dogs run.")
 
 
-def test_a_newline_never_comes_out(translator: Translator) -> None:
+def test_a_translation_never_has_a_newline(translator: Translator) -> None:
     many = translator.translate(["Two dogs run."] * 20, sample=True, nbest=5, temperature=5.0)
     for one in many:
         for candidate in one.candidates:
@@ -123,7 +123,7 @@ def test_given_translations_are_scored_as_the_search_scores_them(translator: Tra
             assert scored.score == pytest.approx(candidate.score, abs=1e-3)
 
 
-def test_scores_of_pairs_come_in_order_and_refuse_what_is_too_long(translator: Translator) -> None:
+def test_pairs_are_scored_in_order_and_too_long_ones_are_refused(translator: Translator) -> None:
     pairs = [("Two dogs run.", "Zwei Hunde."), ("A", "B"), ("A man sleeps.", "Ein Mann schläft.")]
     together = translator.score(pairs)
     for pair, one in zip(pairs, together, strict=True):
@@ -168,7 +168,7 @@ def test_wrong_settings_are_named(translator: Translator) -> None:
         translator.translate(["A"], batch=0)
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRun, match="there is no run folder"):
         Translator.load(tmp_path / "nowhere")
     with pytest.raises(BadRun, match="is not a run folder"):
@@ -189,7 +189,7 @@ def test_a_translation_is_written_as_json(translator: Translator) -> None:
     assert [tuple(link) for link in whole.to_json()["alignment"]] == list(whole.alignment or ())
 
 
-def test_what_has_come_is_translated_where_nothing_else_is_ready(translator: Translator) -> None:
+def test_texts_are_translated_at_once_when_no_other_is_ready(translator: Translator) -> None:
     taken: list[int] = []
 
     def texts() -> Iterator[str]:
@@ -257,7 +257,7 @@ def test_runs_of_different_subwords_do_not_translate_together(
         Translator.load([])
 
 
-def test_what_is_no_list_of_texts_is_refused(translator: Translator) -> None:
+def test_arguments_that_are_not_lists_of_texts_are_refused(translator: Translator) -> None:
     with pytest.raises(BadInput, match=r"expected a list of texts, found 'Two dogs run\.'"):
         translator.translate("Two dogs run.")
     with pytest.raises(BadInput, match="expected a list of texts"):
@@ -266,12 +266,12 @@ def test_what_is_no_list_of_texts_is_refused(translator: Translator) -> None:
         translator(["Two dogs run."])  # type: ignore[arg-type]
 
 
-def test_settings_of_draws_need_draws(translator: Translator) -> None:
+def test_sampling_settings_need_sampling(translator: Translator) -> None:
     with pytest.raises(BadInput, match="they need sample=True"):
         translator.translate(["Two dogs run."], top_k=3)
 
 
-def test_every_use_within_the_package_says_whether_lines_are_split() -> None:
+def test_every_call_in_the_package_passes_split() -> None:
     """The default is for people. What is scored line by line must not follow it unawares."""
     root = Path(transduce.__file__).parent
     found = []

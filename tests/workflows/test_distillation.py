@@ -1,4 +1,4 @@
-"""A student learns what its teacher writes, and a stop at any instant changes nothing."""
+"""A student learns the translations of its teacher, and resumes after a stop at any point."""
 
 import gzip
 import os
@@ -105,7 +105,7 @@ def test_a_student_has_its_own_subwords_unless_it_takes_the_teachers(
 
 
 @pytest.mark.parametrize("at", [0, 1, 4])
-def test_killed_while_translating_it_goes_on_at_the_block_where_it_was(
+def test_killed_while_translating_it_resumes_at_the_same_block(
     at: int,
     student: Path,
     teacher: Path,
@@ -170,7 +170,7 @@ def test_killed_while_the_texts_are_put_together_it_ends_with_the_same(
         assert sha256(tmp_path / "run/distilled" / name) == sha256(student / "distilled" / name)
 
 
-def test_killed_for_good_while_translating_the_command_goes_on(
+def test_the_command_resumes_after_sigkill_while_translating(
     cli: CommandLine, student: Path, teacher: Path, text: Path, tmp_path: Path
 ) -> None:
     out, program = tmp_path / "run", tmp_path / "slow.py"
@@ -216,7 +216,7 @@ def test_killed_for_good_while_translating_the_command_goes_on(
         assert sha256(out / "distilled" / name) == sha256(student / "distilled" / name)
 
 
-def test_killed_while_training_it_goes_on_without_translating_again(
+def test_killed_while_training_it_resumes_without_translating_again(
     student: Path, teacher: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*args: Any, **named: Any) -> None:
@@ -232,7 +232,7 @@ def test_killed_while_training_it_goes_on_without_translating_again(
     assert sha256(tmp_path / "run/model.safetensors") == sha256(student / "model.safetensors")
 
 
-def test_ctrl_c_while_translating_says_that_the_command_goes_on(
+def test_ctrl_c_while_translating_says_how_to_resume(
     teacher: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pressed(*args: Any, **named: Any) -> None:
@@ -243,7 +243,7 @@ def test_ctrl_c_while_translating_says_that_the_command_goes_on(
         run(teacher, text, tmp_path / "run")
 
 
-def test_what_people_wrote_is_learned_as_well(
+def test_human_translations_are_learned_too(
     teacher: Path, text: Path, student: Path, tmp_path: Path
 ) -> None:
     theirs = write_pairs(tmp_path, "theirs", tiny_pairs(10))
@@ -315,7 +315,7 @@ def test_a_teacher_without_weights_is_refused(own_run: Path, text: Path, tmp_pat
         run(tmp_path / "nobody", text, tmp_path / "run")
 
 
-def test_what_is_mistyped_is_refused_before_anything_is_translated(
+def test_wrong_settings_are_refused_before_anything_is_translated(
     teacher: Path, text: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(BadSetting, match="there is no preset tinny"):

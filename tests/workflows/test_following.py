@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_recipe_trains_and_evaluates_and_shows_it_when_it_is_asked_again(
+def test_a_recipe_trains_and_evaluates_and_shows_the_stored_scores_when_repeated(
     file: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = file.parent / "run"
@@ -68,7 +68,9 @@ def test_a_recipe_trains_and_evaluates_and_shows_it_when_it_is_asked_again(
     assert snapshot(out) == before
 
 
-def test_another_search_or_further_training_is_measured_anew(file: Path, cli: CommandLine) -> None:
+def test_another_search_or_further_training_is_evaluated_again(
+    file: Path, cli: CommandLine
+) -> None:
     out = file.parent / "run"
     command = ("train", "--recipe", file, "--out", out, "--device", "cpu")
     cli(*command)
@@ -117,7 +119,7 @@ def test_another_recipe_on_the_same_folder_is_refused(file: Path, cli: CommandLi
     assert snapshot(out) == before
 
 
-def test_a_run_that_no_recipe_began_is_not_gone_on_with_by_one(
+def test_a_run_begun_without_a_recipe_is_not_resumed_with_one(
     file: Path, own_run: Path, cli: CommandLine
 ) -> None:
     result = cli("train", "--recipe", file, "--out", own_run, "--set", "steps=20")
@@ -138,7 +140,7 @@ def test_a_run_that_no_recipe_began_is_not_gone_on_with_by_one(
         (FILES.replace('"test.en", "test.de"', '"."'), [], "is a folder: expected a text file"),
     ],
 )
-def test_text_that_cannot_be_had_is_said_before_torch_is_there_and_nothing_is_written(
+def test_missing_texts_are_reported_before_torch_is_imported(
     data: str,
     options: list[str],
     words: str,
@@ -154,7 +156,7 @@ def test_text_that_cannot_be_had_is_said_before_torch_is_there_and_nothing_is_wr
     assert snapshot(file.parent) == before
 
 
-def test_so_it_is_from_python_before_anything_is_written(file: Path) -> None:
+def test_missing_texts_are_refused_from_python_before_anything_is_written(file: Path) -> None:
     file.write_text(TEXT.format(data='name = "pockte"', steps=2), encoding="utf-8")
     run = file.parent / "run"
     with pytest.raises(BadInput, match="Did you mean pocket"):
@@ -179,7 +181,7 @@ def test_a_recipe_is_kept_only_when_its_text_has_come(
     assert Path("run", "recipe.toml").exists()
 
 
-def test_an_end_that_the_command_line_sets_is_the_only_one() -> None:
+def test_a_limit_of_the_command_line_replaces_those_of_the_recipe() -> None:
     found = parse("[data]\nname='a'\n[train]\nsteps=9\nepochs=2\n[settings]\nh=4", "mine")
     asked = Overrides(settings={"seconds": "60.0", "h": "4"})
     assert following.merge_settings(found.settings, asked.settings) == {"h": "4", "seconds": "60.0"}
@@ -203,7 +205,7 @@ def test_without_its_library_the_papers_bleu_is_asked_for(
     assert cli(*command).stdout.splitlines()[-1].startswith("paper BLEU = ")
 
 
-def test_processes_but_for_the_first_neither_fetch_nor_evaluate(
+def test_only_the_main_process_fetches_and_evaluates(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (file.parent / "train.en").unlink()  # it need not be on every machine
