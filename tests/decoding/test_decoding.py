@@ -32,7 +32,7 @@ from transduce.translation.types import Hypothesis, Job
     alpha=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
     data=st.data(),
 )
-def test_searching_with_caches_and_side_by_side_is_the_plain_search(
+def test_the_batched_search_finds_what_the_plain_search_finds(
     seeds: list[int], lengths: list[int], beam: int, penalty: Any, alpha: float, data: Any
 ) -> None:
     models = [toy_model(seed, 9) for seed in seeds]
@@ -65,14 +65,14 @@ def test_a_beam_may_be_wider_than_the_vocabulary() -> None:
     assert_same(found, plain_search([model], source, config, forbidden=FORBIDDEN))
 
 
-def test_nothing_need_be_forbidden() -> None:
+def test_no_word_needs_to_be_forbidden() -> None:
     model, source = toy_model(2, 9), sentence(4, 1, 9)
     config = SearchConfig(extra=3)
     (found,) = search(model, [source], config, forbidden=[])
     assert_same(found, plain_search([model], source, config, forbidden=[]))
 
 
-def test_no_jobs_have_no_outputs() -> None:
+def test_a_search_without_jobs_yields_nothing() -> None:
     decoder = Decoder([small_model()], FORBIDDEN)
     for config in (SearchConfig(), SearchConfig(sample=True, nbest=3)):
         assert list(decoder.search([], config, 4)) == []
@@ -81,14 +81,14 @@ def test_no_jobs_have_no_outputs() -> None:
 # --- Limits ---------------------------------------------------------------------------------------
 
 
-def test_the_shortest_limit_leaves_room_for_the_end_alone() -> None:
+def test_the_shortest_limit_allows_one_word_and_the_end() -> None:
     model = never_ending(max_len=2, positions="learned")
     (found,) = search(model, [sentence(1, 1)], SearchConfig(nbest=4), forbidden=FORBIDDEN)
     assert [len(one.tokens) for one in found] == [1] * 4
 
 
 @pytest.mark.parametrize("length", [10, 11, 12, 30])
-def test_a_prefix_is_kept_as_far_as_there_are_positions(length: int) -> None:
+def test_a_prefix_is_cut_at_the_last_position(length: int) -> None:
     model = small_model(max_len=12, positions="learned")
     prefix = sentence(length + 1, 5)[:-1].tolist()
     (found,) = search(
@@ -98,11 +98,11 @@ def test_a_prefix_is_kept_as_far_as_there_are_positions(length: int) -> None:
 
 
 @pytest.mark.parametrize("longest", [12, GRAIN, GRAIN + 1, 2 * GRAIN])
-def test_a_sentence_at_the_last_position_may_wait_for_younger_ones(longest: int) -> None:
-    """It is as long as an output can be and keeps its slot; nothing is written behind its end."""
+def test_a_sentence_at_the_last_position_may_stay_in_its_slot(longest: int) -> None:
+    """It is as long as an output can be; nothing is written beyond its end."""
     model = never_ending(max_len=longest, positions="learned")
     config = SearchConfig(beam=2, extra=3)
-    # One in sixteen is not enough to close slots, or to fill them again.
+    # One vacant slot of sixteen is too few to remove or fill slots.
     lengths = [longest, *[4] * 15, *[longest - 3] * 15]
     sources = [sentence(length, number) for number, length in enumerate(lengths)]
     together = search(model, sources, config, forbidden=FORBIDDEN, batch=16)
@@ -115,7 +115,7 @@ def test_a_sentence_at_the_last_position_may_wait_for_younger_ones(longest: int)
 
 
 class Watched(Beams):
-    """Beams that tell how many slots each step had, and how many began."""
+    """Beams that count the slots of each step, and the sentences that begin."""
 
     steps: list[int]
     begun: list[int]
@@ -133,7 +133,7 @@ class Watched(Beams):
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> type[Watched]:
-    """The slots of every step, and of every beginning, of the searches of a test."""
+    """Count the slots of all searches of a test."""
     monkeypatch.setattr(Watched, "steps", [], raising=False)
     monkeypatch.setattr(Watched, "begun", [], raising=False)
     monkeypatch.setattr(workspaces, "Beams", Watched)
@@ -141,7 +141,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> type[Watched]:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 8, 50])
-def test_more_jobs_than_slots_are_each_done_once_and_as_alone(
+def test_every_job_is_done_once_and_as_if_searched_alone(
     batch: int, watched: type[Watched]
 ) -> None:
     model, config = toy_model(1, WORDS), SearchConfig(beam=3, nbest=2, extra=6)
@@ -155,7 +155,7 @@ def test_more_jobs_than_slots_are_each_done_once_and_as_alone(
         assert_same(ours, alone)
 
 
-def test_slots_are_filled_again_and_closed_when_nobody_waits(watched: type[Watched]) -> None:
+def test_slots_are_filled_again_and_removed_when_no_sentence_waits(watched: type[Watched]) -> None:
     model = never_ending(source_vocabulary=WORDS, target_vocabulary=WORDS)
     lengths = [30, 20, 4, 4, 4, 4, 4, 4]  # in 4 slots, two of which are filled again twice
     sources = [sentence(length, number, WORDS) for number, length in enumerate(lengths)]
@@ -175,21 +175,21 @@ def test_a_decoder_may_search_again_with_other_settings() -> None:
                 assert_same(found[place], dict(decoder.search([job], config, 1))[0])
 
 
-def test_a_search_is_in_inference_mode_and_its_reader_is_not() -> None:
+def test_a_search_is_in_inference_mode_but_its_caller_is_not() -> None:
     decoder = Decoder([small_model()], FORBIDDEN)
     for _ in decoder.search([Job(source) for source in mixed(3)], SearchConfig(beam=1), 1):
         assert not torch.is_inference_mode_enabled()
         assert torch.is_grad_enabled()
 
 
-def test_draws_of_one_sentence_are_sentences_of_their_own() -> None:
+def test_samples_of_one_sentence_are_independent_searches() -> None:
     model = small_model(source_vocabulary=WORDS, target_vocabulary=WORDS)
     config = SearchConfig(sample=True, nbest=5, extra=6)
     jobs = [Job(source, (5, 6), (number,)) for number, source in enumerate(mixed(4))]
     found = dict(Decoder([model], FORBIDDEN).search(jobs, config, 3))
     for place, job in enumerate(jobs):
         each = [Job(job.source, job.prefix, (*job.number, draw)) for draw in range(5)]
-        # One draw of a job with a longer name is what the first of so many is.
+        # A sample of a job is a search with the number of the sample appended.
         drawn = [
             dict(Decoder([model], FORBIDDEN)._search([one], config.replace(nbest=1), 1))[0][0]
             for one in each
@@ -212,7 +212,7 @@ def test_draws_of_one_sentence_are_sentences_of_their_own() -> None:
 def test_fast_topk_returns_what_topk_returns(
     rows: int, words: int, k: int, kinds: int, seed: int
 ) -> None:
-    """With ties, rows that have nothing but -inf, and any number of words."""
+    """With ties, rows of -inf only, and any number of words."""
     torch.manual_seed(seed)
     x = torch.randint(kinds, (rows, words)).float()
     x[torch.rand(rows, words) < torch.rand(())] = -torch.inf
@@ -268,7 +268,7 @@ def test_a_narrow_model_scores_and_searches_nearly_as_before(tie: Any, dtype: to
 # --- Prefixes -------------------------------------------------------------------------------------
 
 
-def test_an_output_goes_on_after_a_prefix_that_is_longer_than_the_source() -> None:
+def test_an_output_continues_after_a_prefix_longer_than_the_source() -> None:
     model = never_ending(max_len=64)
     prefix = sentence(31, 5)[:-1].tolist()
     for extra, length in ((1, 31), (8, 38), (50, 80)):
@@ -281,8 +281,8 @@ def test_an_output_goes_on_after_a_prefix_that_is_longer_than_the_source() -> No
 # --- Values that are not finite -------------------------------------------------------------------
 
 
-def test_an_overflow_in_the_midst_of_an_output_leaves_the_sentence_without_any() -> None:
-    """Hypotheses that ended before it are no result: the search was not complete."""
+def test_an_overflow_during_the_search_leaves_a_sentence_without_hypotheses() -> None:
+    """Hypotheses that ended before it do not count: the search was not complete."""
     model = small_model(1, logits_bias=True)
     config = SearchConfig(beam=4, nbest=4, extra=8)
     jobs = [Job(sentence(5, seed)) for seed in range(9)]

@@ -1,4 +1,4 @@
-"""Several models search as one: by the mean of their probabilities."""
+"""An ensemble searches with the mean of the probabilities of its models."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ CONFIGS = [SearchConfig(nbest=4), SearchConfig(sample=True, nbest=3), SearchConf
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["beam", "sample", "greedy"])
-def test_a_model_with_itself_is_that_model(config: SearchConfig) -> None:
+def test_an_ensemble_of_one_model_twice_is_that_model(config: SearchConfig) -> None:
     model = toy_model(1, 12)
     alone = search(model, SOURCES, config, forbidden=FORBIDDEN)
     twice = search([model, model], SOURCES, config, forbidden=FORBIDDEN)
@@ -91,7 +91,7 @@ def test_links_are_taken_from_the_last_layer_at_the_step_that_writes() -> None:
 
 
 def overflowing(inner: float = 1e5) -> Transformer:
-    """A model whose inner values exceed what float16 holds, though its weights do not."""
+    """A model whose activations exceed the range of float16, but not its weights."""
     model = toy_model(3, 12)
     with torch.no_grad():
         model.output.mul_(4)
@@ -137,7 +137,7 @@ def test_values_that_are_not_finite_in_float32_are_an_error() -> None:
             attempt()
 
 
-def test_weights_that_float16_cannot_hold_are_known_before() -> None:
+def test_weights_beyond_float16_are_detected() -> None:
     assert _fits(overflowing(), torch.float16)
     assert not _fits(overflowing(1e7), torch.float16)
     assert _fits(overflowing(1e7), torch.bfloat16)

@@ -26,16 +26,16 @@ from transduce.translation.types import Hypothesis, Job
 
 
 class Played:
-    """A step that is played again as one recorded by CUDA, which no CPU can."""
+    """Stands for a CUDA graph: replays a step."""
 
     def __init__(self, run: Callable[[], None]) -> None:
-        run()  # with no sentence in any slot
+        run()  # with all slots vacant
         self.replay = run
 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Played]:
-    """Let the CPU go the way of a GPU: one shape, recorded steps, what came of them a step late."""
+    """Search on the CPU as on a GPU: static shapes, recorded steps, results one step late."""
     made: list[Played] = []
 
     def capture(run: Callable[[], None]) -> Played:
@@ -43,7 +43,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Played]:
         return made[-1]
 
     def fetch(_: Any, jobs: Ints, tensors: list[Tensor]) -> scheduler._Copy:
-        looks = itertools.count()  # nothing has come at the first look
+        looks = itertools.count()  # nothing has arrived at the first look
         event = SimpleNamespace(query=lambda: next(looks) > 0, synchronize=lambda: None)
         return scheduler._Copy(jobs, [tensor.clone() for tensor in tensors], event)
 
@@ -67,7 +67,7 @@ def static_decoder(models: list[Transformer]) -> Decoder:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["beam", "greedy", "sample"])
 @pytest.mark.parametrize("batch", [1, 3, 16, 100])
-def test_recorded_steps_find_the_same(
+def test_recorded_steps_find_the_same_hypotheses(
     batch: int, config: SearchConfig, recorded: list[Played]
 ) -> None:
     models = [toy_model(1, WORDS), toy_model(2, WORDS)]
@@ -86,12 +86,12 @@ def test_a_recorded_step_serves_other_searches_of_its_kind(recorded: list[Played
         list(decoder.search(some, config, 40))
     list(decoder.search(jobs, config.replace(draw=5, extra=9), 40))
     assert len(recorded) == 1
-    list(decoder.search(jobs[:2], config, 40))  # far too many slots for so few
+    list(decoder.search(jobs[:2], config, 40))  # the recorded step has too many slots
     list(decoder.search(jobs[:2], config.replace(beam=2), 40))
     assert len(recorded) == 3
 
 
-def test_searches_of_several_shapes_by_turns_record_each_shape_once(
+def test_alternating_searches_record_each_shape_once(
     recorded: list[Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Workspaces, "_slots_in_memory", lambda *_: 64)
@@ -119,7 +119,7 @@ def workspace(slots: int, size: int = 1, **config: Any) -> Workspace:
     return Workspace(beams, slots, size, object())
 
 
-def test_the_pool_keeps_what_was_used_last_within_its_budget() -> None:
+def test_the_pool_drops_the_least_recently_used_beyond_its_budget() -> None:
     pool, config = Pool(), SearchConfig(extra=6)
     small, middle, large = (workspace(slots, size=10 * slots) for slots in (16, 64, 256))
     for one in (small, middle, large):
@@ -137,7 +137,7 @@ def test_the_pool_keeps_what_was_used_last_within_its_budget() -> None:
     assert len(pool) == 1, "the last one is kept however large"
 
 
-def test_the_pool_gives_the_smallest_workspace_that_serves() -> None:
+def test_the_pool_gives_the_smallest_workspace_that_fits() -> None:
     pool, config = Pool(), SearchConfig(extra=6)
     for slots in (64, 32, 48):
         pool.give(workspace(slots), budget=100)
@@ -148,7 +148,7 @@ def test_the_pool_gives_the_smallest_workspace_that_serves() -> None:
     assert pool.take(config.replace(beam=5), 32, (64, 64)) is None
 
 
-def test_memory_for_a_new_shape_is_taken_from_idle_ones(
+def test_idle_workspaces_are_dropped_for_a_new_shape(
     recorded: list[Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoder, jobs = static_decoder([toy_model(1, WORDS)]), [Job(source) for source in mixed(60)]
@@ -179,7 +179,7 @@ def test_threads_that_share_a_decoder_find_what_one_thread_finds(recorded: list[
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["beam", "greedy", "sample"])
-def test_a_search_that_was_given_up_leaves_nothing_to_the_next(
+def test_an_abandoned_search_does_not_affect_the_next(
     config: SearchConfig, recorded: list[Played]
 ) -> None:
     model = toy_model(1, WORDS)
@@ -203,7 +203,7 @@ def test_two_searches_may_take_turns(recorded: list[Played]) -> None:
     model, config = toy_model(1, WORDS), CONFIGS[0]
     decoder, jobs = static_decoder([model]), [Job(source) for source in mixed(24)]
     expected = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))
-    list(decoder.search(jobs, config, 4))  # which has left its slots to others
+    list(decoder.search(jobs, config, 4))
     both = [decoder.search(jobs, config, 4), decoder.search(jobs[::-1], config, 4)]
     for (one, ours), (other, theirs) in zip(*both, strict=True):
         assert_same(ours, expected[one])
@@ -220,7 +220,7 @@ def test_a_recorded_sentence_may_reach_the_last_position(recorded: list[Played])
 def test_every_thread_searches_on_the_gpu_of_the_model(
     recorded: list[Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads begin with the first GPU, whatever the one that loaded the model has chosen."""
+    """A new thread begins with the first GPU as its current device."""
     chosen: list[tuple[str, torch.device]] = []
     monkeypatch.setattr(
         torch.cuda,
@@ -236,7 +236,7 @@ def test_every_thread_searches_on_the_gpu_of_the_model(
     assert {*chosen} == {("t", second)}
 
 
-def test_a_capture_that_fails_is_said_and_tried_again_later(
+def test_a_failed_capture_is_logged_and_tried_again_later(
     recorded: list[Played], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, capture = [100.0], graphs.capture
@@ -272,10 +272,10 @@ def test_a_capture_that_fails_is_said_and_tried_again_later(
     assert len(caplog.messages) == 3
 
 
-def test_kernels_that_fail_for_a_beam_leave_it_to_torch_and_say_so(
+def test_kernels_that_fail_for_a_beam_size_are_replaced_by_torch_and_logged(
     recorded: list[Played], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Triton's OutOfResources is no RuntimeError."""
+    """Triton's OutOfResources is not a RuntimeError."""
 
     class OutOfResources(Exception):
         pass
@@ -286,7 +286,7 @@ def test_kernels_that_fail_for_a_beam_leave_it_to_torch_and_say_so(
     model = toy_model(1, WORDS)
     decoder, jobs = static_decoder([model]), [Job(source) for source in mixed(20)]
     expected = dict(Decoder([model], FORBIDDEN).search(jobs, CONFIGS[0], 4))
-    # On the CPU only the attention over the cache can go by a kernel.
+    # On the CPU only attention over the cache can use a kernel.
     monkeypatch.setattr(model.kernels, "usable", lambda x: x is model.output or x.numel() == 0)
 
     monkeypatch.setattr(kernels_of_decoding, "attend_past", fail)
@@ -303,10 +303,10 @@ def test_kernels_that_fail_for_a_beam_leave_it_to_torch_and_say_so(
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["beam", "greedy", "sample"])
 @pytest.mark.parametrize("way", ["cpu", "gpu"])
-def test_a_sentence_whose_values_overflow_has_no_outputs_and_no_other_has_wrong_ones(
+def test_a_sentence_whose_values_overflow_has_no_hypotheses_and_others_have_theirs(
     config: SearchConfig, way: str, recorded: list[Played]
 ) -> None:
-    """One that follows it in its slot may have none either: the cache keeps what overflowed."""
+    """The next sentence in its slot may have none either: the cache keeps non-finite values."""
     model = toy_model(1, WORDS)
     jobs = [Job(source, (), (n,)) for n, source in enumerate(mixed(12))]
     expected = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))

@@ -119,12 +119,12 @@ def test_the_penalty_is_the_papers_and_the_power_is_an_option() -> None:
 def test_stopping_early_never_discards_a_hypothesis_that_could_still_win(
     seed: int, alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the early stop switched off, the same hypotheses come out."""
+    """Without early stopping the hypotheses are the same."""
     model = toy_model(seed, 12)
     sources = [sentence(length, length + seed, 12) for length in (3, 6, 8)]
     config = SearchConfig(beam=4, alpha=alpha, extra=8)
     early = search(model, sources, config, forbidden=FORBIDDEN)
-    # A bound of nothing: every living hypothesis could still win.
+    # No bound: every live hypothesis could still win.
     monkeypatch.setattr(
         "transduce.decoding.search.best_possible", lambda totals, longest: totals * 0
     )
@@ -145,7 +145,7 @@ def test_an_output_is_at_most_the_input_and_the_extra() -> None:
         assert 0 <= len(found[0].tokens) + 1 <= len(source) + 3
 
 
-def test_forbidden_words_never_come_out() -> None:
+def test_forbidden_words_are_never_generated() -> None:
     model = toy_model(2, 12)
     forbidden = [*FORBIDDEN, 5, 6, 7]
     for config in (SearchConfig(nbest=4), SearchConfig(sample=True, nbest=8)):

@@ -43,7 +43,7 @@ def cuda() -> None:
 def test_decoding_finds_what_the_cpu_finds(
     config: dict[str, Any], way: str, changes: dict[str, Any]
 ) -> None:
-    """With more sentences than slots, twice, so that slots and what is recorded serve again."""
+    """Twice, with more sentences than slots, so that slots and recorded steps are reused."""
     model = small_model(3, **changes)
     model.kernels.enabled = way != "without kernels"
     with torch.no_grad():
@@ -73,7 +73,7 @@ def test_decoding_in_half_precision_scores_as_in_full() -> None:
         assert ours[0].score == pytest.approx(theirs[0].score, abs=0.02)
 
 
-def test_a_search_that_was_given_up_leaves_nothing_to_the_next() -> None:
+def test_an_abandoned_search_does_not_affect_the_next() -> None:
     model = small_model(3).cuda()
     jobs = [Job(sentence(2 + 7 * n % 40, n), number=(n,)) for n in range(50)]
     search = SearchConfig(extra=10)
@@ -122,7 +122,7 @@ def baseline(architecture: str, device: str = "cuda", **recipe: Any) -> Gradient
 def test_a_recorded_pass_of_a_baseline_has_the_gradients_of_the_cpu(
     architecture: str, precision: str, tolerance: float
 ) -> None:
-    """For one update after the other, the first of which is recorded."""
+    """For several updates; the first one is recorded."""
     gradient_step, plain = (
         baseline(architecture, precision=precision),
         baseline(architecture, "cpu"),
@@ -152,7 +152,7 @@ def test_decoding_with_a_baseline_finds_what_the_cpu_finds(architecture: str, be
             assert [one.tokens for one in ours] == [one.tokens for one in theirs]
     assert len(decoder.workspaces.pool) == 1
     narrow = Decoder([copy.deepcopy(model).cuda().narrow(torch.float16)], [0, 1, 3])
-    # A random model finds another way at a near tie, now and then.
+    # With random weights, near ties are sometimes decided differently.
     half = search_all(narrow, jobs, search, 16)
     assert median(abs(a[0].score - b[0].score) for a, b in zip(half, expected, strict=True)) < 0.1
 
@@ -161,7 +161,7 @@ def test_decoding_with_a_baseline_finds_what_the_cpu_finds(architecture: str, be
 
 
 def test_the_layers_of_table_1_are_measured() -> None:
-    """Restricted attention with work that grows as n, all of it by our kernels."""
+    """The work of restricted attention grows as n; all attention uses our kernels."""
     finding = table1(Plan(n=(512, 2048, 8192), d=(512,), seconds=60), "cuda", Silent())
     assert finding.data["attention"] == "our packed kernels"
     rows = {(row["layer"], row["projections"]): row for row in finding.data["rows"]}

@@ -34,7 +34,7 @@ LENGTHS = [(9, 7), (3, 12), (2, 2), (70, 15), (5, 9), (11, 80), (200, 130)]
 
 
 def poisoned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Memory in which anything that is not written shows."""
+    """Return NaN everywhere, so that elements that are never written show."""
     return torch.full(shape, torch.nan, dtype=dtype, device="cuda")
 
 
@@ -122,7 +122,7 @@ def test_residual_and_norm_are_those_of_torch(D: int, P_drop: float, dtype: torc
         assert distance(a, b) < EXACT[dtype]
 
 
-def test_relus_gradient_and_that_of_the_bias_are_those_of_torch() -> None:
+def test_the_gradients_of_relu_and_bias_are_those_of_torch() -> None:
 
     torch.manual_seed(0)
     inner, d_out = (random(5001, 2048, dtype=torch.bfloat16) for _ in range(2))

@@ -40,7 +40,7 @@ Found = list[list[int]]  # the tokens of each job's best output
 
 @pytest.fixture(autouse=True)
 def chosen() -> None:
-    """Set torch's flags as wherever a device was chosen."""
+    """Set torch's flags as `choose_device` does."""
     choose_device("cuda")
 
 
@@ -59,7 +59,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def peaked(seed: int) -> Transformer:
-    """A model whose choices rounding does not change."""
+    """A model whose choices do not depend on rounding."""
     model = small_model(seed)
     with torch.no_grad():
         model.output.mul_(4)
@@ -106,7 +106,7 @@ def test_two_threads_find_what_one_finds(
     assert all(len(one.workspaces.pool) for one in decoders)
 
 
-def test_sizes_and_beams_by_turns_are_recorded_once(captured: list[Any]) -> None:
+def test_each_size_and_beam_is_recorded_once(captured: list[Any]) -> None:
     model = peaked(1)
     decoder, plain = Decoder([model.cuda()], FORBIDDEN), Decoder([model], FORBIDDEN, record=False)
     shapes = list(itertools.product((20, 60), (4, 5)))
@@ -155,7 +155,7 @@ def test_kernels_that_fail_when_a_run_is_loaded_are_replaced_and_one_line_says_s
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """Let the next captures fail as they do when a thread synchronises the device meanwhile."""
+    """Let the next captures fail, as when another thread synchronises the device."""
     capture, left = graphs.capture, [times]
 
     def broken(run: Callable[[], None], pool: Any = None) -> Any:
@@ -189,7 +189,7 @@ def test_a_capture_that_failed_is_tried_again_and_loses_no_sentence(
 def test_a_capture_that_failed_leaves_no_trace_in_training(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neither in the losses and gradients nor in what is dropped, at that update and the next."""
+    """Losses, gradients and dropout are unchanged, in that update and the next."""
     said: list[str] = []
     plain, gradient_step = (gradient_step_on(P_drop=0.1, said=said) for _ in range(2))
     plain.graphed = False
@@ -211,7 +211,7 @@ def test_a_capture_that_failed_leaves_no_trace_in_training(
 
 
 def overflowing() -> Transformer:
-    """A model whose inner values exceed what float16 holds, though its weights do not."""
+    """A model whose activations exceed the range of float16, but not its weights."""
     model = peaked(3)
     with torch.no_grad():
         model.encoder[0].feed_forward.W_1.weight.mul_(1e5)  # type: ignore[union-attr, operator]
@@ -245,7 +245,7 @@ def test_what_overflows_float32_is_an_error() -> None:
 
 
 def test_threads_wait_for_one_another_only_to_capture() -> None:
-    """A thread that holds the lock of captures does not keep a recorded search from going on."""
+    """A recorded search continues while another thread holds the lock of captures."""
     decoder = Decoder([peaked(1).cuda()], FORBIDDEN)
     expected = best(search_all(decoder, JOBS[:20], SEARCH, 64))
     held, ended = threading.Event(), threading.Event()

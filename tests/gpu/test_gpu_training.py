@@ -37,7 +37,7 @@ def cuda() -> None:
 # --- The gradient step ----------------------------------------------------------------------------
 
 
-def test_the_fastest_way_is_chosen_without_a_word() -> None:
+def test_the_fastest_path_is_chosen_without_warnings() -> None:
     said: list[str] = []
     assert choose_device("auto", said.append).type == "cuda"
     assert gradient_step_on(said=said).path == "packed, bf16, CUDA graph"
@@ -55,7 +55,7 @@ def test_the_fastest_way_is_chosen_without_a_word() -> None:
     ],
     ids=str,
 )
-def test_every_way_has_the_loss_and_the_gradients_of_the_cpu(
+def test_every_path_has_the_loss_and_the_gradients_of_the_cpu(
     recipe: dict[str, Any], tolerance: float, of_gradients: float
 ) -> None:
     said: list[str] = []
@@ -88,8 +88,10 @@ def test_other_attention_has_the_loss_and_the_gradients_of_the_cpu(
 
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-def test_a_graphs_pass_is_the_plain_pass(precision: str, accumulate: int) -> None:
-    """For one update after the other, the first of which is recorded."""
+def test_a_recorded_pass_computes_what_a_plain_pass_computes(
+    precision: str, accumulate: int
+) -> None:
+    """For several updates; the first one is recorded."""
     said: list[str] = []
     recipe: dict[str, Any] = {"precision": precision, "accumulate": accumulate}
     graphed, plain = gradient_step_on(said=said, **recipe), gradient_step_on(said=said, **recipe)
@@ -102,9 +104,9 @@ def test_a_graphs_pass_is_the_plain_pass(precision: str, accumulate: int) -> Non
     assert said == []
 
 
-def test_a_graph_drops_anew_at_each_pass_and_the_same_from_the_same_seed() -> None:
+def test_a_recorded_pass_draws_new_dropout_which_the_seed_decides() -> None:
     gradient_step = gradient_step_on(P_drop=0.1, said=[])
-    first = gradient_of(gradient_step)  # this one is recorded
+    first = gradient_of(gradient_step)  # which records it
     again = gradient_of(gradient_step)  # gradient_of sets the seed
     gradient_step.sums.zero_()
     gradient_step.compute(gradient_step.prepare(SENTENCES, DataPosition(0, 1), 0.5))
@@ -121,7 +123,7 @@ def test_recomputing_layers_gives_the_same_gradient() -> None:
     assert_same(gradient_of(recomputing), gradient_of(plain), 1e-5)
 
 
-def test_a_pinned_batch_is_the_batch() -> None:
+def test_a_pinned_batch_equals_the_batch() -> None:
     plain = pack(part_of(PAIRS[:5]), np.arange(5), (384, 384))
     pinned = plain.pinned()
     assert pinned.flat is not None
@@ -136,7 +138,7 @@ def test_a_pinned_batch_is_the_batch() -> None:
 
 @contextmanager
 def room_for(more: int) -> Iterator[None]:
-    """Let torch have so many bytes more than it has."""
+    """Limit torch to this many more bytes than it holds now."""
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     _, total = torch.cuda.mem_get_info()
@@ -178,7 +180,7 @@ def test_probing_finds_the_pieces_that_fit_and_leaves_no_trace() -> None:
     gradient_step = large(said, accumulate=None)
     torch.manual_seed(3)
     before = torch.cuda.get_rng_state()
-    gradient_step.sums.fill_(3.0)  # of a window that a resumed run goes on with
+    gradient_step.sums.fill_(3.0)  # as in a resumed run
     with room_for(3 * 2**29):
         gradient_step.probe_memory()
     assert gradient_step.micro_batches > 1
@@ -214,10 +216,10 @@ def test_training_lowers_the_loss(tiny_files: tuple[Path, Path], tmp_path: Path)
 
 
 @pytest.mark.parametrize("kernels", ["true", "false"])
-def test_killed_and_resumed_it_ends_with_the_same_bits(
+def test_a_killed_and_resumed_run_ends_with_the_same_bits(
     kernels: str, tiny_files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With dropout: random bits go on where they were, recorded in a graph or not."""
+    """With dropout, whose random state is restored, recorded in a graph or not."""
     changes = {"P_drop": "0.1", "kernels": kernels}
     whole = trained(tiny_files, tmp_path / "whole", **changes)
     original = Trainer.update

@@ -73,7 +73,7 @@ def test_padding_has_no_output_and_no_gradient(batch: Batch) -> None:
 
 
 def test_keys_of_other_sentences_have_no_influence(batch: Batch) -> None:
-    """They stand in the same tile, and are loaded with it."""
+    """They are loaded with the same tile."""
     view = view_of(batch, "self")
     torch.manual_seed(0)
     q, k, v = torch.randn(3, PLACES[0], 2, 16)
@@ -106,7 +106,7 @@ def test_large_scores_do_not_overflow(batch: Batch) -> None:
 def test_packed_attention_of_projections_is_equation_1(
     batch: Batch, d_k: int, d_v: int, interpreted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the model calls them, and by the plain way beside them: Eq. 1 in both."""
+    """By the kernels and by torch operations."""
     monkeypatch.setattr(packed_attention, "_by_triton", lambda _: interpreted)
     h = 3
     torch.manual_seed(0)
@@ -149,7 +149,7 @@ def test_packed_attention_of_projections_is_equation_1(
 def test_the_kernels_of_decoding_compute_what_products_and_masks_compute(
     d_k: int, d_v: int, k: int, r: int | None, dtype: torch.dtype
 ) -> None:
-    """Several steps with hypotheses that go on from one another, sentences of several ages."""
+    """Several steps with reordered hypotheses, and sentences that began at different steps."""
     config = small_model(N=1, h=2, d_k=d_k, d_v=d_v, neighbourhood=r).config
     torch.manual_seed(0)
     S, capacity, row = 3, (70, 12), 2 * (d_k + d_v)

@@ -31,7 +31,7 @@ def seed(number: int) -> Tensor:
 
 
 def kept(P_drop: float, number: int, tokens: int = ROWS, width: int = D) -> Tensor:
-    """The factors that a seed stands for: 0 or 1 / (1 - P_drop)."""
+    """Return the dropout factors of a seed: 0 or 1 / (1 - P_drop)."""
     zero, one = torch.zeros(tokens, width), torch.ones(tokens, width)
     _, total, _ = rows.residual_forward(zero, one, one[0], zero[0], seed(number), P_drop, EPS)
     return total
@@ -141,7 +141,7 @@ def test_dropout_draws_again_for_each_call() -> None:
 def test_the_gradients_of_relu_and_bias_are_those_of_torch(
     tokens: int, width: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "PROGRAMS", 20)  # 5 of them: rows are more
+    monkeypatch.setattr(rows, "PROGRAMS", 20)  # 5 programs for more rows
     torch.manual_seed(0)
     inner, d_out = torch.randn(2, tokens, width).to(dtype)
     d_x, d_bias = rows.relu_backward(d_out, inner.relu())
@@ -168,7 +168,7 @@ def test_the_fused_product_and_relu_are_those_of_torch() -> None:
 # --- Softmax and loss -----------------------------------------------------------------------------
 
 
-MASKED = pytest.mark.filterwarnings("ignore:overflow encountered")  # as a GPU does: what is masked
+MASKED = pytest.mark.filterwarnings("ignore:overflow encountered")  # of masked elements
 
 
 @MASKED
@@ -180,7 +180,7 @@ MASKED = pytest.mark.filterwarnings("ignore:overflow encountered")  # as a GPU d
 def test_softmax_leaves_the_gradient_of_the_smoothed_loss(
     V: int, words: int, eps_ls: float, dtype: torch.dtype
 ) -> None:
-    """And none where there are no words, whatever stands there."""
+    """The gradient of the padded vocabulary is 0, whatever its logits are."""
     torch.manual_seed(0)
     tokens = 7
     z = (2 * torch.randn(tokens, words)).to(dtype)
@@ -203,7 +203,7 @@ def test_softmax_of_very_large_and_very_different_logits_is_finite() -> None:
     exact, gradient = cross_entropy_of(z, labels, 0.1)
     found = rows.softmax(z, 5, labels, 0.1, PAD)
     assert distance(found, exact) < 1e-6
-    assert distance(z, gradient) < 1e-3  # float32 knows the sum to so many places
+    assert distance(z, gradient) < 1e-3  # the precision of the sum in float32
 
 
 @pytest.mark.parametrize("padding", [True, False])

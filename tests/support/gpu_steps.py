@@ -43,7 +43,7 @@ def gradient_step_on(
 
 
 def gradient_of(gradient_step: GradientStep, sentences: Ints = SENTENCES) -> list[Tensor]:
-    """The losses' sums and the gradients of an update."""
+    """Return the sums of the losses and the gradients of an update."""
     gradient_step.sums.zero_()
     torch.manual_seed(0)
     gradient_step.compute(gradient_step.prepare(sentences, DataPosition(0, 1), 0.5))

@@ -35,11 +35,11 @@ INTERPRETED = Interpreted()
 
 
 def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything go through the kernels, here too."""
+    """Use the kernels of all models, on the CPU."""
     monkeypatch.setattr(Kernels, "usable", lambda *_: True)
     monkeypatch.setattr(packed_attention, "_by_triton", lambda _: True)
 
 
 def poisoned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Memory in which anything that is not written shows."""
+    """Return NaN everywhere, so that elements that are never written show."""
     return torch.full(shape, math.nan, dtype=dtype)

@@ -47,5 +47,5 @@ def assert_same(ours: Sequence[Hypothesis], theirs: Sequence[Hypothesis]) -> Non
 
 
 def mixed(count: int) -> list[Ints]:
-    """Sources of very different lengths, in no order."""
+    """Sources of very different lengths, not sorted."""
     return [sentence(1 + (7 * number) % 23, number, WORDS) for number in range(count)]

@@ -1,4 +1,4 @@
-"""Kernels in Triton; only `model.ops` and `model.cache` import them, when they run.
+"""Kernels in Triton, imported when `model.ops`, `model.cache` or `model.loss` first run them.
 
 - `rows`: residuals, norms, ReLU and softmax, a row at a time.
 - `attention`: attention over packed tokens.
