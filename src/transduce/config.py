@@ -4,14 +4,23 @@ The defaults are the paper's. `transduce settings` lists the fields below.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from transduce.errors import BadSetting
 from transduce.settings import base
 from transduce.settings.aliases import NO_EQUIVALENT
-from transduce.settings.base import SettingInfo, Settings, Value, setting
+from transduce.settings.base import (
+    FRACTION,
+    POSITIVE,
+    Rule,
+    SettingInfo,
+    Settings,
+    Value,
+    at_least,
+    setting,
+)
 
 T = TypeVar("T")
 
@@ -24,7 +33,7 @@ class Architecture:
     """The settings of one architecture, beyond those that every architecture has."""
 
     uses: frozenset[str]  # of a setting that it does not use, only the default is valid
-    requires: Mapping[str, tuple[Callable[[Any], bool], str]] = field(default_factory=dict)
+    requires: Mapping[str, Rule] = field(default_factory=dict)
 
 
 _ATTENTION = frozenset({"attention", "scaled", "attention_bias"})
@@ -73,11 +82,7 @@ class ModelConfig(Settings):
         "inner width of the feed-forward networks; in baselines: LSTM cells or channels",
         "3.3",
     )
-    h: int = setting(
-        8,
-        "number of attention heads",
-        "3.2.2",
-    )
+    h: int = setting(8, "number of attention heads", "3.2.2")
     d_k: int = setting(
         64,  # not d_model // h: rows (B) of Table 3 vary it alone
         "width of each head's queries and keys; independent of d_model and h",
@@ -85,9 +90,7 @@ class ModelConfig(Settings):
     )
     d_v: int = setting(64, "width of each head's values", "3.2.2")
     P_drop: float = setting(
-        0.1,
-        "dropout on each sub-layer's output and on the embeddings plus positions",
-        "5.4",
+        0.1, "dropout on each sub-layer's output and on the embeddings plus positions", "5.4"
     )
     attention_dropout: float = setting(0.0, "dropout on the attention weights")
     relu_dropout: float = setting(0.0, "dropout inside the feed-forward networks")
@@ -119,34 +122,23 @@ class ModelConfig(Settings):
         "3.4",
     )
     max_len: int = setting(
-        256,
-        "longest sentence in subwords; training drops longer ones, translation splits them",
+        256, "longest sentence in subwords; training drops longer ones, translation splits them"
     )
     source_vocabulary: int = setting(37_000, "source vocabulary size; set by training", "5.1")
     target_vocabulary: int = setting(37_000, "target vocabulary size; set by training", "5.1")
 
     def check(self) -> None:
         """Refuse models that cannot be built."""
-        for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "source_vocabulary"):
-            self._require(getattr(self, name) >= 1, name, "at least 1")
-        self._require(self.decoder_layers >= 1, "N_decoder", "at least 1")
-        self._require(self.target_vocabulary >= 1, "target_vocabulary", "at least 1")
-        self._require(
-            self.d_model % 2 == 0,
-            "d_model",
-            "an even number: positions are pairs of sine and cosine",
-        )
-        for name in ("P_drop", "attention_dropout", "relu_dropout"):
-            self._require(
-                0 <= getattr(self, name) < 1, name, "a number from 0 up to, but not including, 1"
-            )
-        self._require(self.max_len >= 2, "max_len", "at least 2")
-        r = self.neighbourhood
-        self._require(r is None or r >= 1, "neighbourhood", "at least 1 token")
-        self._require(self.kernel >= 1, "kernel", "at least 1")
+        self._check_each("N N_decoder d_model d_ff h d_k d_v kernel neighbourhood", at_least(1))
+        self._check_each("source_vocabulary target_vocabulary", at_least(1))
+        self._check_each("max_len", at_least(2))
+        self._check_each("P_drop attention_dropout relu_dropout", FRACTION)
+        even = "an even number: positions are pairs of sine and cosine"
+        self._require(self.d_model % 2 == 0, "d_model", even)
         if self.attention == "additive":
             self._require(self.scaled, "scaled", "true: additive attention has no dot products")
-            self._require(r is None, "neighbourhood", "none: additive attention has no window")
+            no_window = "none: additive attention has no window"
+            self._require(self.neighbourhood is None, "neighbourhood", no_window)
         if self.positions == "rotary":
             rotates = self.architecture == "transformer" and self.attention == "dot-product"
             expected = "'sinusoidal', 'learned' or 'none': only dot-product self-attention rotates"
@@ -268,30 +260,17 @@ class TrainConfig(Settings):
     )
     deterministic: bool = setting(False, "same bits in every run (slower), on one GPU or on a CPU")
 
-    POSITIVE: ClassVar[tuple[str, ...]] = (
-        *("batch_tokens", "warmup", "save_every", "keep", "average"),
-        *("validate_every", "log_every"),
-    )
-
     def check(self) -> None:
         """Refuse trainings that cannot be run."""
-        for name in self.POSITIVE:
-            self._require(getattr(self, name) >= 1, name, "at least 1")
-        for name in ("steps", "epochs", "seconds", "vocabulary", "ramp", "threads", "accumulate"):
-            value = getattr(self, name)
-            self._require(value is None or value > 0, name, "more than 0")
-        for name in ("eps_ls", "beta1", "beta2"):
-            self._require(
-                0 <= getattr(self, name) < 1, name, "a number from 0 up to, but not including, 1"
-            )
-        self._require(self.epsilon > 0, "epsilon", "more than 0")
-        self._require(self.lr_scale > 0, "lr_scale", "more than 0")
+        self._check_each("batch_tokens warmup save_every keep average", at_least(1))
+        self._check_each("validate_every log_every max_skew", at_least(1))
+        self._check_each("steps epochs seconds vocabulary ramp threads accumulate", POSITIVE)
+        self._check_each("epsilon lr_scale", POSITIVE)
+        self._check_each("eps_ls beta1 beta2", FRACTION)
+        self._check_each("clip validate_bleu patience", at_least(0))
         self._require(0 <= self.cooldown <= 1, "cooldown", "a fraction from 0 to 1")
         self._require(0 < self.warmup_cap <= 1, "warmup_cap", "a fraction above 0, up to 1")
-        for name in ("clip", "validate_bleu", "patience"):
-            self._require(getattr(self, name) >= 0, name, "0 or more")
         self._require(self.seed >= 0, "seed", "a whole number from 0 to 2^63 - 1")
-        self._require(self.max_skew >= 1, "max_skew", "1 or more")
         self._require(self.average <= self.keep, "average", f"at most keep, which is {self.keep}")
 
 
@@ -319,20 +298,13 @@ class SearchConfig(Settings):
 
     def check(self) -> None:
         """Refuse searches that cannot be run."""
-        self._require(self.beam >= 1, "beam", "at least 1")
-        self._require(self.alpha >= 0, "alpha", "0 or more")
-        self._require(self.extra >= 1, "extra", "at least 1")
-        self._require(self.nbest >= 1, "nbest", "at least 1")
-        if not self.sample:
-            self._require(
-                self.nbest <= self.beam, "nbest", f"at most the beam, which is {self.beam}"
-            )
-        self._require(
-            self.temperature >= MIN_TEMPERATURE, "temperature", f"at least {MIN_TEMPERATURE:g}"
-        )
-        self._require(self.top_k >= 0, "top_k", "0 or more")
+        self._check_each("beam extra nbest", at_least(1))
+        self._check_each("alpha top_k draw", at_least(0))
+        self._check_each("temperature", at_least(MIN_TEMPERATURE))
         self._require(0 < self.top_p <= 1, "top_p", "a number above 0, up to 1")
-        self._require(self.draw >= 0, "draw", "0 or more")
+        if not self.sample:
+            at_most = f"at most the beam, which is {self.beam}"
+            self._require(self.nbest <= self.beam, "nbest", at_most)
 
 
 GROUPS: dict[str, type[Settings]] = {

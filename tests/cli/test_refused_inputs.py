@@ -196,7 +196,7 @@ def test_an_invalid_setting_is_refused(
     [
         (["--beam", "0"], "beam = 0: expected at least 1"),
         (["--nbest", "5"], "nbest = 5: expected at most the beam, which is 4"),
-        (["--alpha", "-1"], "alpha = -1.0: expected 0 or more"),
+        (["--alpha", "-1"], "alpha = -1.0: expected at least 0"),
         (["--alpha", "1e308"], "alpha = 1e+308: expected at most 10"),
         (["--batch", "0"], "batch = 0: expected at least 1"),
         (["--sample", "--temperature", "0"], "temperature = 0.0: expected at least 1e-06"),

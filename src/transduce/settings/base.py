@@ -3,10 +3,11 @@
 import dataclasses
 import difflib
 import functools
+import math
 import numbers
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -16,6 +17,7 @@ from transduce.settings.types import alternatives, describe_type, fits
 
 Value = str | int | float | bool | None  # a setting's value, or the text of it
 T = TypeVar("T")
+Rule = tuple[Callable[[Any], bool], str]  # whether a value is valid, and what is expected
 
 # Limits far beyond what can be trained or searched: larger values are mistakes, and might exhaust
 # the memory.
@@ -31,6 +33,15 @@ MAXIMUM = {
     "temperature": 1_000_000,
 }
 MAX_INT = (1 << 63) - 1  # for all other whole numbers: the int64 of torch and numpy
+
+
+def at_least(minimum: float) -> Rule:
+    """Return the rule that a value has a minimum."""
+    return (lambda value: value >= minimum), f"at least {minimum:g}"
+
+
+POSITIVE: Rule = (lambda value: value > 0), "more than 0"
+FRACTION: Rule = (lambda value: 0 <= value < 1), "a number from 0 up to, but not including, 1"
 
 
 def setting(default: T, meaning: str, paper: str = "") -> T:
@@ -67,13 +78,13 @@ class Settings:
         """Refuse values of the wrong type, values that are too large, and bad combinations."""
         for name, hint in field_types(type(self)).items():
             value = getattr(self, name)
+            maximum = MAXIMUM.get(name, MAX_INT if isinstance(value, int) else math.inf)
+            if isinstance(value, int | float) and value != math.inf and value > maximum:
+                raise BadSetting(f"{name} = {value!r:.60}: expected at most {maximum:,}")
             if not fits(value, hint):
                 raise BadSetting(f"{name} = {value!r}: expected {describe_type(hint)}")
             if hint is float:
                 object.__setattr__(self, name, float(value))
-            maximum = MAXIMUM.get(name, MAX_INT if isinstance(value, int) else value)
-            if value is not None and value > maximum:
-                raise BadSetting(f"{name} = {value!r:.60}: expected at most {maximum:,}")
         self.check()
 
     def check(self) -> None:
@@ -98,6 +109,13 @@ class Settings:
             if name not in known:
                 raise BadSetting(f"there is no setting {name}.{suggest_name(name, known)}")
         return cls(**value)
+
+    def _check_each(self, names: str, rule: Rule) -> None:
+        """Check some settings, separated by spaces; None is always valid."""
+        valid, expected = rule
+        for name in names.split():
+            value = getattr(self, name)
+            self._require(value is None or valid(value), name, expected)
 
     def _require(self, condition: bool, name: str, expected: str) -> None:
         if not condition:
