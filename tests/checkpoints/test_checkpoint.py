@@ -46,7 +46,7 @@ def write_checkpoint(run: Path, step: int, value: float = 0.0, *, scheduled: boo
 
 
 def written(run: Path) -> list[str]:
-    return [one.path.name for one in checkpoints(run)]
+    return [checkpoint.path.name for checkpoint in checkpoints(run)]
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_whole_numbers_are_not_averaged() -> None:
     assert mean["flag"].tolist() == [True]
 
 
-def test_averaging_changes_none_of_what_is_averaged() -> None:
+def test_averaging_does_not_change_its_inputs() -> None:
     draws = [{"w": torch.randn(3)} for _ in range(2)]
     before = [{"w": one["w"].clone()} for one in draws]
     mean = average(draws)
@@ -136,12 +136,12 @@ def test_pruning_keeps_the_last_scheduled_ones(tmp_path: Path) -> None:
     for step in (5, 10, 15, 20, 100, 1_000_000_000):
         write_checkpoint(tmp_path, step)
     prune(tmp_path, 4)
-    assert [one.step for one in checkpoints(tmp_path)] == [15, 20, 100, 1_000_000_000]
+    assert [checkpoint.step for checkpoint in checkpoints(tmp_path)] == [15, 20, 100, 1_000_000_000]
     prune(tmp_path, 4)
     prune(tmp_path, 99)
     assert len(checkpoints(tmp_path)) == 4
     prune(tmp_path, 1)
-    assert [one.step for one in checkpoints(tmp_path)] == [1_000_000_000]
+    assert [checkpoint.step for checkpoint in checkpoints(tmp_path)] == [1_000_000_000]
 
 
 def test_pruning_keeps_an_interrupted_one_until_a_scheduled_one_follows(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_pruning_keeps_an_interrupted_one_until_a_scheduled_one_follows(tmp_path
     assert written(tmp_path) == ["step-0000010"]
 
 
-def test_training_goes_on_from_the_newest_and_scheduled_ones_first(tmp_path: Path) -> None:
+def test_training_resumes_from_the_newest_checkpoint(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) is None
     write_checkpoint(tmp_path, 9)
     write_checkpoint(tmp_path, 10, scheduled=False)
@@ -292,7 +292,7 @@ def test_weights_of_another_run_are_refused_unless_the_run_is_older(
     load_model(run, RunConfig.load(run), CPU)
 
 
-def test_a_run_translates_whenever_the_replacing_of_its_weights_is_killed(
+def test_a_run_translates_after_a_kill_while_its_weights_are_replaced(
     unfinished: tuple[Path, RunConfig, Transformer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, config, model = unfinished

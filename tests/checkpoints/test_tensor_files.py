@@ -130,7 +130,7 @@ def test_a_failure_while_saving_leaves_the_old_file(
 
 @pytest.mark.parametrize("mask", [0o077, 0o027, 0o022, 0o002])
 @pytest.mark.parametrize("folder", [0o755, 0o700, 0o1777])
-def test_a_saved_file_has_the_permissions_that_the_umask_gives(
+def test_a_saved_file_has_the_permissions_of_the_umask(
     folder: int, mask: int, tmp_path: Path
 ) -> None:
     tmp_path.chmod(folder)

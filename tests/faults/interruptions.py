@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from faults.fork_server import Ended, ForkServer
 from transduce.datasets import pocket
@@ -165,21 +165,26 @@ def _count_partial_writes(count: Callable[..., None], chance: random.Random) -> 
     from transduce.checkpoints import checkpoint
     from transduce.runs import metrics
 
-    save, append = safetensors.torch.save_file, metrics._append
+    save, append = safetensors.torch.save_file, metrics.JsonLines.append
 
     def save_file(tensors: Any, path: Path, metadata: Any) -> None:
         save(tensors, path, metadata=metadata)
         count(lambda: os.truncate(path, chance.randrange(Path(path).stat().st_size)))
         count()
 
-    def append_line(file: IO[str], value: dict[str, Any]) -> None:
+    def append_line(self: metrics.JsonLines, value: dict[str, Any]) -> None:
         line = json.dumps(value, ensure_ascii=False)
-        count(lambda: (file.write(line[: chance.randrange(len(line))]), file.flush()))
-        append(file, value)
+
+        def write_part() -> None:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
+                file.write(line[: chance.randrange(len(line))])
+
+        count(write_part)
+        append(self, value)
         count()
 
     vars(checkpoint)["save_file"] = save_file
-    metrics._append = append_line
+    vars(metrics)["JsonLines"].append = append_line
 
 
 def _writes(arguments: tuple[Any, ...]) -> bool:

@@ -63,7 +63,7 @@ def test_the_demo_does_not_write_into_a_folder_of_others(
     assert not (tmp_path / "mt").exists()
 
 
-def test_the_texts_of_the_demo_are_written_again_only_as_they_were_left(tmp_path: Path) -> None:
+def test_the_texts_of_the_demo_are_rewritten_only_if_unchanged(tmp_path: Path) -> None:
     from transduce.datasets.pocket.files import write
 
     first = write(tmp_path / "data", 1000, 5)

@@ -16,7 +16,7 @@ def steps(log: RunLog) -> list[float]:
     return [row["step"] for row in log.training]
 
 
-def test_a_growing_file_is_read_once_and_a_cut_line_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_growing_file_is_read_once_and_a_line_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "file"
     file = GrowingFile(path)
     assert file.read_new() == (False, [])
@@ -31,7 +31,7 @@ def test_a_growing_file_is_read_once_and_a_cut_line_when_it_is_whole(tmp_path: P
     assert file.read_new() == (False, [{"step": 4}])
 
 
-def test_a_letter_of_several_bytes_may_be_cut_too(tmp_path: Path) -> None:
+def test_a_character_of_several_bytes_may_be_cut(tmp_path: Path) -> None:
     path, line = tmp_path / "file", '{"text": "schläft\u2028日本"}\n'.encode()
     file = GrowingFile(path)
     for end in range(1, len(line)):
@@ -42,9 +42,7 @@ def test_a_letter_of_several_bytes_may_be_cut_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [0, 1, 5])
-def test_a_resumed_run_is_read_anew_however_much_it_has_logged_since(
-    more: int, tmp_path: Path
-) -> None:
+def test_the_log_of_a_resumed_run_is_read_again(more: int, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", training(10, 20, 30))
     log = RunLog(run)
     log.catch_up()
@@ -61,7 +59,7 @@ def test_a_resumed_run_is_read_anew_however_much_it_has_logged_since(
     assert log.training == fresh.training
 
 
-def test_a_file_written_anew_in_its_place_is_told_by_its_bytes(tmp_path: Path) -> None:
+def test_a_file_rewritten_in_place_is_recognised_by_its_bytes(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text('{"step": 1, "loss": 5}\n')
     file, inode = GrowingFile(path), path.stat().st_ino
@@ -72,7 +70,7 @@ def test_a_file_written_anew_in_its_place_is_told_by_its_bytes(tmp_path: Path) -
     assert file.read_new() == (True, [{"step": 1, "loss": 4}, {"step": 2}])
 
 
-def test_another_file_in_its_place_is_told_even_where_it_ends_alike(tmp_path: Path) -> None:
+def test_another_file_is_recognised_even_with_the_same_end(tmp_path: Path) -> None:
     path, end = tmp_path / "file", json.dumps({"step": 2, "note": "x" * 300}) + "\n"
     path.write_text('{"step": 1, "loss": 5}\n' + end)
     file = GrowingFile(path)
@@ -115,7 +113,7 @@ def test_samples_are_dropped_with_what_came_after_the_checkpoint(tmp_path: Path)
     assert [json.loads(line) for line in kept] == lines[:2]
 
 
-def test_what_is_no_sample_and_no_number_is_passed_over(tmp_path: Path) -> None:
+def test_damaged_lines_are_skipped(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", training(10))
     append(run / "metrics.jsonl", [{"step": 20, "loss": None}, {"loss": 1.0}])
     wrong: list[dict[str, Any]] = [
@@ -143,12 +141,12 @@ def test_thinned_rows_keep_the_extremes_the_ends_and_the_order() -> None:
     assert thin_out(rows[:200], ("loss",), 200) == rows[:200]
 
 
-def test_reading_what_was_logged_needs_no_torch() -> None:
+def test_reading_a_log_needs_no_torch() -> None:
     found = libraries_after("import transduce.runs.history")
     assert "torch" not in found
 
 
-def test_a_line_that_is_too_deep_is_dropped_when_a_run_goes_on(tmp_path: Path) -> None:
+def test_a_line_nested_too_deeply_is_dropped_on_resuming(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n' + "[" * 100_000 + "\n")
     with Metrics(tmp_path, 5, tensorboard=False):
         pass

@@ -189,7 +189,7 @@ def test_an_import_of_a_folder_with_a_pipe_is_refused(cli: CommandLine, tmp_path
 
 
 @pytest.mark.parametrize("of", ["settings", "json"])
-def test_what_a_models_author_wrote_cannot_steer_the_terminal(
+def test_text_in_a_run_cannot_control_the_terminal(
     of: str, own_run: Path, cli: CommandLine
 ) -> None:
     origin = {"run": ESCAPES, "subwords": ESCAPES, "weights": ESCAPES}
@@ -212,7 +212,7 @@ def test_what_a_models_author_wrote_cannot_steer_the_terminal(
     assert cli("info", own_run).error.isprintable()
 
 
-def test_text_for_terminals_keeps_all_letters_and_shows_the_rest() -> None:
+def test_text_for_terminals_keeps_letters_and_escapes_control_characters() -> None:
     assert printable("größer 漢字 हिन्दी\u200d \u00a0") == "größer 漢字 हिन्दी\u200d \u00a0"
     assert printable("a\x1b[2Jb\nc\x9b") == r"a\x1b[2Jb\nc\x9b"
 

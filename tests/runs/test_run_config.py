@@ -12,7 +12,7 @@ from transduce.runs.folder import RunConfig, Selection
 from transduce.system.files import write_checksummed, write_json
 
 
-def test_the_settings_of_a_run_survive(tmp_path: Path) -> None:
+def test_the_settings_of_a_run_are_loaded_as_saved(tmp_path: Path) -> None:
     config = RunConfig(
         model=ModelConfig(N=2, positions="learned"),
         train=TrainConfig(steps=7, seconds=1.5, select="best"),

@@ -27,13 +27,13 @@ def test_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inside", [[], ["corpus"], [".lock"], ["config.json", "other"]])
-def test_an_empty_folder_and_a_run_can_be_held(tmp_path: Path, inside: list[str]) -> None:
+def test_an_empty_folder_and_a_run_can_be_locked(tmp_path: Path, inside: list[str]) -> None:
     for name in inside:
         (tmp_path / name).touch()
     with locked_run(tmp_path):
         assert {path.name for path in tmp_path.iterdir()} == {*inside, ".lock"}
 
 
-def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
+def test_a_missing_folder_is_created(tmp_path: Path) -> None:
     with locked_run(tmp_path / "runs" / "run"):
         assert (tmp_path / "runs" / "run").is_dir()

@@ -57,7 +57,7 @@ def test_a_text_is_prepared_and_a_model_trained_to_the_same_bytes(runs: list[Pat
     assert logged(runs[0]) == logged(runs[1])
 
 
-def test_so_it_is_when_the_setting_for_a_gpu_is_given(
+def test_the_bytes_are_the_same_with_deterministic(
     runs: list[Path], tiny_files: Files, tmp_path: Path, cli: CommandLine
 ) -> None:
     out = tmp_path / "run"

@@ -60,18 +60,18 @@ def test_a_gpu_is_chosen_by_its_number_and_is_the_current_one(two_gpus: list[tor
 
 
 @pytest.mark.usefixtures("two_gpus")
-def test_a_gpu_that_is_not_there_is_refused_with_their_number() -> None:
+def test_a_missing_gpu_is_refused_with_the_number_of_gpus() -> None:
     with pytest.raises(BadSetting, match=r"'cuda:2': this machine has 2 GPUs: expected cuda:1"):
         choose_device("cuda:2")
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:one", "cpu:0", "mps:0", "auto:1", ""])
-def test_what_is_no_device_is_refused(name: str) -> None:
+def test_an_unknown_device_is_refused(name: str) -> None:
     with pytest.raises(BadSetting, match=r"expected auto, cpu, cuda, mps, or cuda:1"):
         choose_device(name)
 
 
-def test_cuda_goes_before_apples_gpu(
+def test_cuda_is_preferred_to_apples_gpu(
     two_gpus: list[torch.device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not two_gpus
@@ -79,7 +79,7 @@ def test_cuda_goes_before_apples_gpu(
     assert choose_device("auto").type == "cuda"
 
 
-def test_apples_gpu_is_chosen_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apples_gpu_is_chosen_if_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
     with apple_machine(monkeypatch):
         assert choose_device("auto") == choose_device("mps") == torch.device("mps")
         assert choose_device("auto", mps=False) == torch.device("cpu")
@@ -87,7 +87,7 @@ def test_apples_gpu_is_chosen_where_it_works(monkeypatch: pytest.MonkeyPatch) ->
             choose_device("mps", mps=False)
 
 
-def test_apples_gpu_that_is_not_there_or_does_not_work_is_told(
+def test_a_missing_or_broken_apple_gpu_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(BadSetting, match="has no MPS device; --device cpu works everywhere"):
@@ -95,10 +95,10 @@ def test_apples_gpu_that_is_not_there_or_does_not_work_is_told(
     # This build of torch has none, so that trying it fails.
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    said: list[str] = []
-    assert choose_device("auto", said.append) == torch.device("cpu")
-    assert len(said) == 1
-    assert said[0].startswith("the GPU cannot be used, using the CPU: ")
+    messages: list[str] = []
+    assert choose_device("auto", messages.append) == torch.device("cpu")
+    assert len(messages) == 1
+    assert messages[0].startswith("the GPU cannot be used, using the CPU: ")
     with pytest.raises(BadSetting, match=r"device = 'mps': .*(mps|MPS)"):
         choose_device("mps")
 
@@ -116,12 +116,12 @@ def test_apples_gpu_learns_what_a_cpu_learns(
         torch.testing.assert_close(weight, on_cpu[name], rtol=1e-3, atol=1e-5)
 
 
-def test_apples_gpu_keeps_its_random_numbers_for_a_run_that_goes_on(on_apple: Path) -> None:
+def test_the_random_state_of_apples_gpu_is_saved_and_restored(on_apple: Path) -> None:
     names = load_tensors(checkpoints(on_apple)[-1].path / "optimizer.safetensors")
     assert {"random", "random.mps"} <= names.keys()
 
 
-def test_a_run_of_apples_gpu_goes_on_there(
+def test_a_run_on_apples_gpu_resumes_there(
     on_apple: Path, tiny_files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with apple_machine(monkeypatch):

@@ -52,7 +52,7 @@ def test_recomputing_layers_gives_the_same_gradient(
     assert len(passes) == 2 * 2  # both layers are computed twice
 
 
-def test_on_a_gpu_updates_are_the_same_whichever_way_they_are_computed(
+def test_on_a_gpu_updates_do_not_depend_on_the_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gradient_steps.PAIRS", PAIRS * 5)
@@ -69,14 +69,14 @@ def test_on_a_gpu_updates_are_the_same_whichever_way_they_are_computed(
     assert len(ours) > 4
 
 
-def test_losses_are_counted_on_until_somebody_takes_them() -> None:
+def test_losses_add_up_over_updates() -> None:
     step = make_step()
     once = gradient_of(step)[0]
     step.compute(step.prepare(SENTENCES, DataPosition(0, 1), 0.5))
     assert step.sums.tolist() == pytest.approx((2 * once).tolist())
 
 
-def test_an_update_says_what_it_is_made_of() -> None:
+def test_an_update_has_its_tokens_position_and_layout() -> None:
     step = make_step(accumulate=2)
     update = step.prepare(SENTENCES, DataPosition(3, 4), 3.5)
     assert update.tokens == sum(target for _, target in LENGTHS)
@@ -109,7 +109,7 @@ def test_processes_share_an_update_without_overlap(
     assert_same([sums, *means], expected_gradient())
 
 
-def test_a_process_without_a_share_keeps_step_and_counts_for_nothing() -> None:
+def test_a_process_without_a_share_computes_a_zero_gradient() -> None:
     step = make_step()
     step.processes = Processes(1, 2)
     update = step.prepare(SENTENCES[:1], DataPosition(0, 1), 0.5)

@@ -30,11 +30,11 @@ class Late:
         self.here = True
 
 
-def opened(run: Path, state: State, said: list[str] | None = None) -> Log:
-    said = [] if said is None else said
+def opened(run: Path, state: State, messages: list[str] | None = None) -> Log:
+    messages = [] if messages is None else messages
     counts = torch.zeros(5, dtype=torch.float64)
     return Log(
-        *(run, state, counts, Processes(), said.append),
+        *(run, state, counts, Processes(), messages.append),
         validated=state.validated,
         tensorboard=False,
     )
@@ -57,7 +57,7 @@ def nowhere(part: float, note: str) -> None:
     """Show nothing."""
 
 
-def test_a_record_holds_the_means_since_the_last(tmp_path: Path) -> None:
+def test_a_record_has_the_means_since_the_last_one(tmp_path: Path) -> None:
     state, shown = State(position=DataPosition(3, 1)), []
     with opened(tmp_path, state) as log:
         for number, losses in enumerate(LOSSES):
@@ -83,7 +83,9 @@ def test_a_record_holds_the_means_since_the_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [1, 2, 3])
-def test_stopped_in_the_midst_of_a_window_its_means_are_the_same(tmp_path: Path, stop: int) -> None:
+def test_the_means_are_the_same_if_the_run_was_stopped_between_records(
+    tmp_path: Path, stop: int
+) -> None:
     state = State()
     with opened(tmp_path, state) as log:
         for losses in LOSSES[:stop]:
@@ -101,7 +103,7 @@ def test_stopped_in_the_midst_of_a_window_its_means_are_the_same(tmp_path: Path,
     assert record["target_tokens_per_second"] == 5.0
 
 
-def test_what_was_recorded_after_the_checkpoint_is_forgotten(tmp_path: Path) -> None:
+def test_records_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
     state = State()
     with opened(tmp_path, state) as log:
         for losses in LOSSES[:2]:
@@ -111,7 +113,7 @@ def test_what_was_recorded_after_the_checkpoint_is_forgotten(tmp_path: Path) -> 
         assert [record["step"] for record in recorded(tmp_path)] == [1]
 
 
-def test_nobody_waits_for_a_loss_that_is_on_its_way(
+def test_logging_does_not_wait_for_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, late = State(), Late()
@@ -143,7 +145,7 @@ def test_one_record_waits_for_the_one_before_it(
     assert [(one["step"], one["loss"]) for one in recorded(tmp_path)] == [(1, 4.0), (2, 3.0)]
 
 
-def test_nothing_is_kept_before_what_is_on_its_way_has_been_recorded(
+def test_saving_waits_for_the_record_on_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = State()
@@ -182,20 +184,20 @@ def test_a_finite_value_does_not_end_the_run() -> None:
 
 
 def test_skipped_updates_do_not_count_and_are_reported(tmp_path: Path) -> None:
-    state, said = State(), list[str]()
-    with opened(tmp_path, state, said) as log:
+    state, messages = State(), list[str]()
+    with opened(tmp_path, state, messages) as log:
         count(log, state, *LOSSES[0])
         log.counts[2:] += torch.tensor([1.0, 5.0, 1.0])
         state.window.tokens += 5
         log.save_window(state)
     state = State.from_json(json.loads(json.dumps(state.to_json())))
     assert (state.window.skipped, state.window.skipped_tokens, state.window.in_a_row) == (1, 5, 1)
-    with opened(tmp_path, state, said) as log:
+    with opened(tmp_path, state, messages) as log:
         log.add(state, 0.25, 0.5, nowhere)
         assert log.counts.tolist() == [0, 0, 0, 0, 1]
     (record,) = recorded(tmp_path)
     assert (record["loss"], record["nll"], record["skipped"]) == (4.0, 3.0, 1)
-    assert said == ["step 1: 1 update since the last record skipped: non-finite gradient"]
+    assert messages == ["step 1: 1 update since the last record skipped: non-finite gradient"]
 
 
 def test_a_window_of_skipped_updates_only_has_no_loss(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_out_of_memory_an_update_is_cut_into_twice_as_many_micro_batches_and_sta
 
 
 @pytest.mark.parametrize("path", ["packed", "grouped"])
-def test_what_was_computed_before_memory_ran_out_counts_once(
+def test_losses_before_memory_ran_out_count_once(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path(monkeypatch, path)
@@ -87,7 +87,7 @@ def test_an_update_laid_out_before_the_cut_is_laid_out_again(
 
 
 @pytest.mark.parametrize("path", ["packed", pytest.param("grouped", marks=pytest.mark.long)])
-def test_when_nothing_is_left_to_cut_the_error_comes_through(
+def test_the_error_is_raised_if_micro_batches_cannot_be_smaller(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path(monkeypatch, path)
@@ -100,7 +100,7 @@ def test_when_nothing_is_left_to_cut_the_error_comes_through(
     assert len(messages) == 5
 
 
-def test_other_errors_come_through_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[str] = []
     step = make_step(say=messages.append)
     sizes = limit_memory(monkeypatch, 0, RuntimeError("mat1 and mat2 cannot be multiplied"))
@@ -109,7 +109,7 @@ def test_other_errors_come_through_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert (len(sizes), messages) == (1, [])
 
 
-def test_processes_do_not_cut_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_do_not_cut_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[str] = []
     step = make_step(say=messages.append)
     step.processes = Processes(0, 2)
@@ -119,7 +119,7 @@ def test_processes_do_not_cut_each_for_itself(monkeypatch: pytest.MonkeyPatch) -
     assert messages == []
 
 
-def test_what_filled_the_memory_is_gone_before_the_next_try(
+def test_memory_is_freed_before_the_next_try(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     original = Objective.forward
@@ -155,7 +155,7 @@ class Played:
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
-def test_through_a_graph_the_gradient_is_the_same_also_when_memory_runs_out(
+def test_a_graph_gives_the_same_gradient_also_when_memory_runs_out(
     accumulate: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path(monkeypatch, "packed")
@@ -189,7 +189,7 @@ def test_through_a_graph_the_gradient_is_the_same_also_when_memory_runs_out(
     ],
     ids=["capture", "memory"],
 )
-def test_a_graph_that_cannot_be_recorded_is_done_without_or_made_smaller(
+def test_without_a_graph_or_with_a_smaller_one_if_capturing_fails(
     error: Exception, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path(monkeypatch, "packed")
@@ -235,7 +235,7 @@ def test_probing_finds_the_micro_batches_that_fit_and_leaves_no_trace(
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_memory_is_probed_on_a_gpu_alone() -> None:
+def test_memory_is_probed_only_on_a_gpu() -> None:
     messages: list[str] = []
     step = make_step(accumulate=None, say=messages.append)
     step.probe_memory()
@@ -245,7 +245,7 @@ def test_memory_is_probed_on_a_gpu_alone() -> None:
 
 
 @pytest.mark.parametrize("path", ["packed", "grouped"])
-def test_a_run_that_is_out_of_memory_goes_on_and_learns_the_same(
+def test_a_run_out_of_memory_continues_and_learns_the_same(
     path: str, tiny_files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path(monkeypatch, path)

@@ -67,7 +67,7 @@ def short_run(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
     return out
 
 
-def test_a_short_run_keeps_the_weights_that_validate_best_and_says_so(short_run: Path) -> None:
+def test_a_short_run_keeps_the_weights_that_validate_best_and_reports_it(short_run: Path) -> None:
     last = load_tensors(checkpoints(short_run)[-1].path / "weights.safetensors")
     model = load_tensors(short_run / "model.safetensors")
     assert all(torch.equal(model[name], last[name]) for name in last)
@@ -115,7 +115,7 @@ def slow_with_two_threads(gradient_step: object, sentences: object) -> float:
     return 1.0 if torch.get_num_threads() > 1 else 0.1
 
 
-def test_the_fastest_number_of_threads_is_measured_kept_and_said(
+def test_the_fastest_number_of_threads_is_measured_stored_and_reported(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pacing, "thread_counts", lambda: [2, 1])

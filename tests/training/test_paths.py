@@ -53,7 +53,9 @@ def test_bf16_on_the_cpu_is_refused() -> None:
     assert str(caught.value) == "precision = 'bf16': expected a CUDA GPU; on cpu it is float32"
 
 
-def test_on_a_gpu_that_has_everything_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_that_supports_everything_there_is_no_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     messages: list[str] = []
     model = on_cuda(monkeypatch)
     assert choose_path(model, TrainConfig(), messages.append) == (True, "bf16")
@@ -66,7 +68,7 @@ def test_on_a_gpu_that_has_everything_nothing_is_said(monkeypatch: pytest.Monkey
     assert model.kernels.usable(model.output)
 
 
-def test_whoever_switches_the_kernels_off_is_not_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_switched_off_by_the_user_give_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[str] = []
     model = on_cuda(monkeypatch)
     found = choose_path(model, TrainConfig(kernels=False), messages.append)
@@ -77,7 +79,7 @@ def test_whoever_switches_the_kernels_off_is_not_told_so(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("settings", [{"attention_dropout": 0.1}, {"attention": "additive"}, {}])
-def test_a_model_that_does_not_pack_has_its_kernels_tried_and_switched_like_any_other(
+def test_kernels_of_a_model_without_packing_are_tried_too(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loss has kernels too, which no packed batch is needed for."""
@@ -123,7 +125,7 @@ def test_a_model_that_does_not_pack_has_its_kernels_tried_and_switched_like_any_
         ),
     ],
 )
-def test_what_is_missing_leads_to_a_slower_way_and_one_line(
+def test_a_missing_feature_gives_a_slower_path_and_one_message(
     missing: str, chosen: tuple[bool, str], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dropout = 0.1 if missing == "attention without dropout" else 0.0

@@ -53,7 +53,7 @@ def handlers() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("handlers")
-def test_one_of_several_is_asked_however_often_and_ends_undisturbed() -> None:
+def test_several_signals_stop_a_process_once_and_its_end_ignores_more() -> None:
     """A scheduler's signal may come once more from torchrun, and another when one has ended."""
     with signals_as_interrupt(), stop_signals(several=True) as interrupted:
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
@@ -64,7 +64,7 @@ def test_one_of_several_is_asked_however_often_and_ends_undisturbed() -> None:
         os.kill(os.getpid(), number)
 
 
-def test_a_process_with_a_reason_of_its_own_to_end_says_it(
+def test_a_process_that_fails_alone_reports_why(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Where the first ends for the same reason, torchrun has ended this one before."""
@@ -95,7 +95,7 @@ def test_a_process_with_a_reason_of_its_own_to_end_says_it(
     ],
     ids=str,
 )
-def test_only_commands_that_train_together_leave_speaking_to_the_first_process(
+def test_commands_that_do_not_train_print_in_every_process(
     variables: dict[str, str], arguments: tuple[str, ...], tiny_run: Path, cli: CommandLine
 ) -> None:
     words = [str(tiny_run) if word == "RUN" else word for word in arguments]
@@ -104,7 +104,7 @@ def test_only_commands_that_train_together_leave_speaking_to_the_first_process(
     assert cli(*words, input="a dog\n", env=variables).stdout == expected.stdout
 
 
-def test_one_process_speaks_whatever_its_rank_is_said_to_be(
+def test_a_single_process_prints_whatever_its_rank_variable(
     tiny_files: tuple[Path, Path], tmp_path: Path, run_cli: CommandLine
 ) -> None:
     command: list[str | Path] = [
@@ -139,7 +139,7 @@ def test_one_process_speaks_whatever_its_rank_is_said_to_be(
     ],
     ids=str,
 )
-def test_an_environment_that_torchrun_would_not_make_is_refused(
+def test_an_environment_that_torchrun_would_not_set_is_refused(
     variables: dict[str, str],
     message: str,
     tiny_files: tuple[Path, Path],
@@ -152,7 +152,7 @@ def test_an_environment_that_torchrun_would_not_make_is_refused(
 
 
 @pytest.mark.parametrize("command", ["distill", "translate"])
-def test_every_command_refuses_numbers_of_torchrun_that_are_not_numbers(
+def test_every_command_refuses_variables_of_torchrun_that_are_not_numbers(
     command: str, tiny_run: Path, tiny_files: tuple[Path, Path], tmp_path: Path, cli: CommandLine
 ) -> None:
     variable = {"distill": "WORLD_SIZE", "translate": "LOCAL_WORLD_SIZE"}[command]

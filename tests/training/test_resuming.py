@@ -111,7 +111,7 @@ def test_killed_while_choosing_the_weights_it_ends_with_the_same_bits(
     assert weights(tmp_path / "run") == weights(whole)
 
 
-def test_killed_before_old_checkpoints_were_deleted_they_are_when_it_goes_on(
+def test_old_checkpoints_are_deleted_on_resuming_after_a_kill(
     files: Files, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -121,13 +121,13 @@ def test_killed_before_old_checkpoints_were_deleted_they_are_when_it_goes_on(
             train_small(files, tmp_path / "run")
     assert len(checkpoints(tmp_path / "run")) > len(checkpoints(whole))
     train_small(files, tmp_path / "run")
-    assert [one.step for one in checkpoints(tmp_path / "run")] == [
-        one.step for one in checkpoints(whole)
+    assert [checkpoint.step for checkpoint in checkpoints(tmp_path / "run")] == [
+        checkpoint.step for checkpoint in checkpoints(whole)
     ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interruption_saves_and_the_same_command_goes_on(
+def test_an_interruption_saves_and_the_same_command_resumes(
     number: signal.Signals,
     files: Files,
     whole: Path,
@@ -145,13 +145,15 @@ def test_an_interruption_saves_and_the_same_command_goes_on(
         patch.setattr(Trainer, "update", interrupted)
         with pytest.raises(Interrupted, match=r"step 10.*the same command goes on"):
             train_small(files, tmp_path / "run")
-    assert [(one.step, one.scheduled) for one in checkpoints(tmp_path / "run")] == [
+    assert [
+        (checkpoint.step, checkpoint.scheduled) for checkpoint in checkpoints(tmp_path / "run")
+    ] == [
         (6, True),
         (10, False),
     ]
     train_small(files, tmp_path / "run")
     assert weights(tmp_path / "run") == weights(whole)
-    assert all(one.scheduled for one in checkpoints(tmp_path / "run"))
+    assert all(checkpoint.scheduled for checkpoint in checkpoints(tmp_path / "run"))
 
 
 def test_patience_and_the_best_survive_resuming(
@@ -173,9 +175,13 @@ def test_patience_and_the_best_survive_resuming(
 
 def test_a_finished_run_is_left_as_it_is(files: Files, tmp_path: Path) -> None:
     out = train_small(files, tmp_path / "run")
-    before = weights(out), records(out), [one.step for one in checkpoints(out)]
+    before = weights(out), records(out), [checkpoint.step for checkpoint in checkpoints(out)]
     train_small(files, out)
-    assert before == (weights(out), records(out), [one.step for one in checkpoints(out)])
+    assert before == (
+        weights(out),
+        records(out),
+        [checkpoint.step for checkpoint in checkpoints(out)],
+    )
 
 
 def test_a_finished_run_can_be_trained_further(files: Files, tmp_path: Path) -> None:
@@ -272,7 +278,7 @@ def test_a_run_that_is_removed_while_it_is_trained_is_reported_and_starts_over(
         assert (again / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_a_last_validation_that_is_made_again_is_logged_once(
+def test_a_repeated_last_validation_is_logged_once(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = {"steps": "8", "validate_every": "5", "save_every": "4"}
@@ -282,7 +288,7 @@ def test_a_last_validation_that_is_made_again_is_logged_once(
         with pytest.raises(Killed):
             train_small(files, tmp_path / "run", **few)
     # As one that was killed before the checkpoint knew of the validation.
-    (newest,) = [one for one in checkpoints(tmp_path / "run") if one.step == 8]
+    (newest,) = [checkpoint for checkpoint in checkpoints(tmp_path / "run") if checkpoint.step == 8]
     state = newest.state()
     write_checksummed(newest.path / "state.json", state | {"validated": 5})
     for path in (
@@ -294,7 +300,7 @@ def test_a_last_validation_that_is_made_again_is_logged_once(
 
 
 @pytest.mark.parametrize("name", ["config.json", "subwords.json", "best.safetensors"])
-def test_a_file_of_another_run_is_refused_when_training_goes_on(
+def test_a_file_of_another_run_is_refused_on_resuming(
     name: str, files: Files, whole: Path, tmp_path: Path
 ) -> None:
     other = train_small(files, tmp_path / "other", seed="7", vocabulary="270")

@@ -11,7 +11,7 @@ from transduce.training.saving import MOST_WAITING, Saver
 from transduce.training.train import train
 
 
-def test_aside_it_is_written_in_order_while_work_goes_on() -> None:
+def test_in_the_background_writes_are_done_in_order() -> None:
     gate, written = threading.Event(), list[float]()
     weight = torch.ones(1)
 
@@ -33,7 +33,7 @@ def test_aside_it_is_written_in_order_while_work_goes_on() -> None:
     assert written == [1.0, 2.0, 0.0]
 
 
-def test_on_a_cpu_it_is_written_at_once_and_nothing_is_copied() -> None:
+def test_on_a_cpu_writes_are_done_at_once_without_copies() -> None:
     weight, written = torch.ones(1), list[float]()
     with Saver(background=False) as saver:
         assert saver.snapshot({"weight": weight})["weight"] is weight
@@ -46,7 +46,7 @@ def fail() -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_what_goes_wrong_is_raised_where_it_is_next_looked_at() -> None:
+def test_an_error_of_a_write_is_raised_at_the_next_poll_or_wait() -> None:
     with pytest.raises(OSError, match="No space left"), Saver(background=True) as saver:
         saver.submit(fail)
     saver = Saver(background=True)
@@ -57,7 +57,7 @@ def test_what_goes_wrong_is_raised_where_it_is_next_looked_at() -> None:
         saver.poll()
 
 
-def test_after_what_went_wrong_nothing_more_is_written() -> None:
+def test_nothing_is_written_after_a_write_has_failed() -> None:
     """A checkpoint must not speak of best weights that are not there."""
     gate, written = threading.Event(), list[float]()
 
@@ -75,13 +75,13 @@ def test_after_what_went_wrong_nothing_more_is_written() -> None:
     assert written == []
 
 
-def test_what_else_went_wrong_comes_first() -> None:
+def test_another_error_is_raised_before_that_of_a_write() -> None:
     with pytest.raises(ValueError, match="another"), Saver(background=True) as saver:  # noqa: PT012
         saver.submit(fail)
         raise ValueError("another")
 
 
-def test_a_run_saved_aside_is_the_run_saved_at_once(
+def test_a_run_saved_in_the_background_has_the_same_files(
     tiny_files: tuple[Path, Path], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

@@ -148,7 +148,7 @@ def require_same_log(one: Path, other: Path, *, without: int = 0) -> None:
         assert line == pytest.approx(expected, rel=2e-6)
 
 
-def test_only_the_first_writes(alone: Path, pair: tuple[Path, Result]) -> None:
+def test_only_the_first_process_writes(alone: Path, pair: tuple[Path, Result]) -> None:
     out, _ = pair
     assert snapshot(out).keys() == snapshot(alone).keys()
     trained = [line["step"] for line in steps_of(out) if "loss" in line]
@@ -156,7 +156,7 @@ def test_only_the_first_writes(alone: Path, pair: tuple[Path, Result]) -> None:
     require_same_log(out, alone)
 
 
-def test_only_the_first_speaks_and_nothing_is_wrong(pair: tuple[Path, Result]) -> None:
+def test_only_the_first_process_prints_and_without_warnings(pair: tuple[Path, Result]) -> None:
     _, result = pair
     lines = result.stderr.splitlines()
     assert len(lines) == len(set(lines)), result.stderr
@@ -176,11 +176,14 @@ def test_ctrl_c_stops_all_after_a_step(stopped: tuple[Path, Result]) -> None:
     out, result = stopped
     assert result.status != 0
     assert result.stderr.count("stopped after step 7; everything is saved") == 1, result.stderr
-    assert [(one.step, one.scheduled) for one in checkpoints(out)] == [(5, True), (7, False)]
+    assert [(checkpoint.step, checkpoint.scheduled) for checkpoint in checkpoints(out)] == [
+        (5, True),
+        (7, False),
+    ]
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(3, marks=pytest.mark.long)])
-def test_a_stopped_run_goes_on_with_another_number_of_processes(
+def test_a_stopped_run_resumes_with_another_number_of_processes(
     processes: int, stopped: tuple[Path, Result], alone: Path, tiny_files: Files, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(stopped[0], tmp_path / "run"))
@@ -199,18 +202,20 @@ def go_on(files: Files, out: Path, processes: int) -> None:
         assert "going on from step" in result.stderr
 
 
-def test_whichever_process_dies_the_others_end_and_the_run_goes_on(
+def test_if_any_process_dies_the_others_end_and_the_run_resumes(
     alone: Path, tiny_files: Files, tmp_path: Path
 ) -> None:
     """The first one, if it lives, saves what it has learned with those that died."""
     out = tmp_path / "run"
     first = run_until(tiny_files, out, 2, f"0 7 {signal.SIGKILL:d} itself")
     require_lost(first, 0)
-    assert [(one.step, one.scheduled) for one in checkpoints(out)] == [(5, True)]
+    assert [(checkpoint.step, checkpoint.scheduled) for checkpoint in checkpoints(out)] == [
+        (5, True)
+    ]
     second = run_until(tiny_files, out, 2, f"1 12 {signal.SIGKILL:d} itself")
     require_lost(second, 1)
     assert "going on from step 5" in second.stderr
-    kept = [(one.step, one.scheduled) for one in checkpoints(out)]
+    kept = [(checkpoint.step, checkpoint.scheduled) for checkpoint in checkpoints(out)]
     assert kept == [(5, True), (10, True), (12, False)]
     go_on(tiny_files, out, 1)
     require_equal(out, alone)
@@ -225,16 +230,14 @@ def require_lost(result: Result, rank: int) -> None:
     assert "rank0" not in result.stderr  # whose traceback would begin so
 
 
-def test_text_that_cannot_be_used_is_refused_once_and_all_end(
-    tiny_files: Files, tmp_path: Path
-) -> None:
+def test_unusable_text_is_reported_once_and_all_end(tiny_files: Files, tmp_path: Path) -> None:
     result = run((Path("there.en"), tiny_files[1]), tmp_path / "run", 2)
     assert result.status != 0
     assert result.stderr.count("error: there.en does not exist: expected a text file\n") == 1
     assert result.stderr.count("error: ") == 1, result.stderr  # torchrun adds words of its own
 
 
-def test_a_recipe_is_followed_by_all_and_the_first_alone_evaluates(tmp_path: Path) -> None:
+def test_all_follow_a_recipe_and_only_the_first_evaluates(tmp_path: Path) -> None:
     for part, count in (("train", 100), ("valid", 5), ("test", 6)):
         write_pairs(tmp_path, part, tiny_pairs(count, seed=count))
     settings = "".join(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
@@ -254,7 +257,7 @@ def test_a_recipe_is_followed_by_all_and_the_first_alone_evaluates(tmp_path: Pat
     assert (out / "recipe.toml").read_bytes() == recipe.read_bytes()
 
 
-def test_what_is_mistyped_is_refused_once_and_all_end(tmp_path: Path) -> None:
+def test_a_mistyped_option_is_reported_once_and_all_end(tmp_path: Path) -> None:
     stderr = tmp_path / "stderr"
     result = end(start(2, ["-m", "transduce", "train", "--stepps", "3"], stderr), stderr)
     assert result.status != 0

@@ -43,14 +43,16 @@ def whole(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_model_is_the_mean_of_the_last_scheduled_checkpoints(whole: Path) -> None:
     kept = checkpoints(whole)
-    assert [one.step for one in kept] == [12, 18, 24]
-    mean = average([load_tensors(one.path / "weights.safetensors") for one in kept[-2:]])
+    assert [checkpoint.step for checkpoint in kept] == [12, 18, 24]
+    mean = average(
+        [load_tensors(checkpoint.path / "weights.safetensors") for checkpoint in kept[-2:]]
+    )
     for name, tensor in load_tensors(whole / "model.safetensors").items():
         assert torch.equal(tensor, mean[name])
     assert RunConfig.load(whole).weights == "mean of the checkpoints at steps 18, 24"
 
 
-def test_the_best_is_chosen_if_asked(files: Files, tmp_path: Path) -> None:
+def test_select_best_takes_the_best_weights(files: Files, tmp_path: Path) -> None:
     out = train_small(files, tmp_path / "run", select="best")
     assert (out / "model.safetensors").read_bytes() == (out / "best.safetensors").read_bytes()
     assert "best validation loss" in RunConfig.load(out).weights
@@ -215,7 +217,7 @@ def test_separate_vocabularies_and_wordpiece_train(files: Files, tmp_path: Path)
     assert RunConfig.load(out).model.tie == "decoder"
 
 
-def test_tensorboard_is_written_if_asked(files: Files, tmp_path: Path) -> None:
+def test_tensorboard_files_are_written(files: Files, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     out = train(
         *files,

@@ -19,33 +19,57 @@ from transduce.system.files import (
 )
 
 
-class Metrics:
-    """metrics.jsonl: one object for each logged step, and TensorBoard's files if wanted."""
+class JsonLines:
+    """A file to which JSON objects are appended, one a line."""
 
-    def __init__(
-        self, run: Path, step: int, *, tensorboard: bool, validated: int | None = None
-    ) -> None:
-        path = run / "metrics.jsonl"
-        drop_after(path, step, validated)
-        self.file = open_for_append(path, "a")
-        self.board = _board(run, step) if tensorboard else None
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file: IO[str] | None = None
 
-    def add(self, step: int, **values: float) -> None:
-        """Record the values of a step."""
-        _append(self.file, {"step": step, **values})
-        if self.board is not None:
-            for name, value in values.items():
-                self.board.add_scalar(name, value, step)
+    def append(self, value: dict[str, Any]) -> None:
+        """Write an object; the first one creates the file."""
+        if self.file is None:
+            self.file = open_for_append(self.path, "a")
+        with name_errors_after(self.path):
+            self.file.write(json.dumps(value, ensure_ascii=False) + "\n")
+            self.file.flush()
 
     def flush(self) -> None:
         """Flush to disk."""
-        _flush(self.file)
+        if self.file is not None:
+            with name_errors_after(self.path):
+                self.file.flush()
+                os.fsync(self.file.fileno())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _close(self.file)
+        if self.file is not None:
+            with name_errors_after(self.path):
+                self.file.close()
+
+
+class Metrics(JsonLines):
+    """metrics.jsonl: one object for each logged step, and TensorBoard's files if wanted."""
+
+    def __init__(
+        self, run: Path, step: int, *, tensorboard: bool, validated: int | None = None
+    ) -> None:
+        super().__init__(run / "metrics.jsonl")
+        drop_after(self.path, step, validated)
+        self.file = open_for_append(self.path, "a")
+        self.board = _board(run, step) if tensorboard else None
+
+    def add(self, step: int, **values: float) -> None:
+        """Record the values of a step."""
+        self.append({"step": step, **values})
+        if self.board is not None:
+            for name, value in values.items():
+                self.board.add_scalar(name, value, step)
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         if self.board is not None:
             self.board.close()
 
@@ -59,36 +83,19 @@ class Translated:
     outputs: Sequence[str]
 
 
-class Samples:
+class Samples(JsonLines):
     """samples.jsonl: a few sentences, then their translations at each validation."""
 
     def __init__(self, run: Path, step: int) -> None:
-        self.path = run / "samples.jsonl"
-        kept = drop_after(self.path, step)
-        self.has_sentences = any("source" in value for value in kept)
-        self.file: IO[str] | None = None  # opened when needed
+        super().__init__(run / "samples.jsonl")
+        self.has_sentences = any("source" in value for value in drop_after(self.path, step))
 
     def add(self, step: int, translated: Translated) -> None:
         """Record the translations of a validation."""
-        if self.file is None:
-            self.file = open_for_append(self.path, "a")
         if not self.has_sentences:
-            sentences = {"source": [*translated.source], "reference": [*translated.reference]}
-            _append(self.file, sentences)
+            self.append({"source": [*translated.source], "reference": [*translated.reference]})
             self.has_sentences = True
-        _append(self.file, {"step": step, "outputs": [*translated.outputs]})
-
-    def flush(self) -> None:
-        """Flush to disk."""
-        if self.file is not None:
-            _flush(self.file)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.file is not None:
-            _close(self.file)
+        self.append({"step": step, "outputs": [*translated.outputs]})
 
 
 def drop_after(path: Path, step: int, validated: int | None = None) -> list[dict[str, Any]]:
@@ -112,23 +119,6 @@ def drop_after(path: Path, step: int, validated: int | None = None) -> list[dict
         with atomic_write(path) as beside:
             beside.write_text("".join(lines), encoding="utf-8", newline="\n")
     return objects
-
-
-def _append(file: IO[str], value: dict[str, Any]) -> None:
-    with name_errors_after(Path(file.name)):
-        file.write(json.dumps(value, ensure_ascii=False) + "\n")
-        file.flush()
-
-
-def _flush(file: IO[str]) -> None:
-    with name_errors_after(Path(file.name)):
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _close(file: IO[str]) -> None:
-    with name_errors_after(Path(file.name)):
-        file.close()
 
 
 def require_tensorboard() -> None:
