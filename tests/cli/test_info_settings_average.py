@@ -44,7 +44,7 @@ def test_settings_are_listed_with_defaults_and_meanings(cli: CommandLine) -> Non
 
 def test_one_setting_is_shown_by_its_name_or_alias(cli: CommandLine) -> None:
     shown = cli("settings", "P_drop").stdout
-    assert shown.startswith("P_drop   dropout on every sub-layer's output")
+    assert shown.startswith("P_drop   dropout on each sub-layer's output")
     assert "aliases  dropout, " in shown
     assert cli("settings", "dropout").stdout == shown
     assert json.loads(cli("settings", "dropout", "--json").stdout)["name"] == "P_drop"

@@ -77,8 +77,7 @@ def distill(
     """Train a student in the folder `out` on translations of `text` by the run `teacher`.
 
     `pairs` are two files of sentences and human translations to train on as well. The student
-    learns its own subwords unless `teacher_subwords` is set. Called again with the same arguments,
-    it resumes after a stop. The other arguments are those of `train`.
+    learns its own subwords unless `teacher_subwords` is set. The rest is as for `train`.
 
     >>> run = distill("runs/en-de", "train.en", out="runs/student", preset="tiny")
     """
