@@ -2,15 +2,12 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import CommandLine
-from tiny_recipes import FILES, TEXT, write_texts
+from tiny_recipes import replace_data_sets, write_recipe
 
 import transduce
-from transduce import datasets as data_sets
-from transduce.datasets import catalogue
 from transduce.errors import BadInput, BadSetting
 from transduce.presets import find_preset
 from transduce.recipes import recipe
@@ -19,26 +16,12 @@ from transduce.recipes.recipe import find, parse
 
 @pytest.fixture
 def sets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
-    """What was asked of `transduce.datasets`, which writes tiny texts instead of fetching."""
-    asked: list[tuple[str, Path]] = []
-
-    def get(name: str, out: Path, *, progress: Any) -> data_sets.DataFiles:
-        asked.append((name, out))
-        return data_sets.DataFiles(out, ("en", "de"), **write_texts(out))
-
-    monkeypatch.setattr(data_sets, "get", get)
-    monkeypatch.setattr(data_sets, "resolve", lambda name: catalogue.find("pocket"))
-    monkeypatch.setattr(data_sets, "refuse_foreign", lambda name, out: None)
-    return asked
+    return replace_data_sets(monkeypatch)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A recipe with texts beside it."""
-    write_texts(tmp_path)
-    path = tmp_path / "mine.toml"
-    path.write_text(TEXT.format(data=FILES, steps=6), encoding="utf-8")
-    return path
+    return write_recipe(tmp_path)
 
 
 @pytest.mark.parametrize("name", recipe.names())

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from conftest import CommandLine, snapshot
-from tiny_recipes import FILES, TEXT, write_texts
+from tiny_recipes import FILES, TEXT, replace_data_sets, write_recipe
 
 from transduce import datasets as data_sets
-from transduce.datasets import catalogue
 from transduce.errors import BadData, BadInput
 from transduce.recipes import recipe
 from transduce.recipes.recipe import Overrides, parse
@@ -22,26 +21,12 @@ from transduce.workflows import evaluation, following
 
 @pytest.fixture
 def sets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
-    """What was asked of `transduce.datasets`, which writes tiny texts instead of fetching."""
-    asked: list[tuple[str, Path]] = []
-
-    def get(name: str, out: Path, *, progress: Any) -> data_sets.DataFiles:
-        asked.append((name, out))
-        return data_sets.DataFiles(out, ("en", "de"), **write_texts(out))
-
-    monkeypatch.setattr(data_sets, "get", get)
-    monkeypatch.setattr(data_sets, "resolve", lambda name: catalogue.find("pocket"))
-    monkeypatch.setattr(data_sets, "refuse_foreign", lambda name, out: None)
-    return asked
+    return replace_data_sets(monkeypatch)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A recipe with texts beside it."""
-    write_texts(tmp_path)
-    path = tmp_path / "mine.toml"
-    path.write_text(TEXT.format(data=FILES, steps=6), encoding="utf-8")
-    return path
+    return write_recipe(tmp_path)
 
 
 def test_a_recipe_trains_and_evaluates_and_shows_the_stored_scores_when_repeated(

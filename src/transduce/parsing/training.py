@@ -71,7 +71,7 @@ def train_parser(
     """
     run, name, progress = Path(out), preset or PRESET, progress or Silent()
     _, config = configure(find_preset(name), merge_settings(settings, steps=steps), None)
-    work = _Work(run, Path(trees), Path(valid) if valid is not None else None, masked)
+    work = _TreeFiles(run, Path(trees), Path(valid) if valid is not None else None, masked)
     work.require_usable()
     if not work.done():
         if world_size() > 1:
@@ -99,7 +99,7 @@ def train_parser(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Work:
+class _TreeFiles:
     """The trees to train on, and the folder that holds them as pairs of lines."""
 
     run: Path

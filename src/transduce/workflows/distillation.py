@@ -90,7 +90,7 @@ def distill(
         configure(find_preset(name), merge_settings(settings, steps=steps), basis)
     changes = {"beam": beam, "alpha": alpha}
     search = start.config.search.replace(**{k: v for k, v in changes.items() if v is not None})
-    work = _Work(run, start, Path(text), pairs, search)
+    work = _Distillation(run, start, Path(text), pairs, search)
     work.require_usable(valid)
     if not work.done():
         if world_size() > 1:
@@ -125,7 +125,7 @@ def choose_student(teacher: ModelConfig) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Work:
+class _Distillation:
     """The teacher, the texts and the search, and the folder of finished translations."""
 
     run: Path
