@@ -352,7 +352,8 @@ def test_a_damaged_block_is_named(
     teacher: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(distillation._Distillation, "join", lambda self: (_ for _ in ()).throw(Killed))
+        work = distillation._Distillation
+        patch.setattr(work, "join", lambda self: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             run(teacher, text, tmp_path / "run")
     path = tmp_path / "run" / "distilled" / "blocks" / "0000001.txt"
