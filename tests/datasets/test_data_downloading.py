@@ -1,4 +1,4 @@
-"""Downloads: they go on where they stopped, and are right or not there, whatever a server does."""
+"""Downloads resume and are correct or absent, whatever a server does."""
 
 import dataclasses
 import hashlib
@@ -53,7 +53,7 @@ def get(archive: Archive, folder: Path, told: Told | None = None, **options: obj
     return path.read_bytes()
 
 
-def test_a_file_comes_as_it_is(server: Faulty, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_unchanged(server: Faulty, tmp_path: Path) -> None:
     assert get(known(server.serve("a", CONTENT)), tmp_path) == CONTENT
 
 
@@ -70,7 +70,7 @@ def test_a_file_comes_as_it_is(server: Faulty, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("archive", [known, unknown])
-def test_a_passing_fault_is_outlived(
+def test_a_temporary_fault_is_retried(
     server: Faulty, tmp_path: Path, fault: Answer, archive: Callable[[str], Archive]
 ) -> None:
     told = Told()
@@ -79,20 +79,22 @@ def test_a_passing_fault_is_outlived(
     assert "trying again" in told.said[0]
 
 
-def test_a_trickle_counts_as_a_stall(server: Faulty, tmp_path: Path) -> None:
+def test_a_very_slow_download_is_a_stall(server: Faulty, tmp_path: Path) -> None:
     told = Told()
     url = server.serve("a", CONTENT, faults.trickle(0.04, 200))
     assert get(known(url), tmp_path, told) == CONTENT
     assert told.said[0].startswith("file.bin: only ")
 
 
-def test_a_part_is_continued_not_fetched_anew(server: Faulty, tmp_path: Path) -> None:
+def test_a_partial_download_is_resumed(server: Faulty, tmp_path: Path) -> None:
     url = server.serve("a", CONTENT, faults.cut(100_000), faults.reset)
     assert get(unknown(url), tmp_path) == CONTENT
     assert server.asked[1:] == [("a", "bytes=100000-"), ("a", "bytes=100000-")]
 
 
-def test_a_part_of_an_earlier_run_is_continued(server: Faulty, tmp_path: Path) -> None:
+def test_a_partial_download_of_an_earlier_command_is_resumed(
+    server: Faulty, tmp_path: Path
+) -> None:
     url = server.serve("a", CONTENT, *[faults.cut(100_000), *[faults.say(500)] * 2])
     with pytest.raises(BadData):
         get(unknown(url), tmp_path)
@@ -101,17 +103,17 @@ def test_a_part_of_an_earlier_run_is_continued(server: Faulty, tmp_path: Path) -
     assert server.asked[-1] == ("a", "bytes=100000-")
 
 
-def test_a_server_that_knows_no_parts_sends_all(server: Faulty, tmp_path: Path) -> None:
+def test_a_server_without_ranges_sends_the_whole_file(server: Faulty, tmp_path: Path) -> None:
     url = server.serve("a", CONTENT, faults.cut(100_000), faults.whole)
     assert get(unknown(url), tmp_path) == CONTENT
 
 
-def test_another_part_than_was_asked_for_is_not_joined(server: Faulty, tmp_path: Path) -> None:
+def test_a_wrong_range_is_not_appended(server: Faulty, tmp_path: Path) -> None:
     url = server.serve("a", CONTENT, faults.cut(100_000), faults.other_part)
     assert get(unknown(url), tmp_path) == CONTENT
 
 
-def test_parts_of_two_versions_are_never_joined(server: Faulty, tmp_path: Path) -> None:
+def test_two_versions_of_a_file_are_never_joined(server: Faulty, tmp_path: Path) -> None:
     """The file changes between two parts: If-Range has the server send the new one whole."""
     url = server.serve("a", CONTENT, faults.cut(100_000), *[faults.say(500)] * 2)
     with pytest.raises(BadData):
@@ -120,13 +122,13 @@ def test_parts_of_two_versions_are_never_joined(server: Faulty, tmp_path: Path) 
     assert get(unknown(server.serve("a", newer)), tmp_path) == newer
 
 
-def test_without_a_version_or_a_hash_a_part_is_not_trusted(server: Faulty, tmp_path: Path) -> None:
+def test_a_part_without_validator_and_hash_is_not_resumed(server: Faulty, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(b"of somebody else")
     assert get(unknown(server.serve("a", CONTENT)), tmp_path) == CONTENT
     assert server.asked == [("a", None)]
 
 
-def test_a_damaged_part_is_found_by_the_hash_and_fetched_anew(
+def test_a_damaged_part_is_found_by_its_hash_and_downloaded_again(
     server: Faulty, tmp_path: Path
 ) -> None:
     (tmp_path / "file.bin.part").write_bytes(bytes(100_000))
@@ -134,13 +136,13 @@ def test_a_damaged_part_is_found_by_the_hash_and_fetched_anew(
     assert [part for _, part in server.asked] == ["bytes=100000-", None]
 
 
-def test_a_part_that_is_whole_needs_no_request(server: Faulty, tmp_path: Path) -> None:
+def test_a_complete_part_needs_no_request(server: Faulty, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(CONTENT)
     assert get(known(server.serve("a", CONTENT)), tmp_path) == CONTENT
     assert not server.asked
 
 
-def test_a_part_longer_than_the_file_is_fetched_anew(server: Faulty, tmp_path: Path) -> None:
+def test_a_part_longer_than_the_file_is_downloaded_again(server: Faulty, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(CONTENT + b"more")
     assert get(known(server.serve("a", CONTENT), size=False), tmp_path) == CONTENT
 
@@ -158,7 +160,7 @@ def test_a_part_longer_than_the_file_is_fetched_anew(server: Faulty, tmp_path: P
         (faults.redirect("http://["), "an invalid address"),
     ],
 )
-def test_a_place_that_cannot_be_right_is_left_at_once(
+def test_a_permanent_failure_is_not_retried(
     server: Faulty, tmp_path: Path, fault: Answer, why: str
 ) -> None:
     bad, good = server.serve("bad", CONTENT, fault), server.serve("good", CONTENT)
@@ -168,46 +170,44 @@ def test_a_place_that_cannot_be_right_is_left_at_once(
     assert why in told.said[0]
 
 
-def test_redirects_without_an_end_are_given_up(server: Faulty, tmp_path: Path) -> None:
+def test_endless_redirects_are_refused(server: Faulty, tmp_path: Path) -> None:
     url = server.serve("a", b"", *[faults.redirect(f"{server.address}/a")] * 20)
     with pytest.raises(BadData, match="redirects endlessly"):
         get(known(url), tmp_path)
     assert len(server.asked) < 15
 
 
-def test_a_redirect_to_the_web_is_followed_with_its_part(server: Faulty, tmp_path: Path) -> None:
+def test_a_redirect_is_followed_and_resumed(server: Faulty, tmp_path: Path) -> None:
     there = server.serve("there", CONTENT, faults.cut(100_000))
     url = server.serve("a", b"", *[faults.redirect(there)] * 2)
     assert get(known(url), tmp_path) == CONTENT
     assert server.asked[-1] == ("there", "bytes=100000-")
 
 
-def test_a_length_that_is_not_announced_is_no_fault(server: Faulty, tmp_path: Path) -> None:
+def test_a_response_without_a_length_is_accepted(server: Faulty, tmp_path: Path) -> None:
     assert get(known(server.serve("a", CONTENT, faults.claim(None))), tmp_path) == CONTENT
 
 
-def test_more_than_was_announced_is_not_taken(server: Faulty, tmp_path: Path) -> None:
+def test_more_bytes_than_announced_are_refused(server: Faulty, tmp_path: Path) -> None:
     """A server that lies about the length of a file that nobody knows: its word is the limit."""
     url = server.serve("a", CONTENT, faults.claim(1000))
     assert get(unknown(url), tmp_path) == CONTENT[:1000]
 
 
-def test_wrong_bytes_are_never_left_under_the_name(server: Faulty, tmp_path: Path) -> None:
+def test_a_wrong_file_never_gets_its_name(server: Faulty, tmp_path: Path) -> None:
     url = server.serve("a", CONTENT, faults.wrong_bytes)
     with pytest.raises(BadData, match=r"its sha256 is .*: expected"):
         get(known(url), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_wrong_bytes_that_came_in_one_piece_are_not_asked_for_again(
-    server: Faulty, tmp_path: Path
-) -> None:
+def test_a_complete_file_with_a_wrong_hash_is_not_retried(server: Faulty, tmp_path: Path) -> None:
     bad, good = server.serve("bad", CONTENT, faults.wrong_bytes), server.serve("good", CONTENT)
     assert get(known(bad, good), tmp_path) == CONTENT
     assert server.asked == [("bad", None), ("good", None)]
 
 
-def test_wrong_bytes_that_came_in_pieces_are_fetched_anew_once(
+def test_a_resumed_file_with_a_wrong_hash_is_downloaded_once_more(
     server: Faulty, tmp_path: Path
 ) -> None:
     """The pieces of each round are of one version, so that only the hash can tell."""
@@ -221,9 +221,7 @@ def test_wrong_bytes_that_came_in_pieces_are_fetched_anew_once(
     assert bytes_asked == [None, "bytes=100000-"] * 2
 
 
-def test_wrong_bytes_of_no_announced_length_are_fetched_anew(
-    server: Faulty, tmp_path: Path
-) -> None:
+def test_a_wrong_file_without_a_length_is_downloaded_again(server: Faulty, tmp_path: Path) -> None:
     """The connection may have ended too early, and nothing but the hash can tell."""
 
     def ends_early(handler: faults.Handler, content: bytes) -> None:
@@ -233,14 +231,14 @@ def test_wrong_bytes_of_no_announced_length_are_fetched_anew(
     assert get(known(url, size=False), tmp_path) == CONTENT
 
 
-def test_mirrors_are_asked_first_and_in_turn(server: Faulty, tmp_path: Path) -> None:
+def test_mirrors_are_tried_first_and_in_order(server: Faulty, tmp_path: Path) -> None:
     server.serve("second/file.bin", CONTENT)
     mirrors = [f"{server.address}/first", f"{server.address}/second/"]
     assert get(known(server.serve("a", CONTENT)), tmp_path, mirrors=mirrors) == CONTENT
     assert [name for name, _ in server.asked] == ["first/file.bin", "second/file.bin"]
 
 
-def test_a_part_is_continued_from_another_place_where_a_hash_will_tell(
+def test_a_part_with_a_known_hash_is_resumed_from_another_server(
     server: Faulty, tmp_path: Path
 ) -> None:
     bad = server.serve("bad", CONTENT, faults.cut(100_000), faults.say(404))
@@ -248,9 +246,7 @@ def test_a_part_is_continued_from_another_place_where_a_hash_will_tell(
     assert server.asked[-1] == ("good", "bytes=100000-")
 
 
-def test_a_server_is_waited_for_as_long_as_it_asks_but_not_for_ever(
-    server: Faulty, tmp_path: Path
-) -> None:
+def test_retry_after_is_respected_up_to_a_limit(server: Faulty, tmp_path: Path) -> None:
     told = Told()
     busy = faults.say(503, Retry_After="3600")
     late = faults.say(503, Retry_After="Fri, 01 Jan 2100 00:00:00 GMT")
@@ -259,17 +255,17 @@ def test_a_server_is_waited_for_as_long_as_it_asks_but_not_for_ever(
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://127.0.0.1/a", "data:,x", "a"])
-def test_only_the_web_is_asked(tmp_path: Path, url: str) -> None:
+def test_only_http_addresses_are_used(tmp_path: Path, url: str) -> None:
     with pytest.raises(BadData, match="not an http or https address"):
         get(unknown(url), tmp_path)
 
 
-def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"127.0.0.1:1/a: it cannot be reached"):
         get(unknown("http://127.0.0.1:1/a"), tmp_path)
 
 
-def test_a_place_that_has_gone_in_the_middle_is_waited_for(tmp_path: Path) -> None:
+def test_a_server_that_disappears_during_the_download_is_retried(tmp_path: Path) -> None:
     """What has come is worth a wait; where nothing has, nobody is kept waiting."""
     told = Told()
     with pytest.raises(BadData):
@@ -281,7 +277,7 @@ def test_a_place_that_has_gone_in_the_middle_is_waited_for(tmp_path: Path) -> No
     assert [line.rpartition(", ")[2] for line in told.said] == ["from byte 1,000"] * 2
 
 
-def test_a_link_in_the_place_of_a_part_is_not_followed(server: Faulty, tmp_path: Path) -> None:
+def test_a_link_instead_of_a_part_is_not_followed(server: Faulty, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     folder = tmp_path / "in"
@@ -292,7 +288,7 @@ def test_a_link_in_the_place_of_a_part_is_not_followed(server: Faulty, tmp_path:
     assert victim.read_text() == "mine"
 
 
-def test_volumes_are_written_as_people_do() -> None:
+def test_numbers_of_bytes_are_formatted() -> None:
     assert [format_bytes(one) for one in (812, 4200, 4.2e6, 657632379, 2.6e9)] == [
         *("812 bytes", "4.2 kB", "4.2 MB", "658 MB", "2.6 GB")
     ]

@@ -1,4 +1,4 @@
-"""Data sets that other libraries know: sacreBLEU's test sets, and mtdata's index."""
+"""Data sets of other libraries: sacreBLEU's test sets and mtdata's index."""
 
 import importlib
 import sys
@@ -20,7 +20,7 @@ def server() -> Iterator[Faulty]:
         yield running
 
 
-def test_a_test_set_of_sacrebleu_comes_out_of_its_archives(
+def test_a_test_set_of_sacrebleu_is_read_from_its_archives(
     server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stock(server, monkeypatch)
@@ -31,7 +31,7 @@ def test_a_test_set_of_sacrebleu_comes_out_of_its_archives(
     assert len(lines(got.test[0])) == SENTENCES
 
 
-def test_the_test_sets_of_wmt_until_2020_can_be_had_and_others_are_refused_in_a_sentence() -> None:
+def test_wmt_test_sets_until_2020_are_supported_and_others_refused() -> None:
     from sacrebleu.dataset import DATASETS
 
     refused = set()
@@ -45,7 +45,7 @@ def test_the_test_sets_of_wmt_until_2020_can_be_had_and_others_are_refused_in_a_
         libraries.from_sacrebleu("wmt24", "en-de")
 
 
-def test_mtdata_gives_the_address_and_we_the_download(
+def test_a_data_set_of_mtdata_is_downloaded(
     server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its index is in its package; of OPUS only a few lines are read here, for they are many."""
@@ -66,7 +66,7 @@ def test_mtdata_gives_the_address_and_we_the_download(
         retrieval.resolve("mtdata:OPUS-book-v1-deu-eng")
 
 
-def test_tables_and_forms_of_mtdata_are_read_or_refused() -> None:
+def test_formats_of_mtdata_are_read_or_refused() -> None:
     pytest.importorskip("mtdata")
     europarl = retrieval.resolve("mtdata:Statmt-europarl-9-deu-eng")
     places = europarl.sources["train"][0].locations
@@ -76,7 +76,7 @@ def test_tables_and_forms_of_mtdata_are_read_or_refused() -> None:
         retrieval.resolve("mtdata:Statmt-newsdev_isen-2021-isl-eng")
 
 
-def test_mtdata_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_mtdata_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mtdata.index", None)
     with pytest.raises(MissingExtra, match=r"pip install 'transduce\[data\]'"):
         retrieval.resolve("mtdata:OPUS-books-v1-deu-eng")

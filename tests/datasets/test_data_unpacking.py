@@ -1,4 +1,4 @@
-"""Archives from strangers: only named members are read, within bounds, and nothing is unpacked."""
+"""Archives: only named members are read, with limits, and nothing is unpacked onto the disk."""
 
 import gzip
 import io
@@ -62,7 +62,7 @@ def test_a_member_of_a_tar_is_read(tmp_path: Path, ending: str) -> None:
     assert list(lines(path, "x/b")) == [b"other"]
 
 
-def test_a_packed_member_is_unpacked_too(tmp_path: Path) -> None:
+def test_a_compressed_member_is_decompressed(tmp_path: Path) -> None:
     path = tar(tmp_path / "a.tar", ("a.en.gz", gzip.compress(TEXT), None), mode="w")
     assert list(lines(path, "a.en.gz")) == TEXT.splitlines()
 
@@ -73,7 +73,7 @@ def test_a_member_of_a_zip_is_read_by_its_pattern(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("ending", "pack"), [("", bytes), *PACK.items()])
-def test_a_text_by_itself_is_read(
+def test_a_text_without_an_archive_is_read(
     tmp_path: Path, ending: str, pack: Callable[[bytes], bytes]
 ) -> None:
     path = tmp_path / f"a.{ending}"
@@ -93,7 +93,7 @@ def test_a_text_by_itself_is_read(
         pytest.param("/tmp/out.en", None, id="absolute"),
     ],
 )
-def test_a_member_that_is_no_plain_file_of_the_archive_is_refused(
+def test_a_member_that_is_not_a_regular_file_is_refused(
     tmp_path: Path, name: str, change: Change | None
 ) -> None:
     path = tar(tmp_path / "a.tgz", (name, TEXT, change))
@@ -101,7 +101,7 @@ def test_a_member_that_is_no_plain_file_of_the_archive_is_refused(
         list(lines(path, "*.en"))
 
 
-def test_hostile_members_that_nobody_asked_for_do_nothing(tmp_path: Path) -> None:
+def test_other_hostile_members_are_ignored(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     hostile = [
@@ -117,7 +117,7 @@ def test_hostile_members_that_nobody_asked_for_do_nothing(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("ending", ["tgz", "zip"])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_member_that_is_missing_or_there_twice_is_refused(tmp_path: Path, ending: str) -> None:
+def test_a_missing_or_repeated_member_is_refused(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"a.{ending}"
     members = [("a.en", TEXT), ("b.en", TEXT), ("a.en", TEXT)]
     if ending == "zip":
@@ -141,7 +141,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["tgz", "zip", "gz", "tar.gz inside"])
-def test_a_bomb_is_refused_before_it_fills_anything(tmp_path: Path, ending: str) -> None:
+def test_a_decompression_bomb_is_refused(tmp_path: Path, ending: str) -> None:
     bomb = b"a line\n" * 3_000_000  # a thousand times as much as its archive
     member = "" if ending == "gz" else "a.en"
     path = tmp_path / f"a.{ending.partition(' ')[0]}"
@@ -191,7 +191,7 @@ def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, ending: str, damag
         list(lines(path, "" if ending in PACK else "a.en"))
 
 
-def test_a_disk_that_cannot_be_read_is_no_damaged_archive(
+def test_a_disk_error_is_not_a_damaged_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = zipped(tmp_path / "a.zip", ("a.en", TEXT))
@@ -204,7 +204,7 @@ def test_a_disk_that_cannot_be_read_is_no_damaged_archive(
         list(lines(path, "a.en"))
 
 
-def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
+def test_an_unsupported_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.rar").write_bytes(b"Rar!")
     with pytest.raises(BadData, match="expected zip, tar or tgz"):
         list(lines(tmp_path / "a.rar", "a.en"))
@@ -218,7 +218,7 @@ def read(
     return list(sentences(source, 0, {"a": folder / "a"}))
 
 
-def test_sentences_of_talks_are_taken_without_their_tags(tmp_path: Path) -> None:
+def test_sentences_of_talks_are_read_without_tags(tmp_path: Path) -> None:
     talk = (
         b"<url>http://x</url>\n<keywords>a, b</keywords>\n<talkid>1</talkid>\n"
         b"<title>A title</title>\n<description>TED: it says</description>\n"
@@ -229,7 +229,7 @@ def test_sentences_of_talks_are_taken_without_their_tags(tmp_path: Path) -> None
     assert kept == ["A title", "TED: it says", "One & two.", "1 < 2 < 3."]
 
 
-def test_segments_are_read_as_xml_means_them(tmp_path: Path) -> None:
+def test_segments_have_the_white_space_and_entities_of_xml(tmp_path: Path) -> None:
     content = (
         b'<refset setid="x" srclang="any">\n<doc docid="1">\n<hl>\n'
         b'<seg id="1">S&amp;P &quot;500&quot;</seg>\n</hl>\n'
@@ -254,12 +254,12 @@ def test_segments_against_sacrebleu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"<seg id='1'>one</seg>\n<seg id='2'>two\n"])
-def test_segments_without_an_end_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_unclosed_segments_are_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(BadData, match="complete <seg> elements"):
         read(tmp_path, content, "segments")
 
 
-def test_a_table_gives_its_columns_and_is_refused_where_one_is_missing(tmp_path: Path) -> None:
+def test_columns_of_a_table_are_read_and_missing_ones_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(b"one\teins\t0.9\ntwo\tzwei\t0.8\n")
     source = Source((Location("a", "", 1), Location("a", "", 0)), "plain")
@@ -269,7 +269,7 @@ def test_a_table_gives_its_columns_and_is_refused_where_one_is_missing(tmp_path:
         list(sentences(source, 0, {"a": path}))
 
 
-def test_what_is_no_use_is_left_out_and_counted_and_nothing_else(tmp_path: Path) -> None:
+def test_only_unusable_pairs_are_left_out_and_counted(tmp_path: Path) -> None:
     left = (
         "good\n\nmiddle\rof it\nno\x00pe\ncafe\u0301\u2028 stays \r\n".encode() + b"\xff\xfe\nend"
     )
@@ -288,7 +288,7 @@ def test_what_is_no_use_is_left_out_and_counted_and_nothing_else(tmp_path: Path)
 
 
 @pytest.mark.parametrize("longer", ["en", "de"])
-def test_sides_of_unlike_length_are_refused_by_name(tmp_path: Path, longer: str) -> None:
+def test_sides_of_different_length_are_refused_by_name(tmp_path: Path, longer: str) -> None:
     for language in ("en", "de"):
         (tmp_path / language).write_text("a\nb\nc\n" if language == longer else "a\nb\n")
     source = Source((Location("en"), Location("de")), "plain")

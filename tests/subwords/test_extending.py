@@ -1,4 +1,4 @@
-"""A trained model goes on to other text with its subwords, or with more of them."""
+"""Training on new text with the subwords of a model, or with additional ones."""
 
 import shutil
 import unicodedata
@@ -57,11 +57,11 @@ def test_decoding_returns_the_text(text: str) -> None:
 
 
 @given(TEXTS)
-def test_new_pieces_put_into_their_parts_are_the_old_cut_of_any_text(text: str) -> None:
+def test_decomposed_new_pieces_are_the_old_pieces_of_any_text(text: str) -> None:
     assert taken_apart(NEW.encode(text)) == OLD.encode(text)
 
 
-def test_text_in_which_no_new_merge_applies_is_cut_as_before() -> None:
+def test_text_without_new_merges_is_encoded_as_before() -> None:
     changed = 0
     for text in {text for pair in tiny_pairs(100, seed=5) for text in pair}:
         before, after = OLD.encode(text), NEW.encode(text)
@@ -70,7 +70,7 @@ def test_text_in_which_no_new_merge_applies_is_cut_as_before() -> None:
     assert changed == 0
 
 
-def test_a_merge_that_gives_a_piece_that_there_is_already_is_left_out() -> None:
+def test_a_merge_that_gives_an_existing_piece_is_left_out() -> None:
     """Old merges might come into play behind it, and the piece be made of something else."""
     stored = Subwords.learn([], 260).to_json()
     for left, right in (("a", "b"), ("b", "c"), ("a", "bc"), ("abc", "d")):
@@ -88,13 +88,13 @@ def test_a_merge_that_gives_a_piece_that_there_is_already_is_left_out() -> None:
         assert [one for some in cut for one in some] == old.encode(text)
 
 
-def test_the_same_lines_give_the_same_subwords_and_few_lines_few() -> None:
+def test_extending_is_deterministic_and_limited_by_the_text() -> None:
     assert extend_subwords(OLD, LAW, 80).to_json() == NEW.to_json()
     assert len(extend_subwords(OLD, ["one line, once"], 80)) < len(OLD) + 80
     assert extend_subwords(OLD, [], 80).to_json() == OLD.to_json()
 
 
-def test_what_was_extended_can_be_extended_again() -> None:
+def test_extended_subwords_can_be_extended_again() -> None:
     third = extend_subwords(NEW, ["Zweitausend Verordnungen"] * 4, 10)
     assert third.names[: len(NEW)] == NEW.names
     assert decompose_new_pieces(third, len(OLD))[:80] == PARTS
@@ -139,7 +139,7 @@ def loss_of(run: Path, weights: Path, corpus: Path) -> float:
         return validate(gradient_step, tokens, 0).loss
 
 
-def test_with_the_subwords_kept_it_begins_with_the_old_models_loss(
+def test_with_unchanged_subwords_training_starts_at_the_old_loss(
     law_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
     out = tuned(law_files, tmp_path / "run", tiny_run, steps="1", lr_scale="1e-30")
@@ -148,9 +148,7 @@ def test_with_the_subwords_kept_it_begins_with_the_old_models_loss(
     assert loss_of(out, out / "model.safetensors", out / "corpus") == before
 
 
-def test_rows_of_new_subwords_begin_as_the_mean_of_their_parts(
-    longer: Path, tiny_run: Path
-) -> None:
+def test_new_embeddings_start_as_the_mean_of_their_parts(longer: Path, tiny_run: Path) -> None:
     old, new = (Codec.load(run / "subwords.json") for run in (tiny_run, longer))
     assert isinstance(new.source, Subwords)
     assert new.source is new.target
@@ -173,7 +171,7 @@ def test_rows_of_new_subwords_begin_as_the_mean_of_their_parts(
         torch.testing.assert_close(row, before[matrix][parts].mean(0))
 
 
-def test_it_trains_translates_and_is_a_run_like_any_other(
+def test_a_run_with_extended_subwords_trains_and_translates(
     longer: Path, law_files: Files, tmp_path: Path
 ) -> None:
     assert Translator.load(longer, device="cpu")("Article 12") is not None
@@ -181,7 +179,7 @@ def test_it_trains_translates_and_is_a_run_like_any_other(
     assert RunConfig.load(again).model == RunConfig.load(longer).model
 
 
-def test_separate_vocabularies_grow_each_on_its_side(
+def test_separate_vocabularies_are_extended_separately(
     law_files: Files, tiny_files: Files, tmp_path: Path
 ) -> None:
     with threads_kept():
@@ -200,7 +198,7 @@ def test_separate_vocabularies_grow_each_on_its_side(
     assert RunConfig.load(out).model.tie == "decoder"
 
 
-def test_it_goes_on_by_the_same_command_and_by_no_other(
+def test_only_the_same_command_resumes(
     longer: Path, law_files: Files, tiny_run: Path, cli: CommandLine
 ) -> None:
     before = snapshot(longer)
@@ -216,7 +214,7 @@ def test_it_goes_on_by_the_same_command_and_by_no_other(
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_it_goes_on_though_its_corpus_was_deleted(
+def test_a_run_resumes_after_its_corpus_was_deleted(
     longer: Path, law_files: Files, tiny_run: Path, tmp_path: Path, cli: CommandLine, named: bool
 ) -> None:
     run = shutil.copytree(longer, tmp_path / "run")
@@ -232,7 +230,7 @@ def test_it_goes_on_though_its_corpus_was_deleted(
     assert cli(*command, "--from", tiny_run, "--extend-vocabulary", "60").status == 0
 
 
-def test_only_subwords_that_were_learned_here_by_bpe_can_be_extended(
+def test_only_learned_bpe_subwords_can_be_extended(
     law_files: Files, tmp_path: Path, cli: CommandLine
 ) -> None:
     wordpiece = Subwords.learn(LAW, 700, "wordpiece")

@@ -1,4 +1,4 @@
-"""Imported subwords are cut and joined as SentencePiece and MarianTokenizer do it."""
+"""Imported subwords encode and decode like SentencePiece and MarianTokenizer."""
 
 import json
 import pickle
@@ -83,7 +83,7 @@ def likelihood(pieces: list[str], model: bytes) -> float:
 @example(text=">>xyz<<A dog.")
 @example(text="a  b \u3000 c ")
 @example(text="e\u0301 ▁ ▁")
-def test_a_text_is_cut_as_marians_tokenizer_cuts_it(
+def test_encoding_against_the_marian_tokenizer(
     side: int, text: str, codec: Codec, theirs: Theirs
 ) -> None:
     coder = codec.target if side else codec.source
@@ -97,9 +97,7 @@ def test_a_text_is_cut_as_marians_tokenizer_cuts_it(
 
 
 @given(text=TEXT)
-def test_the_text_of_pieces_is_that_of_marians_tokenizer(
-    text: str, codec: Codec, theirs: Theirs
-) -> None:
+def test_decoding_against_the_marian_tokenizer(text: str, codec: Codec, theirs: Theirs) -> None:
     ids = codec.target.encode(text)
     numbers = [NAMES[OURS[number]] for number in ids]
     expected = theirs.tokenizer.decode(numbers, skip_special_tokens=True)
@@ -108,18 +106,18 @@ def test_the_text_of_pieces_is_that_of_marians_tokenizer(
 
 
 @given(text=TEXT)
-def test_normalising_is_sentencepieces(text: str, codec: Codec) -> None:
+def test_normalization_against_sentencepiece(text: str, codec: Codec) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_proto=spm(0))
     assert isinstance(codec.source, SentencePiece)
     assert codec.source._normalize(text) == "".join(processor.encode(text, out_type=str))
 
 
-def test_a_special_tokens_name_in_text_is_text(codec: Codec) -> None:
+def test_the_name_of_a_special_token_in_a_text_is_text(codec: Codec) -> None:
     for name in SPECIAL:
         assert not {PAD, BOS, EOS}.intersection(codec.source.encode(f"a {name} b"))
 
 
-def test_both_sides_share_the_ids_though_each_cuts_its_own_way(codec: Codec) -> None:
+def test_both_sides_share_ids_but_not_pieces(codec: Codec) -> None:
     assert codec.joint
     assert codec.source is not codec.target
     text = "The dog sees the man."
@@ -135,7 +133,7 @@ def test_pieces_are_shown_to_people_as_text(codec: Codec) -> None:
     assert not codec.source.starts_word(EOS)
 
 
-def test_long_texts_are_cut_between_words(codec: Codec) -> None:
+def test_long_texts_are_split_between_words(codec: Codec) -> None:
     ids = codec.source.encode("The dog sees the man. The man sees the dog. " * 5)
     parts = cut(ids, 20, codec.source)
     assert [number for part in parts for number in part] == ids
@@ -143,7 +141,7 @@ def test_long_texts_are_cut_between_words(codec: Codec) -> None:
     assert codec.source.pieces(parts[0])[-1].endswith(".")
 
 
-def test_what_may_not_come_out_is_forbidden(tmp_path: Path) -> None:
+def test_line_breaks_and_special_tokens_are_forbidden(tmp_path: Path) -> None:
     (tmp_path / "0.spm").write_bytes(spm(0))
     subwords = SentencePiece.read(tmp_path / "0.spm", [*SPECIAL, "a", "b\nc", "\r", "▁\0"])
     assert subwords.forbidden_ids() == [PAD, BOS, UNK, 5, 6, 7]
@@ -160,7 +158,7 @@ def test_stored_subwords_are_the_same(codec: Codec, tmp_path: Path) -> None:
         assert pickle.loads(pickle.dumps(codec.target)).encode(text) == codec.target.encode(text)
 
 
-def test_a_written_file_reads_as_the_one_it_came_from(codec: Codec, tmp_path: Path) -> None:
+def test_a_written_file_is_equivalent_to_its_source(codec: Codec, tmp_path: Path) -> None:
     assert isinstance(codec.source, SentencePiece)
     codec.source.write(tmp_path / "written.spm")
     again = SentencePiece.read(tmp_path / "written.spm", OURS)
@@ -173,7 +171,7 @@ def test_a_written_file_reads_as_the_one_it_came_from(codec: Codec, tmp_path: Pa
         assert one.encode(text, out_type=str) == other.encode(text, out_type=str)
 
 
-def test_half_a_surrogate_pair_is_refused(codec: Codec) -> None:
+def test_a_lone_surrogate_is_refused(codec: Codec) -> None:
     with pytest.raises(BadInput, match="text 2 of 2 has a lone surrogate"):
         codec.source.encode_batch(["a", "é\ud800"])
 
@@ -191,7 +189,7 @@ def test_half_a_surrogate_pair_is_refused(codec: Codec) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_such_file_is_refused(
+def test_unsupported_files_are_refused(
     change: dict[str, Any], codec: Codec, tmp_path: Path
 ) -> None:
     from transduce.system.files import write_checksummed
@@ -204,7 +202,7 @@ def test_what_is_no_such_file_is_refused(
         Codec.load(tmp_path / "subwords.json")
 
 
-def test_without_rules_a_text_stays_as_it_is() -> None:
+def test_text_is_unchanged_without_rules() -> None:
     assert NormalizationRules(b"").apply("e\u0301 ①") == "e\u0301 ①"
 
 
@@ -217,7 +215,7 @@ def test_without_rules_a_text_stays_as_it_is() -> None:
         (0x80000000, b"\xff\0"),  # no text
     ],
 )
-def test_rules_that_lead_out_of_their_results_are_refused(rule: int, results: bytes) -> None:
+def test_rules_that_point_beyond_their_results_are_refused(rule: int, results: bytes) -> None:
     """A trie of one rule, for the letter a: unit 0 has its children at 0x60, and it is 0x60 ^ a."""
     units = [0] * 256
     units[0], units[0x60 ^ 0x61] = 0x60 << 10, 0x61 | 1 << 8 | 3 << 10
@@ -227,7 +225,7 @@ def test_rules_that_lead_out_of_their_results_are_refused(rule: int, results: by
         NormalizationRules(len(trie).to_bytes(4, "little") + trie + results)
 
 
-def test_a_file_of_pieces_that_are_no_text_is_refused(tmp_path: Path) -> None:
+def test_pieces_that_are_not_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "source.spm").write_bytes(spm(0).replace("▁the".encode(), b"\xff\xff\xffthe", 1))
     with pytest.raises(BadInput, match="not a usable SentencePiece model"):
         SentencePiece.read(tmp_path / "source.spm", SPECIAL)

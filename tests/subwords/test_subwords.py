@@ -1,4 +1,4 @@
-"""Subwords: what goes in comes out, nothing is unknown, and files are whole or refused."""
+"""Subwords are lossless, nothing is unknown, and damaged files are refused."""
 
 import copy
 import json
@@ -85,46 +85,46 @@ def test_decoding_returns_strange_texts(subwords: Subwords, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", STRANGE)
-def test_the_library_alone_decodes_the_same(subwords: Subwords, text: str) -> None:
+def test_decoding_against_the_library(subwords: Subwords, text: str) -> None:
     """What is exported carries the library's own decoder."""
     ids = subwords.encode(text)
     assert subwords._tokenizer.decode(ids, skip_special_tokens=False) == subwords.decode(ids)
 
 
-def test_all_256_bytes_can_be_written(subwords: Subwords) -> None:
+def test_all_256_bytes_can_be_encoded(subwords: Subwords) -> None:
     single = [piece for piece in subwords._bytes[len(SPECIAL) :] if len(piece) == 1]
     assert {*single} == {bytes([byte]) for byte in range(256)}
 
 
-def test_many_texts_are_encoded_as_each_alone(subwords: Subwords) -> None:
+def test_a_batch_is_encoded_like_single_texts(subwords: Subwords) -> None:
     assert subwords.encode_batch(STRANGE) == [subwords.encode(text) for text in STRANGE]
     assert subwords.encode_batch([]) == []
 
 
-def test_half_a_surrogate_pair_is_refused(subwords: Subwords) -> None:
+def test_a_lone_surrogate_is_refused(subwords: Subwords) -> None:
     with pytest.raises(BadInput, match="text 2 of 2 has a lone surrogate"):
         subwords.encode_batch(["fine", "not \ud800"])
 
 
-def test_special_ids_are_the_contracts() -> None:
+def test_special_tokens_have_fixed_ids() -> None:
     assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
     for subwords in LEARNED.values():
         assert subwords.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
 
 
-def test_padding_begin_and_end_decode_to_nothing(subwords: Subwords) -> None:
+def test_special_tokens_are_skipped_in_decoding(subwords: Subwords) -> None:
     ids = subwords.encode("the paper")
     assert subwords.decode([BOS, *ids, EOS, PAD, PAD]) == "the paper"
     assert subwords.decode([PAD, BOS, EOS]) == ""
     assert subwords.decode([UNK]) == "\N{REPLACEMENT CHARACTER}"
 
 
-def test_a_word_is_the_same_piece_first_as_inside(subwords: Subwords) -> None:
+def test_a_word_is_the_same_piece_at_the_start_as_inside(subwords: Subwords) -> None:
     (first,), (_, inside) = subwords.encode("paper"), subwords.encode("the paper")
     assert first == inside
 
 
-def test_bytes_that_are_no_text_decode_to_replacement_characters(subwords: Subwords) -> None:
+def test_invalid_bytes_decode_to_replacement_characters(subwords: Subwords) -> None:
     ids = subwords.encode("漢")
     assert len(ids) > 2
     assert subwords.decode(ids[:-1]).strip() == "\N{REPLACEMENT CHARACTER}"
@@ -137,27 +137,27 @@ def test_readable_pieces_join_to_the_text(kind: Kind, text: str) -> None:
     assert "".join(subwords.pieces(subwords.encode(text))).removeprefix(" ") == text
 
 
-def test_pieces_are_readable_where_they_are_no_whole_text(subwords: Subwords) -> None:
+def test_incomplete_characters_are_shown_readably(subwords: Subwords) -> None:
     pieces = subwords.pieces(subwords.encode("a漢\t\n"))
     assert "".join(pieces) == " a<0xE6><0xBC><0xA2>\\t\\n"
     assert len(pieces) == len(subwords.encode("a漢\t\n"))
     assert " Straße" in subwords.pieces(subwords.encode("die Straße"))
 
 
-def test_the_pieces_that_start_words_are_known(subwords: Subwords) -> None:
+def test_pieces_that_start_words_are_recognised(subwords: Subwords) -> None:
     ids = subwords.encode("the everywhereness")
     assert [piece for piece in ids if subwords.starts_word(piece)] == [ids[0], ids[1]]
     assert subwords.pieces(ids[1:2])[0].startswith(" e")
     assert not any(map(subwords.starts_word, range(len(SPECIAL))))
 
 
-def test_words_keep_their_marks() -> None:
+def test_combining_marks_stay_with_their_word() -> None:
     """The vowels of Devanagari are marks: cut at each, its words could never be one piece."""
     subwords = Subwords.learn(["हिन्दी में लिखा हुआ"] * 9, 1000)
     assert len(subwords.encode("हिन्दी हुआ")) == 2
 
 
-def test_whatever_breaks_a_line_is_forbidden(subwords: Subwords) -> None:
+def test_pieces_with_line_breaks_are_forbidden(subwords: Subwords) -> None:
     breaking = {
         piece for piece in range(len(subwords)) if re.search(r"[\n\r\0]", subwords.decode([piece]))
     }
@@ -167,7 +167,7 @@ def test_whatever_breaks_a_line_is_forbidden(subwords: Subwords) -> None:
 
 
 @pytest.mark.parametrize(("kind", "least"), [("bpe", 260), ("wordpiece", 516)])
-def test_the_least_vocabulary_holds_every_byte(kind: Kind, least: int) -> None:
+def test_the_smallest_vocabulary_has_every_byte(kind: Kind, least: int) -> None:
     with pytest.raises(BadSetting, match=f"vocabulary = {least - 1}: expected at least {least}"):
         Subwords.learn(TEXT, least - 1, kind)
     subwords = Subwords.learn(TEXT, least, kind)
@@ -176,7 +176,7 @@ def test_the_least_vocabulary_holds_every_byte(kind: Kind, least: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_vocabulary_is_as_large_as_asked_or_as_the_text_allows(kind: Kind) -> None:
+def test_the_vocabulary_has_the_requested_size_if_the_text_allows(kind: Kind) -> None:
     least = {"bpe": 260, "wordpiece": 516}[kind]
     assert len(Subwords.learn(TEXT, least + 99, kind)) == least + 99
     assert len(Subwords.learn(["once", "twice"], 5000, kind)) < least + 9
@@ -190,7 +190,7 @@ def test_an_endless_word_is_learned_in_parts(kind: Kind) -> None:
     assert max(map(len, subwords._bytes)) <= 1001
 
 
-def test_learning_is_the_same_in_every_process() -> None:
+def test_learning_is_deterministic_across_processes() -> None:
     code = (
         "import random; from transduce.subwords import Codec, Subwords\n"
         "r = random.Random(1)\n"
@@ -213,7 +213,7 @@ def test_learning_is_the_same_in_every_process() -> None:
     assert len(seen) == 1
 
 
-def test_an_error_in_the_lines_is_not_swallowed() -> None:
+def test_an_error_while_reading_lines_is_raised() -> None:
     def lines() -> "list[str]":
         raise BadInput("line 7 is not UTF-8")
 
@@ -221,7 +221,7 @@ def test_an_error_in_the_lines_is_not_swallowed() -> None:
         Subwords.learn((line for _ in range(2) for line in lines()), 300)
 
 
-def test_a_copy_still_takes_special_names_for_text(subwords: Subwords) -> None:
+def test_a_pickled_copy_encodes_special_names_as_text(subwords: Subwords) -> None:
     text = "a </s> b"
     for other in (
         copy.deepcopy(subwords),
@@ -232,7 +232,7 @@ def test_a_copy_still_takes_special_names_for_text(subwords: Subwords) -> None:
         assert EOS not in other.encode(text)
 
 
-def test_a_codec_comes_back_from_its_file(tmp_path: Path) -> None:
+def test_a_codec_is_restored_from_its_file(tmp_path: Path) -> None:
     for kind in KINDS:
         one, other = LEARNED[kind], Subwords.learn(TEXT, 540, kind)
         for codec in (Codec(one, one), Codec(one, other)):
@@ -278,7 +278,7 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     assert found > 100
 
 
-def test_a_file_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_file_of_subwords_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "subwords.json"
     Codec(LEARNED["bpe"], LEARNED["bpe"]).save(path)
     data = path.read_bytes()
@@ -306,7 +306,7 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
         {"format": 1, "kind": "bpe", "source": {**LEARNED["bpe"].to_json(), "model": {}}},
     ],
 )
-def test_a_sealed_file_of_something_else_is_refused(
+def test_a_checksummed_file_with_other_content_is_refused(
     tmp_path: Path, content: dict[str, object]
 ) -> None:
     from transduce.system.files import write_checksummed
@@ -316,7 +316,7 @@ def test_a_sealed_file_of_something_else_is_refused(
         Codec.load(tmp_path / "subwords.json")
 
 
-def test_subwords_without_the_special_ones_are_refused() -> None:
+def test_subwords_without_special_tokens_are_refused() -> None:
     stored = LEARNED["bpe"].to_json()
     stored["added_tokens"] = []
     vocabulary = stored["model"]["vocab"]

@@ -1,4 +1,4 @@
-"""A vocabulary of whole symbols, alone and beside subwords in one file."""
+"""Vocabularies of symbols, alone and with subwords in one file."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from transduce.system.files import write_checksummed
 LINES = ["(S (NP NN ) (VP VBZ ) )", "(NP NN )"]
 
 
-def test_symbols_come_back_as_they_were() -> None:
+def test_symbols_are_decoded_as_they_were() -> None:
     symbols = Symbols.learn(LINES)
     assert symbols.names == [*SPECIAL, "(NP", "(S", "(VP", ")", "NN", "VBZ"]
     for line in LINES:
@@ -19,17 +19,17 @@ def test_symbols_come_back_as_they_were() -> None:
     assert symbols.encode_batch(LINES) == [symbols.encode(line) for line in LINES]
 
 
-def test_a_symbol_that_was_never_seen_is_unknown_and_never_written() -> None:
+def test_an_unseen_symbol_is_unknown_and_forbidden() -> None:
     symbols = Symbols.learn(LINES)
     assert symbols.encode("(XX NN )") == [UNK, *symbols.encode("NN )")]
     assert UNK in symbols.forbidden_ids()
 
 
-def test_a_special_token_in_the_lines_is_no_symbol() -> None:
+def test_a_special_token_in_the_lines_is_not_a_symbol() -> None:
     assert Symbols.learn(["</s> NN"]).names == [*SPECIAL, "NN"]
 
 
-def test_pieces_are_words_of_their_own() -> None:
+def test_every_symbol_is_a_word() -> None:
     symbols = Symbols.learn(LINES)
     ids = [*symbols.encode("(NP NN )"), EOS]
     assert symbols.pieces(ids) == [" (NP", " NN", " )", "</s>"]
@@ -38,12 +38,12 @@ def test_pieces_are_words_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("symbols", [["NN", "NN"], ["a b"], [""], [3], None])
-def test_what_are_no_symbols_are_refused(symbols: object) -> None:
+def test_invalid_symbols_are_refused(symbols: object) -> None:
     with pytest.raises(ValueError, match="symbol"):
         Symbols.from_json({"symbols": symbols})
 
 
-def test_one_file_holds_subwords_of_the_source_and_symbols_of_the_target(tmp_path: Path) -> None:
+def test_a_codec_may_have_subwords_and_symbols(tmp_path: Path) -> None:
     codec = Codec(Subwords.learn(["the dog sees the dog"] * 3, 300), Symbols.learn(LINES))
     codec.save(tmp_path / "subwords.json")
     again = Codec.load(tmp_path / "subwords.json")

@@ -1,6 +1,7 @@
 """Special tokens, and the interface of all kinds of subwords."""
 
 import functools
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, Protocol
@@ -10,6 +11,7 @@ from tokenizers import Encoding
 from transduce.errors import BadInput
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
+LINE_BREAK = re.compile(rb"[\n\r\0]")
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")  # in the order of their ids
 
 AnyKind = Literal["bpe", "wordpiece", "sentencepiece"]  # the last for imported models only
@@ -24,10 +26,12 @@ class Coder(Protocol):
     def kind(self) -> AnyKind | Literal["symbols"]:
         """The kind of the subwords; symbols are not text."""
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self.names)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without special tokens."""
+        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
@@ -36,13 +40,22 @@ class Coder(Protocol):
         """Return the text of ids; `<pad>`, `<s>` and `</s>` are skipped."""
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return the text of each piece for people, with a space if it begins a word."""
+        r"""Return the text of each piece for people, with a space if it begins a word.
+
+        Incomplete characters are shown as <0xE2>, control characters as \n.
+        """
+        ids = list(ids)
+        return [
+            SPECIAL[piece] if piece < len(SPECIAL) else readable(text)
+            for piece, text in zip(ids, self.piece_bytes(ids), strict=True)
+        ]
 
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each piece; special tokens have none."""
 
     def starts_word(self, piece: int) -> bool:
-        """Return whether a piece begins a word."""
+        """Return whether a piece begins with a space."""
+        return self.piece_bytes([piece])[0].startswith(b" ")
 
     def forbidden_ids(self) -> list[int]:
         """Return the ids that a search must not produce.
@@ -50,9 +63,12 @@ class Coder(Protocol):
         These are `<pad>`, `<s>`, `<unk>`, and every piece with a line end or a NUL byte, so that
         the output has as many lines as the input.
         """
+        texts = enumerate(self.piece_bytes(range(len(self))))
+        return [PAD, BOS, UNK, *(piece for piece, text in texts if LINE_BREAK.search(text))]
 
     def same_vocabulary(self, other: "Coder") -> bool:
-        """Return whether both have the same ids: a joint vocabulary."""
+        """Return whether both have the same ids: a joint vocabulary is one object."""
+        return other is self
 
     def to_json(self) -> dict[str, Any]:
         """Return the content to store."""

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self, cast
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from transduce.errors import BadSetting
-from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, Coder, encodings, readable
+from transduce.subwords.base import SPECIAL, UNK, Coder, encodings
 
 Kind = Literal["bpe", "wordpiece"]
 KINDS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "wordpiece"}  # by their names in `tokenizers`
@@ -47,13 +47,13 @@ def default_vocabulary_size(characters: int) -> int:
     return min(37_000, max(1_024, 8 * round(25 * math.sqrt(math.sqrt(characters)))))
 
 
-class Subwords:
+class Subwords(Coder):
     """The subwords of one language, or a joint vocabulary."""
 
     def __init__(self, tokenizer: Tokenizer, kind: Kind) -> None:
         # The name of a special token in a text is text. `tokenizers` does not store this flag.
         tokenizer.encode_special_tokens = True
-        self.kind: Kind = kind
+        self._kind: Kind = kind
         self._tokenizer = tokenizer
         names = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
         if tuple(name for name, _ in names[: len(SPECIAL)]) != SPECIAL:
@@ -106,12 +106,10 @@ class Subwords:
         tokenizer.add_special_tokens(list(SPECIAL))
         return cls(tokenizer, kind)
 
-    def __len__(self) -> int:
-        return len(self._bytes)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without special tokens."""
-        return self.encode_batch([text])[0]
+    @property
+    def kind(self) -> Kind:
+        """The kind of the subwords."""
+        return self._kind
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
@@ -135,36 +133,9 @@ class Subwords:
         whole = b"".join(self.piece_bytes(ids))
         return whole.decode("utf-8", errors="replace").removeprefix(" ")
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        r"""Return the text of each piece for people, with a space if it begins a word.
-
-        Incomplete characters are shown as <0xE2>, control characters as \n.
-        """
-        return [
-            SPECIAL[piece] if piece < len(SPECIAL) else readable(self._bytes[piece])
-            for piece in ids
-        ]
-
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each piece; special tokens have none."""
         return [self._bytes[piece] for piece in ids]
-
-    def starts_word(self, piece: int) -> bool:
-        """Return whether a piece begins with a space."""
-        return self._bytes[piece].startswith(b" ")
-
-    def forbidden_ids(self) -> list[int]:
-        """Return the ids that a search must not produce: see `Coder`."""
-        breaks = [
-            piece
-            for piece, text in enumerate(self._bytes)
-            if b"\n" in text or b"\r" in text or b"\0" in text
-        ]
-        return [PAD, BOS, UNK, *breaks]
-
-    def same_vocabulary(self, other: Coder) -> bool:
-        """Return whether both sides are the same object."""
-        return other is self
 
     def to_json(self) -> dict[str, Any]:
         """Return the format of `tokenizers`."""

@@ -22,7 +22,7 @@ from typing import Any, Self
 from tokenizers import Tokenizer, models
 
 from transduce.errors import BadInput, BadRun, MissingExtra
-from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, AnyKind, Coder, encodings, readable
+from transduce.subwords.base import SPECIAL, UNK, AnyKind, Coder, encodings, readable
 from transduce.system.files import MAX_JSON_BYTES, read_regular
 
 SPACE = "▁"  # SentencePiece's notation for a space
@@ -34,7 +34,7 @@ LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 Piece = tuple[str, float, int]  # text, log-probability, type
 
 
-class SentencePiece:
+class SentencePiece(Coder):
     """The subwords of one language; two may share a vocabulary."""
 
     kind: AnyKind = "sentencepiece"
@@ -124,13 +124,6 @@ class SentencePiece:
         proto.normalizer_spec.remove_extra_whitespaces = self._squeeze
         path.write_bytes(proto.SerializeToString())
 
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without special tokens."""
-        return self.encode_batch([text])[0]
-
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, on all cores."""
         codes = [LANGUAGE.match(text) for text in texts]
@@ -173,17 +166,6 @@ class SentencePiece:
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each piece; special tokens have none."""
         return [self._texts[piece].encode() for piece in ids]
-
-    def starts_word(self, piece: int) -> bool:
-        """Return whether a piece begins with a space."""
-        return self.names[piece].startswith(SPACE)
-
-    def forbidden_ids(self) -> list[int]:
-        """Return the ids that a search must not produce: see `Coder`."""
-        breaks = [
-            piece for piece, text in enumerate(self._texts) if {"\n", "\r", "\0"}.intersection(text)
-        ]
-        return [PAD, BOS, UNK, *breaks]
 
     def same_vocabulary(self, other: Coder) -> bool:
         """Return whether both have the same ids, even if their pieces differ."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Literal, Self
 
-from transduce.subwords.base import BOS, PAD, SPECIAL, UNK, Coder
+from transduce.subwords.base import SPECIAL, UNK, Coder
 
 
-class Symbols:
+class Symbols(Coder):
     """A closed set of symbols in the order of their ids; all others are `<unk>`."""
 
     kind: Literal["symbols"] = "symbols"
@@ -26,9 +26,6 @@ class Symbols:
         """Make the vocabulary of all symbols in some lines, in alphabetical order."""
         return cls(sorted({symbol for line in lines for symbol in _split(line)} - {*SPECIAL}))
 
-    def __len__(self) -> int:
-        return len(self.names)
-
     def encode(self, text: str) -> list[int]:
         """Return the ids of symbols separated by spaces."""
         return [self._ids.get(symbol, UNK) for symbol in _split(text)]
@@ -41,27 +38,9 @@ class Symbols:
         """Return the symbols of ids; `<pad>`, `<s>` and `</s>` are skipped."""
         return " ".join(self.names[piece] for piece in ids if piece >= UNK)
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return each symbol, with a space before it."""
-        return [
-            self.names[piece] if piece < len(SPECIAL) else f" {self.names[piece]}" for piece in ids
-        ]
-
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Return the bytes of each symbol; special tokens have none."""
         return [b"" if piece < len(SPECIAL) else f" {self.names[piece]}".encode() for piece in ids]
-
-    def starts_word(self, piece: int) -> bool:
-        """Return whether this is a symbol: each is a word."""
-        return piece >= len(SPECIAL)
-
-    def forbidden_ids(self) -> list[int]:
-        """Return the ids that a search must not produce."""
-        return [PAD, BOS, UNK]
-
-    def same_vocabulary(self, other: Coder) -> bool:
-        """Return whether both are the same object."""
-        return other is self
 
     def to_json(self) -> dict[str, Any]:
         """Return the content to store."""

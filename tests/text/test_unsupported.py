@@ -1,4 +1,4 @@
-"""Documents that are no plain text are refused by name, and plain text never is."""
+"""Documents in other formats are refused by name, and plain text never is."""
 
 import gzip
 import io
@@ -65,7 +65,7 @@ CONTENTS = [
 
 @pytest.mark.parametrize(("content", "name"), CONTENTS)
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_a_document_is_known_by_how_it_begins(
+def test_a_document_is_recognised_by_its_first_bytes(
     content: bytes,
     name: str,
     compress: type[bytes],
@@ -82,7 +82,7 @@ def test_a_document_is_known_by_how_it_begins(
 
 
 @pytest.mark.parametrize("ending", [*BY_SUFFIX, "SRT", "tmx.gz", "csv.xz"])
-def test_a_document_is_known_by_its_ending(ending: str, tmp_path: Path) -> None:
+def test_a_document_is_recognised_by_its_suffix(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"text.{ending.partition('.')[0]}"
     path.write_text("Two dogs run.\n", encoding="utf-8")
     with pytest.raises(UnsupportedFormat, match=r"is .*, which transduce does not read yet: "):
@@ -95,7 +95,7 @@ def test_a_document_is_known_by_its_ending(ending: str, tmp_path: Path) -> None:
     "name",
     [*("test.en", "test.de.gz", "train.tsv", "text.txt", "text", "a.html.en", "srt", ".json")],
 )
-def test_other_names_say_nothing(name: str) -> None:
+def test_other_suffixes_are_not_documents(name: str) -> None:
     assert format_of_name(name) is None
 
 
@@ -108,19 +108,19 @@ def test_other_names_say_nothing(name: str) -> None:
         *("```\ncode", "a: 1", "Rar!", "<!-- note --> text"),
     ],
 )
-def test_prose_is_no_document(prose: str, tmp_path: Path) -> None:
+def test_prose_is_not_taken_for_a_document(prose: str, tmp_path: Path) -> None:
     path = tmp_path / "text.en"
     path.write_text(prose, encoding="utf-8")
     assert list(read_lines(path)) == prose.removesuffix("\n").split("\n")
 
 
 @given(st.text())
-def test_arbitrary_text_is_no_document(text: str) -> None:
+def test_arbitrary_text_is_not_taken_for_a_document(text: str) -> None:
     assert format_of_content(text.encode()) is None
 
 
 @pytest.mark.parametrize("head", [b"\n" * 65536, b"1" * 65536, b"<!>" * 21845, b"#\n" * 32768])
-def test_no_beginning_takes_long_to_look_at(head: bytes) -> None:
+def test_recognition_takes_little_time_for_any_text(head: bytes) -> None:
     """Each takes milliseconds; a pattern that tries every split of these would take hours."""
     assert format_of_content(head) is None
 
@@ -160,7 +160,7 @@ def test_commands_refuse_documents_and_say_what_to_do(
         assert "--as-text" not in error
 
 
-def test_lines_of_a_document_are_translated_where_the_user_insists(
+def test_documents_can_be_translated_as_text(
     cli: CommandLine, tiny_run: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "film.srt"

@@ -1,4 +1,4 @@
-"""Text in: what is read is exactly what is there, and what cannot be is refused by name."""
+"""Text is read exactly as written; unreadable text is refused with its file and line."""
 
 import gzip
 import io
@@ -43,7 +43,7 @@ def from_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 @pytest.mark.parametrize("ending", COMPRESS)
 @given(lines=LINES)
-def test_lines_come_back_as_they_were_written(ending: str, lines: list[str]) -> None:
+def test_lines_are_read_as_written(ending: str, lines: list[str]) -> None:
     data = "".join(line + "\n" for line in lines).encode()
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "text" + ending), COMPRESS[ending](data))
@@ -51,7 +51,7 @@ def test_lines_come_back_as_they_were_written(ending: str, lines: list[str]) -> 
 
 
 @given(lines=LINES, size=st.integers(1, 9))
-def test_where_blocks_end_does_not_matter(lines: list[str], size: int) -> None:
+def test_lines_do_not_depend_on_the_size_of_blocks(lines: list[str], size: int) -> None:
     data = "".join(line + "\n" for line in lines).encode()
     blocks = [data[begin : begin + size] for begin in range(0, len(data), size)]
     assert list(itertools.chain.from_iterable(text._split_lines(blocks, "text"))) == lines
@@ -82,13 +82,13 @@ def test_a_carriage_return_before_the_line_feed_is_removed(tmp_path: Path) -> No
         (b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n", ["one", "\ufefftwo"]),
     ],
 )
-def test_ends_and_marks_of_a_file_make_no_lines(
+def test_file_ends_and_byte_order_marks_are_not_lines(
     tmp_path: Path, data: bytes, lines: list[str]
 ) -> None:
     assert list(read_lines(write(tmp_path / "text", data))) == lines
 
 
-def test_what_is_not_utf8_is_refused_with_file_and_line(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_refused_with_file_and_line(tmp_path: Path) -> None:
     path = write(tmp_path / "text", b"one\n" * 70_000 + b"Stra\xdfe\nmore\n")
     with pytest.raises(BadInput, match=r"text, line 70,001 is not UTF-8 \(byte 0xdf\)"):
         list(read_lines(path))
@@ -112,14 +112,14 @@ def test_utf16_is_recognised(tmp_path: Path) -> None:
         list(read_lines(path))
 
 
-def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory() -> None:
+def test_an_endless_line_is_refused_in_bounded_memory() -> None:
     with pytest.raises(BadInput, match="text, line 2 is longer than 16 MiB"):
         list(text._split_lines(itertools.chain([b"one\n"], itertools.repeat(b"x" * 65536)), "text"))
     long = b"y" * 65536
     assert list(text._split_lines([long] * 100, "text"))[-1] == [(long * 100).decode()]
 
 
-def test_what_is_no_readable_file_is_refused_by_name(
+def test_unreadable_files_are_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(BadInput, match="absent does not exist"):
@@ -137,7 +137,7 @@ def test_what_is_no_readable_file_is_refused_by_name(
         list(read_lines(tmp_path / "secret"))
 
 
-def test_an_error_of_the_disk_is_told(tmp_path: Path) -> None:
+def test_a_disk_error_is_reported(tmp_path: Path) -> None:
     class Broken(io.BytesIO):
         def read1(self, size: int | None = -1) -> bytes:
             raise OSError(5, "Input/output error")
@@ -148,9 +148,7 @@ def test_an_error_of_the_disk_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
 @pytest.mark.parametrize("name", ["text", "text{}"])
-def test_a_compressed_file_that_was_cut_short_is_refused(
-    tmp_path: Path, ending: str, name: str
-) -> None:
+def test_a_truncated_compressed_file_is_refused(tmp_path: Path, ending: str, name: str) -> None:
     data = COMPRESS[ending](b"".join(b"line %d\n" % number for number in range(5000)))
     for cut in (10, len(data) // 2, len(data) - 1):
         path = write(tmp_path / name.format(ending), data[:cut])
@@ -171,7 +169,7 @@ def test_a_flipped_bit_in_a_compressed_file_is_found(tmp_path: Path, ending: str
 
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
-def test_a_name_that_promises_compression_must_keep_it(tmp_path: Path, ending: str) -> None:
+def test_a_compressed_suffix_without_compression_is_refused(tmp_path: Path, ending: str) -> None:
     for data in (b"", b"plain text\n"):
         path = write(tmp_path / f"text{ending}", data)
         with pytest.raises(BadInput, match=r"does not begin like a .* it is damaged or misnamed"):
@@ -179,7 +177,7 @@ def test_a_name_that_promises_compression_must_keep_it(tmp_path: Path, ending: s
 
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
-def test_compressed_files_can_be_put_one_after_the_other(tmp_path: Path, ending: str) -> None:
+def test_concatenated_compressed_files_are_read(tmp_path: Path, ending: str) -> None:
     data = COMPRESS[ending](b"one\ntw") + COMPRESS[ending](b"o\n")
     assert list(read_lines(write(tmp_path / "text", data))) == ["one", "two"]
     padded = write(tmp_path / "padded", data + b"\0" * 8)
@@ -189,7 +187,7 @@ def test_compressed_files_can_be_put_one_after_the_other(tmp_path: Path, ending:
         list(read_lines(path))
 
 
-def test_zst_without_its_library_says_what_to_install(
+def test_zst_without_its_library_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "text.zst", COMPRESS[".zst"](b"one\n"))
@@ -211,7 +209,7 @@ def test_standard_input_is_named_in_errors(monkeypatch: pytest.MonkeyPatch) -> N
         list(read_lines("-"))
 
 
-def test_a_typed_line_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_typed_line_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     class Typing(io.BytesIO):
         typed = iter([b"Hi", b"\n", b"Bye\n"])
 
@@ -284,14 +282,14 @@ def test_both_sides_cannot_be_standard_input() -> None:
         ("-", None, None, ("src", "tgt")),
     ],
 )
-def test_languages_are_as_given_or_as_the_files_end(
+def test_languages_are_given_or_taken_from_file_names(
     source: str, target: str | None, given: str | None, expected: tuple[str, str]
 ) -> None:
     assert guess_languages(source, target, given) == expected
 
 
 @pytest.mark.parametrize("given", ["en", "en-de-fr", "-", "en-", "en de", ""])
-def test_languages_that_are_no_two_codes_are_refused(given: str) -> None:
+def test_languages_must_be_two_codes(given: str) -> None:
     with pytest.raises(BadInput, match=r"expected two codes .* such as en-de"):
         guess_languages("a", "b", given)
 

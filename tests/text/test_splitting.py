@@ -1,4 +1,4 @@
-"""Paragraphs fall into sentences, and nothing is lost between them."""
+"""Paragraphs are split into sentences without losing a character."""
 
 import random
 import re
@@ -31,12 +31,12 @@ def texts(paragraph: str, language: str) -> list[str]:
         ("de", ["Am 3. Oktober war z. B. alles gut.", "Danach nicht."]),
     ],
 )
-def test_sentences_end_where_people_end_them(language: str, expected: list[str]) -> None:
+def test_text_is_split_at_the_ends_of_sentences(language: str, expected: list[str]) -> None:
     assert texts(" ".join(expected), language) == expected
 
 
 @pytest.mark.parametrize("language", ["zh", "zh-CN", "zh_Hans"])
-def test_sentences_without_spaces_are_found(language: str) -> None:
+def test_sentences_without_spaces_are_split(language: str) -> None:
     assert split_text("我爱你。你呢？好！", language) == [
         ("", "我爱你。"),
         ("", "你呢？"),
@@ -44,14 +44,14 @@ def test_sentences_without_spaces_are_found(language: str) -> None:
     ]
 
 
-def test_white_space_comes_with_the_sentence_behind_it() -> None:
+def test_white_space_belongs_to_the_sentence_after_it() -> None:
     found = split_text("  One dog.   Two dogs.\tThree dogs. ", "en")
     assert found == [("  ", "One dog."), ("   ", "Two dogs."), ("\t", "Three dogs.")]
     assert split_text("   ", "en") == split_text("", "en") == []
 
 
 @given(st.lists(MARKS | st.characters(codec="utf-8")).map("".join), st.sampled_from(["en", "zh"]))
-def test_nothing_is_lost(text: str, language: str) -> None:
+def test_no_character_is_lost(text: str, language: str) -> None:
     found = split_text(text, language)
     assert "".join(gap + sentence for gap, sentence in found) == text.rstrip()
     assert all(sentence == sentence.strip() != "" for _, sentence in found)
@@ -67,13 +67,13 @@ ORDINARY = (
 )
 
 
-def test_a_long_paragraph_is_split_as_its_sentences_are_alone() -> None:
+def test_a_long_paragraph_is_split_like_short_ones() -> None:
     chosen = random.Random(1).choices(ORDINARY, k=2_000)
     assert texts(" ".join(chosen), "en") == chosen
 
 
 @pytest.mark.parametrize("pattern", ["«", "“ ", 'a. "b 「', "a. «b ", "x"])
-def test_the_time_of_a_split_grows_with_the_length_and_not_with_its_square(pattern: str) -> None:
+def test_the_time_is_linear_in_the_length(pattern: str) -> None:
     """Sentencex alone takes 12 seconds for 100,000 quotation marks that nothing closes."""
     text = pattern * (100_000 // len(pattern))
     begin = time.perf_counter()
@@ -83,7 +83,7 @@ def test_the_time_of_a_split_grows_with_the_length_and_not_with_its_square(patte
     assert max(len(sentence) for _, sentence in found) <= WINDOW
 
 
-def test_a_sentence_without_an_end_is_cut_between_words() -> None:
+def test_an_endless_sentence_is_cut_between_words() -> None:
     found = texts("word " * 2_000, "en")
     assert len(found) > 1
     assert {word for one in found for word in one.split()} == {"word"}
@@ -98,7 +98,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "line", ["A dog runs.", "  A dog runs. ", "3.5 dogs: run; now", "Dr. Smith left.", "No end"]
 )
-def test_a_line_of_one_sentence_stays_as_it_is(line: str) -> None:
+def test_a_line_of_one_sentence_is_unchanged(line: str) -> None:
     assert split_line(line, "en") == [("", line)]
 
 
@@ -113,14 +113,14 @@ SCRIPTS = st.sampled_from(["en", "de", "el", "hy", "my", "zh", "ru", "hi", "am",
 
 
 @given(st.lists(TERMINATORS | MARKS | st.characters(codec="utf-8")).map("".join), SCRIPTS)
-def test_the_quick_check_never_hides_a_sentence(text: str, language: str) -> None:
+def test_the_quick_check_misses_no_sentence(text: str, language: str) -> None:
     """What is not given to the splitter would not have been split by it."""
     line = " ".join(text.splitlines())
     expected = [sentence for _, sentence in split_text(line, language)]
     assert [sentence.strip() for _, sentence in split_line(line, language)] == expected
 
 
-def test_every_character_that_ends_a_sentence_reaches_the_splitter() -> None:
+def test_every_sentence_end_is_passed_to_the_splitter() -> None:
     for language in ("en", "el", "hy"):
         for code in (*range(0x20, 0x0600), *range(0x2000, 0x3100)):
             line = f"Aaa bbb{chr(code)} Ccc ddd"
@@ -129,7 +129,7 @@ def test_every_character_that_ends_a_sentence_reaches_the_splitter() -> None:
                 assert len(split_line(line, language)) == len(found), line
 
 
-def test_without_the_library_a_warning_says_that_lines_stay_whole(
+def test_a_warning_says_that_lines_are_not_split_without_the_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert check_installed()
@@ -152,7 +152,7 @@ def test_a_wide_space_before_a_full_stop_is_split_like_a_plain_one(
     assert "".join(gap + one for gap, one in found) == text.format(space)
 
 
-def test_a_text_at_which_the_splitter_panics_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_is_not_split_if_the_splitter_panics(monkeypatch: pytest.MonkeyPatch) -> None:
     """A panic is no Exception: it would end the command, or a thread of the service."""
     monkeypatch.setattr("transduce.text.splitting.WIDE_SPACE", re.compile("(?!)"))
     found = split_text("Plan A\xa0. Go home. Sleep.", "en")
