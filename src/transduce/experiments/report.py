@@ -77,11 +77,9 @@ def render_page(findings: Sequence[Finding], left_out: Sequence[str] = ()) -> st
     missing = "".join(f"<li>{escape(sentence)}</li>" for sentence in left_out)
     if missing:
         missing = f'<section><h2>Left out</h2><div class="notes"><ul>{missing}</ul></div></section>'
-    return Template(_read(TEMPLATES / "report.html")).substitute(
+    return Template(pages.read(TEMPLATES / "report.html")).substitute(
+        head=pages.render_head(TITLE, TEMPLATES / "report.css"),
         title=escape(TITLE),
-        theme=_read(pages.FOLDER / "theme.js"),
-        base=_read(pages.FOLDER / "base.css"),
-        style=_read(TEMPLATES / "report.css"),
         menu="".join(menu),
         lead=escape(LEAD),
         index="\n".join(index),
@@ -191,7 +189,3 @@ def _machine(machine: Mapping[str, Any]) -> dict[str, str]:
     if isinstance(versions, Mapping):
         facts["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
     return facts
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")

@@ -4,7 +4,6 @@ import html
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -17,11 +16,9 @@ EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 def render_explorer(inspection: Mapping[str, Any], *, title: str) -> str:
     """Return a page that shows the JSON of an inspection without a server or a network."""
-    return Template(_read(EXPLORER / "explorer.html")).substitute(
+    return Template(pages.read(EXPLORER / "explorer.html")).substitute(
+        head=pages.render_head(title, EXPLORER / "explorer.css"),
         title=html.escape(title),
-        theme=_read(pages.FOLDER / "theme.js"),
-        base=_read(pages.FOLDER / "base.css"),
-        style=_read(EXPLORER / "explorer.css"),
         script="\n".join(bundle("explorer.js").values()),
         # "</script>" in a sentence would end the script element.
         inspection=json.dumps(inspection, ensure_ascii=False).replace("<", "\\u003c"),
@@ -34,12 +31,8 @@ def bundle(name: str) -> dict[str, str]:
     A page opened from a disk cannot import modules, so all of them share one scope: no two modules
     may declare the same name.
     """
-    text = _read(EXPLORER / name)
+    text = pages.read(EXPLORER / name)
     modules: dict[str, str] = {}
     for imported in IMPORT.findall(text):
         modules |= bundle(imported)
     return {**modules, name: EXPORT.sub("", IMPORT.sub("", text))}
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")

@@ -3,6 +3,23 @@
 Imports nothing of transduce. Other packages read the files below FOLDER.
 """
 
+import html
 from pathlib import Path
+from string import Template
 
 FOLDER = Path(__file__).parent
+
+
+def read(path: Path) -> str:
+    """Return the text of a file of a page."""
+    return path.read_text(encoding="utf-8")
+
+
+def render_head(title: str, style: Path) -> str:
+    """Return the head of a self-contained page: its title, the theme and the styles."""
+    return Template(read(FOLDER / "head.html")).substitute(
+        title=html.escape(title),
+        theme=read(FOLDER / "theme.js"),
+        base=read(FOLDER / "base.css"),
+        style=read(style),
+    )

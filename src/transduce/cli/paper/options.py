@@ -9,8 +9,8 @@ from transduce.cli.options import panel, parse_settings, parse_time
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
+    from transduce.experiments.budget import Budget
     from transduce.experiments.claims import Trial
-    from transduce.experiments.comparison import Setup
     from transduce.experiments.rows import Data
 
 # --valid, --valid-tsv, --test, --test-tsv, --languages
@@ -113,31 +113,11 @@ def data_of(source: str, target: str | None, held_out: HeldOut) -> "Data":
     )
 
 
-def setup_of(
-    data: "Data",
-    out: Path,
-    *,
-    steps: int | None,
-    time: str | None,
-    set_: list[str] | None,
-    seed: int | None,
-    device: str,
-    keep_weights: bool,
-    gather: bool,
-) -> "Setup":
-    """Return the setup of a table."""
+def budget_of(steps: int | None, time: str | None) -> "Budget":
+    """Return the budget of each training."""
     from transduce.experiments.budget import Budget
-    from transduce.experiments.comparison import Setup
 
-    return Setup(
-        out=out,
-        data=data,
-        budget=Budget(steps=steps, seconds=seconds_of(steps, time)),
-        settings=settings_of(set_, seed),
-        device=device,
-        keep_weights=keep_weights,
-        gather=gather,
-    )
+    return Budget(steps=steps, seconds=seconds_of(steps, time))
 
 
 def trial_of(

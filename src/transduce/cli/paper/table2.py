@@ -50,17 +50,16 @@ def table2(
     --time counts the time of steps only, not of validating and saving. Ctrl-C saves.
     """
     from transduce.cli.paper.printing import show
+    from transduce.experiments.comparison import Setup
     from transduce.experiments.table2 import table2 as measure
     from transduce.system.progress import console_progress
 
     held_out = (valid, valid_tsv, test, test_tsv, languages)
-    setup = options.setup_of(
-        options.data_of(source, target, held_out),
-        out,
-        steps=steps,
-        time=time,
-        set_=set_,
-        seed=seed,
+    setup = Setup(
+        out=out,
+        data=options.data_of(source, target, held_out),
+        budget=options.budget_of(steps, time),
+        settings=options.settings_of(set_, seed),
         device=device,
         keep_weights=keep_weights,
         gather=gather,

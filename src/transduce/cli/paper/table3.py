@@ -57,17 +57,16 @@ def table3(
     differs from the base model. All finished rows of the folder are reported. Ctrl-C saves.
     """
     from transduce.cli.paper.printing import show
+    from transduce.experiments.comparison import Setup
     from transduce.experiments.table3 import table3 as measure
     from transduce.system.progress import console_progress
 
     held_out = (valid, valid_tsv, test, test_tsv, languages)
-    setup = options.setup_of(
-        options.data_of(source, target, held_out),
-        out,
-        steps=steps,
-        time=time,
-        set_=set_,
-        seed=seed,
+    setup = Setup(
+        out=out,
+        data=options.data_of(source, target, held_out),
+        budget=options.budget_of(steps, time),
+        settings=options.settings_of(set_, seed),
         device=device,
         keep_weights=keep_weights,
         gather=gather,
