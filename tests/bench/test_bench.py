@@ -48,7 +48,7 @@ QUICK = ["--steps", "2", "--rounds", "2", "--vocabulary", "300", "--device", "cp
 
 @dataclass(frozen=True)
 class Measurement:
-    """One real run of the command, which the tests share, for it takes seconds."""
+    """One real run of the command, shared by the tests."""
 
     comparison: Comparison
     output: str
@@ -71,18 +71,18 @@ def measurement(
     corpus = tmp_path_factory.mktemp("bench") / "corpus"
     command = ["transduce", "bench", "train", *map(str, tiny_files), *options(TINY), *QUICK]
     command += ["--peer", "huggingface", "--peer", "torch", "--corpus", str(corpus)]
-    compare, kept, output = training.compare, [], io.StringIO()
+    compare, stored, output = training.compare, [], io.StringIO()
 
     def keeping(*arguments: Any, **named: Any) -> list[Comparison]:
-        kept.extend(compare(*arguments, **named))
-        return kept
+        stored.extend(compare(*arguments, **named))
+        return stored
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
         patch.setattr(training, "compare", keeping)
         patch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit, match="0"):
             main()
-    (comparison,) = kept
+    (comparison,) = stored
     return Measurement(comparison, output.getvalue(), corpus)
 
 
@@ -90,11 +90,11 @@ def measurement(
 def as_json(
     measurement: Measurement, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[int], Any]:
-    """What --json writes of the measurement, as if it had been made of so many presets."""
+    """Return the output of --json for so many presets."""
 
     def written(presets: int) -> Any:
-        found = [measurement.comparison] * presets
-        monkeypatch.setattr(training, "compare", lambda *_, **__: found)
+        result = [measurement.comparison] * presets
+        monkeypatch.setattr(training, "compare", lambda *_, **__: result)
         return json.loads(cli("bench", "train", "text.en", "text.de", "--json").stdout)
 
     return written
@@ -111,13 +111,13 @@ def speed(label: str, text: str) -> float:
 
 
 def side(name: str, *seconds: float, **changes: Any) -> Measured:
-    """Return a side that has learned 100 target tokens a round of two steps."""
+    """Return a side with 100 target tokens in each round of two steps."""
     seen = StepTokens(target_tokens=100, source_tokens=80, places_source=100, places_target=200)
     whole: dict[str, Any] = {
         "name": name,
         "model": find_preset("tiny").model,
         "started": Started(1, "float32", "by hand", 1.5),
-        "rounds": tuple(Round(2, one, seen, peak_memory=5) for one in seconds),
+        "rounds": tuple(Round(2, item, seen, peak_memory=5) for item in seconds),
         "matrix_rate": 1e9,
     }
     return Measured(**(whole | changes))
@@ -139,25 +139,25 @@ def test_the_command_prints_a_row_for_each_side_and_its_ratio(measurement: Measu
 def test_json_has_the_conditions_of_the_measurement(
     as_json: Callable[[int], Any],
 ) -> None:
-    found = as_json(1)
-    assert [peer["name"] for peer in found["peers"]] == ["huggingface", "torch"]
-    for one in (found["ours"], *found["peers"]):
-        assert one["lowest"] <= one["target_tokens_per_second"] <= one["highest"]
-        assert one["milliseconds_per_step"] > 0
-        assert 0 < one["model_flops_utilisation"] < 1
-        assert 2**26 < one["peak_memory_bytes"] < 2**34
-        assert 0 < one["seconds_to_first_step"] < 100
-        assert one["precision"] == found["precision"] == "float32"
-        assert len(one["rounds"]) == found["rounds"] == 2
-    for peer in found["peers"]:
+    result = as_json(1)
+    assert [peer["name"] for peer in result["peers"]] == ["huggingface", "torch"]
+    for item in (result["ours"], *result["peers"]):
+        assert item["lowest"] <= item["target_tokens_per_second"] <= item["highest"]
+        assert item["milliseconds_per_step"] > 0
+        assert 0 < item["model_flops_utilisation"] < 1
+        assert 2**26 < item["peak_memory_bytes"] < 2**34
+        assert 0 < item["seconds_to_first_step"] < 100
+        assert item["precision"] == result["precision"] == "float32"
+        assert len(item["rounds"]) == result["rounds"] == 2
+    for peer in result["peers"]:
         assert peer["ratio_lowest"] <= peer["ratio"] <= peer["ratio_highest"]
         assert peer["fill"]["worse"] == min(peer["fill"]["source"], peer["fill"]["target"]) < 1
         assert peer["path"] == "padded, float32"
-    assert found["ours"]["fill"] == {"source": 1, "target": 1, "worse": 1}
-    assert (found["steps"], found["warm_up"]) == (2, WARM_UP)
-    assert (found["model"]["d_model"], found["train"]["batch_tokens"]) == (16, 300)
-    assert {"device", "processor", "cores", "threads", "matrix"} <= found["machine"].keys()
-    assert {"torch", "transformers", "transduce"} <= found["machine"]["versions"].keys()
+    assert result["ours"]["fill"] == {"source": 1, "target": 1, "worse": 1}
+    assert (result["steps"], result["warm_up"]) == (2, WARM_UP)
+    assert (result["model"]["d_model"], result["train"]["batch_tokens"]) == (16, 300)
+    assert {"device", "processor", "cores", "threads", "matrix"} <= result["machine"].keys()
+    assert {"torch", "transformers", "transduce"} <= result["machine"]["versions"].keys()
 
 
 def test_the_json_of_several_presets_is_a_list(as_json: Callable[[int], Any]) -> None:
@@ -165,9 +165,9 @@ def test_the_json_of_several_presets_is_a_list(as_json: Callable[[int], Any]) ->
 
 
 def test_every_side_learns_from_full_batches(measurement: Measurement) -> None:
-    for one in measurement.comparison.sides:
-        for found in one.rounds:  # two steps of at most 300 tokens a side
-            tokens = found.seen.source_tokens, found.seen.target_tokens
+    for item in measurement.comparison.sides:
+        for result in item.rounds:  # two steps of at most 300 tokens a side
+            tokens = result.tokens.source_tokens, result.tokens.target_tokens
             assert all(0 < count <= 2 * 300 for count in tokens)
             assert max(tokens) > 200
 
@@ -189,7 +189,7 @@ def test_our_side_runs_the_steps_of_the_trainer(measurement: Measurement, tmp_pa
         with ours.trainer.log:
             seen = ours.step()
             ours.save()
-    assert [one.step for one in checkpoints(tmp_path / "run")] == [1]
+    assert [item.step for item in checkpoints(tmp_path / "run")] == [1]
     assert ours.trainer.state.step == 1
     assert ours.trainer.state.window.tokens == seen.target_tokens > 0
     assert seen.places_target >= seen.target_tokens
@@ -197,7 +197,7 @@ def test_our_side_runs_the_steps_of_the_trainer(measurement: Measurement, tmp_pa
 
 
 class Counting:
-    """A side that does nothing but tell what it was asked."""
+    """A side that records its calls."""
 
     device, parameters, precision = "cpu", 7, "float32"
 
@@ -217,7 +217,7 @@ class Counting:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a side was asked, with every look at the clock and every wait for the device."""
+    """The calls of a side, with every reading of the clock and synchronisation."""
     asked: list[str] = []
 
     def clock() -> float:
@@ -242,10 +242,10 @@ def test_the_first_step_is_timed_from_construction_to_synchronisation(
 def test_a_round_warms_up_and_waits_for_the_device_before_it_reads_the_clock(
     asked: list[str],
 ) -> None:
-    found = measure(Counting(asked), 3)
+    result = measure(Counting(asked), 3)
     before = ["make", f"prepare {WARM_UP + 3}", *["step"] * WARM_UP, "wait for cpu", "clock"]
     assert asked == [*before, *["step"] * 3, "wait for cpu", "clock"]
-    assert (found.steps, found.seen, found.seconds) == (3, (30, 24, 48, 60), 5)
+    assert (result.steps, result.tokens, result.seconds) == (3, (30, 24, 48, 60), 5)
 
 
 def test_the_speed_is_the_median_of_the_rounds(measurement: Measurement) -> None:
@@ -259,8 +259,8 @@ def test_the_speed_is_the_median_of_the_rounds(measurement: Measurement) -> None
 
 
 def test_fill_is_the_share_of_real_tokens() -> None:
-    found = side("padded", 1.0, 2.0).to_json()["fill"]
-    assert found == {"source": 0.8, "target": 0.5, "worse": 0.5}
+    result = side("padded", 1.0, 2.0).to_json()["fill"]
+    assert result == {"source": 0.8, "target": 0.5, "worse": 0.5}
 
 
 def test_utilisation_is_the_share_of_the_matrix_rate() -> None:
@@ -274,9 +274,9 @@ def test_utilisation_is_the_share_of_the_matrix_rate() -> None:
 
 
 def test_several_presets_share_one_table(measurement: Measurement) -> None:
-    one = replace(measurement.comparison, peers=())
-    other = replace(one, config=replace(one.config, preset="B-dk16"))
-    lines = report([one, other]).splitlines()
+    item = replace(measurement.comparison, peers=())
+    other = replace(item, config=replace(item.config, preset="B-dk16"))
+    lines = report([item, other]).splitlines()
     assert lines[1].startswith("small, transduce  ")
     assert lines[2].startswith("B-dk16, transduce  ")
     assert [line.split()[1] for line in lines if line.startswith("model")] == ["small:", "B-dk16:"]
@@ -294,7 +294,7 @@ def test_the_cost_of_checkpoints_is_relative_to_save_every(measurement: Measurem
 
 
 class Writer(Counting):
-    """A side whose checkpoints are written while it makes two more steps."""
+    """A side that writes a checkpoint during two more steps."""
 
     left = 0
 
@@ -311,10 +311,10 @@ class Writer(Counting):
 def test_steps_during_a_background_save_do_not_count_as_its_cost(
     asked: list[str],
 ) -> None:
-    found = measure_saving(Writer(asked), 4)
+    result = measure_saving(Writer(asked), 4)
     chunk = ["prepare 4", "clock", *["step"] * 4, "wait for cpu", "clock"]
     assert asked[-19:] == ["clock", "save", "clock", *chunk * 2]
-    assert found == Saving(checkpoint=2 + 2 * 6 - 8 * 1.5, step=1.5)
+    assert result == Saving(checkpoint=2 + 2 * 6 - 8 * 1.5, step=1.5)
 
 
 def test_without_a_peer_there_is_no_ratio(measurement: Measurement) -> None:

@@ -24,9 +24,9 @@ def test_the_matrix_rate_is_that_of_products_of_the_size_it_tells(
 ) -> None:
     monkeypatch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(256, "float32", 1, 3))
     before = torch.get_num_threads()
-    found = matrix_rate("cpu", threads=before + 1)
-    assert (found["size"], found["precision"]) == (256, "float32")
-    assert 1e8 < found["flops_per_second"] < 1e13
+    result = matrix_rate("cpu", threads=before + 1)
+    assert (result["size"], result["precision"]) == (256, "float32")
+    assert 1e8 < result["flops_per_second"] < 1e13
     assert torch.get_num_threads() == before
 
 

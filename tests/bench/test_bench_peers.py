@@ -40,9 +40,9 @@ def test_padding_is_counted_on_each_side() -> None:
     assert padded.source.tolist() == [[9, 2, 0], [8, 8, 2]]
     assert padded.labels.tolist() == [[5, 6, 7, 2], [5, 2, 0, 0]]
     assert padded.target.tolist() == [[1, 5, 6, 7], [1, 5, 0, 0]]
-    found = padded.seen()
-    assert (found.source_tokens, found.places_source) == (5, 6)
-    assert (found.target_tokens, found.places_target) == (6, 8)
+    result = padded.tokens()
+    assert (result.source_tokens, result.places_source) == (5, 6)
+    assert (result.target_tokens, result.places_target) == (6, 8)
 
 
 @pytest.mark.parametrize("make", [huggingface.Model, pytorch.Model])
@@ -60,14 +60,14 @@ def test_a_step_of_a_peer_learns_from_pairs_of_the_corpus(
         batch, expected = side.waiting[0]
         before = [parameter.clone() for parameter in side.model.parameters()]
         seen = side.step()
-    assert seen == expected == batch.seen()
+    assert seen == expected == batch.tokens()
     assert seen.source_tokens <= 300
     assert 200 < seen.target_tokens <= 300
     for row in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
         assert tuple(tuple(filter(None, side)) for side in row) in pairs
     changed = [
-        not torch.equal(one, other)
-        for one, other in zip(before, side.model.parameters(), strict=True)
+        not torch.equal(item, other)
+        for item, other in zip(before, side.model.parameters(), strict=True)
         if other.requires_grad
     ]
     assert all(changed)
@@ -118,12 +118,12 @@ def copy_attention(projections: Tensor, W_O: nn.Linear, other: nn.MultiheadAtten
 
 
 def copy_feed_forward(ours: Any, other: Any) -> None:
-    for linear, one in (
+    for linear, item in (
         (ours.feed_forward.W_1, other.linear1),
         (ours.feed_forward.W_2, other.linear2),
     ):
-        one.weight.copy_(linear.weight)
-        one.bias.copy_(linear.bias)
+        item.weight.copy_(linear.weight)
+        item.bias.copy_(linear.bias)
 
 
 def test_the_peer_torch_drops_out_what_we_do() -> None:
@@ -141,23 +141,23 @@ def test_a_peer_multiplies_in_our_precision_and_sums_its_loss_in_float32(
     with threads_kept():
         side = Peer(pytorch.Model, CONFIG, corpus, "cpu", precision, as_it_comes=False)
         side.prepare(1)
-        found: list[Tensor] = []
-        side.model.register_forward_hook(lambda _, __, logits: found.append(logits))
+        result: list[Tensor] = []
+        side.model.register_forward_hook(lambda _, __, logits: result.append(logits))
         loss = side.loss(side.waiting[0][0])
-    assert found[0].dtype == {32: torch.float32, 16: torch.bfloat16}[dtype]
+    assert result[0].dtype == {32: torch.float32, 16: torch.bfloat16}[dtype]
     assert loss.dtype == torch.float32
     assert side.path == f"padded, {precision}"
 
 
 @pytest.fixture
 def switched(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What was set in torch, which is left as it is."""
-    found: dict[str, Any] = {}
-    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: found.update(cudnn=on))
+    """Restore the global settings of torch."""
+    result: dict[str, Any] = {}
+    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: result.update(cudnn=on))
     monkeypatch.setattr(
-        torch, "set_float32_matmul_precision", lambda word: found.update(products=word)
+        torch, "set_float32_matmul_precision", lambda word: result.update(products=word)
     )
-    return found
+    return result
 
 
 def test_a_peer_on_a_gpu_is_tuned_unless_it_shall_run_as_it_comes(

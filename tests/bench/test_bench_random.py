@@ -94,16 +94,16 @@ def test_random_text_is_measured_with_each_preset_in_turn(
     small = {"N": "1", "d_model": "16", "d_ff": "32", "vocabulary": "300", "threads": "1"}
     arguments = [*options(small), "--batch-tokens", "300", "--steps", "1", "--rounds", "1"]
     presets = ["--preset", "tiny", "--preset", "B-dk16", "--peer", "none"]
-    found = cli("bench", "train", "--random", "equal", *presets, *arguments, "--json")
-    assert found.status == 0, found.stderr
-    first, second = json.loads(found.stdout)
+    result = cli("bench", "train", "--random", "equal", *presets, *arguments, "--json")
+    assert result.status == 0, result.stderr
+    first, second = json.loads(result.stdout)
     assert (first["preset"], second["preset"]) == ("tiny", "B-dk16")
     assert (first["model"]["h"], second["model"]["h"]) == (4, 8)
-    for one in (first, second):
-        assert one["text"] == "random words in sentences of equal length"
-        assert one["peers"] == []
-        assert one["ours"]["rounds"][0]["target_tokens"] == 300
-        assert one["model"]["target_vocabulary"] == 300
+    for item in (first, second):
+        assert item["text"] == "random words in sentences of equal length"
+        assert item["peers"] == []
+        assert item["ours"]["rounds"][0]["target_tokens"] == 300
+        assert item["model"]["target_vocabulary"] == 300
 
 
 @pytest.mark.parametrize(

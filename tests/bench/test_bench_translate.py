@@ -40,17 +40,17 @@ MACHINE = {
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """A text and its translation by people."""
+    """A text and its reference translation."""
     return write_pairs(tmp_path, "text", PAIRS)
 
 
 def side(name: str, *seconds: float, **changes: Any) -> Measured:
-    """A side that has translated ten lines a round into 50 tokens."""
+    """A side with ten lines and 50 tokens per round."""
     whole: dict[str, Any] = {
         "name": name,
         "path": f"{name} by hand",
         "start": 1.25,
-        "rounds": tuple(TimedTranslation(one, ["x"] * 10, 2**30) for one in seconds),
+        "rounds": tuple(TimedTranslation(item, ["x"] * 10, 2**30) for item in seconds),
         "each": (0.004, 0.001, 0.002, 0.003),
         "tokens": 50,
         "bleu": 12.345,
@@ -66,7 +66,7 @@ def comparison(*compared: Measured, peers: int) -> Comparison:
 
 @pytest.fixture(scope="module")
 def measured(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """One real measurement of every kind of side, with all that went to the terminal."""
+    """One real measurement of every kind of side."""
     files = write_pairs(tmp_path_factory.mktemp("bench"), "text", PAIRS * 2)
     command = ["bench", "translate", str(tiny_run), *map(str, files), "--json", "--beam", "2"]
     command += ["--engine", "torch", "--engine", "ctranslate2", "--peer", "huggingface"]
@@ -77,21 +77,21 @@ def measured(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Result
 
 def test_all_sides_are_measured_on_the_same_lines(measured: Result) -> None:
     assert measured.status == 0, measured.stderr
-    found = json.loads(measured.stdout)
+    result = json.loads(measured.stdout)
     names = ["torch", "ctranslate2", "peer huggingface", "peer ctranslate2:int8"]
-    assert [one["name"] for one in found["sides"]] == names
-    for one in found["sides"]:
-        assert one["sentences_per_second"] == one["rounds"][0] > 0
-        assert one["tokens_per_second"] >= 0.99 * one["sentences_per_second"]  # rounded
-        assert one["latency_ms_median"] == one["latency_ms_95"] > 0
-        assert 2**24 < one["peak_memory"] < 2**34
-        assert 0 < one["start_seconds"] < 100
-        assert 0 <= one["bleu"] <= 100
-    assert found["sides"][0]["bleu"] == found["sides"][1]["bleu"]
-    assert [*found["ratios"]] == [f"{a} to {b}" for b in names[2:] for a in names[:2]]
-    assert found["text"].startswith("3 lines of ")
-    assert found["search"]["beam"] == 2
-    assert {"torch", "transformers", "ctranslate2"} <= found["machine"]["versions"].keys()
+    assert [item["name"] for item in result["sides"]] == names
+    for item in result["sides"]:
+        assert item["sentences_per_second"] == item["rounds"][0] > 0
+        assert item["tokens_per_second"] >= 0.99 * item["sentences_per_second"]  # rounded
+        assert item["latency_ms_median"] == item["latency_ms_95"] > 0
+        assert 2**24 < item["peak_memory"] < 2**34
+        assert 0 < item["start_seconds"] < 100
+        assert 0 <= item["bleu"] <= 100
+    assert result["sides"][0]["bleu"] == result["sides"][1]["bleu"]
+    assert [*result["ratios"]] == [f"{a} to {b}" for b in names[2:] for a in names[:2]]
+    assert result["text"].startswith("3 lines of ")
+    assert result["search"]["beam"] == 2
+    assert {"torch", "transformers", "ctranslate2"} <= result["machine"]["versions"].keys()
 
 
 def test_libraries_print_nothing_during_the_measurement(measured: Result) -> None:
@@ -109,11 +109,11 @@ def test_options_of_bench_translate_are_passed_on(
         return comparison(side("torch", 1.0), peers=0)
 
     monkeypatch.setattr(translation, "compare", noted)
-    found = cli(
+    result = cli(
         *("bench", "translate", "run", files[0], "--alpha", "1", "--batch", "7", "--single", "0"),
         *("--peer", "none", "--device", "cpu"),
     )
-    assert found.stdout == comparison(side("torch", 1.0), peers=0).report() + "\n"
+    assert result.stdout == comparison(side("torch", 1.0), peers=0).report() + "\n"
     assert asked["places"] == (Path("run"), str(files[0]), None)
     assert (asked["settings"], asked["batch"], asked["single"]) == ({"alpha": 1}, 7, 0)
     assert (asked["peers"], asked["engines"], asked["lines"]) == (["none"], None, None)
@@ -154,9 +154,9 @@ def test_by_default_missing_engines_are_skipped(
     cli: CommandLine, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench_workers, "installed", lambda _: False)
-    found = cli("bench", "translate", tiny_run, "nowhere.en")
-    assert found.error.startswith("nowhere.en does not exist")  # so it got to the text
-    assert "transformers is not installed: measuring without a peer" in found.stderr
+    result = cli("bench", "translate", tiny_run, "nowhere.en")
+    assert result.error.startswith("nowhere.en does not exist")  # so it got to the text
+    assert "transformers is not installed: measuring without a peer" in result.stderr
 
 
 def test_references_must_be_one_for_each_line(tiny_run: Path, files: tuple[Path, Path]) -> None:
@@ -171,7 +171,7 @@ def test_references_must_be_one_for_each_line(tiny_run: Path, files: tuple[Path,
 
 @dataclass
 class InProcess:
-    """A worker that is no process: what it was asked is kept."""
+    """A worker without a process that records its requests."""
 
     name: str
     make: Any
@@ -196,22 +196,22 @@ class InProcess:
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[InProcess]:
-    """Sides that answer at once, in the order in which they were made."""
-    made: list[InProcess] = []
+    """Workers without processes, in the order of creation."""
+    created: list[InProcess] = []
 
     def worker(name: str, make: Any, first: str, *arguments: Any, begin: Any) -> InProcess:
         assert begin is start_translating
-        made.append(InProcess(name, make, first, arguments, made[0].asked if made else []))
-        return made[-1]
+        created.append(InProcess(name, make, first, arguments, created[0].asked if created else []))
+        return created[-1]
 
     monkeypatch.setattr(translation, "Worker", worker)
-    return made
+    return created
 
 
 def test_sides_take_turns_and_the_first_round_does_not_count(
     tiny_run: Path, files: tuple[Path, Path], workers: list[InProcess]
 ) -> None:
-    found = compare(
+    result = compare(
         *(tiny_run, str(files[0]), str(files[1])),
         engines=["torch", "ctranslate2:int8", "torch"],
         peers=["none"],
@@ -223,11 +223,11 @@ def test_sides_take_turns_and_the_first_round_does_not_count(
     asked = [(name, "all", TEXT) for _ in range(3) for name in names]
     asked += [(name, "each", TEXT[:2]) for name in names]
     assert workers[0].asked == [*asked, "end", "end"]
-    assert [(one.make, one.first) for one in workers] == [(translators.OurEngine, TEXT[0])] * 2
-    for one in found.sides:
-        assert (len(one.rounds), one.each, one.speed) == (2, (0.5, 0.5), 1.5)
-        assert one.bleu == 100
-        assert one.path == "OurEngine on cpu"
+    assert [(item.make, item.first) for item in workers] == [(translators.OurEngine, TEXT[0])] * 2
+    for item in result.sides:
+        assert (len(item.rounds), item.each, item.speed) == (2, (0.5, 0.5), 1.5)
+        assert item.bleu == 100
+        assert item.path == "OurEngine on cpu"
 
 
 def test_blank_lines_are_left_out_with_their_translations(
@@ -236,13 +236,13 @@ def test_blank_lines_are_left_out_with_their_translations(
     source, reference = files
     source.write_text("\n".join([TEXT[0], " ", *TEXT[1:], "more"]), encoding="utf-8")
     reference.write_text("\n".join([PEOPLE[0], "?", *PEOPLE[1:], "mehr"]), encoding="utf-8")
-    found = compare(
+    result = compare(
         *(tiny_run, str(source), str(reference)),
         engines=["torch"], peers=["none"], lines=3, rounds=1, device="cpu",
     )  # fmt: skip
     assert workers[0].asked[0] == ("torch", "all", TEXT)
-    assert found.sides[0].bleu == 100
-    assert found.text == f"3 lines of {source}"
+    assert result.sides[0].bleu == 100
+    assert result.text == f"3 lines of {source}"
 
 
 def test_by_default_all_installed_engines_take_part(
@@ -252,13 +252,13 @@ def test_by_default_all_installed_engines_take_part(
         workers.clear()
         monkeypatch.setattr(translation, "installed", lambda _, there=there: there)
         compare(tiny_run, str(files[0]), peers=["none"], rounds=1, device="cpu")
-        assert [one.name for one in workers] == names
+        assert [item.name for item in workers] == names
 
 
 def test_the_speed_is_the_median_of_the_rounds() -> None:
-    one = side("torch", 1.0, 10.0, 2.0)
-    facts = one.to_json()
-    assert one.speeds == [10, 1, 5]
+    item = side("torch", 1.0, 10.0, 2.0)
+    facts = item.to_json()
+    assert item.speeds == [10, 1, 5]
     assert (facts["sentences_per_second"], facts["rounds"]) == (5, [10, 1, 5])
     assert facts["tokens_per_second"] == 25
     assert (facts["peak_memory"], facts["start_seconds"], facts["bleu"]) == (2**30, 1.25, 12.345)
@@ -272,17 +272,17 @@ def test_quantiles_are_of_single_sentences(part: float, expected: float) -> None
 
 
 def test_missing_measurements_are_empty() -> None:
-    one = side("torch", 1.0, each=(), bleu=None)
-    assert one.quantile(0.5) is None
-    assert one.row()[4:6] == ["", ""]
-    assert one.row()[-1] == ""
-    assert (one.to_json()["latency_ms_95"], one.to_json()["bleu"]) == (None, None)
+    item = side("torch", 1.0, each=(), bleu=None)
+    assert item.quantile(0.5) is None
+    assert item.row()[4:6] == ["", ""]
+    assert item.row()[-1] == ""
+    assert (item.to_json()["latency_ms_95"], item.to_json()["bleu"]) == (None, None)
 
 
 def test_the_report_has_a_row_for_each_side_and_each_ratio() -> None:
     ours, fast, peer = side("torch", 2.0, 4.0), side("fast", 1.0, 1.0), side("peer x", 4.0, 4.0)
-    found = comparison(ours, fast, peer, peers=1)
-    head, *rows = found.report().partition("\n\n")[0].splitlines()
+    result = comparison(ours, fast, peer, peers=1)
+    head, *rows = result.report().partition("\n\n")[0].splitlines()
     assert head.split("  ")[-1].strip() == "BLEU"
     assert all(column in head for column in COLUMNS)
     assert [row.split("  ")[0] for row in rows] == [
@@ -293,14 +293,14 @@ def test_the_report_has_a_row_for_each_side_and_each_ratio() -> None:
         *("torch", "3.8", "2.5 to 5.0", "19", "3.0", "4.0", "1.00 GiB", "1.2 s", "12.35")
     ]
     assert rows[3].split()[-4:] == ["1.50", "1.00", "to", "2.00"]
-    assert found.to_json()["ratios"] == {"torch to peer x": 1.5, "fast to peer x": 4.0}
+    assert result.to_json()["ratios"] == {"torch to peer x": 1.5, "fast to peer x": 4.0}
     for line in ("median of 2", "torch by hand", "cpu, 1 thread, an abacus", "python 3, torch 2"):
-        assert line in found.report()
+        assert line in result.report()
 
 
 def test_without_a_peer_engines_are_compared_with_the_first() -> None:
-    found = comparison(side("torch", 2.0), side("fast", 1.0), peers=0)
-    assert found.to_json()["ratios"] == {"fast to torch": 2.0}
+    result = comparison(side("torch", 2.0), side("fast", 1.0), peers=0)
+    assert result.to_json()["ratios"] == {"fast to torch": 2.0}
     assert comparison(side("torch", 2.0), peers=0).to_json()["ratios"] == {}
 
 
@@ -315,7 +315,7 @@ def test_names_are_deduplicated() -> None:
 
 def test_rounds_for_warming_up_are_left_out() -> None:
     asked: list[Any] = []
-    made: list[Any] = [InProcess(name, None, "", (), asked) for name in "ab"]
-    found = take_turns(made, ("each", ["x"]), 2, str, Silent(), warm_ups=1)
+    created: list[Any] = [InProcess(name, None, "", (), asked) for name in "ab"]
+    result = take_turns(created, ("each", ["x"]), 2, str, Silent(), warm_ups=1)
     assert [name for name, *_ in asked] == list("ababab")
-    assert found == [[[0.5], [0.5]]] * 2
+    assert result == [[[0.5], [0.5]]] * 2

@@ -26,17 +26,17 @@ PAIRS = list(zip(TEXT, PEOPLE, strict=True))
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """A text and its translation by people."""
+    """A text and its reference translation."""
     return write_pairs(tmp_path, "text", PAIRS)
 
 
 def side(name: str, *seconds: float, **changes: Any) -> Measured:
-    """A side that has translated ten lines a round into 50 tokens."""
+    """A side with ten lines and 50 tokens per round."""
     whole: dict[str, Any] = {
         "name": name,
         "path": f"{name} by hand",
         "start": 1.25,
-        "rounds": tuple(TimedTranslation(one, ["x"] * 10, 2**30) for one in seconds),
+        "rounds": tuple(TimedTranslation(item, ["x"] * 10, 2**30) for item in seconds),
         "each": (0.004, 0.001, 0.002, 0.003),
         "tokens": 50,
         "bleu": 12.345,
@@ -52,7 +52,7 @@ def test_a_missing_library_in_a_worker_is_reported() -> None:
 
 
 class Echo:
-    """A side that says what it is given, in a process of its own."""
+    """A side that returns its input."""
 
     device, path = "cpu", "by echo"
 
@@ -68,10 +68,10 @@ class Echo:
 def test_a_process_translates_all_lines_or_each_by_itself() -> None:
     with Worker("echo", Echo, "first", "!", begin=start_translating) as worker:
         assert worker.started() == "by echo"
-        found = worker.measure(("all", TEXT))
-        assert found.outputs == [line + "!" for line in TEXT]
-        assert found.seconds > 0
-        assert found.peak_memory > 2**20
+        result = worker.measure(("all", TEXT))
+        assert result.outputs == [line + "!" for line in TEXT]
+        assert result.seconds > 0
+        assert result.peak_memory > 2**20
         each = worker.measure(("each", TEXT[:2]))
         assert len(each) == 2
         assert min(each) > 0
@@ -88,7 +88,7 @@ def test_an_error_in_the_first_line_reaches_the_parent() -> None:
 
 @pytest.mark.filterwarnings("ignore:::transformers")
 def test_the_sides_translate_alike(tiny_run: Path, tmp_path: Path) -> None:
-    """Every side in this process, on the weights of one run."""
+    """Every side in this process, with the weights of one run."""
     search = SearchConfig(beam=1, alpha=0.0)
     sides_of: list[tuple[Any, tuple[Any, ...]]] = [
         (translators.OurEngine, (tiny_run, "torch", "cpu", search, None)),
@@ -98,11 +98,11 @@ def test_the_sides_translate_alike(tiny_run: Path, tmp_path: Path) -> None:
     ]
     with threads_kept():
         each = [make(*arguments) for make, arguments in sides_of]
-        outputs = [[text.strip() for text in one.translate(TEXT)] for one in each]
+        outputs = [[text.strip() for text in item.translate(TEXT)] for item in each]
     assert outputs[0] == outputs[1]
-    assert [len(one) for one in outputs] == [3] * 4
-    assert [one.device for one in each] == ["cpu"] * 4
-    assert [one.path for one in each][2:] == [
+    assert [len(item) for item in outputs] == [3] * 4
+    assert [item.device for item in each] == ["cpu"] * 4
+    assert [item.path for item in each][2:] == [
         "MarianMTModel.generate on cpu, float32",
         "CTranslate2 on cpu, float32",
     ]
@@ -115,8 +115,8 @@ def test_an_unsupported_peer_is_skipped_unless_given(
         raise BadInput("Marian cannot represent this model: positions = 'learned'")
 
     monkeypatch.setattr("transduce.interop.export.huggingface.export", refuse)
-    found = compare(tiny_run, str(files[0]), engines=["torch"], lines=1, rounds=1, single=0)
-    assert [one.name for one in found.sides] == ["torch"]
-    assert found.peers == 0
+    result = compare(tiny_run, str(files[0]), engines=["torch"], lines=1, rounds=1, single=0)
+    assert [item.name for item in result.sides] == ["torch"]
+    assert result.peers == 0
     with pytest.raises(BadInput, match="--peer none measures without"):
         compare(tiny_run, str(files[0]), engines=["torch"], peers=["huggingface"], lines=1)

@@ -25,7 +25,7 @@ def job(*tokens: int) -> Job:
 def searching(
     story: Callable[[Scripted, Batcher], Awaitable[Any]], *, held: bool = True, remember: int = 0
 ) -> tuple[Any, Scripted]:
-    """Tell a story with an engine that waits to be let go; return what it returns."""
+    """Run a story with a scripted engine; return its result and the engine."""
     engine = Scripted(held=held)
     batcher = Batcher(engine, cache_size=remember)
 
@@ -59,9 +59,9 @@ def test_sentences_that_arrive_during_a_batch_form_the_next_one() -> None:
         engine.go.set()
         return await asyncio.gather(first, *others)
 
-    found, engine = searching(story)
+    result, engine = searching(story)
     assert [len(batch) for batch in engine.batches] == [1, 5]
-    assert [one[0][0].tokens for one in found] == [[9], *([10 + n] for n in range(5))]
+    assert [item[0][0].tokens for item in result] == [[9], *([10 + n] for n in range(5))]
 
 
 def test_simultaneous_requests_share_a_batch() -> None:
@@ -92,9 +92,9 @@ def test_batches_are_sorted_by_length_and_complete() -> None:
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         return await batcher.search(jobs, PLAIN)
 
-    found, engine = searching(story, held=False)
-    assert [one[0].tokens for one in found] == [one.source[:-1].tolist() for one in jobs]
-    assert [len(one) for batch in engine.batches for one in batch] == list(range(13, 1, -1))
+    result, engine = searching(story, held=False)
+    assert [item[0].tokens for item in result] == [item.source[:-1].tolist() for item in jobs]
+    assert [len(item) for batch in engine.batches for item in batch] == list(range(13, 1, -1))
 
 
 def test_the_same_sentence_is_searched_once() -> None:
@@ -106,9 +106,9 @@ def test_the_same_sentence_is_searched_once() -> None:
         engine.go.set()
         return await asyncio.gather(first, second)
 
-    found, engine = searching(story)
-    assert sorted(one for batch in engine.batches for one in batch) == [[7, 2], [8, 2], [9, 2]]
-    assert [[one[0].tokens for one in each] for each in found] == [
+    result, engine = searching(story)
+    assert sorted(item for batch in engine.batches for item in batch) == [[7, 2], [8, 2], [9, 2]]
+    assert [[item[0].tokens for item in each] for each in result] == [
         [[9], [7], [7]],
         [[9], [7], [8]],
     ]
@@ -142,15 +142,15 @@ def test_a_batch_has_one_setting_and_settings_take_turns() -> None:
 
 
 def test_many_settings_of_one_client_do_not_delay_another() -> None:
-    """Settings in turn, whoever they are of, would let one client take 16 turns of 17."""
+    """If only settings took turns, one client could take 16 turns of 17."""
     many = [PLAIN.replace(alpha=1 + n / 10) for n in range(16)]
 
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         first = asked(batcher, job(3), owner="many")
         await begun(engine)
         others = [
-            asked(batcher, *(job(9, n, m) for m in range(10, 30)), config=one, owner="many")
-            for n, one in enumerate(many, start=10)
+            asked(batcher, *(job(9, n, m) for m in range(10, 30)), config=item, owner="many")
+            for n, item in enumerate(many, start=10)
         ]
         await asyncio.sleep(0)
         few = asked(batcher, *(job(5, n) for n in range(10, 26)), owner="few")
@@ -176,7 +176,7 @@ def test_clients_take_turns_within_a_batch() -> None:
         await asyncio.gather(first, *others, few)
 
     _, engine = searching(story)
-    assert len([one for one in engine.batches[1] if one[0] == 5]) == engine.batch // 2
+    assert len([item for item in engine.batches[1] if item[0] == 5]) == engine.batch // 2
 
 
 def test_sentences_without_waiters_are_not_searched() -> None:
@@ -205,8 +205,8 @@ def test_an_error_reaches_only_the_waiting_requests() -> None:
         engine.failure = None
         return await batcher.search([job(9)], PLAIN)
 
-    found, _ = searching(story, held=False)
-    assert found[0][0].tokens == [9]
+    result, _ = searching(story, held=False)
+    assert result[0][0].tokens == [9]
 
 
 def test_fail_all_fails_waiting_requests() -> None:
@@ -226,12 +226,12 @@ def test_a_closed_batcher_starts_again() -> None:
         assert batcher.close(60)
         return await batcher.search([job(8)], PLAIN)
 
-    found, _ = searching(story, held=False)
-    assert found[0][0].tokens == [8]
+    result, _ = searching(story, held=False)
+    assert result[0][0].tokens == [8]
 
 
 def test_a_thread_that_outlives_close_does_not_join_a_new_start() -> None:
-    """Otherwise each close during a batch would leave one thread more."""
+    """Otherwise each close during a batch would leave an extra thread."""
 
     async def story(engine: Scripted, batcher: Batcher) -> Any:
         first = asked(batcher, job(9))
@@ -262,11 +262,11 @@ def test_several_threads_share_the_queue(tiny_run: Path) -> None:
     async def all_of_them() -> Any:
         return await batcher.search(jobs, translator.config.search)
 
-    found = asyncio.run(all_of_them())
+    result = asyncio.run(all_of_them())
     assert batcher.close(60)
     assert sum(sizes) == 3  # of 27 only so many are different
     alone = dict(translator.engine.search(jobs, translator.config.search, 4))
-    assert [one[0].tokens for one in found] == [alone[n][0].tokens for n in range(len(jobs))]
+    assert [item[0].tokens for item in result] == [alone[n][0].tokens for n in range(len(jobs))]
 
 
 def test_the_cache_keeps_the_most_recent_sentences() -> None:
@@ -280,7 +280,7 @@ def test_the_cache_keeps_the_most_recent_sentences() -> None:
 
     (first, again, other), engine = searching(story, held=False, remember=2)
     assert again == first
-    assert [one[0].tokens for one in other] == [[9]]
+    assert [item[0].tokens for item in other] == [[9]]
     assert [sorted(batch) for batch in engine.batches] == [[[9, EOS], [10, EOS]], *[[[9, EOS]]] * 2]
 
 
@@ -292,5 +292,5 @@ def test_errors_are_not_cached() -> None:
         engine.failure = None
         return await batcher.search([job(9)], PLAIN)
 
-    found, _ = searching(story, held=False, remember=2)
-    assert [one[0].tokens for one in found] == [[9]]
+    result, _ = searching(story, held=False, remember=2)
+    assert [item[0].tokens for item in result] == [[9]]

@@ -2,67 +2,49 @@
 
 import asyncio
 import contextlib
-import json
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
+from serving import (
+    PATIENCE,
+    connected,
+    listening,
+    parse_answer,
+    received,
+    scripted,
+    scripted_service,
+    text_body,
+    until,
+    written,
+)
 from transduce.serving.app import create_app
 from transduce.serving.connections import IdleConnections
 from transduce.serving.limits import Limits
 from transduce.serving.logs import log_loop_error
-from transduce.serving.service import Service
-
-QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
-
-
-@contextlib.contextmanager
-def serving(
-    run: Path, *, held: bool = False, limits: Limits = QUICK
-) -> Iterator[tuple[tuple[str, int], Scripted, Service]]:
-    served, engine = scripted(run, held=held)
-    app = create_app([served], limits=limits)
-    try:
-        with listening(app, limits) as address:
-            yield address, engine, app.state.service
-    finally:
-        engine.go.set()
-
-
-def answer(raw: bytes) -> tuple[int, dict[str, str]]:
-    """Return the status and the JSON of an answer, the only one on its connection."""
-    head, _, body = raw.partition(b"\r\n\r\n")
-    assert b"content-security-policy" in head
-    return int(head.split()[1]), json.loads(body)
-
-
-def body(text: str) -> bytes:
-    return json.dumps({"text": text}).encode()
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"POST /api/translate HTTP/1.1\r\nHost: loc"])
 def test_a_connection_without_a_whole_request_is_closed(
     tiny_run: Path, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with serving(tiny_run) as (address, _, _), connected(address, sent) as client:
+    with scripted_service(tiny_run) as (address, _, _), connected(address, sent) as client:
         assert is_refused_or_closed(received(client))
     assert caplog.text == ""
 
 
 def is_refused_or_closed(raw: bytes) -> bool:
-    """Tell whether a connection was closed, perhaps after an answer that what came is not HTTP."""
+    """Return whether a connection was closed, perhaps after 400."""
     return raw == b"" or (raw.startswith(b"HTTP/1.1 400 ") and b"Invalid HTTP request" in raw)
 
 
 def test_an_idle_connection_may_be_used_again(tiny_run: Path) -> None:
     limits = Limits(receiving=1.0)
-    request = written(body("a dog.")).replace(b"Connection: close\r\n", b"")
-    with serving(tiny_run, limits=limits) as (address, _, _), connected(address) as client:
+    request = written(text_body("a dog.")).replace(b"Connection: close\r\n", b"")
+    with scripted_service(tiny_run, limits=limits) as (address, _, _), connected(address) as client:
         for _ in range(3):
             client.sendall(request)
             assert b"200 OK" in client.recv(65_536)
@@ -82,8 +64,8 @@ def test_silent_connections_do_not_lock_others_out(tiny_run: Path) -> None:
         contextlib.ExitStack() as taken,
     ):
         unused = [taken.enter_context(connected(address, IDLE)) for _ in range(20)]
-        with connected(address, written(body("a dog."))) as client:
-            assert answer(received(client))[0] == 200
+        with connected(address, written(text_body("a dog."))) as client:
+            assert parse_answer(received(client))[0] == 200
         until(lambda: sum(map(is_closed, unused)) >= 12)
         assert sum(map(is_closed, unused)) == 12  # 8 are left
 
@@ -91,24 +73,24 @@ def test_silent_connections_do_not_lock_others_out(tiny_run: Path) -> None:
 def test_too_many_requests_are_answered_503_with_retry_after(tiny_run: Path) -> None:
     limits = Limits(connections=2)
     with (
-        serving(tiny_run, held=True, limits=limits) as (address, engine, service),
-        connected(address, written(body("a dog."))) as first,
-        connected(address, written(body("a cat."))) as second,
+        scripted_service(tiny_run, held=True, limits=limits) as (address, engine, service),
+        connected(address, written(text_body("a dog."))) as first,
+        connected(address, written(text_body("a cat."))) as second,
     ):
         until(lambda: service.requests == 2)
-        with connected(address, written(body("a man."))) as third:
+        with connected(address, written(text_body("a man."))) as third:
             raw = received(third)
-        assert answer(raw) == (
+        assert parse_answer(raw) == (
             503,
             {"error": "2 requests are in progress: try again in 1 second"},
         )
         assert b"\r\nretry-after: 1\r\n" in raw
         engine.go.set()
-        assert [answer(received(one))[0] for one in (first, second)] == [200, 200]
+        assert [parse_answer(received(item))[0] for item in (first, second)] == [200, 200]
 
 
 def is_closed(client: socket.socket) -> bool:
-    """Tell whether the server has closed a connection on which it has sent nothing."""
+    """Return whether the server has closed a connection without an answer."""
     client.setblocking(False)
     try:
         return client.recv(1) == b""
@@ -162,8 +144,8 @@ def test_the_client_with_the_most_connections_loses_them_first() -> None:
     everything = dict.fromkeys([*few, *busy, *many], 10.0)
     idle.expired(dict.fromkeys(few, 10.0), 100)
     clock.now = 1.0
-    for one in busy:
-        idle.begin(scope(*one))
+    for item in busy:
+        idle.begin(scope(*item))
     assert idle.expired(everything, 22) == []
     assert idle.expired(everything, 12) == many[:10]
     assert idle.expired(everything, 1) == [*many, *few]  # never one with a request in progress
@@ -177,9 +159,9 @@ def test_the_client_with_the_most_connections_loses_them_first() -> None:
     ],
 )
 def test_slowloris_clients_are_disconnected(tiny_run: Path, start: bytes, end: bytes) -> None:
-    """A byte now and then, as slowloris sends them, buys no time."""
+    """Slowloris: a byte now and then does not extend the timeout."""
     raw = b""
-    with serving(tiny_run) as (address, _, _), connected(address, start) as client:
+    with scripted_service(tiny_run) as (address, _, _), connected(address, start) as client:
         client.settimeout(0.02)
         until_then = time.monotonic() + PATIENCE
         while time.monotonic() < until_then:
@@ -198,7 +180,7 @@ def test_slowloris_clients_are_disconnected(tiny_run: Path, start: bytes, end: b
 
 
 def test_a_client_cannot_forge_its_address(tiny_run: Path) -> None:
-    """uvicorn would believe whoever connects from this machine."""
+    """uvicorn would trust X-Forwarded-For of every client on this machine."""
     served, _ = scripted(tiny_run)
     limits = Limits(rate=3)
     statuses = []
@@ -206,7 +188,7 @@ def test_a_client_cannot_forge_its_address(tiny_run: Path) -> None:
         for number in range(4):
             more = (f"X-Forwarded-For: 1.2.3.{number}", "Content-Length: 0")
             with connected(address, written(b"", "/api/translate", *more)) as client:
-                statuses.append(answer(received(client))[0])
+                statuses.append(parse_answer(received(client))[0])
     assert statuses == [400, 400, 400, 429]
 
 
@@ -223,11 +205,11 @@ def test_an_aborted_answer_is_logged_without_values(
 
     with (
         caplog.at_level("DEBUG"),
-        serving(tiny_run) as (address, _, _),
+        scripted_service(tiny_run) as (address, _, _),
         monkeypatch.context() as patch,
     ):
         patch.setattr(Response, "__call__", breaks)
-        with connected(address, written(body("a dog."))) as client:
+        with connected(address, written(text_body("a dog."))) as client:
             received(client)
     assert "ValueError, raised in" in caplog.text
     assert "AnswerAborted" in caplog.text

@@ -46,9 +46,9 @@ def place(
 
 @pytest.fixture(scope="module")
 def app(served: ServedModel) -> Iterator[FastAPI]:
-    made = create_app([served], limits=Limits(characters=2_000, texts=10))
-    yield made
-    assert made.state.service.close()
+    created = create_app([served], limits=Limits(characters=2_000, texts=10))
+    yield created
+    assert created.state.service.close()
 
 
 # --- Real clients --------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ MARKUP = "<b>not bold</b><img src=x onerror=alert(3)>"
 
 @pytest.fixture(scope="module")
 def served(learnt_run: Path, tmp_path_factory: pytest.TempPathFactory) -> "list[ServedModel]":
-    """A model that writes words and comes to an end, and one that says that it goes back."""
+    """A trained model, and the same model named as the opposite direction."""
     from transduce.serving.models import ServedModel
 
     folder = tmp_path_factory.mktemp("served")
@@ -76,8 +76,8 @@ def asked(page: "Page", path: str) -> list[dict[str, Any]]:
     bodies: list[dict[str, Any]] = []
     page.on(
         "request",
-        lambda one: (
-            bodies.append(json.loads(one.post_data or "")) if one.url.endswith(path) else None
+        lambda item: (
+            bodies.append(json.loads(item.post_data or "")) if item.url.endswith(path) else None
         ),
     )
     return bodies
@@ -89,13 +89,13 @@ def shown(translation: "Locator") -> list[str]:
 
 
 def translations(served: "list[ServedModel]", text: str) -> list[str]:
-    """Return what the text's lines come to without the service."""
+    """Return the translation of the lines without the service."""
     translator = Translator.load(served[0].run)
-    return [one.text for one in translator.translate(text.split("\n"), split=True)]
+    return [item.text for item in translator.translate(text.split("\n"), split=True)]
 
 
 def answer_with_markup(route: "Route") -> None:
-    """Translate everything as markup, as a model might that was trained on web pages."""
+    """Translate everything into markup, like a model trained on web pages."""
     candidate = {"text": MARKUP, "score": -1.0, "log_probability": -1.0, "tokens": []}
     segment = {"gap": "", "source": SECOND, "candidates": [candidate]}
     route.fulfill(json={"model": "en-de", "paragraphs": [{"segments": [segment]}]})
@@ -197,7 +197,7 @@ def test_another_candidate_is_taken_and_settings_reach_the_search(
         bodies = asked(page, "/api/translate")
         translation = type_in(page, site, SECOND)
         candidates = page.locator("#candidates button")
-        texts = [one.text for one in best.candidates]
+        texts = [item.text for item in best.candidates]
         assert candidates.locator(".words").all_text_contents() == texts
         expect(candidates.first).to_contain_text("the model's first choice")
         candidates.nth(1).click()
@@ -366,8 +366,8 @@ def test_a_model_that_is_served_no_longer_gives_way_to_one_that_is(
     browser: "Browser", site: str
 ) -> None:
     def with_another(route: "Route") -> None:
-        told = route.fetch().json()
-        route.fulfill(json={**told, "models": [{**told["models"][0], "name": "gone"}]})
+        reported = route.fetch().json()
+        route.fulfill(json={**reported, "models": [{**reported["models"][0], "name": "gone"}]})
 
     with browser.new_page() as page:  # whose console tells of what is refused here
         page.route("**/api/models", with_another, times=1)

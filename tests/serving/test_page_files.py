@@ -29,13 +29,13 @@ IMPORT = re.compile(r"""(?:\bfrom\s+|\bimport\s*\(?)\s*["']([^"']+)["']""")
 
 
 def outside(text: str) -> list[str]:
-    """Return what a text refers to on other machines."""
-    found = [one.strip() for one in ADDRESS.findall(text)]
-    return [address for address in found if not NAMESPACE.fullmatch(address)]
+    """Return the addresses on other machines in a text."""
+    result = [item.strip() for item in ADDRESS.findall(text)]
+    return [address for address in result if not NAMESPACE.fullmatch(address)]
 
 
 class Inline(HTMLParser):
-    """What in some HTML the policy forbids, and what it refers to."""
+    """Forbidden elements and references of an HTML file."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -64,19 +64,19 @@ class Inline(HTMLParser):
 
 
 def references(path: Path) -> Iterator[str]:
-    """Yield the files that a file has its browser fetch, by the paths of the service."""
+    """Yield the files that a browser fetches for a file."""
     text = path.read_text(encoding="utf-8")
-    found = Inline(text).references if path.suffix == ".html" else IMPORT.findall(text)
-    for one in found:
-        there = urljoin(f"/{path.name}", one)
-        if there.startswith("/") and Path(there).suffix in FETCHED:
-            yield there.removeprefix("/")
+    result = Inline(text).references if path.suffix == ".html" else IMPORT.findall(text)
+    for item in result:
+        target = urljoin(f"/{path.name}", item)
+        if target.startswith("/") and Path(target).suffix in FETCHED:
+            yield target.removeprefix("/")
 
 
 def test_no_file_refers_to_anything_outside() -> None:
     assert FILES
-    found = {path.name: outside(path.read_text(encoding="utf-8")) for path in FILES}
-    assert {name: addresses for name, addresses in found.items() if addresses} == {}
+    result = {path.name: outside(path.read_text(encoding="utf-8")) for path in FILES}
+    assert {name: addresses for name, addresses in result.items() if addresses} == {}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_is_outside_is_seen(text: str, expected: list[str]) -> None:
 
 
 def test_pages_hold_no_script_or_style_of_their_own() -> None:
-    """The service's policy lets a browser run and draw only files of the service."""
+    """The content security policy allows only files of the service."""
     for path in PAGE.glob("**/*.html"):
         assert Inline(path.read_text(encoding="utf-8")).forbidden == [], path.name
 
@@ -121,14 +121,14 @@ def test_what_the_policy_forbids_is_seen(text: str) -> None:
 
 
 def test_every_file_that_a_page_asks_for_is_there() -> None:
-    there = {path.name for path in FILES}
+    target = {path.name for path in FILES}
     for path in FILES:
         if path.suffix in {".html", ".js"} and path.parent == PAGE:
-            assert set(references(path)) <= there, path.name
+            assert set(references(path)) <= target, path.name
 
 
 def test_the_wheel_holds_the_files_of_the_pages() -> None:
-    """Hatch takes all of a package but for what git ignores."""
+    """Hatch includes all files of a package that git does not ignore."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert settings["tool"]["hatch"]["build"] == {
         "targets": {"wheel": {"packages": ["src/transduce"]}}
@@ -136,4 +136,4 @@ def test_the_wheel_holds_the_files_of_the_pages() -> None:
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
     for path in FILES:
         for part in path.relative_to(ROOT).parts:
-            assert not any(Path(part).match(one.strip("/")) for one in ignored), path
+            assert not any(Path(part).match(item.strip("/")) for item in ignored), path

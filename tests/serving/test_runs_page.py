@@ -39,7 +39,7 @@ def watching(*runs: Path) -> Iterator[str]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Two runs with translations, of which the second was the better."""
+    """Two runs with translations; the second is better."""
     steps, validated = range(50, 1001, 50), range(200, 1001, 200)
     for name, loss, words in (("base", 9.0, "Zwei Hunde"), ("big", 6.0, "Zwei Hunde laufen.")):
         rows = [*training(*steps, loss=loss), *validation(*validated, loss=loss)]
@@ -49,16 +49,16 @@ def runs(tmp_path: Path) -> Path:
 
 
 def lines(page: "Page", chart: str) -> list[str]:
-    """Return what the thick and thin lines of a chart are made of."""
-    found: list[str] = page.locator(f"[data-chart={chart}] svg g[clip-path] > path").evaluate_all(
+    """Return the paths of the thick and thin lines of a chart."""
+    result: list[str] = page.locator(f"[data-chart={chart}] svg g[clip-path] > path").evaluate_all(
         "all => all.filter((one) => one.getAttribute('fill') === 'none')"
         ".map((one) => one.outerHTML)"
     )
-    return found
+    return result
 
 
 def look_again(page: "Page") -> None:
-    """Come back to the page, which then does not wait for its time to ask."""
+    """Trigger a poll by making the page visible."""
     page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
 
 
@@ -110,7 +110,7 @@ def test_runs_are_compared_and_read_by_mouse_and_keys(
         loss.locator("svg").wait_for()
         assert page.get_by_text("stopped, step 1,000 of 2,000").count() == 2
         assert len(lines(page, "loss")) == 4
-        assert len({tuple(re.findall('stroke="[^"]+"', one)) for one in lines(page, "loss")}) == 2
+        assert len({tuple(re.findall('stroke="[^"]+"', item)) for item in lines(page, "loss")}) == 2
 
         loss.locator(".plot").focus()
         for _ in range(2):
@@ -142,7 +142,7 @@ def test_runs_are_compared_and_read_by_mouse_and_keys(
         # Side by side, and one of them alone.
         sentence = page.locator("#sentences li").first
         outputs = sentence.locator(".output").all_inner_texts()
-        assert [one.split("\n\n") for one in outputs] == [
+        assert [item.split("\n\n") for item in outputs] == [
             [" base", "Zwei Hunde 1000"],
             [" big", "Zwei Hunde laufen. 1000"],
         ]
@@ -181,7 +181,7 @@ def test_the_legend_of_a_saved_picture_has_room_for_every_run(
             loss.get_by_role("button", name="Save as SVG").click()
         download.value.save_as(tmp_path / "SVG")
     texts = ET.parse(tmp_path / "SVG").getroot().iter("{http://www.w3.org/2000/svg}text")
-    names = {one.text: float(one.attrib["x"]) + 8 * len(one.text or "") for one in texts}
+    names = {item.text: float(item.attrib["x"]) + 8 * len(item.text or "") for item in texts}
     ends = [end for text, end in names.items() if text and text.startswith("a-run")]
     assert len(ends) == 8
     assert max(ends) < 960

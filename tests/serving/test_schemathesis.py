@@ -24,11 +24,11 @@ ASKING = {"/api/translate", "/api/inspect", "/api/explorer.html", "/translate", 
 
 @pytest.fixture(scope="module")
 def operations(tiny_run: Path) -> Iterator[dict[str, Any]]:
-    """What the service says that it can do, by path."""
+    """The OpenAPI description of the service."""
     served, _ = scripted(tiny_run)
     app = create_app([served], limits=Limits(characters=2_000))
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
-    yield {one.ok().path: one.ok() for one in schema.get_all_operations()}
+    yield {item.ok().path: item.ok() for item in schema.get_all_operations()}
     assert app.state.service.close()
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -14,52 +13,39 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from serving import PATIENCE, Scripted, connected, listening, received, scripted, until, written
+from serving import (
+    PATIENCE,
+    QUICK,
+    connected,
+    listening,
+    parse_answer,
+    received,
+    scripted,
+    scripted_service,
+    text_body,
+    until,
+    written,
+)
 from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.keys import Keys
 from transduce.serving.limits import Limits
 from transduce.serving.pages import files
-from transduce.serving.service import Service
-
-QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
-
-
-@contextlib.contextmanager
-def serving(
-    run: Path, *, held: bool = False, limits: Limits = QUICK
-) -> Iterator[tuple[tuple[str, int], Scripted, Service]]:
-    served, engine = scripted(run, held=held)
-    app = create_app([served], limits=limits)
-    try:
-        with listening(app, limits) as address:
-            yield address, engine, app.state.service
-    finally:
-        engine.go.set()
-
-
-def answer(raw: bytes) -> tuple[int, dict[str, str]]:
-    """Return the status and the JSON of an answer, the only one on its connection."""
-    head, _, body = raw.partition(b"\r\n\r\n")
-    assert b"content-security-policy" in head
-    return int(head.split()[1]), json.loads(body)
-
-
-def body(text: str) -> bytes:
-    return json.dumps({"text": text}).encode()
 
 
 def test_the_work_of_a_disconnected_client_is_cancelled(
     tiny_run: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with serving(tiny_run, held=True) as (address, engine, service):
-        with connected(address, written(body("a dog.\n" + "a man. " * 50 + "\n" + "x y " * 500))):
+    with scripted_service(tiny_run, held=True) as (address, engine, service):
+        with connected(
+            address, written(text_body("a dog.\n" + "a man. " * 50 + "\n" + "x y " * 500))
+        ):
             until(lambda: engine.batches)
         until(lambda: service.sentences == 0)
-        with connected(address, written(body("a fish."))) as client:
+        with connected(address, written(text_body("a fish."))) as client:
             until(lambda: service.sentences == 1)
             engine.go.set()
-            assert answer(received(client))[1]["text"] == "a fish."
+            assert parse_answer(received(client))[1]["text"] == "a fish."
     assert sum(map(len, engine.batches)) <= engine.batch + 1
     assert caplog.text == ""
 
@@ -67,9 +53,9 @@ def test_the_work_of_a_disconnected_client_is_cancelled(
 def test_a_half_closed_connection_does_not_hang(
     tiny_run: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with serving(tiny_run, held=True) as (address, _, service):
+    with scripted_service(tiny_run, held=True) as (address, _, service):
         for request in (
-            written(body("a dog.")),
+            written(text_body("a dog.")),
             b"POST /api/transl",
             b"",
             written(b"{", "/", "X: y"),
@@ -97,15 +83,15 @@ NEVER_ENDING = b"X-Padding: " + b"a" * 1000 + b"\r\n"
 def test_a_slow_body_is_answered_408(
     tiny_run: Path, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with serving(tiny_run) as (address, _, _), connected(address, sent) as client:
-        found, value = answer(received(client))
-    assert found == 408
+    with scripted_service(tiny_run) as (address, _, _), connected(address, sent) as client:
+        result, value = parse_answer(received(client))
+    assert result == 408
     assert list(value) == ["error"]
     assert caplog.text == ""
 
 
 def is_refused_or_closed(raw: bytes) -> bool:
-    """Tell whether a connection was closed, perhaps after an answer that what came is not HTTP."""
+    """Return whether a connection was closed, perhaps after 400."""
     return raw == b"" or (raw.startswith(b"HTTP/1.1 400 ") and b"Invalid HTTP request" in raw)
 
 
@@ -121,7 +107,7 @@ def is_refused_or_closed(raw: bytes) -> bool:
 def test_what_is_not_http_is_refused(
     tiny_run: Path, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with serving(tiny_run) as (address, _, _), connected(address) as client:
+    with scripted_service(tiny_run) as (address, _, _), connected(address) as client:
         with contextlib.suppress(OSError):
             client.sendall(sent)
         assert is_refused_or_closed(received(client))  # a reset may overtake the answer
@@ -137,7 +123,7 @@ def memory() -> int:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to read memory from")
 @pytest.mark.parametrize("keys", [None, Keys(["a-key-of-many-letters"])], ids=["open", "keyed"])
 def test_endless_trailers_take_no_memory(tiny_run: Path, keys: Keys | None) -> None:
-    """A parser that keeps trailers, such as httptools, would hold all of them."""
+    """A parser that stores trailers, such as httptools, would keep all of them."""
     served, _ = scripted(tiny_run)
     app = create_app([served], limits=QUICK, access=Access(keys=keys))
     before = memory()
@@ -153,7 +139,7 @@ def test_endless_trailers_take_no_memory(tiny_run: Path, keys: Keys | None) -> N
 def test_a_trailer_is_not_a_header(tiny_run: Path) -> None:
     """Neither a key nor an address is taken from one."""
     key = "a-key-of-many-letters"
-    text = body("a dog.")
+    text = text_body("a dog.")
     served, _ = scripted(tiny_run)
     limits = Limits(rate=2)
     access = Access(keys=Keys([key]), proxies=["127.0.0.1"])
@@ -162,48 +148,48 @@ def test_a_trailer_is_not_a_header(tiny_run: Path) -> None:
         for trailer in (f"X-API-Key: {key}", f"Authorization: Bearer {key}"):
             sent = b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (len(text), text, trailer.encode())
             with connected(address, written(sent, "/api/translate", CHUNKED)) as client:
-                statuses.append(answer(received(client))[0])
+                statuses.append(parse_answer(received(client))[0])
         for number in range(3):
             sent = b"%x\r\n%s\r\n0\r\nX-Forwarded-For: 1.2.3.%d\r\n\r\n" % (
                 len(text), text, number,
             )  # fmt: skip
             headers = (CHUNKED, f"X-API-Key: {key}", "X-Forwarded-For: 1.2.3.4")
             with connected(address, written(sent, "/api/translate", *headers)) as client:
-                statuses.append(answer(received(client))[0])
+                statuses.append(parse_answer(received(client))[0])
     assert statuses == [401, 401, 200, 200, 429]
 
 
 def test_an_endless_body_is_refused_early(tiny_run: Path) -> None:
     chunk = b"%x\r\n%s\r\n" % (65_536, b"a" * 65_536)
     limits = Limits(characters=5_000)
-    with serving(tiny_run, limits=limits) as (address, _, _), connected(address) as client:
+    with scripted_service(tiny_run, limits=limits) as (address, _, _), connected(address) as client:
         client.sendall(written(b"", "/api/translate", "Transfer-Encoding: chunked"))
         with contextlib.suppress(OSError):
             for _ in range(1_000):  # 64 MB, of which few can have been taken
                 client.sendall(chunk)
-        assert answer(received(client))[0] == 413
+        assert parse_answer(received(client))[0] == 413
         with connected(address, written(b"", "/translate", "Content-Length: 99999999")) as other:
-            status, value = answer(received(other))
+            status, value = parse_answer(received(other))
     assert status == 413
     assert value["error"] == "the body is too large: at most 125,536 bytes are accepted"
 
 
 def test_a_connection_survives_a_refused_body(tiny_run: Path) -> None:
     late = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
-    with serving(tiny_run) as (address, _, _):
+    with scripted_service(tiny_run) as (address, _, _):
         with connected(address, late) as client:
             assert b"415 " in client.recv(65_536)
-            client.sendall(b"hello" + written(body("a dog.")))
-            assert answer(received(client))[1]["text"] == "a dog."
+            client.sendall(b"hello" + written(text_body("a dog.")))
+            assert parse_answer(received(client))[1]["text"] == "a dog."
         with connected(address, late) as client:
             assert b"415 " in received(client)  # which ends though the body never comes
 
 
 @pytest.mark.parametrize("size", [100, 6_000_000])  # more than the kernel takes off its hands
 def test_a_client_that_is_still_sending_gets_the_error(tiny_run: Path, size: int) -> None:
-    """The standard library's client sends the whole body before it reads why it was refused."""
+    """urllib sends the whole body before it reads the answer."""
     limits = Limits(characters=500, receiving=PATIENCE)
-    with serving(tiny_run, limits=limits) as ((host, port), _, _):
+    with scripted_service(tiny_run, limits=limits) as ((host, port), _, _):
         request = Request(f"http://{host}:{port}/api/inspec", b"a" * size)
         for path, status in (("/api/translate", 415), ("/nowhere", 404)):
             request.selector = path
@@ -214,10 +200,13 @@ def test_a_client_that_is_still_sending_gets_the_error(tiny_run: Path, size: int
 
 
 def test_chunks_of_a_refused_body_are_not_read(tiny_run: Path) -> None:
-    """To parse small chunks costs much time, in which nobody else is answered."""
+    """Parsing small chunks is slow, and blocks other requests."""
     limits = Limits(receiving=PATIENCE)
     late = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with serving(tiny_run, limits=limits) as (address, _, _), connected(address, late) as client:
+    with (
+        scripted_service(tiny_run, limits=limits) as (address, _, _),
+        connected(address, late) as client,
+    ):
         raw = received(client)  # ends at once
     assert b"415 " in raw
     assert b"connection: close" in raw
@@ -229,7 +218,7 @@ def test_an_unread_answer_is_dropped(tiny_run: Path) -> None:
     count = 20_000_000 // size
     many = b"GET /explorer.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * count
     with (
-        serving(tiny_run, limits=limits) as (address, _, _),
+        scripted_service(tiny_run, limits=limits) as (address, _, _),
         socket.socket() as client,
     ):
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -266,7 +255,7 @@ def test_an_unread_error_is_dropped_without_a_traceback(tiny_run: Path) -> None:
 @pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/api/models", "/openapi.json"])
 def test_head_works_wherever_get_works(tiny_run: Path, path: str) -> None:
     request = f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-    with serving(tiny_run) as (address, _, _), connected(address, request) as client:
+    with scripted_service(tiny_run) as (address, _, _), connected(address, request) as client:
         head, _, rest = received(client).partition(b"\r\n\r\n")
     assert b" 200 " in head
     assert b"content-length: 0" not in head
@@ -278,11 +267,11 @@ def test_waiting_requests_are_answered_503_at_shutdown(tiny_run: Path) -> None:
     app = create_app([served])
     with listening(app) as address:
         client = socket.create_connection(address, PATIENCE)
-        client.sendall(written(body("a dog.")))
+        client.sendall(written(text_body("a dog.")))
         until(lambda: engine.batches)
     engine.go.set()
     with client:
-        assert answer(received(client)) == (503, {"error": "the service is shutting down"})
+        assert parse_answer(received(client)) == (503, {"error": "the service is shutting down"})
 
 
 def scope(host: str, port: int) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Translation by the service: texts, settings, bad input, queue."""
 
 import asyncio
-import io
 import logging
 import re
 import time
@@ -15,14 +14,12 @@ from fastapi import FastAPI
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from serving import ask, error, post, scripted
-from transduce import Translator
+from serving import ask, error, post, scripted, translate_lines, translated
 from transduce.serving.app import create_app
 from transduce.serving.limits import Limits
 from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import split_lines
 from transduce.serving.problems import json_response
-from transduce.text.reading import read_lines
 
 TEXT = "a dog sees the tree. the man likes one bird!\n\nevery fish finds a dog today."
 
@@ -36,30 +33,9 @@ def served(tiny_run: Path) -> ServedModel:
 @pytest.fixture(scope="module")
 def app(served: ServedModel) -> Iterator[FastAPI]:
     """The service of one model."""
-    made = create_app([served], limits=Limits(characters=20_000))
-    yield made
-    assert made.state.service.close()
-
-
-def translated(app: FastAPI, **fields: Any) -> Any:
-    response = post(app, "/api/translate", fields)
-    assert response.status_code == 200, response.text
-    return response.json()
-
-
-def split(translator: Translator, text: str, **options: Any) -> list[str]:
-    """Return what `transduce translate --split` writes for a file that holds this text."""
-    lines = [*open_lines_of(text)]
-    return [one.text for one in translator.translate(lines, split=True, **options)]
-
-
-def open_lines_of(text: str) -> Iterator[str]:
-    class Stdin:
-        buffer = io.BufferedReader(io.BytesIO(text.encode()))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.stdin", Stdin)
-        yield from read_lines("-")
+    created = create_app([served], limits=Limits(characters=20_000))
+    yield created
+    assert created.state.service.close()
 
 
 def test_a_text_is_translated_line_by_line_and_sentence_by_sentence(
@@ -68,15 +44,15 @@ def test_a_text_is_translated_line_by_line_and_sentence_by_sentence(
     answer = translated(app, text=TEXT, nbest=2)
     assert answer["model"] == "tiny"
     assert answer["milliseconds"] > 0
-    assert answer["text"].split("\n") == split(served.translator, TEXT, nbest=2)
-    first, blank, last = (one["segments"] for one in answer["paragraphs"])
-    assert [one["source"] for one in first] == ["a dog sees the tree.", "the man likes one bird!"]
-    assert [one["gap"] for one in first] == ["", " "]
+    assert answer["text"].split("\n") == translate_lines(served.translator, TEXT, nbest=2)
+    first, blank, last = (item["segments"] for item in answer["paragraphs"])
+    assert [item["source"] for item in first] == ["a dog sees the tree.", "the man likes one bird!"]
+    assert [item["gap"] for item in first] == ["", " "]
     assert blank == []
     assert len(last[0]["candidates"]) == 2
     (alone,) = served.translator.translate([last[0]["source"]], nbest=2)
-    assert last[0]["candidates"] == [one.to_json() for one in alone.candidates]
-    joined = "".join(one["gap"] + one["candidates"][0]["text"] for one in first)
+    assert last[0]["candidates"] == [item.to_json() for item in alone.candidates]
+    joined = "".join(item["gap"] + item["candidates"][0]["text"] for item in first)
     assert answer["text"].split("\n")[0] == joined
 
 
@@ -92,7 +68,7 @@ def test_search_settings_are_used(app: FastAPI, served: ServedModel) -> None:
         wanted = {"split": True, **fields}
         wanted |= {"nbest": int(wanted["nbest"])} if "nbest" in wanted else {}
         expected = served.translator.translate(TEXT.split("\n"), **wanted)
-        assert answer["text"].split("\n") == [one.text for one in expected]
+        assert answer["text"].split("\n") == [item.text for item in expected]
 
 
 LETTERS = st.sampled_from(
@@ -111,7 +87,7 @@ def test_any_text_is_translated_as_translate_does(
     app: FastAPI, served: ServedModel, text: str
 ) -> None:
     answer = translated(app, text=text, beam=1)
-    expected = split(served.translator, text, beam=1)
+    expected = translate_lines(served.translator, text, beam=1)
     lines = answer["text"].split("\n")
     assert len(lines) == len(answer["paragraphs"]) == text.count("\n") + 1
     if not text.removeprefix("\ufeff") or text.endswith("\n"):
@@ -144,8 +120,10 @@ def test_strange_text_is_translated_like_any_other(
     text = STRANGE[name]
     answer = translated(app, text=text, beam=1)
     lines = answer["text"].split("\n")
-    assert lines[: text.count("\n") or 1] == (split(served.translator, text, beam=1) or [""])
-    sources = [one["source"] for line in answer["paragraphs"] for one in line["segments"]]
+    assert lines[: text.count("\n") or 1] == (
+        translate_lines(served.translator, text, beam=1) or [""]
+    )
+    sources = [item["source"] for line in answer["paragraphs"] for item in line["segments"]]
     assert "".join("".join(sources).split()) == "".join(text.split())
 
 
@@ -229,7 +207,7 @@ def test_a_full_queue_is_answered_503_with_retry_after(tiny_run: Path) -> None:
     assert "2 sentences are waiting, of 3 allowed" in error(refused, 503)
     assert int(refused.headers["retry-after"]) >= 1
     assert "at most 3 are accepted at once" in error(alone, 413)
-    assert [one.status_code for one in fine] == [200, 200]
+    assert [item.status_code for item in fine] == [200, 200]
     assert app.state.service.sentences == 0
 
 

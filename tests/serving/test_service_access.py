@@ -1,46 +1,15 @@
 """Host names, origins, security headers and files of the service."""
 
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from fastapi import FastAPI
 
-from serving import ask, error, scripted
+from serving import GETS, KEY, POSTS, ask, bearer, error, scripted, scripted_app
 from transduce.errors import BadInput
-from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.keys import Keys
-from transduce.serving.limits import Limits
 from transduce.serving.origins import parse_origins
-
-KEY, OTHER, WRONG = (
-    "one-key-of-20-letters",
-    "another-key-of-more-letters",
-    "wrong-key-of-20-letters",
-)
-
-
-WORKING = ("/api/models", "/api/runs", "/api/runs/data", "/metrics")
-
-
-ASKING = {
-    "/api/translate": {"text": "a dog."},
-    "/api/inspect": {"source": "a dog."},
-    "/api/explorer.html": {"source": "a dog."},
-    "/translate": {"q": "a dog.", "source": "en", "target": "de"},
-    "/detect": {"q": "a dog."},
-}
-
-
-def served(run: Path, limits: Limits | None = None, **access: Any) -> FastAPI:
-    return create_app([scripted(run)[0]], limits=limits, access=Access(**access))
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
-
 
 FOREIGN = {
     "another site": {"Origin": "https://evil.example"},
@@ -60,19 +29,19 @@ def test_requests_from_pages_of_other_sites_are_refused(
 ) -> None:
     served, engine = scripted(tiny_run)
     app = create_app([served])
-    form = urlencode(ASKING["/translate"]).encode()
+    form = urlencode(POSTS["/translate"]).encode()
     answer = ask(
         app, "POST", "/translate", content=form, headers={"Content-Type": kind, **FOREIGN[name]}
     )
     assert "another site" in error(answer, 403)
     assert engine.batches == []
-    assert not [one for one in answer.headers if one.startswith("access-control")]
+    assert not [item for item in answer.headers if item.startswith("access-control")]
 
 
 def test_programs_own_pages_and_links_are_answered(tiny_run: Path) -> None:
-    app = served(tiny_run)
-    own = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
-    for headers in ({}, own, {"Origin": "http://localhost"}, {"Sec-Fetch-Site": "none"}):
+    app = scripted_app(tiny_run)
+    same_site = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
+    for headers in ({}, same_site, {"Origin": "http://localhost"}, {"Sec-Fetch-Site": "none"}):
         sent = ask(app, "POST", "/api/translate", json={"text": "a dog."}, headers=headers)
         assert sent.status_code == 200
     proxied = {"Origin": "https://translate.example", "Sec-Fetch-Site": "same-origin"}
@@ -87,7 +56,7 @@ def test_programs_own_pages_and_links_are_answered(tiny_run: Path) -> None:
 
 def test_allowed_origins_get_cors_headers(tiny_run: Path) -> None:
     origin = "https://app.example"
-    app = served(tiny_run, origins=parse_origins([origin + "/"]), keys=Keys([KEY]))
+    app = scripted_app(tiny_run, origins=parse_origins([origin + "/"]), keys=Keys([KEY]))
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-api-key"}
     leave = ask(app, "OPTIONS", "/api/translate", headers={"Origin": origin, **asks})
     assert leave.status_code == 200
@@ -123,11 +92,11 @@ def test_every_page_file_answer_and_error_has_security_headers(tiny_run: Path) -
     from transduce.serving import pages
     from transduce.serving.middleware import HEADERS
 
-    app = served(tiny_run, names={"localhost"}, keys=Keys([KEY]))
+    app = scripted_app(tiny_run, names={"localhost"}, keys=Keys([KEY]))
     files = [path for path, _ in pages.files()]
     answers = {path: ask(app, "GET", path) for path in files}
-    answers |= {path: ask(app, "GET", path, headers=bearer(KEY)) for path in WORKING}
-    for path, body in ASKING.items():
+    answers |= {path: ask(app, "GET", path, headers=bearer(KEY)) for path in GETS}
+    for path, body in POSTS.items():
         answers[path] = ask(app, "POST", path, json=body, headers=bearer(KEY))
     answers["401"] = ask(app, "GET", "/api/models")
     answers["404"] = ask(app, "GET", "/<script>", headers=bearer(KEY))
@@ -137,8 +106,8 @@ def test_every_page_file_answer_and_error_has_security_headers(tiny_run: Path) -
     for name, answer in answers.items():
         for header, value in HEADERS:
             assert answer.headers[header.decode()] == value.decode(), (name, header)
-        kept = "no-cache" if name in files else "no-store"
-        assert answer.headers["cache-control"] == kept, name
+        stored = "no-cache" if name in files else "no-store"
+        assert answer.headers["cache-control"] == stored, name
         assert "access-control-allow-origin" not in answer.headers
         assert "server" not in answer.headers
         if name.isdecimal():
@@ -156,6 +125,6 @@ def test_every_page_file_answer_and_error_has_security_headers(tiny_run: Path) -
 def test_no_path_leads_out_of_the_files(tiny_run: Path, path: str) -> None:
     from transduce.serving import pages
 
-    sent = ask(served(tiny_run), "GET", path)
+    sent = ask(scripted_app(tiny_run), "GET", path)
     known = {file.content for _, file in pages.files()}  # clients follow dots by themselves
     assert sent.status_code == 404 or sent.content in known

@@ -8,10 +8,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from serving import ask, error, post, scripted
+from serving import KEY, POSTS, WRONG, ask, bearer, error, post, scripted, scripted_app
 from transduce.errors import BadInput
 from transduce.serving import clients as clients_module
-from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.clients import (
     UNKNOWN,
@@ -25,37 +24,14 @@ from transduce.serving.keys import Keys
 from transduce.serving.limits import PER_CLIENT, RATE, Limits
 from transduce.serving.problems import Problem
 
-KEY, OTHER, WRONG = (
-    "one-key-of-20-letters",
-    "another-key-of-more-letters",
-    "wrong-key-of-20-letters",
-)
-
-
-ASKING = {
-    "/api/translate": {"text": "a dog."},
-    "/api/inspect": {"source": "a dog."},
-    "/api/explorer.html": {"source": "a dog."},
-    "/translate": {"q": "a dog.", "source": "en", "target": "de"},
-    "/detect": {"q": "a dog."},
-}
-
-
-def served(run: Path, limits: Limits | None = None, **access: Any) -> FastAPI:
-    return create_app([scripted(run)[0]], limits=limits, access=Access(**access))
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
-
 
 def scope(address: str, *forwarded: str) -> dict[str, Any]:
-    headers = [(b"x-forwarded-for", one.encode()) for one in forwarded]
+    headers = [(b"x-forwarded-for", item.encode()) for item in forwarded]
     return {"client": (address, 1234), "headers": headers}
 
 
 class Clock:
-    """A clock by hand."""
+    """A clock that the test sets."""
 
     now = 0.0
 
@@ -148,7 +124,7 @@ def test_a_bucket_never_holds_more_than_a_minute() -> None:
 
 
 async def together(app: FastAPI, *sent: tuple[str, str]) -> list[httpx.Response]:
-    """Send texts of some addresses one after another, though none is answered before the last."""
+    """Send texts from some addresses; none is answered before the last is sent."""
     service = app.state.service
     waiting = []
     for address, text in sent:
@@ -159,8 +135,8 @@ async def together(app: FastAPI, *sent: tuple[str, str]) -> list[httpx.Response]
         waiting.append((client, task))
         while not task.done() and service.sentences == held:
             await asyncio.sleep(0.001)
-    (one,) = service.models.values()
-    one.translator.engine.go.set()
+    (item,) = service.models.values()
+    item.translator.engine.go.set()
     answers = [await task for _, task in waiting]
     for client, _ in waiting:
         await client.aclose()
@@ -171,21 +147,21 @@ def statuses(run: Path, limits: Limits, *sent: tuple[str, str]) -> list[int]:
     app = create_app([scripted(run, held=True)[0]], limits=limits)
     answers = asyncio.run(together(app, *sent))
     assert app.state.service.close()
-    for one in answers:
-        if one.status_code == 429:
-            assert int(one.headers["retry-after"]) >= 1
-            assert "of your" in error(one, 429)
-    return [one.status_code for one in answers]
+    for item in answers:
+        if item.status_code == 429:
+            assert int(item.headers["retry-after"]) >= 1
+            assert "of your" in error(item, 429)
+    return [item.status_code for item in answers]
 
 
 def test_one_client_cannot_fill_the_queue(tiny_run: Path) -> None:
-    one, other, here = "10.0.0.1", "10.0.0.2", "127.0.0.1"
-    several = [(one, "a dog."), (one, "a man."), (one, "a fish."), (other, "a tree.")]
+    item, other, here = "10.0.0.1", "10.0.0.2", "127.0.0.1"
+    several = [(item, "a dog."), (item, "a man."), (item, "a fish."), (other, "a tree.")]
     assert statuses(tiny_run, Limits(per_client=2), *several) == [200, 200, 429, 200]
     three, five = "a dog. a man. a fish.", "a dog. a man. a fish. a tree. a bird."
-    half = [(one, three), (one, "a bird. a tree."), (other, three), (one, "a bird.")]
+    half = [(item, three), (item, "a bird. a tree."), (other, three), (item, "a bird.")]
     assert statuses(tiny_run, Limits(queue=8), *half) == [200, 429, 200, 200]
-    assert statuses(tiny_run, Limits(queue=8), (one, five), (here, five)) == [413, 200]
+    assert statuses(tiny_run, Limits(queue=8), (item, five), (here, five)) == [413, 200]
 
 
 def test_a_request_that_would_wait_too_long_is_answered_503(tiny_run: Path) -> None:
@@ -196,16 +172,16 @@ def test_a_request_that_would_wait_too_long_is_answered_503(tiny_run: Path) -> N
     sent = [("127.0.0.1", f"number {n}.") for n in range(engine.batch + 1)]
     *fine, late = asyncio.run(together(app, *sent))
     assert app.state.service.close()
-    assert {one.status_code for one in fine} == {200}  # they fit into the next batch
+    assert {item.status_code for item in fine} == {200}  # they fit into the next batch
     assert f"{engine.batch} requests are waiting" in error(late, 503)
     assert int(late.headers["retry-after"]) >= 1
 
 
 def test_counts_of_a_client_return_to_zero(tiny_run: Path) -> None:
-    app = served(tiny_run, Limits(per_client=1), keys=Keys([KEY]))
+    app = scripted_app(tiny_run, Limits(per_client=1), keys=Keys([KEY]))
     for _ in range(3):
         for body in ({"text": "a dog."}, {"tetx": ""}):
             ask(app, "POST", "/api/translate", json=body, headers=bearer(KEY))
-        asked = {**ASKING["/translate"], "api_key": KEY}
-        assert post(app, "/translate", asked).status_code == 200
+        calls = {**POSTS["/translate"], "api_key": KEY}
+        assert post(app, "/translate", calls).status_code == 200
     assert app.state.service.close()

@@ -9,54 +9,25 @@ import pytest
 from conftest import CommandLine
 from fastapi import FastAPI
 
-from serving import ask, error, post, scripted
+from serving import GETS, KEY, OTHER, POSTS, WRONG, ask, bearer, error, post, scripted_app
 from transduce.errors import BadInput
-from transduce.serving.access import Access
-from transduce.serving.app import create_app
 from transduce.serving.clients import (
     ATTEMPTS,
 )
 from transduce.serving.keys import Keys, key_in, read_keys
-from transduce.serving.limits import Limits
-
-KEY, OTHER, WRONG = (
-    "one-key-of-20-letters",
-    "another-key-of-more-letters",
-    "wrong-key-of-20-letters",
-)
-
-
-WORKING = ("/api/models", "/api/runs", "/api/runs/data", "/metrics")
-
-
-ASKING = {
-    "/api/translate": {"text": "a dog."},
-    "/api/inspect": {"source": "a dog."},
-    "/api/explorer.html": {"source": "a dog."},
-    "/translate": {"q": "a dog.", "source": "en", "target": "de"},
-    "/detect": {"q": "a dog."},
-}
-
-
-def served(run: Path, limits: Limits | None = None, **access: Any) -> FastAPI:
-    return create_app([scripted(run)[0]], limits=limits, access=Access(**access))
 
 
 @pytest.fixture(scope="module")
 def locked(tiny_run: Path) -> Iterator[FastAPI]:
     """A service that needs one of two keys."""
-    app = served(tiny_run, keys=Keys([KEY, OTHER]))
+    app = scripted_app(tiny_run, keys=Keys([KEY, OTHER]))
     yield app
     assert app.state.service.close()
 
 
-def bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
-
-
-@pytest.mark.parametrize("path", [*WORKING, *ASKING, "/nowhere"])
+@pytest.mark.parametrize("path", [*GETS, *POSTS, "/nowhere"])
 def test_requests_without_a_key_are_refused(locked: FastAPI, path: str) -> None:
-    answer = post(locked, path, ASKING[path]) if path in ASKING else ask(locked, "GET", path)
+    answer = post(locked, path, POSTS[path]) if path in POSTS else ask(locked, "GET", path)
     sentence = error(answer, 401)
     assert answer.headers["www-authenticate"] == 'Bearer realm="transduce"'
     assert "key" in sentence
@@ -79,21 +50,21 @@ def test_a_key_is_taken_from_either_header(locked: FastAPI, headers: dict[str, s
 
 
 def test_libretranslate_clients_may_send_the_key_in_the_body(locked: FastAPI) -> None:
-    asked = ASKING["/translate"]
+    calls = POSTS["/translate"]
     for key, status in ((KEY, 200), (WRONG, 401), ("", 401)):
-        assert post(locked, "/translate", {**asked, "api_key": key}).status_code == status
-        form = urlencode({**asked, "api_key": key}).encode()
+        assert post(locked, "/translate", {**calls, "api_key": key}).status_code == status
+        form = urlencode({**calls, "api_key": key}).encode()
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         answer = ask(locked, "POST", "/translate", content=form, headers=kind)
         assert answer.status_code == status
-    header = ask(locked, "POST", "/translate", json=asked, headers=bearer(KEY))
+    header = ask(locked, "POST", "/translate", json=calls, headers=bearer(KEY))
     assert header.json() == {"translatedText": "a dog."}
-    body = {**asked, "api_key": KEY}
+    body = {**calls, "api_key": KEY}
     error(ask(locked, "POST", "/translate", json=body, headers=bearer(WRONG)), 401)
 
 
 def test_wrong_keys_are_refused_and_rate_limited(tiny_run: Path) -> None:
-    app = served(tiny_run, keys=Keys([KEY]))
+    app = scripted_app(tiny_run, keys=Keys([KEY]))
     for _ in range(ATTEMPTS):
         assert "unknown" in error(ask(app, "GET", "/api/models", headers=bearer(WRONG)), 401)
     for key in (WRONG, KEY):  # or guessing would go on
@@ -108,13 +79,13 @@ def test_every_key_is_compared_whole_and_in_constant_time(monkeypatch: pytest.Mo
 
     seen: list[tuple[int, int]] = []
 
-    def watched(one: bytes, other: bytes) -> bool:
-        seen.append((len(one), len(other)))
-        return one == other
+    def watched(item: bytes, other: bytes) -> bool:
+        seen.append((len(item), len(other)))
+        return item == other
 
     monkeypatch.setattr(hmac, "compare_digest", watched)
     keys = Keys([KEY, OTHER, KEY + "x"])
-    assert [keys.find(one.encode()) for one in (KEY, OTHER, WRONG, "")] == [0, 1, None, None]
+    assert [keys.find(item.encode()) for item in (KEY, OTHER, WRONG, "")] == [0, 1, None, None]
     assert seen == [(32, 32)] * 12  # digests: not even the length of a key shows
     assert KEY.encode() not in repr(vars(keys)).encode()
 
@@ -143,7 +114,7 @@ def test_keys_come_from_a_file_and_from_the_environment(tmp_path: Path) -> None:
     keys, warning = read_keys(file, {})
     assert keys is not None
     assert warning == ""
-    assert [keys.find(one.encode()) for one in (KEY, OTHER, "# ours")] == [0, 1, None]
+    assert [keys.find(item.encode()) for item in (KEY, OTHER, "# ours")] == [0, 1, None]
     file.chmod(0o644)
     assert "chmod 600" in read_keys(file, {})[1]
     both, _ = read_keys(file, {"TRANSDUCE_KEY": f"{WRONG}\n{KEY}"})
@@ -190,5 +161,5 @@ def test_an_unreadable_key_file_is_one_sentence(
 
 
 def scope(address: str, *forwarded: str) -> dict[str, Any]:
-    headers = [(b"x-forwarded-for", one.encode()) for one in forwarded]
+    headers = [(b"x-forwarded-for", item.encode()) for item in forwarded]
     return {"client": (address, 1234), "headers": headers}

@@ -6,33 +6,15 @@ import re
 import socket
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from conftest import COMMAND, environment
-from fastapi import FastAPI
 
-from serving import PATIENCE, ask, post, scripted
+from serving import KEY, OTHER, PATIENCE, WRONG, ask, bearer, post, scripted, scripted_app
 from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.keys import Keys
-from transduce.serving.limits import Limits
-
-KEY, OTHER, WRONG = (
-    "one-key-of-20-letters",
-    "another-key-of-more-letters",
-    "wrong-key-of-20-letters",
-)
-
-
-def served(run: Path, limits: Limits | None = None, **access: Any) -> FastAPI:
-    return create_app([scripted(run)[0]], limits=limits, access=Access(**access))
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
-
 
 CLIENTS = {"httpx", "httpcore"}
 
@@ -41,12 +23,12 @@ SECRET = "quite secret words"
 
 
 class Careless(Exception):
-    """An error that tells what it was given."""
+    """An error whose message quotes the text."""
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what was logged, but for what the clients of these tests say."""
-    return [logging.Formatter().format(one) for one in caplog.records if one.name not in CLIENTS]
+    """Return the log without that of the HTTP client."""
+    return [logging.Formatter().format(item) for item in caplog.records if item.name not in CLIENTS]
 
 
 def test_no_text_and_no_key_is_ever_logged(
@@ -60,21 +42,21 @@ def test_no_text_and_no_key_is_ever_logged(
         for headers in (bearer(KEY), bearer(WRONG)):
             for body in ({"text": SECRET}, {SECRET: "x"}, {"text": "a", "model": SECRET}):
                 ask(app, "POST", "/api/translate", json=body, headers=headers)
-        asked = {"q": SECRET, "source": "en", "target": "de", "api_key": KEY}
-        assert post(app, "/translate", asked).status_code == 500
+        calls = {"q": SECRET, "source": "en", "target": "de", "api_key": KEY}
+        assert post(app, "/translate", calls).status_code == 500
         ask(app, "GET", f"/api/runs/data?run={SECRET}", headers=bearer(KEY))
-    said = "\n".join(logged(caplog))
-    assert "Careless, raised in" in said
-    assert "after Careless" in said
-    assert "batching.py" in said
-    assert "POST /api/translate 500" in said
+    message = "\n".join(logged(caplog))
+    assert "Careless, raised in" in message
+    assert "after Careless" in message
+    assert "batching.py" in message
+    assert "POST /api/translate 500" in message
     for secret in (SECRET, SECRET.split()[1], KEY, WRONG):
-        assert secret not in said
+        assert secret not in message
     assert app.state.service.close()
 
 
 def test_log_texts_logs_texts(tiny_run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    app = served(tiny_run, log_texts=True)
+    app = scripted_app(tiny_run, log_texts=True)
     with caplog.at_level(logging.INFO):
         post(app, "/api/translate", {"text": "ein Hörer.\n\x1b[31mrot\u202e"})
     assert logged(caplog) == [r"text: ein Hörer.\n\x1b[31mrot\u202e"]
@@ -82,7 +64,7 @@ def test_log_texts_logs_texts(tiny_run: Path, caplog: pytest.LogCaptureFixture) 
 
 
 def test_a_logged_path_cannot_add_lines(tiny_run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    app = served(tiny_run, log_requests=True)
+    app = scripted_app(tiny_run, log_requests=True)
     with caplog.at_level(logging.INFO):
         ask(app, "GET", "/a%0Ab%1B[2J%E2%80%AE" + "x" * 500 + "?text=hidden")
     (line,) = logged(caplog)
@@ -102,10 +84,10 @@ def test_stderr_of_a_process_has_no_texts_or_keys(tiny_run: Path, tmp_path: Path
         env=environment({"DISPLAY": "", "TRANSDUCE_KEY": OTHER, "PYTHONASYNCIODEBUG": "1"}),
     ) as process:
         assert process.stderr is not None
-        said = ""
-        while "http://" not in said:
-            said += process.stderr.readline()
-        port = re.search(r"http://127.0.0.1:(\d+)", said)
+        message = ""
+        while "http://" not in message:
+            message += process.stderr.readline()
+        port = re.search(r"http://127.0.0.1:(\d+)", message)
         assert port is not None
         with httpx.Client(base_url=f"http://127.0.0.1:{port[1]}", timeout=PATIENCE) as client:
             for key, status in ((KEY, 200), (OTHER, 200), (WRONG, 401)):
@@ -115,24 +97,24 @@ def test_stderr_of_a_process_has_no_texts_or_keys(tiny_run: Path, tmp_path: Path
         with socket.create_connection(("127.0.0.1", int(port[1]))) as half:
             half.sendall(f"GET /{SECRET} HTTP/1.1\r\nX: {KEY}".encode())
         process.terminate()
-        said += process.stderr.read()
+        message += process.stderr.read()
         process.wait(PATIENCE)
-    assert "chmod 600" in said
-    assert said.count("POST /api/translate 200") == 2
-    assert said.count("POST /api/translate 401") == 1
+    assert "chmod 600" in message
+    assert message.count("POST /api/translate 200") == 2
+    assert message.count("POST /api/translate 401") == 1
     for secret in (SECRET, "secret", KEY, OTHER, WRONG):
-        assert secret not in said
+        assert secret not in message
 
 
 def test_a_public_service_without_keys_warns(tmp_path: Path) -> None:
     from transduce.serving.server import bind
 
-    said: list[str] = []
+    message: list[str] = []
     with bind("0.0.0.0", 0) as listening:
-        Access.from_options(listening, "0.0.0.0", said.append, log_texts=True)
+        Access.from_options(listening, "0.0.0.0", message.append, log_texts=True)
     with bind("127.0.0.1", 0) as listening:
-        Access.from_options(listening, "127.0.0.1", said.append)
-    assert [one.partition(":")[0] for one in said] == ["warning"] * 2
-    assert "--key-file" in said[0]
-    assert "texts of all clients" in said[1]
+        Access.from_options(listening, "127.0.0.1", message.append)
+    assert [item.partition(":")[0] for item in message] == ["warning"] * 2
+    assert "--key-file" in message[0]
+    assert "texts of all clients" in message[1]
     assert "TRANSDUCE_KEY" not in os.environ

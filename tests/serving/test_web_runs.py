@@ -22,7 +22,7 @@ from transduce.serving.runs import WatchedRun
 
 
 class Client:
-    """Asks what the page asks."""
+    """Sends the requests of the runs page."""
 
     def __init__(self, *watched: Path) -> None:
         self.http = TestClient(create_app([], watched), raise_server_exceptions=False)
@@ -133,9 +133,9 @@ def test_all_runs_of_a_folder_are_shown_also_new_ones(tmp_path: Path) -> None:
     client = Client(tmp_path / "runs")
     assert list(client.runs()) == ["b"]
     with locked_run(tmp_path / "runs" / "a"):  # its text is being prepared
-        found = client.runs()
-        assert list(found) == ["b", "a"]
-        assert (found["a"]["state"], found["a"]["note"]) == ("training", "nothing logged yet")
+        result = client.runs()
+        assert list(result) == ["b", "a"]
+        assert (result["a"]["state"], result["a"]["note"]) == ("training", "nothing logged yet")
         assert client.data("a")["training"]["step"] == []
 
 
@@ -210,7 +210,7 @@ def test_unusual_log_entries_are_answered(tmp_path: Path) -> None:
     rows[1]["epoch"] = 1
     run = write_run(tmp_path / "run", rows, steps=None, epochs=5)
     halves = {"source": ["a"], "reference": ["b"]}, {"step": 10, "outputs": ["half \ud800"]}
-    (run / "samples.jsonl").write_text("".join(json.dumps(one) + "\n" for one in halves))
+    (run / "samples.jsonl").write_text("".join(json.dumps(item) + "\n" for item in halves))
     client = Client(run)
     assert client.runs()["run"]["part"] is None
     assert client.data("run")["samples"]["outputs"] == [["half ?"]]
@@ -249,7 +249,7 @@ def test_watch_prints_its_address_and_stops_on_a_signal(tmp_path: Path) -> None:
         assert process.stderr
         address = process.stderr.readline().split()[0]
         with urllib.request.urlopen(f"{address}/api/runs") as answer:
-            assert [one["name"] for one in json.load(answer)] == ["run"]
+            assert [item["name"] for item in json.load(answer)] == ["run"]
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == "stopped\n"
     assert process.returncode == 0

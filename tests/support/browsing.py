@@ -16,7 +16,7 @@ DESKTOP, PHONE = (1280, 800), (360, 740)
 
 @contextmanager
 def chromium() -> Iterator["Browser"]:
-    """Start the browser, or skip with a line that says what is missing."""
+    """Start the browser, or skip the test if none is installed."""
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if installed.find_browser() is None:
         pytest.skip(f"no browser: none of {', '.join(installed.NAMES)} is installed")
@@ -32,9 +32,9 @@ def opened(
     dark: bool = False,
     refused: bool = False,
 ) -> Iterator["Page"]:
-    """Open an empty page; whatever its console says of errors fails the test.
+    """Open an empty page; errors in its console fail the test.
 
-    `refused`: that a key is needed is no such error, though the browser says so.
+    `refused`: 401 is not such an error, though the browser logs it.
     """
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
@@ -43,8 +43,11 @@ def opened(
     )
     empty = context.new_page()
     complaints: list[str] = []
-    empty.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    empty.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type == "error" else None,
+    )
     empty.on("pageerror", lambda error: complaints.append(str(error)))
     yield empty
     context.close()
-    assert [one for one in complaints if not (refused and "status of 401" in one)] == []
+    assert [item for item in complaints if not (refused and "status of 401" in item)] == []

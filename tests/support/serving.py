@@ -1,6 +1,7 @@
-"""The service for tests: asked directly, or on a real socket."""
+"""The service for tests: called directly, or on a real socket."""
 
 import asyncio
+import io
 import json
 import socket
 import threading
@@ -11,25 +12,44 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
 from transduce.config import SearchConfig
+from transduce.serving.access import Access
+from transduce.serving.app import create_app
 from transduce.serving.limits import Limits
 from transduce.serving.models import ServedModel
 from transduce.serving.server import Server, bind
+from transduce.serving.service import Service
+from transduce.text.reading import read_lines
 from transduce.translation.translator import Translator
 from transduce.translation.types import Hypothesis, Job
 
-PATIENCE = 60.0  # seconds after which a test that waits has failed
+PATIENCE = 60.0  # seconds after which a waiting test fails
+QUICK = Limits(characters=5_000, receiving=0.2, timeout=PATIENCE)
+KEY, OTHER, WRONG = (
+    "one-key-of-20-letters",
+    "another-key-of-more-letters",
+    "wrong-key-of-20-letters",
+)
+GETS = ("/api/models", "/api/runs", "/api/runs/data", "/metrics")  # that need a key
+POSTS = {
+    "/api/translate": {"text": "a dog."},
+    "/api/inspect": {"source": "a dog."},
+    "/api/explorer.html": {"source": "a dog."},
+    "/translate": {"q": "a dog.", "source": "en", "target": "de"},
+    "/detect": {"q": "a dog."},
+}
 
 
 class Scripted:
-    """An engine that writes its source again, when it is told to."""
+    """An engine that returns its source when `go` is set."""
 
     name, batch = "scripted", 8
 
     def __init__(self, *, held: bool = False) -> None:
-        self.batches: list[list[list[int]]] = []  # sources, in the order they were searched
+        self.batches: list[list[list[int]]] = []  # sources, in the order of the search
         self.settings: list[SearchConfig] = []
         self.go = threading.Event()
         self.failure: Exception | None = None
@@ -39,29 +59,29 @@ class Scripted:
     def search(
         self, jobs: Sequence[Job], config: SearchConfig, batch: int
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield each job's place and its own tokens."""
+        """Yield the index and the tokens of each job."""
         assert len(jobs) <= batch
         self.batches.append([job.source.tolist() for job in jobs])
         self.settings.append(config)
         assert self.go.wait(PATIENCE)
-        for place, job in enumerate(jobs):
+        for index, job in enumerate(jobs):
             if self.failure is not None:
                 raise self.failure
-            yield place, [Hypothesis.of(job.source[:-1].tolist(), -1.0, config)] * config.nbest
+            yield index, [Hypothesis.of(job.source[:-1].tolist(), -1.0, config)] * config.nbest
 
     def lanes(self) -> "list[Scripted]":
-        """Return itself alone."""
+        """Return this engine."""
         return [self]
 
     def score(self, pairs: object) -> Any:
-        """Not asked for."""
+        """Not used."""
         raise NotImplementedError
 
     align = score
 
 
 def scripted(run: Path, name: str = "tiny", *, held: bool = False) -> tuple[ServedModel, Scripted]:
-    """Serve a run's settings and subwords with an engine that is told when to answer."""
+    """Serve a run's settings and subwords with a scripted engine."""
     loaded = Translator.load(run, engine="ctranslate2")
     engine = Scripted(held=held)
     translator = Translator(engine, loaded.codec, loaded.config, loaded.weights)
@@ -80,13 +100,13 @@ def ask(app: FastAPI, method: str, path: str, **options: Any) -> httpx.Response:
 
 
 def post(app: FastAPI, path: str, body: Any) -> httpx.Response:
-    """Send JSON; bytes are sent as they are."""
+    """Send JSON; bytes are sent unchanged."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     return ask(app, "POST", path, content=content, headers={"Content-Type": "application/json"})
 
 
 def error(response: httpx.Response, status: int) -> str:
-    """Return the sentence of an answer that is an error of this status."""
+    """Return the message of an error answer with this status."""
     assert response.status_code == status, response.text
     value = response.json()
     assert list(value) == ["error"]
@@ -97,13 +117,13 @@ def error(response: httpx.Response, status: int) -> str:
 @contextmanager
 def listening(app: FastAPI, limits: Limits | None = None) -> Iterator[tuple[str, int]]:
     """Serve an app on a real socket, in a thread."""
-    with bind("127.0.0.1", 0) as place:
+    with bind("127.0.0.1", 0) as listening_socket:
         ready = threading.Event()
         server = Server(app, limits or Limits(), ready.set)
-        thread = threading.Thread(target=server.run, args=([place],))
+        thread = threading.Thread(target=server.run, args=([listening_socket],))
         thread.start()
         assert ready.wait(PATIENCE)
-        address = place.getsockname()
+        address = listening_socket.getsockname()
         try:
             yield address
         finally:
@@ -121,18 +141,18 @@ def connected(address: tuple[str, int], request: bytes = b"") -> Iterator[socket
 
 
 def received(client: socket.socket) -> bytes:
-    """Return all that comes until the server closes the connection."""
-    found = b""
+    """Return everything received until the server closes the connection."""
+    result = b""
     try:
         while block := client.recv(65_536):
-            found += block
+            result += block
     except ConnectionResetError:
         pass
-    return found
+    return result
 
 
 def written(body: bytes, path: str = "/api/translate", *headers: str) -> bytes:
-    """Write a request as it goes over the wire, after which the connection is to be closed."""
+    """Return the bytes of a request with Connection: close."""
     lines = [
         f"POST {path} HTTP/1.1",
         "Host: localhost",
@@ -144,8 +164,63 @@ def written(body: bytes, path: str = "/api/translate", *headers: str) -> bytes:
 
 
 def until(condition: Any) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
+
+
+def scripted_app(run: Path, limits: Limits | None = None, **access: Any) -> FastAPI:
+    """Return an app with a scripted engine and these access rules."""
+    return create_app([scripted(run)[0]], limits=limits, access=Access(**access))
+
+
+def bearer(key: str) -> dict[str, str]:
+    """Return the header with a key."""
+    return {"Authorization": f"Bearer {key}"}
+
+
+@contextmanager
+def scripted_service(
+    run: Path, *, held: bool = False, limits: Limits = QUICK
+) -> Iterator[tuple[tuple[str, int], Scripted, Service]]:
+    """Serve a scripted engine on a real socket; yield address, engine and service."""
+    model, engine = scripted(run, held=held)
+    app = create_app([model], limits=limits)
+    try:
+        with listening(app, limits) as address:
+            yield address, engine, app.state.service
+    finally:
+        engine.go.set()
+
+
+def parse_answer(raw: bytes) -> tuple[int, dict[str, str]]:
+    """Return the status and the JSON of the only answer on a connection."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert b"content-security-policy" in head
+    return int(head.split()[1]), json.loads(body)
+
+
+def text_body(text: str) -> bytes:
+    """Return the body of a request to /api/translate."""
+    return json.dumps({"text": text}).encode()
+
+
+def translated(app: FastAPI, **fields: Any) -> Any:
+    """Return the answer of /api/translate."""
+    response = post(app, "/api/translate", fields)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def translate_lines(translator: Translator, text: str, **options: Any) -> list[str]:
+    """Return what `transduce translate --split` writes for a file with this text."""
+
+    class Stdin:
+        buffer = io.BufferedReader(io.BytesIO(text.encode()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", Stdin)
+        lines = [*read_lines("-")]
+    return [item.text for item in translator.translate(lines, split=True, **options)]

@@ -77,7 +77,7 @@ class Padded:
         """Move to a device."""
         return Padded(*(side.to(device) for side in (self.source, self.target, self.labels)))
 
-    def seen(self) -> StepTokens:
+    def tokens(self) -> StepTokens:
         """Count the tokens of this batch."""
         return StepTokens(
             target_tokens=int((self.labels != PAD).sum()),
@@ -127,13 +127,13 @@ class Peer:
         """Pad, count and move the batches of `steps` steps."""
         for _ in range(steps):
             batch = Padded.from_pairs([self.part.pair(int(i)) for i in next(self.updates)])
-            self.waiting.append((batch.to(self.device), batch.seen()))
+            self.waiting.append((batch.to(self.device), batch.tokens()))
 
     def step(self) -> StepTokens:
         """Update the weights once."""
         train = self.train
-        batch, seen = self.waiting.popleft()
-        (self.loss(batch) / seen.target_tokens).backward()
+        batch, tokens = self.waiting.popleft()
+        (self.loss(batch) / tokens.target_tokens).backward()
         if train.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), train.clip)
         self.steps += 1
@@ -141,7 +141,7 @@ class Peer:
             group["lr"] = learning_rate(self.steps, self.config.model.d_model, train)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return seen
+        return tokens
 
     def loss(self, batch: Padded) -> Tensor:
         """Return the sum of the smoothed loss over real tokens."""

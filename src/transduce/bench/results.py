@@ -36,7 +36,8 @@ class Measured:
     def utilisation(self) -> float:
         """The model's FLOPs per second as a share of the machine's matrix rate."""
         rates = (
-            flops(self.model, timed.seen.source_tokens, timed.seen.target_tokens) / timed.seconds
+            flops(self.model, timed.tokens.source_tokens, timed.tokens.target_tokens)
+            / timed.seconds
             for timed in self.rounds
         )
         return statistics.median(rates) / self.matrix_rate
@@ -44,8 +45,11 @@ class Measured:
     @property
     def fill(self) -> tuple[float, float]:
         """The share of real tokens among padded ones, of source and target."""
-        seen = total([timed.seen for timed in self.rounds])
-        return seen.source_tokens / seen.places_source, seen.target_tokens / seen.places_target
+        tokens = total([timed.tokens for timed in self.rounds])
+        return (
+            tokens.source_tokens / tokens.places_source,
+            tokens.target_tokens / tokens.places_target,
+        )
 
     @property
     def peak_memory(self) -> int:
@@ -75,7 +79,7 @@ class Measured:
                 "worse": round(min(source, target), 4),
             },
             "rounds": [
-                {"seconds": round(timed.seconds, 6), **timed.seen._asdict()}
+                {"seconds": round(timed.seconds, 6), **timed.tokens._asdict()}
                 for timed in self.rounds
             ],
         }

@@ -62,7 +62,7 @@ class Side(Protocol):
         """A description of the implementation."""
 
     def prepare(self, steps: int) -> None:
-        """Prepare so many steps; not timed."""
+        """Prepare `steps` steps; not timed."""
 
     def step(self) -> StepTokens:
         """Train for one step."""
@@ -94,13 +94,13 @@ class Round:
 
     steps: int
     seconds: float
-    seen: StepTokens  # of all steps
+    tokens: StepTokens  # of all steps
     peak_memory: int  # bytes of the process so far
 
     @property
     def target_tokens_per_second(self) -> float:
         """The speed."""
-        return self.seen.target_tokens / self.seconds
+        return self.tokens.target_tokens / self.seconds
 
     @property
     def milliseconds_per_step(self) -> float:
@@ -108,9 +108,9 @@ class Round:
         return 1000 * self.seconds / self.steps
 
 
-def total(seen: Sequence[StepTokens]) -> StepTokens:
+def total(tokens: Sequence[StepTokens]) -> StepTokens:
     """Add up the tokens of several steps."""
-    return StepTokens(*(sum(column) for column in zip(*seen, strict=True)))
+    return StepTokens(*(sum(column) for column in zip(*tokens, strict=True)))
 
 
 def start(make: Callable[..., Side], *arguments: Any) -> tuple[Side, Started]:
@@ -131,10 +131,10 @@ def measure(side: Side, steps: int) -> Round:
         side.step()
     synchronise(side.device)
     start_time = time.perf_counter()
-    seen = [side.step() for _ in range(steps)]
+    tokens = [side.step() for _ in range(steps)]
     synchronise(side.device)
     seconds = time.perf_counter() - start_time
-    return Round(steps, seconds, total(seen), peak_memory(side.device))
+    return Round(steps, seconds, total(tokens), peak_memory(side.device))
 
 
 def start_training(make: Callable[..., Side], *arguments: Any) -> tuple[Started, Handler]:
