@@ -2,80 +2,19 @@
 
 from transduce.text.languages import language_code
 
-NAMES = dict(
-    entry.strip().split(" ", 1)
-    for entry in [
-        "\n    af Afrikaans",
-        " ar Arabic",
-        " az Azerbaijani",
-        " be Belarusian",
-        " bg Bulgarian",
-        " bn Bengali",
-        " bs Bosnian",
-        "\n    ca Catalan",
-        " cs Czech",
-        " cy Welsh",
-        " da Danish",
-        " de German",
-        " el Greek",
-        " en English",
-        " eo Esperanto",
-        "\n    es Spanish",
-        " et Estonian",
-        " eu Basque",
-        " fa Persian",
-        " fi Finnish",
-        " fr French",
-        " ga Irish",
-        " gl Galician",
-        "\n    gu Gujarati",
-        " he Hebrew",
-        " hi Hindi",
-        " hr Croatian",
-        " hu Hungarian",
-        " hy Armenian",
-        " id Indonesian",
-        "\n    is Icelandic",
-        " it Italian",
-        " ja Japanese",
-        " ka Georgian",
-        " kk Kazakh",
-        " km Khmer",
-        " ko Korean",
-        " la Latin",
-        "\n    lt Lithuanian",
-        " lv Latvian",
-        " mk Macedonian",
-        " mn Mongolian",
-        " ms Malay",
-        " mt Maltese",
-        " my Burmese",
-        "\n    nb Norwegian Bokmål",
-        " ne Nepali",
-        " nl Dutch",
-        " nn Norwegian Nynorsk",
-        " no Norwegian",
-        " pl Polish",
-        "\n    pt Portuguese",
-        " ro Romanian",
-        " ru Russian",
-        " sk Slovak",
-        " sl Slovenian",
-        " sq Albanian",
-        " sr Serbian",
-        "\n    sv Swedish",
-        " sw Swahili",
-        " ta Tamil",
-        " te Telugu",
-        " th Thai",
-        " tr Turkish",
-        " uk Ukrainian",
-        " ur Urdu",
-        "\n    uz Uzbek",
-        " vi Vietnamese",
-        " zh Chinese\n    ",
-    ]
-)
+TABLE = """
+af Afrikaans; ar Arabic; az Azerbaijani; be Belarusian; bg Bulgarian; bn Bengali; bs Bosnian;
+ca Catalan; cs Czech; cy Welsh; da Danish; de German; el Greek; en English; eo Esperanto;
+es Spanish; et Estonian; eu Basque; fa Persian; fi Finnish; fr French; ga Irish; gl Galician;
+gu Gujarati; he Hebrew; hi Hindi; hr Croatian; hu Hungarian; hy Armenian; id Indonesian;
+is Icelandic; it Italian; ja Japanese; ka Georgian; kk Kazakh; km Khmer; ko Korean; la Latin;
+lt Lithuanian; lv Latvian; mk Macedonian; mn Mongolian; ms Malay; mt Maltese; my Burmese;
+nb Norwegian Bokmål; ne Nepali; nl Dutch; nn Norwegian Nynorsk; no Norwegian; pl Polish;
+pt Portuguese; ro Romanian; ru Russian; sk Slovak; sl Slovenian; sq Albanian; sr Serbian;
+sv Swedish; sw Swahili; ta Tamil; te Telugu; th Thai; tr Turkish; uk Ukrainian; ur Urdu;
+uz Uzbek; vi Vietnamese; zh Chinese
+"""
+NAMES = dict(entry.strip().split(" ", 1) for entry in TABLE.split(";"))
 
 
 def language_name(code: str) -> str:
