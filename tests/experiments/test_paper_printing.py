@@ -5,7 +5,7 @@ import sys
 import pytest
 from rich.text import Text
 
-from transduce.cli.paper import unwrap
+from transduce.cli.declaring import unwrap
 from transduce.cli.paper.printing import show, split
 from transduce.experiments.findings import Finding, Table
 

@@ -40,6 +40,7 @@ from transduce.cli import (
     translate,
     watch,
 )
+from transduce.cli.declaring import add_commands
 from transduce.cli.options import check_values
 from transduce.errors import Interrupted, TransduceError, is_out_of_memory, printable
 from transduce.system.files import WINDOWS
@@ -58,9 +59,7 @@ COMMANDS = (
     *(demo, train, distill, translate, serve, parse, score, average),
     *(settings, info, look, plot, watch, export, import_, convert),
 )
-for module in COMMANDS:
-    name = module.__name__.rpartition(".")[2]
-    app.command(name.rstrip("_"), epilog=module.EXAMPLES)(getattr(module, name))
+add_commands(app, *COMMANDS)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")

@@ -8,8 +8,6 @@ import typer
 from transduce.errors import BadRun
 
 EXAMPLES = """
-[bold]Example[/bold]
-
 transduce average runs/en-de --last 5
 """
 

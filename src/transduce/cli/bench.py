@@ -6,49 +6,26 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.declaring import add_command, flag, option, option_group
 from transduce.cli.options import Set, TrainedRun, parse_settings, without_none
 
 EXAMPLES_TRAIN = """
-[bold]Examples[/bold]
-
 transduce bench train train.en train.de
-
 transduce bench train train.en train.de --preset base --batch-tokens 4000 --steps 5
-
 transduce bench train pairs.tsv --set d_model=128 --set d_k=32 --set d_v=32 --json
-
 transduce bench train --random mixed --peer huggingface --peer torch
-
 transduce bench train --random mixed --preset base --preset B-dk16 --preset big --peer none
-
 transduce bench train train.en train.de --preset B-dk16 --peer none --corpus bench-corpus
-
 transduce bench train --random mixed --preset base --peer none --deterministic
 """
 
 EXAMPLES_TRANSLATE = """
-[bold]Examples[/bold]
-
 transduce bench translate runs/en-de test.en test.de
-
 transduce bench translate runs/en-de test.en test.de --engine ctranslate2:int8 --peer ctranslate2
-
 transduce bench translate runs/en-de test.en --lines 100 --rounds 5 --json
 """
 
 app = typer.Typer(help="Measure training and translation speed beside peers.", no_args_is_help=True)
-
-Source = Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst).")]
-Preset = Annotated[
-    list[str] | None,
-    typer.Option(help="tiny, small, base, big or a row of Table 3; repeatable. Default: small."),
-]
-Lines = Annotated[int | None, typer.Option(help="Lines of the text. Default: all.", min=1)]
-Rounds = Annotated[int, typer.Option(help="Rounds of each side, by turns.", min=1)]
-Beam = Annotated[int | None, typer.Option(help="Beam width. Default: 4.")]
-Alpha = Annotated[float | None, typer.Option(help="Length penalty. Default: 0.6.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Json = Annotated[bool, typer.Option("--json", help="Write JSON with every round.")]
 
 
 @app.callback()
@@ -56,56 +33,41 @@ def bench() -> None:
     """Measure training and translation speed beside peers."""
 
 
-TrainSource = Annotated[
-    str | None, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV; - is stdin.")
-]
-TrainTarget = Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")]
-Random = Annotated[
-    str | None,
-    typer.Option(help="Random words instead of a text, in sentences of mixed or equal length."),
-]
-TrainPeer = Annotated[
-    list[str] | None,
-    typer.Option(help="huggingface, torch or none; repeatable. Default: huggingface if installed."),
-]
-PeerAsItComes = Annotated[
-    bool, typer.Option("--peer-as-it-comes", help="Keep cuDNN's attention for the peers on a GPU.")
-]
-Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="Also measure with the setting deterministic.")
-]
-Saving = Annotated[bool, typer.Option("--saving", help="Also measure the cost of checkpoints.")]
-BatchTokens = Annotated[
-    int | None, typer.Option(help="Tokens per side of a batch. Default: the preset's.")
-]
-Vocabulary = Annotated[int, typer.Option(help="Number of subwords, or of random words.")]
-CorpusFolder = Annotated[
-    Path | None, typer.Option(help="Keep the prepared text in this folder and reuse it.")
-]
-JsonOfPresets = Annotated[
-    bool, typer.Option("--json", help="Write JSON with every round; a list for several presets.")
-]
+@option_group()
+class TrainOptions:
+    """Options of `transduce bench train`."""
+
+    random: str | None = option(
+        "Random words instead of a text, in sentences of mixed or equal length."
+    )
+    preset: list[str] | None = option(
+        "tiny, small, base, big or a row of Table 3; repeatable. Default: small."
+    )
+    set_: Set = None
+    peer: list[str] | None = option(
+        "huggingface, torch or none; repeatable. Default: huggingface if installed."
+    )
+    peer_as_it_comes: bool = flag(
+        "Keep cuDNN's attention for the peers on a GPU.", "--peer-as-it-comes"
+    )
+    steps: int = option("Steps per round.", default=10, min=1)
+    rounds: int = option("Rounds of each side, by turns.", default=3, min=1)
+    deterministic: bool = flag("Also measure with the setting deterministic.", "--deterministic")
+    saving: bool = flag("Also measure the cost of checkpoints.", "--saving")
+    batch_tokens: int | None = option("Tokens per side of a batch. Default: the preset's.")
+    vocabulary: int = option("Number of subwords, or of random words.", default=8000)
+    corpus: Path | None = option("Keep the prepared text in this folder and reuse it.")
+    device: str = option("auto, cpu or cuda.", default="auto")
+    json: bool = flag("Write JSON with every round; a list for several presets.", "--json")
 
 
-@app.command(epilog=EXAMPLES_TRAIN)
 def train(
-    source: TrainSource = None,
-    target: TrainTarget = None,
+    source: Annotated[
+        str | None, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV; - is stdin.")
+    ] = None,
+    target: Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")] = None,
     *,
-    random: Random = None,
-    preset: Preset = None,
-    set_: Set = None,
-    peer: TrainPeer = None,
-    peer_as_it_comes: PeerAsItComes = False,
-    steps: Annotated[int, typer.Option(help="Steps per round.", min=1)] = 10,
-    rounds: Rounds = 3,
-    deterministic: Deterministic = False,
-    saving: Saving = False,
-    batch_tokens: BatchTokens = None,
-    vocabulary: Vocabulary = 8000,
-    corpus: CorpusFolder = None,
-    device: Device = "auto",
-    json: JsonOfPresets = False,
+    options: TrainOptions,
 ) -> None:
     """Measure the training speed on this machine, in target tokens per second, beside peers.
 
@@ -116,62 +78,58 @@ def train(
     from transduce.bench.training import Plan, TrainingText, compare
     from transduce.system.progress import console_progress
 
-    settings = {"vocabulary": str(vocabulary)} | parse_settings(set_ or [])
-    if batch_tokens is not None:
-        settings["batch_tokens"] = str(batch_tokens)
+    settings = {"vocabulary": str(options.vocabulary)} | parse_settings(options.set_ or [])
+    if options.batch_tokens is not None:
+        settings["batch_tokens"] = str(options.batch_tokens)
     plan = Plan(
-        presets=preset or ["small"],
+        presets=options.preset or ["small"],
         settings=settings,
-        peers=peer,
-        as_it_comes=peer_as_it_comes,
-        deterministic=deterministic,
-        saves=saving,
-        steps=steps,
-        rounds=rounds,
-        device=device,
+        peers=options.peer,
+        as_it_comes=options.peer_as_it_comes,
+        deterministic=options.deterministic,
+        saves=options.saving,
+        steps=options.steps,
+        rounds=options.rounds,
+        device=options.device,
     )
-    text = TrainingText(source=source, target=target, random=random, corpus=corpus)
+    text = TrainingText(source=source, target=target, random=options.random, corpus=options.corpus)
     comparisons = compare(text, plan, console_progress())
-    if json:
+    if options.json:
         facts = [comparison.to_json() for comparison in comparisons]
         typer.echo(json_module.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
     else:
         typer.echo(report(comparisons))
 
 
-@app.command(epilog=EXAMPLES_TRANSLATE)
+@option_group()
+class TranslateOptions:
+    """Options of `transduce bench translate`."""
+
+    engine: list[str] | None = option(
+        "torch, ctranslate2, ctranslate2:int8 …; repeatable. Default: all installed."
+    )
+    peer: list[str] | None = option(
+        "huggingface, ctranslate2, ctranslate2:int8 … or none; repeatable. "
+        "Default: huggingface if installed."
+    )
+    lines: int | None = option("Lines of the text. Default: all.", min=1)
+    single: int = option("Lines that are also translated one by one.", default=50, min=0)
+    rounds: int = option("Rounds of each side, by turns.", default=3, min=1)
+    beam: int | None = option("Beam width. Default: 4.")
+    alpha: float | None = option("Length penalty. Default: 0.6.")
+    batch: int | None = option("Sentences per batch. Default: the best for each side.")
+    device: str = option("auto, cpu or cuda.", default="auto")
+    json: bool = flag("Write JSON with every round.", "--json")
+
+
 def translate(
     run: TrainedRun,
-    source: Source,
+    source: Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst).")],
     reference: Annotated[
         str | None, typer.Argument(help="Reference translation, for BLEU.")
     ] = None,
     *,
-    engine: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="torch, ctranslate2, ctranslate2:int8 …; repeatable. Default: all installed."
-        ),
-    ] = None,
-    peer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="huggingface, ctranslate2, ctranslate2:int8 … or none; repeatable. "
-            "Default: huggingface if installed."
-        ),
-    ] = None,
-    lines: Lines = None,
-    single: Annotated[
-        int, typer.Option(help="Lines that are also translated one by one.", min=0)
-    ] = 50,
-    rounds: Rounds = 3,
-    beam: Beam = None,
-    alpha: Alpha = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Sentences per batch. Default: the best for each side.")
-    ] = None,
-    device: Device = "auto",
-    json: Json = False,
+    options: TranslateOptions,
 ) -> None:
     """Measure the translation speed of a model: our engines, and peers with the same weights.
 
@@ -185,14 +143,18 @@ def translate(
         run,
         source,
         reference,
-        engines=engine,
-        peers=peer,
-        lines=lines,
-        single=single,
-        rounds=rounds,
-        batch=batch,
-        settings=without_none(beam=beam, alpha=alpha),
-        device=device,
+        engines=options.engine,
+        peers=options.peer,
+        lines=options.lines,
+        single=options.single,
+        rounds=options.rounds,
+        batch=options.batch,
+        settings=without_none(beam=options.beam, alpha=options.alpha),
+        device=options.device,
         progress=console_progress(),
     )
-    typer.echo(json_module.dumps(result.to_json(), indent=2) if json else result.report())
+    typer.echo(json_module.dumps(result.to_json(), indent=2) if options.json else result.report())
+
+
+add_command(app, train, EXAMPLES_TRAIN)
+add_command(app, translate, EXAMPLES_TRANSLATE)

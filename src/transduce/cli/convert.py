@@ -13,14 +13,9 @@ if TYPE_CHECKING:
     from transduce.interop.converting import Conversion
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce convert train.sh --out recipe.toml
-
 transduce convert preprocess.sh train.sh --text train.de train.en --gpus 8 --out recipe.toml
-
 transduce convert transformer.yaml --dictionary vocab.txt --out recipe.toml
-
 transduce train --recipe recipe.toml --out runs/mine
 """
 Two = tuple[Path, Path] | None

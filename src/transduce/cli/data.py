@@ -9,30 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli import completion
+from transduce.cli.declaring import add_command
 from transduce.cli.options import command
 
 if TYPE_CHECKING:
     from transduce.datasets.catalogue import DataSet
 
 EXAMPLES_LIST = """
-[bold]Examples[/bold]
-
 transduce data list
-
 transduce data list --json
 """
 
 EXAMPLES_GET = """
-[bold]Examples[/bold]
-
 transduce data get pocket --out data/pocket
-
 transduce data get multi30k-en-de --out data/multi30k
-
 transduce data get wmt14-en-de --out data/wmt14 --from ~/downloads
-
 transduce data get mtdata:OPUS-books-v1-deu-eng --out data/books
-
 transduce data get sacrebleu:wmt14/full:en-de --out data/newstest2014
 """
 
@@ -44,7 +36,6 @@ def data() -> None:
     """List and download data sets by name: checked, unpacked and written as text files."""
 
 
-@app.command("list", epilog=EXAMPLES_LIST)
 def list_(
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with every address.")] = False,
@@ -78,7 +69,6 @@ def list_(
     )
 
 
-@app.command("get", epilog=EXAMPLES_GET)
 def get(
     name: Annotated[
         str,
@@ -168,3 +158,7 @@ def _to_json(data_set: "DataSet") -> dict[str, Any]:
             for archive in data_set.archives.values()
         ],
     }
+
+
+add_command(app, list_, EXAMPLES_LIST)
+add_command(app, get, EXAMPLES_GET)

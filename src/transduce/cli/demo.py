@@ -10,10 +10,7 @@ from transduce.cli.options import command, parse_time
 from transduce.errors import BadInput
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce demo
-
 transduce demo --time 90s --out runs/short-demo
 """
 

@@ -9,12 +9,8 @@ import typer
 from transduce.cli.options import TrainedRun
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce export runs/en-de en-de-ct2 --to ctranslate2
-
 transduce export runs/en-de en-de-ct2 --to ctranslate2 --quantize int8
-
 transduce export runs/en-de en-de-marian --to huggingface
 """
 
@@ -42,6 +38,7 @@ def export(
     """Write a model for another library.
 
     [bold]ctranslate2[/bold]: ctranslate2.Translator loads the folder, on CPUs and GPUs.
+
     [bold]huggingface[/bold]: MarianMTModel and AutoTokenizer load it with from_pretrained.
     """
     from transduce.errors import BadInput

@@ -8,10 +8,7 @@ import typer
 from transduce.cli.options import command
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce import opus-mt-en-de --out runs/opus-en-de
-
 transduce import opus-mt-tc-big-en-de --out runs/big --languages en-de
 """
 

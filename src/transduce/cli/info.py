@@ -11,10 +11,7 @@ import typer
 from transduce.errors import printable
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce info runs/en-de
-
 transduce info runs/en-de --json
 """
 

@@ -6,89 +6,81 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.options import TrainedRun, panel
+from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.options import TrainedRun
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
     from transduce.inspection.inspector import Inspection
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce look runs/en-de "Two dogs run because they are happy."
-
 transduce look runs/en-de "Two dogs run." --out heads.png
-
 transduce look runs/en-de "Two dogs run." --kind encoder --layer 2 --head 1 --head 3 --out two.svg
-
 transduce look runs/en-de "Two dogs run." --kind encoder --word run --out from-run.pdf
-
 transduce look runs/en-de "Two dogs run." --target "Zwei Hunde rennen." --layer 6 --out map.png
-
 transduce look runs/en-de "Two dogs run." --out explore.html
-
 transduce look runs/en-de --find test.en
 """
 
 ENDINGS = (".svg", ".png", ".pdf", ".html")
 SAMPLE = 100  # sentences in which heads with a job are searched
 
-of_attention, of_picture = panel("Which attention"), panel("Picture")
 
-Sentence = Annotated[str | None, typer.Argument(help="The sentence to translate.")]
-Target = Annotated[str | None, typer.Option(help="Its translation. Default: the model's own.")]
-Find = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Instead of a sentence: list the heads with a job that can be named, over the first "
-        f"{SAMPLE} sentences of a text.",
-    ),
-]
-Kind = Annotated[
-    str,
-    of_attention(
-        help="encoder (source to source), decoder (target to target) or cross (target to source)."
-    ),
-]
-Layer = Annotated[int | None, of_attention(help="From 1. Default: the last.")]
-Heads = Annotated[
-    list[int] | None,
-    of_attention(help="From 1. Repeatable. Default: all; a map and the table show their mean."),
-]
-Out = Annotated[
-    Path | None,
-    of_picture(
+@option_group("Which attention")
+class AttentionOptions:
+    """Which attention to show."""
+
+    kind: str = option(
+        "encoder (source to source), decoder (target to target) or cross (target to source).",
+        default="cross",
+    )
+    layer: int | None = option("From 1. Default: the last.")
+    head: list[int] | None = option(
+        "From 1. Repeatable. Default: all; a map and the table show their mean."
+    )
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is chosen."""
+        return self.kind == "cross" and self.layer is None and not self.head
+
+
+@option_group("Picture")
+class PictureOptions:
+    """How to draw it."""
+
+    out: Path | None = option(
+        "The picture: .svg, .png or .pdf; .html is a page to explore all heads. "
+        "Default: print a table.",
         "--out",
         "-o",
-        help="The picture: .svg, .png or .pdf; .html is a page to explore all heads. "
-        "Default: print a table.",
-    ),
-]
-View = Annotated[
-    str | None,
-    of_picture(
-        help="lines (between words), map (a matrix) or grid (a small map of every head). "
+    )
+    view: str | None = option(
+        "lines (between words), map (a matrix) or grid (a small map of every head). "
         "Default: lines with --head or --word, else a map with --layer, else a grid."
-    ),
-]
-Word = Annotated[str | None, of_picture(help="Draw only the lines from this word.")]
-Words = Annotated[bool, of_picture("--words", help="Merge the pieces of a word.")]
+    )
+    word: str | None = option("Draw only the lines from this word.")
+    words: bool = flag("Merge the pieces of a word.", "--words")
 
 
 def look(
     run: TrainedRun,
-    sentence: Sentence = None,
+    sentence: Annotated[str | None, typer.Argument(help="The sentence to translate.")] = None,
     *,
-    target: Target = None,
-    find: Find = None,
-    kind: Kind = "cross",
-    layer: Layer = None,
-    head: Heads = None,
-    out: Out = None,
-    view: View = None,
-    word: Word = None,
-    words: Words = False,
+    target: Annotated[
+        str | None, typer.Option(help="Its translation. Default: the model's own.")
+    ] = None,
+    find: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of a sentence: list the heads with a job that can be named, over the "
+            f"first {SAMPLE} sentences of a text.",
+        ),
+    ] = None,
+    attention: AttentionOptions,
+    picture: PictureOptions,
 ) -> None:
     """Show what a model attends to while it translates a sentence.
 
@@ -97,43 +89,33 @@ def look(
     from transduce.system.progress import console_progress
 
     progress = console_progress()
-    for_picture = view is not None or word is not None or words
     if (sentence is None) == (find is None):
         raise BadInput('expected a sentence, such as "Two dogs run.", or --find FILE')
     _require_sentence(sentence)
-    everything = kind == "cross" and layer is None and not head and not for_picture
+    styled = picture.view is not None or picture.word is not None or picture.words
+    everything = attention.everything and not styled
     if find is not None:
-        if target is not None or out is not None or not everything:
+        if target is not None or picture.out is not None or not everything:
             raise BadInput("--find searches all layers and heads and draws nothing: use it alone")
-        from transduce.cli import look_tables
+        from transduce.cli.look_tables import print_heads
 
-        look_tables.print_heads(run, find, SAMPLE, progress)
-    elif out is None:
-        if for_picture:
-            raise BadInput("--view, --word and --words are for pictures: add --out")
-        from transduce.cli import look_tables
-
-        look_tables.print_words(_inspect(run, sentence, target), kind, layer, head or [])
-        progress.say("for a picture, the same with --out attention.png, .svg, .pdf or .html")
-    else:
-        if _check_ending(out, everything=everything) == ".html":
-            _write_page(_inspect(run, sentence, target), out)
+        print_heads(run, find, SAMPLE, progress)
+    elif picture.out is not None:
+        ending = _check_ending(picture.out, everything=everything)
+        inspection = _inspect(run, sentence, target)
+        if ending == ".html":
+            _write_page(inspection, picture.out)
         else:
-            from transduce.inspection.attention_drawing import draw
-            from transduce.inspection.style import save
+            _draw(inspection, attention, picture, picture.out)
+        progress.say(f"wrote {picture.out}")
+    elif styled:
+        raise BadInput("--view, --word and --words are for pictures: add --out")
+    else:
+        from transduce.cli.look_tables import print_words
 
-            inspection = _inspect(run, sentence, target)
-            figure = draw(
-                inspection,
-                kind,
-                view=view,
-                layer=layer,
-                heads=head or [],
-                word=word,
-                words=words or word is not None,
-            )
-            save(figure, out)
-        progress.say(f"wrote {out}")
+        inspection = _inspect(run, sentence, target)
+        print_words(inspection, attention.kind, attention.layer, attention.head or [])
+        progress.say("for a picture, the same with --out attention.png, .svg, .pdf or .html")
 
 
 def _require_sentence(argument: str | None) -> None:
@@ -168,6 +150,24 @@ def _check_ending(out: Path, *, everything: bool) -> str:
             "leave --kind, --layer, --head, --view, --word and --words out"
         )
     return ending
+
+
+def _draw(
+    inspection: "Inspection", attention: AttentionOptions, picture: PictureOptions, out: Path
+) -> None:
+    from transduce.inspection.attention_drawing import draw
+    from transduce.inspection.style import save
+
+    figure = draw(
+        inspection,
+        attention.kind,
+        view=picture.view,
+        layer=attention.layer,
+        heads=attention.head or [],
+        word=picture.word,
+        words=picture.words or picture.word is not None,
+    )
+    save(figure, out)
 
 
 def _write_page(inspection: "Inspection", out: Path) -> None:

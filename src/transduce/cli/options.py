@@ -13,8 +13,10 @@ from typing import Annotated, Any
 import typer
 from typer.models import OptionInfo, ParameterInfo
 
+from transduce.cli.declaring import option, option_group
 from transduce.config import alias_notes, canonical_settings
 from transduce.errors import BadSetting
+from transduce.recipes.recipe import settings_of
 from transduce.settings.base import MAX_INT
 from transduce.system.formatting import parse_duration, pluralize
 
@@ -23,8 +25,6 @@ def panel(name: str) -> Any:
     """Return `typer.Option` for the options that --help shows in the panel `name`."""
     return partial(typer.Option, rich_help_panel=name)
 
-
-machine_option, search_option, access_option = panel("Machine"), panel("Search"), panel("Access")
 
 TrainedRun = Annotated[Path, typer.Argument(help="Run folder of a trained model.")]
 Set = Annotated[
@@ -35,53 +35,42 @@ Set = Annotated[
         help="Change a setting (see `transduce settings`). Repeatable.",
     ),
 ]
-Device = Annotated[str, machine_option(help="Where to compute: auto, cpu, cuda, cuda:1 or mps.")]
-EngineName = Annotated[
-    str, machine_option(help="Engine: auto (the fastest available), torch or ctranslate2.")
-]
-Quantize = Annotated[
-    str,
-    machine_option(
-        help="Quantisation of ctranslate2: none, int8 …, or auto (the fastest on this CPU)."
-    ),
-]
-Host = Annotated[
-    str, typer.Option(help="Address to listen on; 0.0.0.0 accepts connections from other machines.")
-]
-Port = Annotated[
-    int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
-]
-Browser = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
-KeyFile = Annotated[
-    Path | None,
-    access_option(
-        metavar="FILE",
-        help="File of API keys, one per line; every request needs one. Or set TRANSDUCE_KEY. A key "
-        "is never an argument, because other users of a machine can read those.",
-    ),
-]
-AllowHost = Annotated[
-    list[str] | None,
-    access_option(
-        metavar="NAME",
-        help="Accept requests for this host name, such as translate.example.org; * for any.",
-    ),
-]
-AllowOrigin = Annotated[
-    list[str] | None,
-    access_option(
-        metavar="ORIGIN",
-        help="Accept requests from pages of this site (CORS), such as https://example.org.",
-    ),
-]
-TrustedProxy = Annotated[
-    list[str] | None,
-    access_option(
-        metavar="ADDRESS",
-        help="Address of a reverse proxy whose X-Forwarded-For header is trusted.",
-    ),
-]
-AccessLog = Annotated[bool, access_option("--access-log", help="Log every request.")]
+Device = Annotated[str, panel("Machine")(help="Where to compute: auto, cpu, cuda, cuda:1 or mps.")]
+
+
+@option_group("Machine")
+class EngineOptions:
+    """Where and with what to translate; named as the arguments of `Translator.load`."""
+
+    device: Device = "auto"
+    engine: str = option(
+        "Engine: auto (the fastest available), torch or ctranslate2.", default="auto"
+    )
+    quantize: str = option(
+        "Quantisation of ctranslate2: none, int8 …, or auto (the fastest on this CPU).",
+        default="none",
+    )
+
+
+@option_group()
+class SettingOptions:
+    """Settings of a training: --set, and options that are short for settings."""
+
+    set_: Set = None
+    steps: int | None = option("Number of updates.")
+    epochs: int | None = option("Number of passes over the data.")
+    time: str | None = option("Time to train: 90s, 30m, 1h30m.")
+    seed: int | None = option("Seed of all random numbers. Default: 1.")
+
+    def parsed(self, batch: str | None = None) -> dict[str, str]:
+        """Return the settings, with the size of batches if it is given."""
+        return parse_settings(self.set_ or []) | settings_of(
+            steps=self.steps,
+            epochs=self.epochs,
+            seed=self.seed,
+            seconds=None if self.time is None else parse_time(self.time),
+            batch=batch,
+        )
 
 
 def command(*words: str | Path) -> str:

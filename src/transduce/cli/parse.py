@@ -13,14 +13,9 @@ from transduce.errors import BadInput
 from transduce.system.files import atomic_write, refuse_foreign_file
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce parse runs/parser "Two dogs see the cat."
-
 transduce parse runs/parser sentences.txt > trees.txt
-
 transduce parse runs/parser "The cell binds calcium." --draw tree.svg
-
 echo "It does n't ." | transduce parse runs/parser --words --pretty
 """
 

@@ -6,14 +6,9 @@ from typing import Annotated
 import typer
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce plot runs/en-de
-
 transduce plot runs/small runs/base --by time --out compared.svg
-
 transduce plot runs
-
 transduce plot runs/en-de --what all --out all.pdf
 """
 

@@ -5,18 +5,15 @@ from typing import Annotated
 import typer
 
 from transduce.cli import completion
+from transduce.cli.declaring import add_command, epilog
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce recipes
-
 transduce recipes show multi30k-en-de > mine.toml
-
 transduce train --recipe mine.toml --out runs/mine
 """
 
-app = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, rich_markup_mode="rich")
+app = typer.Typer(invoke_without_command=True, epilog=epilog(EXAMPLES), rich_markup_mode="rich")
 
 
 @app.callback()
@@ -39,7 +36,6 @@ def recipes(context: typer.Context) -> None:
     )
 
 
-@app.command("show", epilog=EXAMPLES)
 def show(
     name: Annotated[
         str,
@@ -52,3 +48,6 @@ def show(
     from transduce.recipes.recipe import find
 
     typer.echo(find(name).text, nl=False)
+
+
+add_command(app, show, EXAMPLES)

@@ -8,29 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli import tables
+from transduce.cli.declaring import flag, option, option_group
 from transduce.cli.options import without_none
 from transduce.errors import BadInput
 from transduce.system.formatting import pluralize
+from transduce.text.languages import guess_languages
 
 if TYPE_CHECKING:
     from transduce.evaluation.significance import Comparison, SystemScore
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce score out.de test.de
-
 transduce translate runs/en-de test.en --no-split | transduce score - test.de
-
 transduce score out.de test.de --metric bleu --confidence 1000 --json
-
 transduce score baseline.de ours.de --ref test.de --ref test.second.de
-
 transduce score out.de test.de --paper
-
 transduce score --trees parsed.trees gold.trees
 """
-COMPARING = "Comparing systems"
 TREE_COLUMNS = {  # the field of Parseval, and its format
     "trees": ("sentences", ","),
     "errors": ("errors", ","),
@@ -44,94 +38,89 @@ TREE_COLUMNS = {  # the field of Parseval, and its format
 }
 
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE",
-        help="Translations of one or more systems, one per line; - is stdin. Without --ref: one "
-        "system, then its reference.",
-    ),
-]
-Ref = Annotated[
-    list[str] | None,
-    typer.Option("--ref", "-r", metavar="FILE", help="A reference, one per line. Repeatable."),
-]
-MetricName = Annotated[
-    list[str] | None,
-    typer.Option(help="bleu, chrf, chrf++ or ter. Repeatable. Default: all of them."),
-]
-Language = Annotated[
-    str | None,
-    typer.Option(help="Target language, for BLEU's tokeniser. Default: the file's ending."),
-]
-Tokenize = Annotated[str | None, typer.Option(help="BLEU's tokeniser: 13a, intl, zh, char, …")]
-Confidence = Annotated[
-    int, typer.Option(help="Bootstrap samples for a 95% interval; 1000 is usual.")
-]
-PairedAr = Annotated[
-    bool,
-    typer.Option(
-        "--paired-ar",
-        rich_help_panel=COMPARING,
-        help="Approximate randomisation instead of the paired bootstrap.",
-    ),
-]
-Samples = Annotated[
-    int,
-    typer.Option(
-        rich_help_panel=COMPARING,
+@option_group()
+class ScoreOptions:
+    """What to compute, and how to write it."""
+
+    ref: list[str] | None = option(
+        "A reference, one per line. Repeatable.", "--ref", "-r", metavar="FILE"
+    )
+    metric: list[str] | None = option(
+        "bleu, chrf, chrf++ or ter. Repeatable. Default: all of them."
+    )
+    language: str | None = option(
+        "Target language, for BLEU's tokeniser. Default: the file's ending."
+    )
+    lowercase: bool = flag("Ignore case.", "--lowercase")
+    tokenize: str | None = option("BLEU's tokeniser: 13a, intl, zh, char, …")
+    confidence: int = option("Bootstrap samples for a 95% interval; 1000 is usual.", default=0)
+    paper: bool = flag("The paper's tokenised, compound-split BLEU.", "--paper")
+    trees: bool = flag("Score constituency trees in brackets, as EVALB does.", "--trees")
+    json: bool = flag("Write JSON.", "--json")
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the given options of metrics, as arguments of `score` and `compare`."""
+        return without_none(
+            metrics=self.metric or None, lowercase=self.lowercase or None, tokenize=self.tokenize
+        )
+
+
+@option_group("Comparing systems")
+class ComparisonOptions:
+    """The significance test."""
+
+    paired_ar: bool = flag(
+        "Approximate randomisation instead of the paired bootstrap.", "--paired-ar"
+    )
+    samples: int = option(
+        "Samples of the test. Default: 1000; 10000 with --paired-ar.",
+        default=0,
         show_default=False,
-        help="Samples of the test. Default: 1000; 10000 with --paired-ar.",
-    ),
-]
-Paper = Annotated[bool, typer.Option("--paper", help="The paper's tokenised, compound-split BLEU.")]
-Trees = Annotated[
-    bool, typer.Option("--trees", help="Score constituency trees in brackets, as EVALB does.")
-]
+    )
 
 
 def score(
-    files: Files,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE",
+            help="Translations of one or more systems, one per line; - is stdin. Without --ref: "
+            "one system, then its reference.",
+        ),
+    ],
     *,
-    ref: Ref = None,
-    metric: MetricName = None,
-    language: Language = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
-    tokenize: Tokenize = None,
-    confidence: Confidence = 0,
-    paired_ar: PairedAr = False,
-    samples: Samples = 0,
-    paper: Paper = False,
-    trees: Trees = False,
-    json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    options: ScoreOptions,
+    comparison: ComparisonOptions,
 ) -> None:
     """Score translations with BLEU, chrF, chrF++ and TER as sacreBLEU does, with signatures.
 
     Several systems are compared with the first one: p is the probability of such a difference by
     chance (paired bootstrap), and * marks p < 0.05.
     """
-    systems, references = _files(files, ref)
-    options = without_none(metrics=metric or None, lowercase=lowercase or None, tokenize=tokenize)
-    if trees:
-        if options or language or paper or confidence or paired_ar or samples:
+    systems, references = _files(files, options.ref)
+    chosen, language = options.chosen(), options.language
+    tested = comparison.paired_ar or comparison.samples
+    if options.trees:
+        if chosen or language or options.paper or options.confidence or tested:
             raise BadInput("--trees takes no metric options: expected --trees HYP GOLD")
-        _score_trees(systems, references, json=json)
+        _score_trees(systems, references, json=options.json)
         return
-    if len(systems) > 1 and (confidence or paper):
+    if len(systems) > 1 and (options.confidence or options.paper):
         raise BadInput(
             "--confidence and --paper score one system; for several use --samples and --paired-ar"
         )
-    if len(systems) == 1 and (paired_ar or samples):
+    if len(systems) == 1 and tested:
         raise BadInput("--paired-ar and --samples compare systems: give two or more, and --ref")
-    if paper and options:
+    if options.paper and chosen:
         raise BadInput("--paper is a metric of its own: it takes no other metric options")
-    options["language"] = language or _language(references)
+    chosen["language"] = language or guess_languages(references[0], references[0])[1]
     if len(systems) > 1:
-        options |= {"test": "ar" if paired_ar else "bs", "samples": samples}
-        _compare(systems, references, options, json=json)
+        test = "ar" if comparison.paired_ar else "bs"
+        chosen |= {"test": test, "samples": comparison.samples}
+        _compare(systems, references, chosen, json=options.json)
     else:
-        options["confidence"] = confidence
-        _score(systems[0], references, options, paper=paper, json=json)
+        chosen["confidence"] = options.confidence
+        _score(systems[0], references, chosen, paper=options.paper, json=options.json)
 
 
 def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -144,12 +133,6 @@ def _files(files: Sequence[str], ref: Sequence[str] | None) -> tuple[list[str], 
             "several systems need --ref REF"
         )
     return [files[0]], [files[1]]
-
-
-def _language(references: Sequence[str]) -> str:
-    from transduce.text.languages import guess_languages
-
-    return guess_languages(references[0], references[0])[1]
 
 
 def _read(systems: Sequence[str], references: Sequence[str]) -> list[list[str]]:

@@ -1,29 +1,17 @@
 """`transduce serve`."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.options import (
-    AccessLog,
-    AllowHost,
-    AllowOrigin,
-    Browser,
-    Device,
-    EngineName,
-    Host,
-    KeyFile,
-    Port,
-    Quantize,
-    TrustedProxy,
-    access_option,
-    panel,
-)
+from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.options import EngineOptions
 from transduce.serving.limits import PER_CLIENT, RATE, Limits
 from transduce.system.progress import Progress
 
@@ -31,68 +19,102 @@ if TYPE_CHECKING:
     from transduce.serving.models import ServedModel
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce serve runs/en-de
-
 transduce serve runs/en-de runs/de-en --port 9000
-
 transduce serve runs/en-de --quantize int8 --no-open
-
 transduce serve runs/en-de --host 0.0.0.0 --key-file keys.txt --allow-host translate.example.org
-
 curl 127.0.0.1:8000/api/translate --json '{"text": "Two dogs run."}'
 """
 
-DEFAULT_PORT = 8000
 DEFAULTS = Limits()
-limit_option = panel("Limits")
 
-Names = Annotated[
-    list[str] | None,
-    typer.Option("--name", help="Name of a model, once for each; default: its folder's name."),
-]
-Queue = Annotated[int, limit_option(min=1, help="Maximum of waiting sentences, of all requests.")]
-Characters = Annotated[int, limit_option(min=1, help="Maximum of characters per request.")]
-Texts = Annotated[int, limit_option(min=1, help="Maximum of texts in a request to /translate.")]
-Timeout = Annotated[float, limit_option(min=0.1, max=86_400, help="Seconds for an answer.")]
-Remember = Annotated[int, limit_option(min=0, help="Sentences whose translations are cached.")]
-Wait = Annotated[
-    float, limit_option(min=0.1, help="Answer 503 if a request would wait longer for its turn.")
-]
-Rate = Annotated[
-    int | None,
-    limit_option(
-        min=0,
-        help="Requests per minute and client; 0: no limit. "
-        f"Default: {RATE}, on this machine no limit.",
-    ),
-]
-PerClient = Annotated[
-    int | None,
-    limit_option(
-        min=0,
-        help="Concurrent requests per client, which may fill half of the queue; 0: no limit. "
-        f"Default: {PER_CLIENT}, on this machine no limit.",
-    ),
-]
-Connections = Annotated[
-    int,
-    limit_option(
-        min=1, help="Concurrent requests of all clients. Idle connections above it are closed."
-    ),
-]
-Examples = Annotated[
-    bool,
-    access_option(
-        "--examples/--no-examples",
-        help="Show validation sentences of the runs on the pages: some to try, and the samples of "
+
+@option_group()
+class ListenOptions:
+    """Where to listen, and whether to show the page."""
+
+    host: str = option(
+        "Address to listen on; 0.0.0.0 accepts connections from other machines.",
+        default="127.0.0.1",
+    )
+    port: int = option("Port to listen on; 0 chooses a free one.", default=8000, min=0, max=65535)
+    browser: bool = option("Open the page in a browser.", "--open/--no-open", default=True)
+
+
+@option_group("Access")
+class AccessOptions:
+    """Who may use the service, and what is logged; arguments of `Access.from_options`."""
+
+    key_file: Path | None = option(
+        "File of API keys, one per line; every request needs one. Or set TRANSDUCE_KEY. A key "
+        "is never an argument, because other users of a machine can read those.",
+        metavar="FILE",
+    )
+    hosts: list[str] | None = option(
+        "Accept requests for this host name, such as translate.example.org; * for any.",
+        "--allow-host",
+        metavar="NAME",
+    )
+    origins: list[str] | None = option(
+        "Accept requests from pages of this site (CORS), such as https://example.org.",
+        "--allow-origin",
+        metavar="ORIGIN",
+    )
+    proxies: list[str] | None = option(
+        "Address of a reverse proxy whose X-Forwarded-For header is trusted.",
+        "--trusted-proxy",
+        metavar="ADDRESS",
+    )
+    log_requests: bool = flag("Log every request.", "--access-log")
+
+
+@option_group("Access")
+class ServeAccessOptions(AccessOptions):
+    """The same, and what is shown or logged of texts."""
+
+    log_texts: bool = flag("Write the texts of clients to the log.", "--log-texts")
+    show_examples: bool = option(
+        "Show validation sentences of the runs on the pages: some to try, and the samples of "
         "each validation.",
-    ),
-]
-LogTexts = Annotated[
-    bool, access_option("--log-texts", help="Write the texts of clients to the log.")
-]
+        "--examples/--no-examples",
+        default=True,
+    )
+
+
+@option_group("Limits")
+class LimitOptions:
+    """Limits of the service, named as the fields of `Limits`."""
+
+    queue: int = option(
+        "Maximum of waiting sentences, of all requests.", default=DEFAULTS.queue, min=1
+    )
+    characters: int = option(
+        "Maximum of characters per request.", default=DEFAULTS.characters, min=1
+    )
+    texts: int = option(
+        "Maximum of texts in a request to /translate.", default=DEFAULTS.texts, min=1
+    )
+    timeout: float = option("Seconds for an answer.", default=DEFAULTS.timeout, min=0.1, max=86_400)
+    remember: int = option(
+        "Sentences whose translations are cached.", default=DEFAULTS.remember, min=0
+    )
+    wait: float = option(
+        "Answer 503 if a request would wait longer for its turn.", default=DEFAULTS.wait, min=0.1
+    )
+    rate: int | None = option(
+        f"Requests per minute and client; 0: no limit. Default: {RATE}, on this machine no limit.",
+        min=0,
+    )
+    per_client: int | None = option(
+        "Concurrent requests per client, which may fill half of the queue; 0: no limit. "
+        f"Default: {PER_CLIENT}, on this machine no limit.",
+        min=0,
+    )
+    connections: int = option(
+        "Concurrent requests of all clients. Idle connections above it are closed.",
+        default=DEFAULTS.connections,
+        min=1,
+    )
 
 
 def serve(
@@ -100,29 +122,14 @@ def serve(
         list[Path], typer.Argument(metavar="RUN…", help="The run folders of trained models.")
     ],
     *,
-    host: Host = "127.0.0.1",
-    port: Port = DEFAULT_PORT,
-    names: Names = None,
-    browser: Browser = True,
-    queue: Queue = DEFAULTS.queue,
-    characters: Characters = DEFAULTS.characters,
-    texts: Texts = DEFAULTS.texts,
-    timeout: Timeout = DEFAULTS.timeout,
-    remember: Remember = DEFAULTS.remember,
-    wait: Wait = DEFAULTS.wait,
-    rate: Rate = None,
-    per_client: PerClient = None,
-    connections: Connections = DEFAULTS.connections,
-    key_file: KeyFile = None,
-    allow_host: AllowHost = None,
-    allow_origin: AllowOrigin = None,
-    trusted_proxy: TrustedProxy = None,
-    access_log: AccessLog = False,
-    log_texts: LogTexts = False,
-    examples: Examples = True,
-    device: Device = "auto",
-    engine: EngineName = "auto",
-    quantize: Quantize = "none",
+    listen: ListenOptions,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of a model, once for each; default: its folder's name."),
+    ] = None,
+    limits: LimitOptions,
+    access: ServeAccessOptions,
+    machine: EngineOptions,
 ) -> None:
     """Serve models: a page that translates as you type, and an API for programs.
 
@@ -133,66 +140,32 @@ def serve(
 
     for run in runs:
         RunConfig.load(run).require("translation", run)  # before anything that takes long
-    limits = Limits(
-        queue=queue,
-        characters=characters,
-        texts=texts,
-        timeout=timeout,
-        remember=remember,
-        wait=wait,
-        rate=rate,
-        per_client=per_client,
-        connections=connections,
-    )
-    load = partial(_load, runs, names or (), device, engine, quantize)
+    load = partial(_load, runs, name or (), machine)
     trained = [run for run in runs if (run / "metrics.jsonl").is_file()]
-    access = AccessOptions(
-        key_file, allow_host, allow_origin, trusted_proxy, access_log, log_texts, examples
-    )
-    start_service("serving", host, port, load, trained, limits, access, browser=browser)
+    start_service("serving", listen, load, trained, Limits(**dataclasses.asdict(limits)), access)
 
 
 def _load(
-    runs: list[Path],
-    names: Sequence[str],
-    device: str,
-    engine: str,
-    quantize: str,
-    progress: Progress,
+    runs: list[Path], names: Sequence[str], machine: EngineOptions, progress: Progress
 ) -> "list[ServedModel]":
     """Load the models one by one, and report the languages and engine of each."""
     from transduce.serving.models import ServedModel, choose_names
 
     models = []
     for name, run in zip(choose_names(runs, names), runs, strict=True):
-        model = ServedModel.load(run, name, device=device, engine=engine, quantize=quantize)
+        model = ServedModel.load(run, name, **dataclasses.asdict(machine))
         progress.say(f"{name}: {' to '.join(model.languages)}, {model.translator.engine.name}")
         models.append(model)
     return models
 
 
-class AccessOptions(NamedTuple):
-    """The options about access, as the command line gives them."""
-
-    key_file: Path | None
-    hosts: list[str] | None
-    origins: list[str] | None
-    proxies: list[str] | None
-    log_requests: bool
-    log_texts: bool = False
-    show_examples: bool = True
-
-
 def start_service(
     what: str,
-    host: str,
-    port: int,
+    listen: ListenOptions,
     load: "Callable[[Progress], Sequence[ServedModel]]",
     watched: list[Path],
     limits: Limits,
-    options: AccessOptions,
-    *,
-    browser: bool,
+    access: AccessOptions,
 ) -> None:
     """Bind the port, load the models, and serve them and the curves of runs until a signal."""
     from transduce.errors import MissingExtra
@@ -211,16 +184,18 @@ def start_service(
 
     def on_ready(url: str) -> None:
         progress.say(f"{url}  (Ctrl-C stops it)")
-        if browser and _has_screen():
+        if listen.browser and _has_screen():
             import webbrowser
 
             webbrowser.open(url)
 
-    with bind(host, port) as listening:
-        access = Access.from_options(listening, host, progress.say, **options._asdict())
+    with bind(listen.host, listen.port) as listening:
+        rules = Access.from_options(
+            listening, listen.host, progress.say, **dataclasses.asdict(access)
+        )
         models = load(progress)
         on_end = partial(progress.say, "stopped")
-        run_server(listening, models, watched, limits, access, on_ready, on_end)
+        run_server(listening, models, watched, limits, rules, on_ready, on_end)
 
 
 def _has_screen() -> bool:

@@ -11,12 +11,8 @@ from transduce.config import all_settings, find_setting
 from transduce.settings.base import SettingInfo, format_value
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce settings
-
 transduce settings P_drop
-
 transduce train train.en train.de --out run --set P_drop=0.3 --set N=4
 """
 GROUPS = {

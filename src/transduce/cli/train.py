@@ -1,97 +1,140 @@
 """`transduce train`."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from transduce.cli import training as options
-from transduce.cli.options import Device, Set, command, parse_settings, parse_time
+from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.options import Device, SettingOptions, command
 from transduce.errors import BadInput, printable
 from transduce.presets import find_preset
 from transduce.recipes.data import check_data, require_texts
-from transduce.recipes.recipe import Overrides, find, settings_of
+from transduce.recipes.recipe import Overrides, find
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce train train.en train.de --out runs/en-de
-
 transduce train pairs.tsv --out run --valid dev.en dev.de --time 30m
-
 transduce train train.en train.de --out run --preset small --set d_ff=2048 --set P_drop=0.2
-
 transduce train law.en law.de --out runs/law --from runs/en-de --extend-vocabulary 500
-
 transduce train --recipe multi30k-en-de --out runs/multi30k
-
 torchrun --nproc-per-node 4 -m transduce train train.en train.de --out run
-
 The same command again resumes where it stopped.
 """
 
 
+@option_group("Recipe")
+class RecipeOptions:
+    """The recipe and its data."""
+
+    recipe: str | None = option(
+        "Get data, train and evaluate as a recipe says: one that `transduce recipes` lists, "
+        "or a file of your own. Other options override it.",
+        metavar="NAME|FILE",
+    )
+    data: Path | None = option("Folder of the recipe's data. Default: data/NAME.", metavar="DIR")
+
+
+@option_group("Start from a trained run")
+class StartOptions:
+    """The run to start from."""
+
+    from_: Path | None = option(
+        "Start from the weights, model and subwords of a trained run; a preset then sets the "
+        "training only.",
+        "--from",
+        metavar="RUN",
+    )
+    extend_vocabulary: int = option(
+        "With --from: learn N more subwords from the new text; existing ids are unchanged.",
+        default=0,
+        metavar="N",
+        min=0,
+        show_default=False,
+    )
+
+
+@option_group()
+class TrainOptions:
+    """The run folder, the validation text, the preset and the machine."""
+
+    out: Path = option("The run folder.", "--out", "-o", default=...)
+    valid: tuple[str, str] | None = option(
+        "Validation text, both sides. Default: 1% held out, at most 2,000 pairs."
+    )
+    valid_tsv: str | None = option("Validation text, one TSV.")
+    preset: str | None = option(
+        "tiny, small, base, big, a fast one (tiny-3-1, small-4-1, base-12-1), a row of "
+        "Table 3, or a baseline (recurrent, convs2s, bytenet; each with -small and -tiny). "
+        "Default: by data and machine."
+    )
+    batch: str | None = option(
+        "Tokens of an update on each side; auto: the preset's number, in as few micro-batches "
+        "as fit into the GPU's memory.",
+        metavar="TOKENS|auto",
+    )
+    languages: str | None = option(
+        "Source and target language. Default: the files' endings.", metavar="en-de"
+    )
+    device: Device = "auto"
+    deterministic: bool = flag(
+        "Give the same bits each time, a little slower: on one GPU, and on a CPU by using all "
+        "cores instead of the fastest number of threads.",
+        "--deterministic",
+    )
+    tensorboard: bool = flag("Write TensorBoard files too.", "--tensorboard")
+
+    def overrides(self, start: StartOptions, settings: dict[str, str]) -> Overrides:
+        """Return what takes precedence over a recipe."""
+        if self.deterministic:
+            settings = settings | {"deterministic": "true"}
+        if self.valid and self.valid_tsv:
+            raise BadInput("--valid and --valid-tsv name two validation sets: give one")
+        return Overrides(
+            start=start.from_,
+            extend_vocabulary=start.extend_vocabulary,
+            valid=(self.valid_tsv, None) if self.valid_tsv else self.valid,
+            languages=self.languages,
+            preset=self.preset,
+            settings=settings,
+        )
+
+
 def train(
-    source: options.Source = None,
-    target: options.Target = None,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help="Source text (plain, gz, xz, zst), or a TSV; - is stdin. Left out with --recipe."
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Argument(help="Target text; left out for a TSV.")] = None,
     *,
-    out: options.Out,
-    recipe: options.RecipeName = None,
-    data: options.Data = None,
-    from_: options.From = None,
-    extend_vocabulary: options.ExtendVocabulary = 0,
-    valid: options.Valid = None,
-    valid_tsv: options.ValidTsv = None,
-    preset: options.PresetName = None,
-    set_: Set = None,
-    batch: options.Batch = None,
-    steps: options.Steps = None,
-    epochs: options.Epochs = None,
-    time: options.Time = None,
-    seed: options.Seed = None,
-    languages: options.Languages = None,
-    device: Device = "auto",
-    deterministic: options.Deterministic = False,
-    tensorboard: options.Tensorboard = False,
+    options: TrainOptions,
+    settings: SettingOptions,
+    recipe: RecipeOptions,
+    start: StartOptions,
 ) -> None:
     """Train a translator from two text files, line by line, or by a recipe.
 
     Subwords, model, schedule, averaging and search are the paper's. Whatever is not set is chosen
     from the size of the data and the machine, and reported. Ctrl-C saves and stops.
     """
-    settings = parse_settings(set_ or [])
-    seconds = None if time is None else parse_time(time)
-    settings |= settings_of(steps=steps, epochs=epochs, seed=seed, seconds=seconds, batch=batch)
-    settings |= {"deterministic": "true"} if deterministic else {}
-    if valid and valid_tsv:
-        raise BadInput("--valid and --valid-tsv name two validation sets: give one")
-    overrides = Overrides(
-        start=from_,
-        extend_vocabulary=extend_vocabulary,
-        valid=(valid_tsv, None) if valid_tsv else valid,
-        languages=languages,
-        preset=preset,
-        settings=settings,
-    )
-    if recipe is not None:
+    overrides = options.overrides(start, settings.parsed(options.batch))
+    if recipe.recipe is not None:
         if source is not None:
-            raise BadInput(f"{source} and --recipe {recipe} name two texts: give one of them")
-        by_recipe(recipe, out, data, overrides, device, tensorboard=tensorboard)
+            raise BadInput(
+                f"{source} and --recipe {recipe.recipe} name two texts: give one of them"
+            )
+        _follow(recipe.recipe, recipe.data, overrides, options)
     elif source is None:
         raise typer.BadParameter("expected two texts to learn from, or --recipe NAME")
-    elif data is not None:
+    elif recipe.data is not None:
         raise BadInput("--data is the folder of a recipe's data: give --recipe too")
     else:
-        from_texts((source, target), out, overrides, device, tensorboard=tensorboard)
+        _train((source, target), overrides, options)
 
 
-def from_texts(
-    texts: tuple[str, str | None],
-    out: Path,
-    overrides: Overrides,
-    device: str,
-    *,
-    tensorboard: bool,
-) -> None:
+def _train(texts: tuple[str, str | None], overrides: Overrides, options: TrainOptions) -> None:
     """Train on text files."""
     require_texts(texts, overrides.valid)  # mistyped names are refused before torch is imported
     find_preset(overrides.preset or "base")
@@ -101,31 +144,23 @@ def from_texts(
     progress = console_progress()
     run = training.train(
         *texts,
-        out=out,
+        out=options.out,
         start=overrides.start,
         extend_vocabulary=overrides.extend_vocabulary,
         valid=overrides.valid,
         languages=overrides.languages,
         preset=overrides.preset,
         settings=overrides.settings,
-        device=device,
-        tensorboard=tensorboard,
+        device=options.device,
+        tensorboard=options.tensorboard,
         progress=progress,
     )
     progress.say(f"translate with: {command('translate', run, 'FILE')}")
 
 
-def by_recipe(
-    name: str,
-    out: Path,
-    data: Path | None,
-    overrides: Overrides,
-    device: str,
-    *,
-    tensorboard: bool,
-) -> None:
+def _follow(name: str, data: Path | None, overrides: Overrides, options: TrainOptions) -> None:
     """Follow a recipe, and write the scores to stdout."""
-    recipe = find(name)
+    recipe, out = find(name), options.out
     check_data(recipe.data, data, overrides.valid)
     from transduce.system.formatting import pluralize
     from transduce.system.progress import console_progress
@@ -134,7 +169,13 @@ def by_recipe(
 
     progress = console_progress()
     evaluation = follow(
-        recipe, out, overrides, data=data, device=device, tensorboard=tensorboard, progress=progress
+        recipe,
+        out,
+        overrides,
+        data=data,
+        device=options.device,
+        tensorboard=options.tensorboard,
+        progress=progress,
     )
     if evaluation:
         for line in evaluation.lines():

@@ -5,27 +5,13 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import (
-    AccessLog,
-    AllowHost,
-    AllowOrigin,
-    Browser,
-    Host,
-    KeyFile,
-    Port,
-    TrustedProxy,
-)
-from transduce.cli.serve import DEFAULT_PORT, AccessOptions, start_service
+from transduce.cli.serve import AccessOptions, ListenOptions, start_service
 from transduce.errors import BadRun
 from transduce.serving.limits import Limits
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce watch runs/en-de
-
 transduce watch runs/small runs/base
-
 transduce watch runs --no-open
 """
 
@@ -36,14 +22,8 @@ def watch(
         typer.Argument(metavar="RUN…", help="Run folders, or folders of runs."),
     ],
     *,
-    host: Host = "127.0.0.1",
-    port: Port = DEFAULT_PORT,
-    browser: Browser = True,
-    key_file: KeyFile = None,
-    allow_host: AllowHost = None,
-    allow_origin: AllowOrigin = None,
-    trusted_proxy: TrustedProxy = None,
-    access_log: AccessLog = False,
+    listen: ListenOptions,
+    access: AccessOptions,
 ) -> None:
     """Show runs on a page while they train: curves, speed, sample translations.
 
@@ -52,5 +32,4 @@ def watch(
     for run in runs:
         if not run.is_dir():
             raise BadRun(f"there is no folder {run}: `transduce train` makes one for a run")
-    access = AccessOptions(key_file, allow_host, allow_origin, trusted_proxy, access_log)
-    start_service("watching", host, port, lambda _: (), runs, Limits(), access, browser=browser)
+    start_service("watching", listen, lambda _: (), runs, Limits(), access)

@@ -5,28 +5,38 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Device, parse_time
+from transduce.cli.declaring import option, option_group
+from transduce.cli.options import parse_time
 from transduce.cli.paper import options
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce paper all train.en train.de --valid dev.en dev.de --test test.en test.de --time 30m -o all
-
 transduce paper all pairs.tsv --languages en-de --trees train.trees dev.trees test.trees --time 2h \
 --out all
-
 Run the same command again to continue, also with experiments that were left out for lack of time.
 """
 
 
-Trees = Annotated[
-    tuple[Path, Path, Path] | None,
-    options.of_texts(
+@option_group(options.TEXTS)
+class Texts(options.HeldOut):
+    """The texts and the trees."""
+
+    trees: tuple[Path, Path, Path] | None = option(
+        "Trees in Penn brackets, for Table 4. Default: Table 4 is left out.",
         metavar="TRAIN DEV TEST",
-        help="Trees in Penn brackets, for Table 4. Default: Table 4 is left out.",
-    ),
-]
+    )
+
+
+@option_group(options.BUDGET)
+class Settings(options.Settings):
+    """The models to train, and settings of all trainings."""
+
+    seed: options.Seed = None
+    systems: str | None = option("As for table2.", metavar="A,B,…")
+    rows: str | None = option(
+        "As for table3. Default: the most informative first, as many as time allows.",
+        metavar="A,B,…",
+    )
 
 
 def all_(
@@ -35,25 +45,8 @@ def all_(
     *,
     out: options.Out,
     time: Annotated[str, typer.Option(help="Time for all experiments together: 30m, 2h.")],
-    trees: Trees = None,
-    valid: options.Valid = None,
-    valid_tsv: options.ValidTsv = None,
-    test: options.Test = None,
-    test_tsv: options.TestTsv = None,
-    languages: options.Languages = None,
-    systems: Annotated[
-        str | None, options.of_budget(metavar="A,B,…", help="As for table2.")
-    ] = None,
-    rows: Annotated[
-        str | None,
-        options.of_budget(
-            metavar="A,B,…",
-            help="As for table3. Default: the most informative first, as many as time allows.",
-        ),
-    ] = None,
-    set_: options.Set = None,
-    seed: options.Seed = None,
-    device: Device = "auto",
+    texts: Texts,
+    training: Settings,
 ) -> None:
     """Run all experiments within a time budget, and write one page: OUT/report.html.
 
@@ -68,16 +61,15 @@ def all_(
     from transduce.system.progress import console_progress
 
     progress = console_progress()
-    held_out = (valid, valid_tsv, test, test_tsv, languages)
     experiments = AllExperiments(
-        data=options.data_of(source, target, held_out),
+        data=texts.data(source, target),
         out=out,
         seconds=parse_time(time),
-        trees=trees,
-        systems=options.listed(systems),
-        rows=row_names(options.listed(rows)) if rows else ROWS,
-        settings=options.settings_of(set_, seed),
-        device=device,
+        trees=texts.trees,
+        systems=options.listed(training.systems),
+        rows=row_names(options.listed(training.rows)) if training.rows else ROWS,
+        settings=training.settings(training.seed),
+        device=training.device,
     )
     left_out = experiments.run(show, progress)
     progress.say(f"wrote {report([out], out, left_out=left_out)}")

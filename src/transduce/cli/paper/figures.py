@@ -10,12 +10,8 @@ from transduce.cli.options import TrainedRun
 from transduce.errors import BadInput
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce paper figures runs/en-de --out figures
-
 transduce paper figures runs/en-de "The dog that chased the cat wagged its tail." --out figures
-
 transduce paper figures runs/en-de --text test.en --lines 500 --out figures
 """
 

@@ -5,22 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.options import panel, parse_settings, parse_time
+from transduce.cli.declaring import option, option_group
+from transduce.cli.options import Device, panel, parse_settings, parse_time
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
-    from transduce.experiments.budget import Budget
     from transduce.experiments.claims import Trial
+    from transduce.experiments.comparison import Setup
     from transduce.experiments.rows import Data
 
-# --valid, --valid-tsv, --test, --test-tsv, --languages
-HeldOut = tuple[tuple[str, str] | None, str | None, tuple[str, str] | None, str | None, str | None]
-
-PAIRS, HELD = 20_000, 500
+TEXTS, BUDGET = "Texts", "Budget and settings"
 # For the built-in corpus: the model sees each pair a few times within a minute.
 POCKET_SETTINGS = {"vocabulary": "3000", "batch_tokens": "1000", "P_drop": "0"}
-
-of_texts, of_budget = panel("Texts"), panel("Budget and settings")
 
 Source = Annotated[
     str, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV of both sides.")
@@ -33,123 +29,165 @@ SourceOrPocket = Annotated[
     ),
 ]
 Target = Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")]
-Valid = Annotated[
-    tuple[str, str] | None,
-    of_texts(help="Validation text, both sides. Default: 1% held out, at most 2,000 pairs."),
-]
-ValidTsv = Annotated[str | None, of_texts(help="Validation text, one TSV.")]
-Test = Annotated[
-    tuple[str, str] | None,
-    of_texts(help="Test text, both sides. Default: the validation text."),
-]
-TestTsv = Annotated[str | None, of_texts(help="Test text, one TSV.")]
-Languages = Annotated[
-    str | None, of_texts(metavar="en-de", help="Default: from the names of the files.")
-]
-Pairs = Annotated[int, of_texts(min=100, help="Training pairs of the built-in corpus.")]
-Held = Annotated[
-    int,
-    of_texts(min=20, help="Validation pairs of the built-in corpus; as many are for the test."),
-]
 Out = Annotated[
     Path,
     typer.Option(
         "--out", "-o", help="Folder for runs and findings; the same command continues there."
     ),
 ]
-Preset = Annotated[str, of_budget(help="The preset to train.")]
-Set = Annotated[
-    list[str] | None,
-    of_budget(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Change a setting of all trainings; `transduce settings` lists them. Repeatable.",
-    ),
-]
-Steps = Annotated[int | None, of_budget(min=1, help="Steps of each training.")]
-ClaimSteps = Annotated[int, of_budget(min=1, help="Steps of each training.")]
-Time = Annotated[str | None, of_budget(help="Time of each training: 90s, 30m.")]
-Seed = Annotated[int | None, of_budget(help="The random seed. Default: 1.")]
-KeepWeights = Annotated[
-    bool,
-    panel("Machine")(
-        "--keep-weights",
-        help="Keep the models of finished rows; otherwise they are deleted with their checkpoints.",
-    ),
-]
 Gather = Annotated[
     bool, typer.Option("--gather", help="Train nothing: report the finished rows of the folder.")
 ]
+Seed = Annotated[int | None, panel(BUDGET)(help="The random seed. Default: 1.")]
 
 
-def settings_of(set_: list[str] | None, seed: int | None) -> dict[str, str]:
-    """Return the settings of all trainings."""
-    settings = parse_settings(set_ or [])
-    for name in ("steps", "seconds", "epochs"):
-        if name in settings:
-            raise BadInput(f"--set {name}={settings[name]}: give the budget as --steps or --time")
-    if seed is not None:
-        settings["seed"] = str(seed)
-    return settings
+@option_group(TEXTS)
+class HeldOut:
+    """The texts that are not trained on, and the languages."""
+
+    valid: tuple[str, str] | None = option(
+        "Validation text, both sides. Default: 1% held out, at most 2,000 pairs."
+    )
+    valid_tsv: str | None = option("Validation text, one TSV.")
+    test: tuple[str, str] | None = option("Test text, both sides. Default: the validation text.")
+    test_tsv: str | None = option("Test text, one TSV.")
+    languages: str | None = option("Default: from the names of the files.", metavar="en-de")
+
+    def data(self, source: str, target: str | None) -> "Data":
+        """Return all texts."""
+        from transduce.experiments.rows import Data
+
+        return Data(
+            train=(source, target),
+            valid=_either(self.valid, self.valid_tsv, "--valid"),
+            test=_either(self.test, self.test_tsv, "--test"),
+            languages=self.languages,
+        )
 
 
-def seconds_of(steps: int | None, time: str | None) -> float | None:
-    """Return --time in seconds; refuse --steps beside it."""
-    if steps is not None and time is not None:
-        raise BadInput("--steps and --time are two budgets: give one")
-    return None if time is None else parse_time(time)
+def _either(
+    files: tuple[str, str] | None, tsv: str | None, option: str
+) -> tuple[str, str | None] | None:
+    if files and tsv:
+        raise BadInput(f"{option} and {option}-tsv are two texts: give one")
+    return (tsv, None) if tsv else files
 
 
-def data_of(source: str, target: str | None, held_out: HeldOut) -> "Data":
-    """Return the texts."""
-    from transduce.experiments.rows import Data
+@option_group(BUDGET)
+class Settings:
+    """Settings of all trainings."""
 
-    valid, valid_tsv, test, test_tsv, languages = held_out
-    return Data(
-        train=(source, target),
-        valid=_either(valid, valid_tsv, "--valid"),
-        test=_either(test, test_tsv, "--test"),
-        languages=languages,
+    set_: list[str] | None = option(
+        "Change a setting of all trainings; `transduce settings` lists them. Repeatable.",
+        "--set",
+        metavar="NAME=VALUE",
+    )
+    device: Device = "auto"
+
+    def settings(self, seed: int | None) -> dict[str, str]:
+        """Return the settings; refuse a budget among them."""
+        settings = parse_settings(self.set_ or [])
+        for name in ("steps", "seconds", "epochs"):
+            if name in settings:
+                raise BadInput(
+                    f"--set {name}={settings[name]}: give the budget as --steps or --time"
+                )
+        if seed is not None:
+            settings["seed"] = str(seed)
+        return settings
+
+
+@option_group(BUDGET)
+class Budget:
+    """The budget of each training: steps or time."""
+
+    steps: int | None = option("Steps of each training.", min=1)
+    time: str | None = option("Time of each training: 90s, 30m.")
+
+    @property
+    def seconds(self) -> float | None:
+        """The time in seconds; refuses --steps beside it."""
+        if self.steps is not None and self.time is not None:
+            raise BadInput("--steps and --time are two budgets: give one")
+        return None if self.time is None else parse_time(self.time)
+
+
+@option_group(BUDGET)
+class Training(Settings, Budget):
+    """The budget and the settings of each training."""
+
+    seed: Seed = None
+
+
+@option_group("Machine")
+class Rows(Training, HeldOut):
+    """The texts and trainings of a table."""
+
+    keep_weights: bool = option(
+        "Keep the models of finished rows; otherwise they are deleted with their checkpoints.",
+        "--keep-weights",
+        default=False,
     )
 
+    def setup(self, source: str, target: str | None, out: Path, *, gather: bool) -> "Setup":
+        """Return the setup of the table."""
+        from transduce.experiments.budget import Budget
+        from transduce.experiments.comparison import Setup
 
-def budget_of(steps: int | None, time: str | None) -> "Budget":
-    """Return the budget of each training."""
-    from transduce.experiments.budget import Budget
-
-    return Budget(steps=steps, seconds=seconds_of(steps, time))
-
-
-def trial_of(
-    out: Path,
-    source: str | None,
-    preset: str,
-    steps: int,
-    set_: list[str] | None,
-    seed: int | None,
-    device: str,
-) -> "Trial":
-    """Return how to train for a claim, in a folder that holds nothing else."""
-    from transduce.experiments.claims import Trial
-
-    defaults = POCKET_SETTINGS if source is None else {}
-    settings = defaults | settings_of(set_, seed)
-    trial = Trial(out=out, preset=preset, steps=steps, settings=settings, device=device)
-    trial.require()
-    return trial
+        return Setup(
+            out=out,
+            data=self.data(source, target),
+            budget=Budget(steps=self.steps, seconds=self.seconds),
+            settings=self.settings(self.seed),
+            device=self.device,
+            keep_weights=self.keep_weights,
+            gather=gather,
+        )
 
 
-def data_or_pocket(
-    out: Path, source: str | None, target: str | None, held_out: HeldOut, pairs: int, held: int
-) -> "Data":
-    """Return the given texts or, without any, write the built-in corpus."""
-    from transduce.experiments.claims import TEXTS, pocket_texts
+@option_group(TEXTS)
+class TextsOrPocket(HeldOut):
+    """The texts that are not trained on, or the size of the built-in corpus."""
 
-    if source is not None:
-        return data_of(source, target, held_out)
-    if any(held_out):
-        raise BadInput("--valid, --test and --languages go with a text of your own: give one")
-    return pocket_texts(out / TEXTS, pairs, held)
+    pairs: int = option("Training pairs of the built-in corpus.", default=20_000, min=100)
+    held: int = option(
+        "Validation pairs of the built-in corpus; as many are for the test.", default=500, min=20
+    )
+
+    def data_or_pocket(self, source: str | None, target: str | None, out: Path) -> "Data":
+        """Return the given texts or, without any, write the built-in corpus."""
+        from transduce.experiments.claims import TEXTS, pocket_texts
+
+        if source is not None:
+            return self.data(source, target)
+        if self.valid or self.valid_tsv or self.test or self.test_tsv or self.languages:
+            raise BadInput("--valid, --test and --languages go with a text of your own: give one")
+        return pocket_texts(out / TEXTS, self.pairs, self.held)
+
+
+@option_group(BUDGET)
+class Claim(Settings, TextsOrPocket):
+    """The texts and trainings of an experiment on one of the paper's claims."""
+
+    preset: str = option("The preset to train.", default="tiny")
+    steps: int = option("Steps of each training.", default=500, min=1)
+
+    def prepare(
+        self, source: str | None, target: str | None, out: Path, settings: dict[str, str]
+    ) -> "tuple[Trial, Data]":
+        """Return how to train, in a folder that holds nothing else, and the texts."""
+        from transduce.experiments.claims import Trial
+
+        defaults = POCKET_SETTINGS if source is None else {}
+        trial = Trial(
+            out=out,
+            preset=self.preset,
+            steps=self.steps,
+            settings=defaults | settings,
+            device=self.device,
+        )
+        trial.require()
+        return trial, self.data_or_pocket(source, target, out)
 
 
 def listed(names: str | None) -> list[str]:
@@ -163,11 +201,3 @@ def whole_numbers(option: str, text: str, example: str) -> list[int]:
         return [int(number) for number in text.split(",")]
     except ValueError:
         raise BadInput(f"{option} {text}: expected numbers such as {example}") from None
-
-
-def _either(
-    files: tuple[str, str] | None, tsv: str | None, option: str
-) -> tuple[str, str | None] | None:
-    if files and tsv:
-        raise BadInput(f"{option} and {option}-tsv are two texts: give one")
-    return (tsv, None) if tsv else files

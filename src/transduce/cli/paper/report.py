@@ -6,8 +6,6 @@ from typing import Annotated
 import typer
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce paper report t1 t2 t3 --out report.html
 """
 

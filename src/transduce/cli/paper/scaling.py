@@ -5,16 +5,11 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Device
 from transduce.cli.paper import options
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce paper scaling
-
 transduce paper scaling --no-train --widths 4,64,512,4096
-
 transduce paper scaling train.en train.de --valid dev.en dev.de --preset base --d-k 512 \
 --steps 5000 --out runs/scaling
 """
@@ -33,18 +28,8 @@ def scaling(
     ] = True,
     heads: Annotated[int, typer.Option(min=1, help="Heads (h) of the trained models.")] = 1,
     d_k: Annotated[int, typer.Option(min=1, help="d_k and d_v of the trained models.")] = 256,
-    valid: options.Valid = None,
-    valid_tsv: options.ValidTsv = None,
-    test: options.Test = None,
-    test_tsv: options.TestTsv = None,
-    languages: options.Languages = None,
-    pairs: options.Pairs = options.PAIRS,
-    held: options.Held = options.HELD,
-    preset: options.Preset = "tiny",
-    steps: options.ClaimSteps = 500,
-    set_: options.Set = None,
+    claim: options.Claim,
     seed: options.Seed = None,
-    device: Device = "auto",
 ) -> None:
     """Measure what 1 / sqrt(d_k) is for: the softmax of random dot products, and trained models.
 
@@ -60,8 +45,6 @@ def scaling(
     if not train:
         show(measure(sizes, None, None, console_progress()), out)
         return
-    size = [f"h={heads}", f"d_k={d_k}", f"d_v={d_k}"]
-    trial = options.trial_of(out, source, preset, steps, [*size, *(set_ or [])], seed, device)
-    held_out = (valid, valid_tsv, test, test_tsv, languages)
-    data = options.data_or_pocket(out, source, target, held_out, pairs, held)
+    settings = {"h": str(heads), "d_k": str(d_k), "d_v": str(d_k)} | claim.settings(seed)
+    trial, data = claim.prepare(source, target, out, settings)
     show(measure(sizes, trial, data, console_progress()), out)

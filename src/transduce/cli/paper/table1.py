@@ -10,12 +10,8 @@ from transduce.cli.paper import options
 from transduce.errors import BadInput
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce paper table1 --out runs/paper
-
 transduce paper table1 --device cuda --n 16..8192 --d 512,1024
-
 transduce paper table1 --n 64,128,256 --d 128 --r 16 --seconds 10
 """
 

@@ -5,20 +5,24 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Device
+from transduce.cli.declaring import option, option_group
 from transduce.cli.paper import options
+from transduce.recipes.recipe import settings_of
 
 EXAMPLES = """
-[bold]Examples[/bold]
-
 transduce paper table4 train.trees --valid dev.trees --test test.trees --out t4
-
 transduce paper table4 train.trees.xz --valid dev.trees.xz --test test.trees.xz --time 20m -o t4
-
 transduce paper table4 train.trees --valid dev.trees --test test.trees --preset parse --out t4
-
 Run the same command again to continue. To use the parser: transduce parse t4/parser "A sentence."
 """
+
+
+@option_group(options.TEXTS)
+class Trees:
+    """The trees that are not trained on."""
+
+    valid: Path = option("Trees on which the weights are chosen.", default=...)
+    test: Path = option("Trees to score once.", default=...)
 
 
 def table4(
@@ -27,8 +31,7 @@ def table4(
     ],
     *,
     out: options.Out,
-    valid: Annotated[Path, options.of_texts(help="Trees on which the weights are chosen.")],
-    test: Annotated[Path, options.of_texts(help="Trees to score once.")],
+    held_out: Trees,
     preset: Annotated[
         str, typer.Option(help="parse-small, or parse: the paper's size.")
     ] = "parse-small",
@@ -36,11 +39,7 @@ def table4(
         bool,
         typer.Option("--masked", help="Write all words as XX, so that tags are not predicted."),
     ] = False,
-    steps: options.Steps = None,
-    time: options.Time = None,
-    set_: options.Set = None,
-    seed: options.Seed = None,
-    device: Device = "auto",
+    training: options.Training,
 ) -> None:
     """Train a parser on trees, choose its weights, and score it once, beside the paper's.
 
@@ -52,18 +51,15 @@ def table4(
     from transduce.experiments.table4 import table4 as measure
     from transduce.system.progress import console_progress
 
-    seconds = options.seconds_of(steps, time)
-    settings = options.settings_of(set_, seed)
-    settings |= {"steps": str(steps)} if steps is not None else {}
-    settings |= {"seconds": str(seconds)} if seconds is not None else {}
+    budget = settings_of(steps=training.steps, seconds=training.seconds)
     experiment = ParserExperiment(
         folder=out,
         train=trees,
-        valid=valid,
-        test=test,
+        valid=held_out.valid,
+        test=held_out.test,
         preset=preset,
-        settings=settings,
+        settings=training.settings(training.seed) | budget,
         masked=masked,
-        device=device,
+        device=training.device,
     )
     show(measure(experiment, console_progress()), out)
