@@ -1,10 +1,8 @@
 """`transduce average`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from transduce.cli.declaring import argument, option
 from transduce.errors import BadRun
 
 EXAMPLES = """
@@ -15,14 +13,11 @@ DEFAULT = 5  # checkpoints, as the paper averages for its base models (6.1)
 
 
 def average(
-    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    run: Path = argument("The run folder."),
     *,
-    last: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of checkpoints to average, the newest ones. Default: up to 5."
-        ),
-    ] = None,
+    last: int | None = option(
+        "Number of checkpoints to average, the newest ones. Default: up to 5.", min=1
+    ),
 ) -> None:
     """Average the last checkpoints, as the paper does (6.1), and translate with the mean.
 

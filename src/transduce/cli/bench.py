@@ -2,11 +2,10 @@
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from transduce.cli.declaring import add_command, flag, option, option_group
+from transduce.cli.declaring import add_command, argument, flag, option, option_group
 from transduce.cli.options import Set, TrainedRun, parse_settings, without_none
 
 EXAMPLES_TRAIN = """
@@ -62,10 +61,10 @@ class TrainOptions:
 
 
 def train(
-    source: Annotated[
-        str | None, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV; - is stdin.")
-    ] = None,
-    target: Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")] = None,
+    source: str | None = argument(
+        "Source text (plain, gz, xz, zst), or a TSV; - is stdin.", default=None
+    ),
+    target: str | None = argument("Target text; none for a TSV.", default=None),
     *,
     options: TrainOptions,
 ) -> None:
@@ -124,10 +123,8 @@ class TranslateOptions:
 
 def translate(
     run: TrainedRun,
-    source: Annotated[str, typer.Argument(help="Text to translate (plain, gz, xz, zst).")],
-    reference: Annotated[
-        str | None, typer.Argument(help="Reference translation, for BLEU.")
-    ] = None,
+    source: str = argument("Text to translate (plain, gz, xz, zst)."),
+    reference: str | None = argument("Reference translation, for BLEU.", default=None),
     *,
     options: TranslateOptions,
 ) -> None:

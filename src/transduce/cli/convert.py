@@ -3,10 +3,9 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from transduce.cli.declaring import argument, option
 from transduce.cli.options import command
 
 if TYPE_CHECKING:
@@ -22,31 +21,19 @@ Two = tuple[Path, Path] | None
 
 
 def convert(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="A script with a fairseq-train command (and fairseq-preprocess), or the YAML of "
-            "fairseq-hydra-train, of OpenNMT-py's onmt_train, or of JoeyNMT."
-        ),
-    ],
+    files: list[Path] = argument(
+        "A script with a fairseq-train command (and fairseq-preprocess), or the YAML of "
+        "fairseq-hydra-train, of OpenNMT-py's onmt_train, or of JoeyNMT."
+    ),
     *,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The recipe to write. Default: standard output."),
-    ] = None,
-    text: Annotated[
-        Two, typer.Option(help="Raw training text, both sides, instead of the one in the files.")
-    ] = None,
-    valid: Annotated[Two, typer.Option(help="Raw validation text, both sides.")] = None,
-    test: Annotated[Two, typer.Option(help="Raw test text, both sides.")] = None,
-    dictionary: Annotated[
-        list[Path] | None,
-        typer.Option(help="A dictionary (dict.de.txt, vocab.txt) to count the words of."),
-    ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option(min=1, help="GPUs that made an update together, if the files do not say."),
-    ] = None,
+    out: Path | None = option("The recipe to write. Default: standard output.", "--out", "-o"),
+    text: Two = option("Raw training text, both sides, instead of the one in the files."),
+    valid: Two = option("Raw validation text, both sides."),
+    test: Two = option("Raw test text, both sides."),
+    dictionary: list[Path] | None = option(
+        "A dictionary (dict.de.txt, vocab.txt) to count the words of."
+    ),
+    gpus: int | None = option("GPUs that made an update together, if the files do not say.", min=1),
 ) -> None:
     """Convert a configuration of fairseq, OpenNMT-py or JoeyNMT to a recipe.
 

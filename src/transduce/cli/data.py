@@ -4,12 +4,12 @@ import json as json_module
 import shutil
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from transduce.cli import completion
-from transduce.cli.declaring import add_command
+from transduce.cli.declaring import add_command, argument, flag, option
 from transduce.cli.options import command
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def data() -> None:
 
 def list_(
     *,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, with every address.")] = False,
+    json: bool = flag("Print JSON, with every address.", "--json"),
 ) -> None:
     """List the data sets of the catalogue: size, licence and content."""
     from transduce.datasets import catalogue
@@ -70,30 +70,19 @@ def list_(
 
 
 def get(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="A name of `transduce data list`, mtdata:NAME or sacrebleu:SET:PAIR.",
-            autocompletion=completion.data_sets,
-        ),
-    ],
+    name: str = argument(
+        "A name of `transduce data list`, mtdata:NAME or sacrebleu:SET:PAIR.",
+        autocompletion=completion.data_sets,
+    ),
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write to.")],
-    given: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="DIR", help="A folder with downloaded files to use."),
-    ] = None,
-    mirror: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL",
-            help="A server to try first for every file, at URL/FILE; may be repeated. "
-            "TRANSDUCE_MIRROR adds one.",
-        ),
-    ] = None,
-    keep_archives: Annotated[
-        bool, typer.Option("--keep-archives", help="Keep the downloads in DIR/archives.")
-    ] = False,
+    out: Path = option("The folder to write to.", "--out", "-o", default=...),
+    given: Path | None = option("A folder with downloaded files to use.", "--from", metavar="DIR"),
+    mirror: list[str] | None = option(
+        "A server to try first for every file, at URL/FILE; may be repeated. "
+        "TRANSDUCE_MIRROR adds one.",
+        metavar="URL",
+    ),
+    keep_archives: bool = flag("Keep the downloads in DIR/archives.", "--keep-archives"),
 ) -> None:
     """Download a data set: train, valid and test as two files each, one sentence per line.
 

@@ -1,16 +1,22 @@
-"""How commands are declared: their options are fields of dataclasses.
+"""How commands are declared: parameters of a function, and groups of options.
 
     @option_group("Search")
     class Search:
         beam: int | None = option("Beam size; 1 is greedy. Default: 4.")
         sample: bool = flag("Sample at random instead of searching.", "--sample")
 
-    def translate(run: TrainedRun, *, search: Search) -> None: ...
+    def translate(
+        run: Path = argument("Run folder of a trained model."),
+        *,
+        align: bool = flag("Add the word alignment.", "--align"),
+        search: Search,
+    ) -> None: ...
 
     add_command(app, translate, EXAMPLES)
 
-The command then has the options --beam and --sample, in the panel "Search" of its help. A field may
-also have one of the annotated types of cli/options.py, such as `device: Device = "auto"`.
+The command has the argument RUN and the options --align, --beam and --sample; its help shows the
+last two in a panel "Search". The annotated types of cli/options.py can be used in both places, such
+as `device: Device = "auto"`.
 """
 
 import dataclasses
@@ -21,25 +27,35 @@ from types import ModuleType
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import typer
+from typer.models import ParameterInfo
 
 INFO = "typer"  # the key of a field's metadata
 Group = TypeVar("Group")
 
 
 def option(help: str, *names: str, default: Any = None, **declaration: Any) -> Any:  # noqa: A002
-    """Declare a field as an option; `...` as its default makes it required.
+    """Declare a parameter or a field as an option; `...` as its default makes it required.
 
     Names and further arguments are those of `typer.Option`.
     """
-    metadata = {INFO: typer.Option(*names, help=help, **declaration)}
-    if default is ...:
-        return dataclasses.field(metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+    return _field(typer.Option(*names, help=help, **declaration), default)
+
+
+def argument(help: str, *, default: Any = ..., **declaration: Any) -> Any:  # noqa: A002
+    """Declare a parameter as an argument; further arguments are those of `typer.Argument`."""
+    return _field(typer.Argument(help=help, **declaration), default)
 
 
 def flag(help: str, name: str, **declaration: Any) -> Any:  # noqa: A002
-    """Declare a field as an option without a value, which is off unless it is given."""
+    """Declare an option without a value, which is off unless it is given."""
     return option(help, name, default=False, **declaration)
+
+
+def _field(info: ParameterInfo, default: Any) -> Any:
+    metadata = {INFO: info}
+    if default is ...:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, flag))
@@ -88,7 +104,14 @@ def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
     for parameter in inspect.signature(function).parameters.values():
         if dataclasses.is_dataclass(parameter.annotation):
             groups[parameter.name] = parameter.annotation
-            parameters += map(_parameter, dataclasses.fields(parameter.annotation))
+            parameters += [
+                _parameter(field.name, field.type, field, parameter.KEYWORD_ONLY)
+                for field in dataclasses.fields(parameter.annotation)
+            ]
+        elif isinstance(field := parameter.default, dataclasses.Field):
+            parameters.append(
+                _parameter(parameter.name, parameter.annotation, field, parameter.kind)
+            )
         else:
             parameters.append(parameter)
 
@@ -104,11 +127,11 @@ def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:
+def _parameter(
+    name: str, annotation: Any, field: dataclasses.Field[Any], kind: Any
+) -> inspect.Parameter:
+    if INFO in field.metadata:
+        annotation = Annotated[annotation, field.metadata[INFO]]
     required = field.default is dataclasses.MISSING
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if required else field.default,
-        annotation=Annotated[field.type, field.metadata[INFO]] if field.metadata else field.type,
-    )
+    default = inspect.Parameter.empty if required else field.default
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)

@@ -2,10 +2,10 @@
 
 import time as clock
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from transduce.cli.declaring import option
 from transduce.cli.options import command, parse_time
 from transduce.errors import BadInput
 
@@ -34,16 +34,13 @@ SETTINGS = {
 
 def demo(
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder.")] = Path("runs/demo"),
-    time: Annotated[str, typer.Option(help="Total time for data, training and test.")] = "3m45s",
-    pairs: Annotated[
-        int, typer.Option(help="Sentence pairs to train on.", min=1000, max=MAX_PAIRS)
-    ] = 100_000,
-    test: Annotated[
-        int,
-        typer.Option(help="Unseen sentences to translate at the end.", min=1, max=MAX_TEST),
-    ] = 500,
-    seed: Annotated[int, typer.Option(help="The random seed.")] = 1,
+    out: Path = option("The run folder.", "--out", "-o", default=Path("runs/demo")),
+    time: str = option("Total time for data, training and test.", default="3m45s"),
+    pairs: int = option("Sentence pairs to train on.", default=100_000, min=1000, max=MAX_PAIRS),
+    test: int = option(
+        "Unseen sentences to translate at the end.", default=500, min=1, max=MAX_TEST
+    ),
+    seed: int = option("The random seed.", default=1),
 ) -> None:
     """Train a small English-German translator and show its translations of unseen sentences.
 

@@ -1,11 +1,8 @@
 """`transduce distill`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.options import Device, SettingOptions, TrainedRun, command
 
 EXAMPLES = """
@@ -43,9 +40,7 @@ class DistillOptions:
 
 def distill(
     teacher: TrainedRun,
-    text: Annotated[
-        Path, typer.Argument(help="Text for the teacher to translate: a file (plain, gz, xz, zst).")
-    ],
+    text: Path = argument("Text for the teacher to translate: a file (plain, gz, xz, zst)."),
     *,
     options: DistillOptions,
     settings: SettingOptions,

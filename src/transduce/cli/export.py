@@ -2,10 +2,8 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from transduce.cli.declaring import argument, option
 from transduce.cli.options import TrainedRun
 
 EXAMPLES = """
@@ -24,16 +22,13 @@ class Library(StrEnum):
 
 def export(
     run: TrainedRun,
-    folder: Annotated[Path, typer.Argument(help="The folder to create.")],
+    folder: Path = argument("The folder to create."),
     *,
-    to: Annotated[Library, typer.Option(help="The library to export to.")],
-    quantize: Annotated[
-        str | None,
-        typer.Option(
-            help="For ctranslate2: none (float32), int8, int8_float32, int8_float16, int16, "
-            "float16, or auto: the fastest on this processor. Default: none."
-        ),
-    ] = None,
+    to: Library = option("The library to export to.", default=...),
+    quantize: str | None = option(
+        "For ctranslate2: none (float32), int8, int8_float32, int8_float16, int16, "
+        "float16, or auto: the fastest on this processor. Default: none."
+    ),
 ) -> None:
     """Write a model for another library.
 

@@ -1,10 +1,8 @@
 """`transduce import`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from transduce.cli.declaring import argument, option
 from transduce.cli.options import command
 
 EXAMPLES = """
@@ -14,18 +12,13 @@ transduce import opus-mt-tc-big-en-de --out runs/big --languages en-de
 
 
 def import_(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="A Hugging Face folder of a MarianMTModel, such as OPUS-MT's, or one with "
-            "fairseq's weights, prepared as in docs/converting.md."
-        ),
-    ],
+    folder: Path = argument(
+        "A Hugging Face folder of a MarianMTModel, such as OPUS-MT's, or one with "
+        "fairseq's weights, prepared as in docs/converting.md."
+    ),
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder to create.")],
-    languages: Annotated[
-        str | None, typer.Option(metavar="en-de", help="Default: as the folder says.")
-    ] = None,
+    out: Path = option("The run folder to create.", "--out", "-o", default=...),
+    languages: str | None = option("Default: as the folder says.", metavar="en-de"),
 ) -> None:
     """Import a model of another library as a run folder, for use with all commands."""
     from transduce.interop.importing import import_model

@@ -4,10 +4,11 @@ import dataclasses
 import json as json_module
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from transduce.cli.declaring import argument, flag
 from transduce.errors import printable
 
 EXAMPLES = """
@@ -21,9 +22,9 @@ SHOWN = {"step", "loss", "perplexity", "target_tokens_per_second"}
 
 
 def info(
-    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    run: Path = argument("The run folder."),
     *,
-    json: Annotated[bool, typer.Option("--json", help="Write JSON, with every setting.")] = False,
+    json: bool = flag("Write JSON, with every setting.", "--json"),
 ) -> None:
     """Show the model, training, validation and checkpoints of a run."""
     facts = gather(run)

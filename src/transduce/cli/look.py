@@ -2,11 +2,9 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.options import TrainedRun
 from transduce.errors import BadInput
 
@@ -66,19 +64,14 @@ class PictureOptions:
 
 def look(
     run: TrainedRun,
-    sentence: Annotated[str | None, typer.Argument(help="The sentence to translate.")] = None,
+    sentence: str | None = argument("The sentence to translate.", default=None),
     *,
-    target: Annotated[
-        str | None, typer.Option(help="Its translation. Default: the model's own.")
-    ] = None,
-    find: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Instead of a sentence: list the heads with a job that can be named, over the "
-            f"first {SAMPLE} sentences of a text.",
-        ),
-    ] = None,
+    target: str | None = option("Its translation. Default: the model's own."),
+    find: str | None = option(
+        "Instead of a sentence: list the heads with a job that can be named, over the "
+        f"first {SAMPLE} sentences of a text.",
+        metavar="FILE",
+    ),
     attention: AttentionOptions,
     picture: PictureOptions,
 ) -> None:

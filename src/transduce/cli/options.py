@@ -6,7 +6,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +19,6 @@ from transduce.recipes.recipe import settings_of
 from transduce.settings.base import MAX_INT
 from transduce.system.formatting import parse_duration, pluralize
 
-
-def panel(name: str) -> Any:
-    """Return `typer.Option` for the options that --help shows in the panel `name`."""
-    return partial(typer.Option, rich_help_panel=name)
-
-
 TrainedRun = Annotated[Path, typer.Argument(help="Run folder of a trained model.")]
 Set = Annotated[
     list[str] | None,
@@ -35,7 +28,12 @@ Set = Annotated[
         help="Change a setting (see `transduce settings`). Repeatable.",
     ),
 ]
-Device = Annotated[str, panel("Machine")(help="Where to compute: auto, cpu, cuda, cuda:1 or mps.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        rich_help_panel="Machine", help="Where to compute: auto, cpu, cuda, cuda:1 or mps."
+    ),
+]
 
 
 @option_group("Machine")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from transduce.cli.declaring import argument, flag, option
 from transduce.cli.options import Device
 from transduce.errors import BadInput
 from transduce.system.files import atomic_write, refuse_foreign_file
@@ -30,21 +31,13 @@ Sentences = Annotated[
 
 
 def parse(
-    run: Annotated[Path, typer.Argument(help="The run folder of a trained parser.")],
+    run: Path = argument("The run folder of a trained parser."),
     sentences: Sentences = None,
     *,
-    words: Annotated[
-        bool,
-        typer.Option("--words", help="Sentences are tokenised already, with spaces between words."),
-    ] = False,
-    pretty: Annotated[
-        bool, typer.Option("--pretty", help="Write each tree on several lines, indented.")
-    ] = False,
-    draw: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.svg", help="Draw the tree of a single sentence."),
-    ] = None,
-    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy. Default: 21.")] = None,
+    words: bool = flag("Sentences are tokenised already, with spaces between words.", "--words"),
+    pretty: bool = flag("Write each tree on several lines, indented.", "--pretty"),
+    draw: Path | None = option("Draw the tree of a single sentence.", metavar="FILE.svg"),
+    beam: int | None = option("Beam size; 1 is greedy. Default: 21."),
     device: Device = "auto",
 ) -> None:
     """Parse sentences: one tree in brackets per line, over exactly the given words.

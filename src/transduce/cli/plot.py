@@ -1,9 +1,8 @@
 """`transduce plot`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from transduce.cli.declaring import argument, option
 
 EXAMPLES = """
 transduce plot runs/en-de
@@ -14,26 +13,18 @@ transduce plot runs/en-de --what all --out all.pdf
 
 
 def plot(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN…", help="Run folders, or folders of runs.")
-    ],
+    runs: list[Path] = argument("Run folders, or folders of runs.", metavar="RUN…"),
     *,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="The picture: .png, .svg or .pdf. "
-            "Default: curves.png, in the run folder if there is one run.",
-        ),
-    ] = None,
-    what: Annotated[
-        str | None,
-        typer.Option(
-            help="Some of loss,perplexity,bleu,rate,speed, or all. Default: loss,bleu,speed."
-        ),
-    ] = None,
-    by: Annotated[str, typer.Option(help="The horizontal axis: step or time.")] = "step",
+    out: Path | None = option(
+        "The picture: .png, .svg or .pdf. "
+        "Default: curves.png, in the run folder if there is one run.",
+        "--out",
+        "-o",
+    ),
+    what: str | None = option(
+        "Some of loss,perplexity,bleu,rate,speed, or all. Default: loss,bleu,speed."
+    ),
+    by: str = option("The horizontal axis: step or time.", default="step"),
 ) -> None:
     """Draw training curves: training and validation loss, BLEU, speed. Several runs are overlaid.
 

@@ -1,11 +1,9 @@
 """`transduce recipes`."""
 
-from typing import Annotated
-
 import typer
 
 from transduce.cli import completion
-from transduce.cli.declaring import add_command, epilog
+from transduce.cli.declaring import add_command, argument, epilog
 
 EXAMPLES = """
 transduce recipes
@@ -37,12 +35,9 @@ def recipes(context: typer.Context) -> None:
 
 
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="One of `transduce recipes`, or a file.", autocompletion=completion.recipes
-        ),
-    ],
+    name: str = argument(
+        "One of `transduce recipes`, or a file.", autocompletion=completion.recipes
+    ),
 ) -> None:
     """Print a recipe, for example as a template for your own."""
     from transduce.recipes.recipe import find

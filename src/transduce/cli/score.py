@@ -3,12 +3,12 @@
 import dataclasses
 import json as json_module
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from transduce.cli import tables
-from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.options import without_none
 from transduce.errors import BadInput
 from transduce.system.formatting import pluralize
@@ -80,14 +80,11 @@ class ComparisonOptions:
 
 
 def score(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE",
-            help="Translations of one or more systems, one per line; - is stdin. Without --ref: "
-            "one system, then its reference.",
-        ),
-    ],
+    files: list[str] = argument(
+        "Translations of one or more systems, one per line; - is stdin. Without --ref: "
+        "one system, then its reference.",
+        metavar="FILE",
+    ),
     *,
     options: ScoreOptions,
     comparison: ComparisonOptions,

@@ -6,11 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.options import EngineOptions
 from transduce.serving.limits import PER_CLIENT, RATE, Limits
 from transduce.system.progress import Progress
@@ -118,15 +116,10 @@ class LimitOptions:
 
 
 def serve(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN…", help="The run folders of trained models.")
-    ],
+    runs: list[Path] = argument("The run folders of trained models.", metavar="RUN…"),
     *,
     listen: ListenOptions,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(help="Name of a model, once for each; default: its folder's name."),
-    ] = None,
+    name: list[str] | None = option("Name of a model, once for each; default: its folder's name."),
     limits: LimitOptions,
     access: ServeAccessOptions,
     machine: EngineOptions,

@@ -2,11 +2,11 @@
 
 import json as json_module
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 
 from transduce.cli import completion, tables
+from transduce.cli.declaring import argument, flag
 from transduce.config import all_settings, find_setting
 from transduce.settings.base import SettingInfo, format_value
 
@@ -24,15 +24,13 @@ COLUMNS = ("setting", "default", "paper", "meaning")
 
 
 def settings(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A setting, or its name in another toolkit. Default: all settings.",
-            autocompletion=completion.setting_names,
-        ),
-    ] = None,
+    name: str | None = argument(
+        "A setting, or its name in another toolkit. Default: all settings.",
+        default=None,
+        autocompletion=completion.setting_names,
+    ),
     *,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: bool = flag("Print JSON.", "--json"),
 ) -> None:
     """List the settings: name, default, section of the paper, meaning.
 

@@ -1,11 +1,10 @@
 """`transduce train`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.options import Device, SettingOptions, command
 from transduce.errors import BadInput, printable
 from transduce.presets import find_preset
@@ -101,13 +100,11 @@ class TrainOptions:
 
 
 def train(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            help="Source text (plain, gz, xz, zst), or a TSV; - is stdin. Left out with --recipe."
-        ),
-    ] = None,
-    target: Annotated[str | None, typer.Argument(help="Target text; left out for a TSV.")] = None,
+    source: str | None = argument(
+        "Source text (plain, gz, xz, zst), or a TSV; - is stdin. Left out with --recipe.",
+        default=None,
+    ),
+    target: str | None = argument("Target text; left out for a TSV.", default=None),
     *,
     options: TrainOptions,
     settings: SettingOptions,

@@ -3,11 +3,9 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.options import EngineOptions, TrainedRun, without_none
 from transduce.errors import BadInput, MissingExtra, UnsupportedFormat
 from transduce.system.progress import Progress
@@ -124,14 +122,11 @@ class MachineOptions(EngineOptions):
 
 def translate(
     run: TrainedRun,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE|TEXT]...",
-            help="Text files (plain, gz, xz, zst) or text in quotes; - is standard input. "
-            "Default: -.",
-        ),
-    ] = None,
+    inputs: list[str] | None = argument(
+        "Text files (plain, gz, xz, zst) or text in quotes; - is standard input. Default: -.",
+        default=None,
+        metavar="[FILE|TEXT]...",
+    ),
     *,
     reading: InputOptions,
     writing: OutputOptions,

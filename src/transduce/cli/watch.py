@@ -1,10 +1,8 @@
 """`transduce watch`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from transduce.cli.declaring import argument
 from transduce.cli.serve import AccessOptions, ListenOptions, start_service
 from transduce.errors import BadRun
 from transduce.serving.limits import Limits
@@ -17,10 +15,7 @@ transduce watch runs --no-open
 
 
 def watch(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN…", help="Run folders, or folders of runs."),
-    ],
+    runs: list[Path] = argument("Run folders, or folders of runs.", metavar="RUN…"),
     *,
     listen: ListenOptions,
     access: AccessOptions,

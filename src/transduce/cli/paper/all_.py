@@ -1,9 +1,6 @@
 """`transduce paper all`."""
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from transduce.cli.declaring import option, option_group
 from transduce.cli.options import parse_time
@@ -44,7 +41,7 @@ def all_(
     target: options.Target = None,
     *,
     out: options.Out,
-    time: Annotated[str, typer.Option(help="Time for all experiments together: 30m, 2h.")],
+    time: str = option("Time for all experiments together: 30m, 2h.", default=...),
     texts: Texts,
     training: Settings,
 ) -> None:

@@ -2,10 +2,8 @@
 
 import itertools
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from transduce.cli.declaring import argument, option
 from transduce.cli.options import TrainedRun
 from transduce.errors import BadInput
 
@@ -18,25 +16,16 @@ transduce paper figures runs/en-de --text test.en --lines 500 --out figures
 
 def figures(
     run: TrainedRun,
-    sentences: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SENTENCE", help="Sentences to read. Default: the paper's, which are English."
-        ),
-    ] = None,
+    sentences: list[str] | None = argument(
+        "Sentences to read. Default: the paper's, which are English.",
+        default=None,
+        metavar="SENTENCE",
+    ),
     *,
-    text: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Use the sentences of a text that show most."),
-    ] = None,
-    lines: Annotated[int, typer.Option(min=1, help="How many lines of the text to search.")] = 200,
-    layer: Annotated[
-        int | None,
-        typer.Option(help="Encoder layer, from 1. Default: the strongest above the middle."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the pictures and numbers.")
-    ] = None,
+    text: str | None = option("Use the sentences of a text that show most.", metavar="FILE"),
+    lines: int = option("How many lines of the text to search.", default=200, min=1),
+    layer: int | None = option("Encoder layer, from 1. Default: the strongest above the middle."),
+    out: Path | None = option("Folder for the pictures and numbers.", "--out", "-o"),
 ) -> None:
     """Draw the paper's Figures 3 to 5: distant words, pronouns, and heads with different jobs.
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.declaring import option, option_group
-from transduce.cli.options import Device, panel, parse_settings, parse_time
+from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.options import Device, parse_settings, parse_time
 from transduce.errors import BadInput
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ Out = Annotated[
 Gather = Annotated[
     bool, typer.Option("--gather", help="Train nothing: report the finished rows of the folder.")
 ]
-Seed = Annotated[int | None, panel(BUDGET)(help="The random seed. Default: 1.")]
+Seed = Annotated[
+    int | None, typer.Option(rich_help_panel=BUDGET, help="The random seed. Default: 1.")
+]
 
 
 @option_group(TEXTS)
@@ -123,10 +125,9 @@ class Training(Settings, Budget):
 class Rows(Training, HeldOut):
     """The texts and trainings of a table."""
 
-    keep_weights: bool = option(
+    keep_weights: bool = flag(
         "Keep the models of finished rows; otherwise they are deleted with their checkpoints.",
         "--keep-weights",
-        default=False,
     )
 
     def setup(self, source: str, target: str | None, out: Path, *, gather: bool) -> "Setup":

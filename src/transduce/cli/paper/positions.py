@@ -1,10 +1,8 @@
 """`transduce paper positions`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from transduce.cli.declaring import option
 from transduce.cli.paper import options
 
 EXAMPLES = """
@@ -19,10 +17,8 @@ def positions(
     target: options.Target = None,
     *,
     out: options.Out = Path("runs/positions"),
-    longest: Annotated[
-        int, typer.Option(min=2, help="The longest side of a training pair, in words.")
-    ] = 8,
-    most: Annotated[int, typer.Option(min=10, help="The most test sentences of one length.")] = 200,
+    longest: int = option("The longest side of a training pair, in words.", default=8, min=2),
+    most: int = option("The most test sentences of one length.", default=200, min=10),
     claim: options.Claim,
     seed: options.Seed = None,
 ) -> None:

@@ -1,9 +1,8 @@
 """`transduce paper report`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from transduce.cli.declaring import argument, option
 
 EXAMPLES = """
 transduce paper report t1 t2 t3 --out report.html
@@ -11,15 +10,9 @@ transduce paper report t1 t2 t3 --out report.html
 
 
 def report(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR", help="Folders with findings, as given to --out."),
-    ],
+    folders: list[Path] = argument("Folders with findings, as given to --out.", metavar="DIR"),
     *,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The page. Default: report.html in the first folder."),
-    ] = None,
+    out: Path | None = option("The page. Default: report.html in the first folder.", "--out", "-o"),
 ) -> None:
     """Write the findings of several folders on one self-contained HTML page."""
     from transduce.experiments.report import report as write_report

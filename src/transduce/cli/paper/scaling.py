@@ -1,10 +1,8 @@
 """`transduce paper scaling`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from transduce.cli.declaring import option
 from transduce.cli.paper import options
 
 EXAMPLES = """
@@ -20,14 +18,10 @@ def scaling(
     target: options.Target = None,
     *,
     out: options.Out = Path("runs/scaling"),
-    widths: Annotated[
-        str | None, typer.Option(metavar="4,16,…", help="The d_k at which to measure the softmax.")
-    ] = None,
-    train: Annotated[
-        bool, typer.Option("--train/--no-train", help="Also train at a large d_k.")
-    ] = True,
-    heads: Annotated[int, typer.Option(min=1, help="Heads (h) of the trained models.")] = 1,
-    d_k: Annotated[int, typer.Option(min=1, help="d_k and d_v of the trained models.")] = 256,
+    widths: str | None = option("The d_k at which to measure the softmax.", metavar="4,16,…"),
+    train: bool = option("Also train at a large d_k.", "--train/--no-train", default=True),
+    heads: int = option("Heads (h) of the trained models.", default=1, min=1),
+    d_k: int = option("d_k and d_v of the trained models.", default=256, min=1),
     claim: options.Claim,
     seed: options.Seed = None,
 ) -> None:

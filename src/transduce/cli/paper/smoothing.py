@@ -1,10 +1,8 @@
 """`transduce paper smoothing`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from transduce.cli.declaring import option
 from transduce.cli.paper import options
 from transduce.errors import BadInput
 
@@ -20,10 +18,8 @@ def smoothing(
     target: options.Target = None,
     *,
     out: options.Out = Path("runs/smoothing"),
-    eps: Annotated[
-        str, typer.Option(metavar="0,0.1,…", help="Amounts of smoothing, including 0.")
-    ] = "0,0.1,0.2",
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings per amount, with seeds 1, 2, …")] = 1,
+    eps: str = option("Amounts of smoothing, including 0.", default="0,0.1,0.2", metavar="0,0.1,…"),
+    seeds: int = option("Trainings per amount, with seeds 1, 2, …", default=1, min=1),
     claim: options.Claim,
 ) -> None:
     """Train with and without label smoothing: perplexity, accuracy and BLEU (paper 5.4).

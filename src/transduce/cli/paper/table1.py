@@ -1,10 +1,8 @@
 """`transduce paper table1`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from transduce.cli.declaring import option
 from transduce.cli.options import Device
 from transduce.cli.paper import options
 from transduce.errors import BadInput
@@ -18,25 +16,19 @@ transduce paper table1 --n 64,128,256 --d 128 --r 16 --seconds 10
 
 def table1(
     *,
-    n: Annotated[
-        str, typer.Option(metavar="16..8192", help="Lengths: each double the last, or a list.")
-    ] = "16..8192",
-    d: Annotated[str, typer.Option(metavar="512,1024", help="Widths of the layers.")] = "512,1024",
-    k: Annotated[int, typer.Option("-k", "--k", help="Width of the convolution.")] = 3,
-    r: Annotated[
-        int,
-        typer.Option("-r", "--r", help="Neighbourhood of restricted self-attention, in tokens."),
-    ] = 32,
-    batch: Annotated[
-        int | None,
-        typer.Option(help="Sentences in a batch. Default: 32 on a GPU, 1 on a CPU."),
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option(help="Time for all timings together; slow sizes are left out.")
-    ] = 80.0,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the numbers and the picture.")
-    ] = None,
+    n: str = option(
+        "Lengths: each double the last, or a list.", default="16..8192", metavar="16..8192"
+    ),
+    d: str = option("Widths of the layers.", default="512,1024", metavar="512,1024"),
+    k: int = option("Width of the convolution.", "-k", "--k", default=3),
+    r: int = option(
+        "Neighbourhood of restricted self-attention, in tokens.", "-r", "--r", default=32
+    ),
+    batch: int | None = option("Sentences in a batch. Default: 32 on a GPU, 1 on a CPU."),
+    seconds: float = option(
+        "Time for all timings together; slow sizes are left out.", default=80.0
+    ),
+    out: Path | None = option("Folder for the numbers and the picture.", "--out", "-o"),
     device: Device = "auto",
 ) -> None:
     """Measure a layer of each kind of Table 1: time, memory, operations and path lengths.

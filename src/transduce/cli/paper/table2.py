@@ -1,9 +1,6 @@
 """`transduce paper table2`."""
 
-from typing import Annotated
-
-import typer
-
+from transduce.cli.declaring import option
 from transduce.cli.paper import options
 
 EXAMPLES = """
@@ -18,14 +15,11 @@ def table2(
     target: options.Target = None,
     *,
     out: options.Out,
-    systems: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,…",
-            help="Presets to train; the others are compared with the first. Default: base, "
-            "recurrent, convs2s and bytenet on a GPU, and their tiny versions on a CPU.",
-        ),
-    ] = None,
+    systems: str | None = option(
+        "Presets to train; the others are compared with the first. Default: base, "
+        "recurrent, convs2s and bytenet on a GPU, and their tiny versions on a CPU.",
+        metavar="A,B,…",
+    ),
     gather: options.Gather = False,
     training: options.Rows,
 ) -> None:

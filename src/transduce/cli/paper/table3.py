@@ -1,10 +1,6 @@
 """`transduce paper table3`."""
 
-from typing import Annotated
-
-import typer
-
-from transduce.cli.options import panel
+from transduce.cli.declaring import option
 from transduce.cli.paper import options
 
 EXAMPLES = """
@@ -20,19 +16,15 @@ def table3(
     target: options.Target = None,
     *,
     out: options.Out,
-    rows: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,…",
-            help="Rows, by preset (base, C-N2, …) or by group (A to E). Default: all twenty.",
-        ),
-    ] = None,
-    shrink: Annotated[
-        int,
-        panel(options.BUDGET)(
-            help="Divide d_model, d_ff, d_k and d_v of every row by this, for small machines."
-        ),
-    ] = 1,
+    rows: str | None = option(
+        "Rows, by preset (base, C-N2, …) or by group (A to E). Default: all twenty.",
+        metavar="A,B,…",
+    ),
+    shrink: int = option(
+        "Divide d_model, d_ff, d_k and d_v of every row by this, for small machines.",
+        default=1,
+        rich_help_panel=options.BUDGET,
+    ),
     gather: options.Gather = False,
     training: options.Rows,
 ) -> None:

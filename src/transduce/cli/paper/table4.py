@@ -1,11 +1,8 @@
 """`transduce paper table4`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from transduce.cli.declaring import option, option_group
+from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.paper import options
 from transduce.recipes.recipe import settings_of
 
@@ -26,19 +23,12 @@ class Trees:
 
 
 def table4(
-    trees: Annotated[
-        Path, typer.Argument(help="Trees in Penn brackets to train on (plain, gz, xz, zst).")
-    ],
+    trees: Path = argument("Trees in Penn brackets to train on (plain, gz, xz, zst)."),
     *,
     out: options.Out,
     held_out: Trees,
-    preset: Annotated[
-        str, typer.Option(help="parse-small, or parse: the paper's size.")
-    ] = "parse-small",
-    masked: Annotated[
-        bool,
-        typer.Option("--masked", help="Write all words as XX, so that tags are not predicted."),
-    ] = False,
+    preset: str = option("parse-small, or parse: the paper's size.", default="parse-small"),
+    masked: bool = flag("Write all words as XX, so that tags are not predicted.", "--masked"),
     training: options.Training,
 ) -> None:
     """Train a parser on trees, choose its weights, and score it once, beside the paper's.
