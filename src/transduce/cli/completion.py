@@ -10,6 +10,10 @@ from pathlib import Path
 import typer
 
 from transduce.cli.options import parameters
+from transduce.config import all_settings
+from transduce.presets import PRESETS, find_preset
+from transduce.recipes import recipe
+from transduce.settings.base import format_value
 
 DEPTH = 3  # levels of folders that are searched for runs
 MAX_FOLDERS = 2000  # searched at most
@@ -27,50 +31,37 @@ def attach(app: typer.Typer) -> None:
             info.autocompletion = VALUES[name]
 
 
-def presets(incomplete: str) -> list[str]:
-    """Complete the name of a preset."""
-    from transduce.presets import PRESETS
+def among(names: Callable[[], Iterable[str]]) -> Complete:
+    """Complete one of the names that a function returns."""
 
-    return _starting_with(incomplete, PRESETS)
+    def complete(incomplete: str) -> list[str]:
+        return _matching(incomplete, names())
+
+    return complete
 
 
-def settings(incomplete: str) -> list[str]:
-    """Complete NAME=VALUE with the value of the base preset, to be changed."""
-    from transduce.presets import find_preset
-    from transduce.settings.base import format_value
+def _matching(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
 
+
+def _settings() -> Iterator[str]:
+    """Yield NAME=VALUE with the value of the base preset, to be changed."""
     base = find_preset("base")
-    values = base.model.to_json() | base.train.to_json()
-    texts = (
-        f"{name}={format_value(value)}"
-        for name, value in values.items()
-        if not name.endswith("_vocabulary")  # they follow from the subwords
-    )
-    return _starting_with(incomplete, texts)
+    for name, value in (base.model.to_json() | base.train.to_json()).items():
+        if not name.endswith("_vocabulary"):  # they follow from the subwords
+            yield f"{name}={format_value(value)}"
 
 
-def setting_names(incomplete: str) -> list[str]:
-    """Complete the name of a setting."""
-    from transduce.config import all_settings
-
-    return _starting_with(incomplete, all_settings())
-
-
-def devices(incomplete: str) -> list[str]:
-    """Complete a device."""
+def _devices() -> Iterable[str]:
     from transduce.system.devices import DEVICES
 
-    return _starting_with(incomplete, DEVICES)
+    return DEVICES
 
 
-def engines(incomplete: str) -> list[str]:
-    """Complete an engine."""
-    return _starting_with(incomplete, ENGINES)
+def _data_sets() -> Iterable[str]:
+    from transduce.datasets.catalogue import names
 
-
-def quantizations(incomplete: str) -> list[str]:
-    """Complete a quantisation."""
-    return _starting_with(incomplete, QUANTIZATIONS)
+    return names()
 
 
 def runs(incomplete: str) -> list[str]:
@@ -78,7 +69,7 @@ def runs(incomplete: str) -> list[str]:
     typed = Path(incomplete or ".")
     parent = typed if incomplete.endswith(("/", "\\")) or not incomplete else typed.parent
     folders = itertools.islice(_folders(parent, DEPTH), MAX_FOLDERS)
-    return sorted(_starting_with(incomplete, (str(path) for path in folders if _is_run(path))))
+    return sorted(_matching(incomplete, (str(path) for path in folders if _is_run(path))))
 
 
 def _folders(parent: Path, depth: int) -> Iterator[Path]:
@@ -100,31 +91,15 @@ def _is_run(folder: Path) -> bool:
     return (folder / "config.json").is_file() and (folder / "subwords.json").is_file()
 
 
-def _starting_with(incomplete: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def recipes(incomplete: str) -> list[str]:
-    """Complete the name of a built-in recipe."""
-    from transduce.recipes.recipe import names
-
-    return _starting_with(incomplete, names())
-
-
-def data_sets(incomplete: str) -> list[str]:
-    """Complete the name of a data set of the catalogue."""
-    from transduce.datasets.catalogue import names
-
-    return _starting_with(incomplete, names())
-
-
+settings, setting_names = among(_settings), among(all_settings)
+recipes, data_sets = among(recipe.names), among(_data_sets)
 VALUES: dict[str, Complete] = {
-    "device": devices,
-    "engine": engines,
+    "device": among(_devices),
+    "engine": among(lambda: ENGINES),
     "from_": runs,
     "others": runs,
-    "preset": presets,
-    "quantize": quantizations,
+    "preset": among(lambda: PRESETS),
+    "quantize": among(lambda: QUANTIZATIONS),
     "recipe": recipes,
     "run": runs,
     "runs": runs,

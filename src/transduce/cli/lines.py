@@ -5,8 +5,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from transduce.errors import BadInput
 from transduce.system.formatting import pluralize
@@ -83,19 +84,22 @@ class Texts:
             path if path is None else Input(path, as_text=as_text) for path in (prefixes, given)
         )
         texts = cls(sources, *files)
-        if texts.given is not None:
-            texts._require_same_length(sources[0], texts.given)
+        if texts.given is not None:  # a mismatch of pipes is found at their end
+            _require_same_length(sources[0], texts.given, "translate")
         return texts
 
-    @staticmethod
-    def _require_same_length(source: Input, given: Input) -> None:
-        """Refuse a mismatch before anything is written; that of a pipe is found at its end."""
-        if None not in (source.count, given.count) and source.count != given.count:
-            lines = pluralize(source.count or 0, "line")
-            raise BadInput(
-                f"{source.name} has {lines} but {given.name} has {given.count:,}: "
-                "line n of one must translate line n of the other"
-            )
+
+def _require_same_length(left: Input, right: Input, verb: str) -> None:
+    """Refuse files of different lengths before anything is written; pipes are not counted."""
+    if None not in (left.count, right.count) and left.count != right.count:
+        raise _mismatch(left, pluralize(left.count or 0, "line"), right, f"{right.count:,}", verb)
+
+
+def _mismatch(left: Input, lines: str, right: Input, others: str, verb: str) -> BadInput:
+    return BadInput(
+        f"{left.name} has {lines} but {right.name} has {others}: "
+        f"line n of one must {verb} line n of the other"
+    )
 
 
 def _lines_of(argument: str) -> list[str]:
@@ -178,19 +182,10 @@ def _next_pairs(pairs: Iterator[tuple[str, str]], first: int) -> list[tuple[str,
         raise BadInput(f"{error}; only the first {first - 1:,} lines were scored") from None
 
 
-def write(translations: Iterable[Translation], form: Form, stream: IO[str], first: int = 1) -> int:
-    """Write each translation immediately, and return the next line number."""
-    for number, translation in enumerate(translations, start=first):
-        stream.writelines(f"{line}\n" for line in form(number, translation))
-        stream.flush()
-        first = number + 1
-    return first
-
-
 def form(*, nbest: bool, given: bool, json: bool) -> Form:
     """Return the output format."""
     if json:
-        return as_json(candidates=nbest)
+        return partial(as_json, candidates=nbest)
     return with_score if given else ranked if nbest else plain
 
 
@@ -210,16 +205,12 @@ def with_score(number: int, translation: Translation) -> Iterable[str]:
     yield f"{translation.score:.4f}\t{_columns(translation.candidates[0])}"
 
 
-def as_json(*, candidates: bool = False) -> Form:
+def as_json(number: int, translation: Translation, *, candidates: bool) -> Iterable[str]:
     """Format one JSON object: the best translation, and all of them with `candidates`."""
-
-    def format_line(number: int, translation: Translation) -> Iterable[str]:
-        value = {"line": number, **translation.to_json(candidates=candidates)}
-        line = json.dumps(value, ensure_ascii=False)
-        # JSON allows these, but some tools treat them as line ends.
-        yield re.sub("[\x85\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", line)
-
-    return format_line
+    value = {"line": number, **translation.to_json(candidates=candidates)}
+    line = json.dumps(value, ensure_ascii=False)
+    # JSON allows these, but some tools treat them as line ends.
+    yield re.sub("[\x85\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", line)
 
 
 def _columns(candidate: Candidate) -> str:
@@ -231,32 +222,28 @@ def _columns(candidate: Candidate) -> str:
 class _Prefixes(Iterator[str]):
     """The lines of a file of prefixes: one for each line of the text."""
 
+    VERB = "begin the translation of"
+
     def __init__(self, prefixes: Input, source: Input) -> None:
         if prefixes.argument == source.argument == text.STDIN:
             raise BadInput("text and prefixes cannot both be standard input: give one as a file")
+        _require_same_length(prefixes, source, self.VERB)
+        self._file, self._source = prefixes, source
         self._lines = text.read_lines(prefixes.argument, as_text=prefixes.as_text)
-        self._path, self._source = prefixes.name, source.name
         self._number = 0
-        if None not in (prefixes.count, source.count) and prefixes.count != source.count:
-            raise self._error(pluralize(prefixes.count or 0, "line"), f"{source.count:,}")
 
     def __next__(self) -> str:
         line = next(self._lines, None)
         if line is None:
-            raise self._error(pluralize(self._number, "line"), "more")
+            lines = pluralize(self._number, "line")
+            raise _mismatch(self._file, lines, self._source, "more", self.VERB)
         self._number += 1
         return line
 
     def end(self) -> None:
         """Refuse remaining lines."""
         if next(self._lines, None) is not None:
-            raise self._error("more lines", f"{self._number:,}")
-
-    def _error(self, lines: str, expected: str) -> BadInput:
-        return BadInput(
-            f"{self._path} has {lines} but {self._source} has {expected}: "
-            "line n of one must begin the translation of line n of the other"
-        )
+            raise _mismatch(self._file, "more lines", self._source, f"{self._number:,}", self.VERB)
 
 
 def _is_pipe(path: str) -> bool:

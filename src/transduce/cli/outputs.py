@@ -1,12 +1,12 @@
 """Where `transduce translate` writes to: standard output, a file, or a folder of files."""
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import IO
 
-from transduce.cli import lines
 from transduce.cli.lines import Form, Input
 from transduce.errors import BadInput
 from transduce.runs.folder import RunConfig
@@ -79,14 +79,18 @@ def write(
     form: Form,
     progress: Progress,
 ) -> None:
-    """Write the translations of each input to its file.
+    """Write the translations of each input to its file, each one immediately.
 
     On standard output, all inputs are numbered as one text.
     """
-    number = 1
+    numbers = itertools.count(1)
     for translations, path in zip(results, paths, strict=True):
+        if path is not None:
+            numbers = itertools.count(1)
         with _open(path) as stream:
-            number = lines.write(translations, form, stream, 1 if path else number)
+            for translation, number in zip(translations, numbers, strict=False):
+                stream.writelines(f"{line}\n" for line in form(number, translation))
+                stream.flush()
         if path is not None:
             progress.say(f"wrote {path}")
 
