@@ -27,11 +27,6 @@ transduce bench translate runs/en-de test.en --lines 100 --rounds 5 --json
 app = typer.Typer(help="Measure training and translation speed beside peers.", no_args_is_help=True)
 
 
-@app.callback()
-def bench() -> None:
-    """Measure training and translation speed beside peers."""
-
-
 @option_group()
 class TrainOptions:
     """Options of `transduce bench train`."""

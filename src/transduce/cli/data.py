@@ -31,11 +31,6 @@ transduce data get sacrebleu:wmt14/full:en-de --out data/newstest2014
 app = typer.Typer(help="List and download data sets by name.", no_args_is_help=True)
 
 
-@app.callback()
-def data() -> None:
-    """List and download data sets by name: checked, unpacked and written as text files."""
-
-
 def list_(
     *,
     json: bool = flag("Print JSON, with every address.", "--json"),

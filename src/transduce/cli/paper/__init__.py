@@ -19,11 +19,6 @@ from transduce.cli.paper import (
 app = typer.Typer(help="The paper's tables, figures and claims, measured.", no_args_is_help=True)
 
 
-@app.callback()
-def paper() -> None:
-    """Measure the paper's tables, figures and claims, beside its own numbers."""
-
-
 add_commands(
     app, table1, table2, table3, table4, figures, scaling, positions, smoothing, all_, report
 )

@@ -1,7 +1,8 @@
 """Options that several `transduce paper` commands share: texts, budget and settings."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from transduce.experiments.comparison import Setup
     from transduce.experiments.rows import Data
 
+Number = TypeVar("Number", int, float)
 TEXTS, BUDGET = "Texts", "Budget and settings"
 # For the built-in corpus: the model sees each pair a few times within a minute.
 POCKET_SETTINGS = {"vocabulary": "3000", "batch_tokens": "1000", "P_drop": "0"}
@@ -196,9 +198,9 @@ def listed(names: str | None) -> list[str]:
     return [name.strip() for name in (names or "").split(",") if name.strip()]
 
 
-def whole_numbers(option: str, text: str, example: str) -> list[int]:
-    """Read whole numbers with commas between them."""
+def numbers(kind: Callable[[str], Number], option: str, text: str, example: str) -> list[Number]:
+    """Read numbers of a kind, int or float, with commas between them."""
     try:
-        return [int(number) for number in text.split(",")]
+        return [kind(number) for number in text.split(",")]
     except ValueError:
         raise BadInput(f"{option} {text}: expected numbers such as {example}") from None

@@ -34,7 +34,7 @@ def scaling(
     from transduce.experiments.scaling import scaling as measure
     from transduce.system.progress import console_progress
 
-    sizes = options.whole_numbers("--widths", widths, "4,64,512") if widths else list(WIDTHS)
+    sizes = options.numbers(int, "--widths", widths, "4,64,512") if widths else list(WIDTHS)
     require_folder(out, "scaling")
     if not train:
         show(measure(sizes, None, None, console_progress()), out)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from transduce.cli.declaring import option
 from transduce.cli.paper import options
-from transduce.errors import BadInput
 
 EXAMPLES = """
 transduce paper smoothing
@@ -30,9 +29,6 @@ def smoothing(
     from transduce.experiments.smoothing import smoothing as measure
     from transduce.system.progress import console_progress
 
-    try:
-        amounts = [float(amount) for amount in eps.split(",")]
-    except ValueError:
-        raise BadInput(f"--eps {eps}: expected numbers such as 0,0.1,0.2") from None
+    amounts = options.numbers(float, "--eps", eps, "0,0.1,0.2")
     trial, data = claim.prepare(source, target, out, claim.settings(None))
     show(measure(trial, data, amounts, range(1, seeds + 1), console_progress()), out)

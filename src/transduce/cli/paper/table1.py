@@ -64,4 +64,4 @@ def _lengths(text: str) -> tuple[int, ...]:
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
-    return tuple(sorted(set(options.whole_numbers(option, text, "512,1024"))))
+    return tuple(sorted(set(options.numbers(int, option, text, "512,1024"))))
