@@ -14,9 +14,8 @@ import pytest
 from conftest import TINY, environment, options, tiny_pairs, write_pairs
 
 import transduce
-from transduce.cli import streams
 from transduce.errors import BadRun
-from transduce.system import files, locks
+from transduce.system import files, locks, streams
 from transduce.system.locks import in_use, locked
 from transduce.text.reading import read_lines, read_pairs
 

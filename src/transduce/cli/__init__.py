@@ -35,7 +35,6 @@ from transduce.cli import (
     score,
     serve,
     settings,
-    streams,
     train,
     translate,
     watch,
@@ -43,6 +42,7 @@ from transduce.cli import (
 from transduce.cli.declaring import add_commands
 from transduce.cli.options import check_values
 from transduce.errors import Interrupted, TransduceError, is_out_of_memory, printable
+from transduce.system import streams
 from transduce.system.files import WINDOWS
 from transduce.system.progress import WithheldStderr
 
