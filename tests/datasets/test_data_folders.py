@@ -12,11 +12,7 @@ import faulty_server as faults
 import pytest
 from conftest import snapshot
 from faulty_server import Faulty
-from small_data_sets import (
-    iwslt14,
-    quick,
-    stock,
-)
+from small_data_sets import iwslt14, quick, stock
 
 from transduce.datasets import catalogue, folders
 from transduce.errors import BadData, BadInput, BadRun
@@ -25,16 +21,11 @@ from transduce.system.locks import locked
 
 
 @pytest.fixture
-def server() -> Iterator[Faulty]:
-    with faults.running() as running:
-        yield running
-
-
-@pytest.fixture
-def catalogue_server(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> Faulty:
-    """The whole catalogue in miniature on a server."""
-    stock(server, monkeypatch)
-    return server
+def catalogue_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
+    """Serve the whole catalogue in miniature."""
+    with faults.running() as server:
+        stock(server, monkeypatch)
+        yield server
 
 
 @pytest.mark.parametrize("damage", ["changed", "shorter", "gone", "a link"])
