@@ -24,11 +24,7 @@ from small_corpora import (
 )
 
 from transduce.corpus import encoding
-from transduce.corpus.token_files import (
-    MANIFEST,
-    TOKEN_FILES,
-    open_corpus,
-)
+from transduce.corpus.token_files import MANIFEST, TOKEN_FILES, open_corpus
 from transduce.errors import BadInput, BadRun
 from transduce.system.progress import Advance
 

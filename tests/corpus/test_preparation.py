@@ -23,11 +23,7 @@ from small_corpora import (
 from transduce.config import TrainConfig
 from transduce.corpus import encoding, preparation
 from transduce.corpus.inputs import InputText
-from transduce.corpus.token_files import (
-    SUBWORDS,
-    TOKEN_FILES,
-    open_corpus,
-)
+from transduce.corpus.token_files import SUBWORDS, TOKEN_FILES, open_corpus
 from transduce.errors import BadInput
 from transduce.subwords import Codec, Subwords
 from transduce.system.progress import Silent

@@ -13,13 +13,7 @@ import pytest
 from small_corpora import Pair, decode_pairs, make, make_pairs, prepare_three_hundred, write_tsv
 
 from transduce.corpus import encoding, preparation
-from transduce.corpus.token_files import (
-    MANIFEST,
-    SUBWORDS,
-    TOKEN_FILES,
-    Side,
-    open_corpus,
-)
+from transduce.corpus.token_files import MANIFEST, SUBWORDS, TOKEN_FILES, Side, open_corpus
 from transduce.errors import BadRun
 from transduce.subwords import EOS, Codec
 from transduce.system.files import read_checksummed, sha256, write_checksummed
