@@ -19,7 +19,6 @@ from transduce import __version__
 from transduce.cli import (
     average,
     bench,
-    completion,
     convert,
     data,
     demo,
@@ -40,7 +39,6 @@ from transduce.cli import (
     watch,
 )
 from transduce.cli.declaring import add_commands
-from transduce.cli.options import check_values
 from transduce.errors import Interrupted, TransduceError, is_out_of_memory, printable
 from transduce.system import streams
 from transduce.system.files import WINDOWS
@@ -64,8 +62,6 @@ app.add_typer(recipes.app, name="recipes")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(paper.app, name="paper")
-completion.attach(app)
-check_values(app)
 
 UNDER_TORCHRUN = ("train", "distill", "demo", "paper")  # commands that train
 NEED_NO_ARGUMENTS = {"demo", "settings"}

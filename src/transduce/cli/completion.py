@@ -7,9 +7,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import typer
-
-from transduce.cli.options import parameters
 from transduce.config import all_settings
 from transduce.presets import PRESETS, find_preset
 from transduce.recipes import recipe
@@ -22,13 +19,6 @@ ENGINES = ("auto", "torch", "ctranslate2")
 QUANTIZATIONS = ("auto", "none", "int8", "int8_float32", "int8_float16", "int16", "float16")
 
 Complete = Callable[[str], list[str]]
-
-
-def attach(app: typer.Typer) -> None:
-    """Add completion to the parameters of every command whose names are in `VALUES`."""
-    for name, info in parameters(app):
-        if name in VALUES:
-            info.autocompletion = VALUES[name]
 
 
 def among(names: Callable[[], Iterable[str]]) -> Complete:
@@ -93,7 +83,7 @@ def _is_run(folder: Path) -> bool:
 
 settings, setting_names = among(_settings), among(all_settings)
 recipes, data_sets = among(recipe.names), among(_data_sets)
-VALUES: dict[str, Complete] = {
+VALUES: dict[str, Complete] = {  # by the name of a parameter
     "device": among(_devices),
     "engine": among(lambda: ENGINES),
     "from_": runs,

@@ -22,12 +22,18 @@ as `device: Device = "auto"`.
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import typer
-from typer.models import ParameterInfo
+from typer.models import OptionInfo, ParameterInfo
+
+from transduce.cli import completion
+from transduce.settings.base import MAX_INT
+from transduce.system.formatting import pluralize
 
 INFO = "typer"  # the key of a field's metadata
 Group = TypeVar("Group")
@@ -99,21 +105,15 @@ def unwrap(text: str) -> str:
 
 def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
     """Return the function with the options of each group as parameters of their own, for typer."""
-    groups: dict[str, Any] = {}
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(function).parameters.values():
-        if dataclasses.is_dataclass(parameter.annotation):
-            groups[parameter.name] = parameter.annotation
-            parameters += [
-                _parameter(field.name, field.type, field, parameter.KEYWORD_ONLY)
-                for field in dataclasses.fields(parameter.annotation)
-            ]
-        elif isinstance(field := parameter.default, dataclasses.Field):
-            parameters.append(
-                _parameter(parameter.name, parameter.annotation, field, parameter.kind)
-            )
-        else:
-            parameters.append(parameter)
+    declared = inspect.signature(function).parameters.values()
+    groups: dict[str, Any] = {
+        parameter.name: parameter.annotation
+        for parameter in declared
+        if dataclasses.is_dataclass(parameter.annotation)
+    }
+    expanded = [each for parameter in declared for each in _expand(parameter)]
+    for parameter in expanded:
+        _check_and_complete(parameter)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -122,9 +122,20 @@ def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
             values[name] = group(**{field: values.pop(field) for field in fields})
         function(**values)
 
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in expanded}
     return command
+
+
+def _expand(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """Yield a parameter as typer expects it, or those of the fields of a group."""
+    if dataclasses.is_dataclass(parameter.annotation):
+        for field in dataclasses.fields(parameter.annotation):
+            yield _parameter(field.name, field.type, field, parameter.KEYWORD_ONLY)
+    elif isinstance(parameter.default, dataclasses.Field):
+        yield _parameter(parameter.name, parameter.annotation, parameter.default, parameter.kind)
+    else:
+        yield parameter
 
 
 def _parameter(
@@ -135,3 +146,33 @@ def _parameter(
     required = field.default is dataclasses.MISSING
     default = inspect.Parameter.empty if required else field.default
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _check_and_complete(parameter: inspect.Parameter) -> None:
+    """Add the check of values to an option, and shell completion by the name of a parameter."""
+    for info in getattr(parameter.annotation, "__metadata__", ()):
+        info.autocompletion = info.autocompletion or completion.VALUES.get(parameter.name)
+        if isinstance(info, OptionInfo):
+            info.callback = check_value
+
+
+def check_value(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """Refuse numbers beyond int64, non-finite numbers, and an option's name instead of a value.
+
+    In `--valid dev.en --out run` the parser takes --out as the second file of --valid, and would
+    then report that --out is missing.
+    """
+    names = {name for parameter in context.command.params for name in parameter.opts}
+    option_names = {name for name in names if name.startswith("-")}
+    several = value if isinstance(value, list | tuple) else (value,)
+    values = [part for item in several for part in (item if isinstance(item, tuple) else (item,))]
+    for index, part in enumerate(values):
+        if isinstance(part, int) and abs(part) > MAX_INT:
+            raise typer.BadParameter(f"expected at most {MAX_INT:,}")
+        if isinstance(part, float) and not math.isfinite(part):
+            raise typer.BadParameter(f"{part} is not a finite number")
+        if isinstance(part, str | Path) and str(part) in option_names:
+            previous = values[index - 1] if index else "it"
+            count = pluralize(param.nargs, "value")
+            raise typer.BadParameter(f"it takes {count}, but {previous} is followed by {part}")
+    return value

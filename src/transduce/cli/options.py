@@ -1,23 +1,18 @@
-"""Options that several commands share, and the checks of their values."""
+"""Options that several commands share."""
 
-import inspect
-import math
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.models import OptionInfo, ParameterInfo
 
 from transduce.cli.declaring import option, option_group
 from transduce.config import alias_notes, canonical_settings
 from transduce.errors import BadSetting
 from transduce.recipes.recipe import settings_of
-from transduce.settings.base import MAX_INT
-from transduce.system.formatting import parse_duration, pluralize
+from transduce.system.formatting import parse_duration
 
 TrainedRun = Annotated[Path, typer.Argument(help="Run folder of a trained model.")]
 Set = Annotated[
@@ -89,48 +84,6 @@ def _program() -> str:
     if started.stem == "transduce" and started.suffix in ("", ".exe"):
         return shlex.quote(sys.argv[0])
     return f"{shlex.quote(sys.executable)} -m transduce"
-
-
-def parameters(app: typer.Typer) -> Iterator[tuple[str, ParameterInfo]]:
-    """Yield the name and the declaration of every parameter of every command."""
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            yield from parameters(group.typer_instance)
-    for registered in app.registered_commands:
-        callback = registered.callback
-        for name, hint in inspect.get_annotations(callback).items() if callback else ():
-            for info in getattr(hint, "__metadata__", ()):
-                if isinstance(info, ParameterInfo):
-                    yield name, info
-
-
-def check_values(app: typer.Typer) -> None:
-    """Add `check_value` to every option."""
-    for _, info in parameters(app):
-        if isinstance(info, OptionInfo) and info.callback is None:
-            info.callback = check_value
-
-
-def check_value(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
-    """Refuse numbers beyond int64, non-finite numbers, and an option's name instead of a value.
-
-    In `--valid dev.en --out run` the parser takes --out as the second file of --valid, and would
-    then report that --out is missing.
-    """
-    names = {name for parameter in context.command.params for name in parameter.opts}
-    option_names = {name for name in names if name.startswith("-")}
-    several = value if isinstance(value, list | tuple) else (value,)
-    values = [part for item in several for part in (item if isinstance(item, tuple) else (item,))]
-    for index, part in enumerate(values):
-        if isinstance(part, int) and abs(part) > MAX_INT:
-            raise typer.BadParameter(f"expected at most {MAX_INT:,}")
-        if isinstance(part, float) and not math.isfinite(part):
-            raise typer.BadParameter(f"{part} is not a finite number")
-        if isinstance(part, str | Path) and str(part) in option_names:
-            previous = values[index - 1] if index else "it"
-            count = pluralize(param.nargs, "value")
-            raise typer.BadParameter(f"it takes {count}, but {previous} is followed by {part}")
-    return value
 
 
 def without_none(**options: Any) -> dict[str, Any]:
