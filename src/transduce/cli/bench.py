@@ -1,12 +1,12 @@
 """`transduce bench`."""
 
-import json as json_module
 from pathlib import Path
 
 import typer
 
 from transduce.cli.declaring import add_command, argument, flag, option, option_group
 from transduce.cli.options import Set, TrainedRun, parse_settings, without_none
+from transduce.cli.tables import print_json
 
 EXAMPLES_TRAIN = """
 transduce bench train train.en train.de
@@ -90,7 +90,7 @@ def train(
     comparisons = compare(text, plan, console_progress())
     if options.json:
         facts = [comparison.to_json() for comparison in comparisons]
-        typer.echo(json_module.dumps(facts[0] if len(facts) == 1 else facts, indent=2))
+        print_json(facts[0] if len(facts) == 1 else facts)
     else:
         typer.echo(report(comparisons))
 
@@ -145,7 +145,10 @@ def translate(
         device=options.device,
         progress=console_progress(),
     )
-    typer.echo(json_module.dumps(result.to_json(), indent=2) if options.json else result.report())
+    if options.json:
+        print_json(result.to_json())
+    else:
+        typer.echo(result.report())
 
 
 add_command(app, train, EXAMPLES_TRAIN)

@@ -4,7 +4,7 @@ import json as json_module
 import shutil
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -40,11 +40,8 @@ def list_(
 
     sets = [catalogue.find(name) for name in catalogue.names()]
     if json:
-        typer.echo(
-            json_module.dumps(
-                [_to_json(data_set) for data_set in sets], indent=2, ensure_ascii=False
-            )
-        )
+        values = [data_set.to_json() for data_set in sets]
+        typer.echo(json_module.dumps(values, indent=2, ensure_ascii=False))
         return
     width = shutil.get_terminal_size().columns
     line = "{:16}{:11}{:>11}  {:>13}  {}".format
@@ -116,32 +113,6 @@ def _download_size(data_set: "DataSet") -> str:
     if data_set.download:
         return format_bytes(data_set.download)
     return f"under {format_bytes(data_set.space)}" if data_set.space else "unknown"
-
-
-def _to_json(data_set: "DataSet") -> dict[str, Any]:
-    """Return a data set of the catalogue as a JSON object."""
-    return {
-        "name": data_set.name,
-        "title": data_set.title,
-        "about": data_set.about,
-        "languages": list(data_set.languages),
-        "pairs": data_set.pairs,
-        "licence": data_set.licence,
-        "terms": data_set.terms,
-        "download_bytes": data_set.download,
-        "text_bytes": data_set.space,
-        "parts": list(data_set.splits),
-        "archives": [
-            {
-                "file": archive.file,
-                "urls": list(archive.urls),
-                "bytes": archive.size,
-                "sha256": archive.sha256,
-                "md5": archive.md5,
-            }
-            for archive in data_set.archives.values()
-        ],
-    }
 
 
 add_command(app, list_, EXAMPLES_LIST)

@@ -1,7 +1,6 @@
 """`transduce score`."""
 
 import dataclasses
-import json as json_module
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +167,7 @@ def _score(
     else:
         results = scoring.score(lines, several, **options)
     if json:
-        _print_json([result.to_json() for result in results])
+        tables.print_json([result.to_json() for result in results])
     else:
         for result in results:
             typer.echo(str(result))
@@ -187,13 +186,9 @@ def _compare(
     named = dict(zip(systems, read, strict=False))
     comparisons = compare(named, read[len(systems) :], progress=console_progress(), **options)
     if json:
-        _print_json([comparison.to_json() for comparison in comparisons])
+        tables.print_json([comparison.to_json() for comparison in comparisons])
     else:
         _print_comparisons(comparisons)
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json_module.dumps(value, indent=2))
 
 
 def _print_comparisons(comparisons: "Sequence[Comparison]") -> None:
@@ -229,7 +224,7 @@ def _score_trees(systems: Sequence[str], references: Sequence[str], *, json: boo
     scores = score_files(systems[0], references[0])
     parts = {"all": summarize(scores), f"up to {CUTOFF} words": summarize(scores, CUTOFF)}
     if json:
-        _print_json({name: dataclasses.asdict(part) for name, part in parts.items()})
+        tables.print_json({name: dataclasses.asdict(part) for name, part in parts.items()})
         return
     rows = [
         [name, *(f"{getattr(part, column):{style}}" for column, style in TREE_COLUMNS.values())]

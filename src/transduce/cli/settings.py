@@ -1,6 +1,5 @@
 """`transduce settings`."""
 
-import json as json_module
 from collections.abc import Sequence
 
 import typer
@@ -39,10 +38,12 @@ def settings(
     """
     if name is not None:
         info = find_setting(name)
-        typer.echo(json_module.dumps(info.to_json(), indent=2) if json else _describe(info))
+        if json:
+            tables.print_json(info.to_json())
+        else:
+            typer.echo(_describe(info))
     elif json:
-        infos = [info.to_json() for info in all_settings().values()]
-        typer.echo(json_module.dumps(infos, indent=2))
+        tables.print_json([info.to_json() for info in all_settings().values()])
     else:
         _print_tables(list(all_settings().values()))
 

@@ -1,7 +1,9 @@
-"""Tables: drawn with rich on a terminal, plain columns in a pipe."""
+"""Tables, drawn with rich on a terminal and as plain columns in a pipe, and JSON."""
 
+import json
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -14,6 +16,11 @@ def show(title: str, columns: Sequence[str], rows: Rows) -> None:
         _draw(title, columns, rows)
     else:
         typer.echo("\n".join(filter(None, [title, *_align([columns, *rows])])))
+
+
+def print_json(value: Any) -> None:
+    """Print JSON to stdout, in ASCII."""
+    typer.echo(json.dumps(value, indent=2))
 
 
 def _align(rows: Rows) -> list[str]:

@@ -35,6 +35,16 @@ class Archive:
             return "sha256", self.sha256
         return ("md5", self.md5) if self.md5 else None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            "file": self.file,
+            "urls": list(self.urls),
+            "bytes": self.size,
+            "sha256": self.sha256,
+            "md5": self.md5,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -92,6 +102,22 @@ class DataSet:
     def download(self) -> int | None:
         """The bytes to download, as far as known."""
         return sum(archive.size or 0 for archive in self.archives.values()) or None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a description as a JSON object."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "about": self.about,
+            "languages": list(self.languages),
+            "pairs": self.pairs,
+            "licence": self.licence,
+            "terms": self.terms,
+            "download_bytes": self.download,
+            "text_bytes": self.space,
+            "parts": list(self.splits),
+            "archives": [archive.to_json() for archive in self.archives.values()],
+        }
 
     def archives_of(self, splits: tuple[str, ...]) -> dict[str, Archive]:
         """Return the archives that some splits are made from."""
