@@ -1,15 +1,11 @@
 """`transduce parse`."""
 
-import contextlib
 import re
-from collections.abc import Iterable
+import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
 
 from transduce.cli.declaring import argument, flag, option
-from transduce.cli.options import Device
+from transduce.cli.options import Device, without_none
 from transduce.errors import BadInput
 from transduce.system.files import atomic_write, refuse_foreign_file
 
@@ -21,18 +17,13 @@ echo "It does n't ." | transduce parse runs/parser --words --pretty
 """
 
 
-Sentences = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="SENTENCE|FILE",
-        help="Sentences, or one file of them, one per line (plain, gz, xz, zst); - is stdin.",
-    ),
-]
-
-
 def parse(
     run: Path = argument("The run folder of a trained parser."),
-    sentences: Sentences = None,
+    sentences: list[str] | None = argument(
+        "Sentences, or one file of them, one per line (plain, gz, xz, zst); - is stdin.",
+        default=None,
+        metavar="SENTENCE|FILE",
+    ),
     *,
     words: bool = flag("Sentences are tokenised already, with spaces between words.", "--words"),
     pretty: bool = flag("Write each tree on several lines, indented.", "--pretty"),
@@ -44,8 +35,6 @@ def parse(
 
     Sentences are tokenised as in the Penn Treebank. A blank line stays blank.
     """
-    import sys
-
     from transduce.parsing.drawing import draw as draw_tree
     from transduce.parsing.parser import Parser
     from transduce.system.progress import Silent, console_progress
@@ -58,14 +47,11 @@ def parse(
     parser = Parser.load(run, device=device)
     if not (run / "model.safetensors").exists():
         progress.say(f"parsing with {parser.weights}")
-    settings: dict[str, Any] = {} if beam is None else {"beam": beam}
     lines = None if source is None else LineReader(source)
-    given: Iterable[str] = sentences or [] if lines is None else lines
-    if lines is not None:
-        settings["ready"] = lines.ready
+    settings = without_none(beam=beam, ready=lines and lines.ready)
     shown = Silent() if lines is None or sys.stdout.isatty() else progress
     with shown.track("parsing", None, "sentences") as advance:
-        for tree in parser.stream(given, cut=words, advance=advance, **settings):
+        for tree in parser.stream(lines or sentences or [], cut=words, advance=advance, **settings):
             text = "" if tree is None else tree.indented() if pretty else str(tree)
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
@@ -90,14 +76,13 @@ def _check_drawing(draw: Path, *, single: bool) -> None:
 
 def _input_file(arguments: list[str]) -> str | None:
     """Return the file to read; None if the arguments are sentences."""
-    (first, *others) = arguments
-    if others:
+    from transduce.text.reading import STDIN, path_exists
+
+    first, *others = arguments
+    if others or not first.strip():
         return None
-    if not first.strip():
-        return None
-    with contextlib.suppress(OSError, ValueError):  # the name is too long for a file
-        if first == "-" or Path(first).exists():
-            return first
+    if first == STDIN or path_exists(first):
+        return first
     if re.fullmatch(r"\S*/\S*|\S+\.\w+", first):  # a sentence has spaces
         raise BadInput(f"{first} does not exist: expected a file of sentences, or a sentence")
     return None
