@@ -42,7 +42,7 @@ def convert(
     """
     from transduce.errors import BadInput
     from transduce.interop.converting import convert as convert_files
-    from transduce.system.files import atomic_write
+    from transduce.system.files import write_text
 
     if out is not None and os.path.lexists(out):
         raise BadInput(f"{out} exists already: choose a new name for the recipe")
@@ -57,8 +57,7 @@ def convert(
     if out is None:
         sys.stdout.write(conversion.text)
     else:
-        with atomic_write(out) as beside:
-            beside.write_text(conversion.text, encoding="utf-8", newline="\n")
+        write_text(out, conversion.text)
     _report(conversion, out)
 
 

@@ -165,9 +165,7 @@ def _draw(
 
 def _write_page(inspection: "Inspection", out: Path) -> None:
     from transduce.inspection.explorer_page import render_explorer
-    from transduce.system.files import atomic_write
+    from transduce.system.files import write_text
 
     page = render_explorer(inspection.to_json(), title=f"What {inspection.model} attends to")
-    with atomic_write(out) as temporary:
-        # A run name that is not UTF-8 is shown with question marks.
-        temporary.write_text(page, encoding="utf-8", errors="replace", newline="\n")
+    write_text(out, page, errors="replace")  # shows a run name that is not UTF-8 as question marks

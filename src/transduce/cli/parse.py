@@ -7,7 +7,7 @@ from pathlib import Path
 from transduce.cli.declaring import argument, flag, option
 from transduce.cli.options import Device, without_none
 from transduce.errors import BadInput
-from transduce.system.files import atomic_write, refuse_foreign_file
+from transduce.system.files import refuse_foreign_file, write_text
 
 EXAMPLES = """
 transduce parse runs/parser "Two dogs see the cat."
@@ -58,8 +58,7 @@ def parse(
             if draw is not None:
                 if tree is None:
                     raise BadInput("--draw draws a tree: there are no words to parse")
-                with atomic_write(draw) as beside:
-                    beside.write_text(draw_tree(tree), encoding="utf-8", newline="\n")
+                write_text(draw, draw_tree(tree))
                 progress.say(f"wrote {draw}")
 
 

@@ -10,11 +10,11 @@ from transduce.datasets.catalogue import SPLITS
 from transduce.errors import BadInput, BadRun
 from transduce.settings.types import check_fields
 from transduce.system.files import (
-    atomic_write,
     created_folder,
     is_plain_name,
     open_regular,
     read_checksummed,
+    write_text,
 )
 from transduce.system.locks import LOCK, is_own_lock, locked
 
@@ -94,8 +94,7 @@ def hold_folder(name: str, out: Path) -> Iterator[None]:
     with created_folder(out):
         try:
             with locked(out / WORK):
-                with atomic_write(out / WORK / NAME) as temporary:
-                    temporary.write_text(f"{name}\n", encoding="utf-8", newline="\n")
+                write_text(out / WORK / NAME, f"{name}\n")
                 yield
         except BaseException:
             if {path.name for path in out.iterdir()} - before <= {WORK} and WORK not in before:

@@ -42,7 +42,7 @@ from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, delete_weights, last_checkpoint
 from transduce.runs.history import read_history
 from transduce.system.devices import choose_device
-from transduce.system.files import atomic_write, delete, require_regular
+from transduce.system.files import delete, require_regular, write_text
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores, world_size
 from transduce.system.progress import Progress, Silent
@@ -336,6 +336,4 @@ def free_memory() -> None:
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    with atomic_write(path) as temporary:
-        text = "".join(f"{line}\n" for line in lines)
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+    write_text(path, "".join(f"{line}\n" for line in lines))

@@ -11,10 +11,10 @@ from typing import Any, Self
 from transduce.errors import BadInput, BadRun
 from transduce.system.files import (
     MAX_PICTURE_BYTES,
-    atomic_write,
     checksum,
     read_regular,
     refuse_foreign_file,
+    write_text,
 )
 
 FORMAT = 1
@@ -65,11 +65,8 @@ class Finding:
             suffix = "" if len(self.pictures) == 1 else f"-{number}"
             texts[folder / f"{self.name}{suffix}.svg"] = picture.svg
         for path, text in texts.items():
-            with atomic_write(path) as temporary:
-                # A file name that is not UTF-8 has surrogates; JSON reads back their escapes.
-                temporary.write_text(
-                    text, encoding="utf-8", errors="backslashreplace", newline="\n"
-                )
+            # A file name that is not UTF-8 has surrogates; JSON reads back their escapes.
+            write_text(path, text, errors="backslashreplace")
         return list(texts)
 
     @classmethod

@@ -38,7 +38,7 @@ from transduce.parsing.trees import TOP, Tree, normalize, parse_trees, read_tree
 from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, last_checkpoint
 from transduce.system.devices import choose_device
-from transduce.system.files import atomic_write
+from transduce.system.files import write_text
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
 from transduce.system.signals import signals_as_interrupt
@@ -219,9 +219,7 @@ def gold_trees(path: Path) -> list[Tree]:
 
 def write_trees(path: Path, trees: Sequence[Tree]) -> None:
     """Write one tree per line."""
-    with atomic_write(path) as temporary:
-        text = "".join(f"{tree}\n" for tree in trees)
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+    write_text(path, "".join(f"{tree}\n" for tree in trees))
 
 
 def score_parser(

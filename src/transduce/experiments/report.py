@@ -12,7 +12,7 @@ from typing import Any
 from transduce import __version__, pages
 from transduce.errors import BadInput
 from transduce.experiments.findings import Finding, Picture, Table
-from transduce.system.files import atomic_write, refuse_foreign_file
+from transduce.system.files import refuse_foreign_file, write_text
 
 ORDER = (
     *("table1", "table2", "table3", "table4", "figures"),
@@ -45,9 +45,7 @@ def report(folders: Sequence[Path], out: Path, *, left_out: Sequence[str] = ()) 
         )
     path = out / NAME if out.suffix != ".html" else out
     refuse_foreign_file(path)
-    with atomic_write(path) as temporary:
-        text = render_page(findings, left_out)
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    write_text(path, render_page(findings, left_out), errors="backslashreplace")
     return path
 
 

@@ -12,10 +12,10 @@ from typing import IO, Any, Self
 from transduce.errors import MissingExtra
 from transduce.system.files import (
     MAX_LOG_BYTES,
-    atomic_write,
     name_errors_after,
     open_for_append,
     read_regular,
+    write_text,
 )
 
 
@@ -116,8 +116,7 @@ def drop_after(path: Path, step: int, validated: int | None = None) -> list[dict
                 lines.append(line + "\n")
                 objects.append(value)
     if "".join(lines) != text:
-        with atomic_write(path) as beside:
-            beside.write_text("".join(lines), encoding="utf-8", newline="\n")
+        write_text(path, "".join(lines))
     return objects
 
 

@@ -285,13 +285,18 @@ def refuse_foreign_file(path: Path, option: str = "--out") -> None:
         )
 
 
+def write_text(path: Path, text: str, *, errors: str = "strict") -> None:
+    """Write a text file in UTF-8, completely or not at all; `errors` as for `str.encode`."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors=errors, newline="\n")
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON."""
-    with atomic_write(path) as temporary:
-        text = json.dumps(value, indent=2, ensure_ascii=False)
-        # File names that are not UTF-8 have lone surrogates, which must be escaped.
-        text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
-        temporary.write_text(text + "\n", encoding="utf-8", newline="\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    # File names that are not UTF-8 have lone surrogates, which must be escaped.
+    text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
+    write_text(path, text + "\n")
 
 
 def checksum(content: dict[str, Any]) -> str:

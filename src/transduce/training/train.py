@@ -20,7 +20,7 @@ from transduce.runs.metrics import require_tensorboard
 from transduce.settings.base import Value
 from transduce.subwords import Codec
 from transduce.system.devices import choose_device
-from transduce.system.files import atomic_write, remove_folder, remove_leftovers
+from transduce.system.files import remove_folder, remove_leftovers, write_text
 from transduce.system.processes import cores
 from transduce.system.progress import Progress, Silent
 from transduce.system.signals import signals_as_interrupt
@@ -234,8 +234,7 @@ def prepare_run(
     elif missing:
         _require_same(config, corpus, plan)
     for name, content in plan.files.items():
-        with atomic_write(run / name) as beside:
-            beside.write_text(content, encoding="utf-8", newline="\n")
+        write_text(run / name, content)
     config.verified(run, SUBWORDS).stat()  # the folder may have been removed meanwhile
     config.save(run)  # last: only with config.json is the folder a run
     return config

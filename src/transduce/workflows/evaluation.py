@@ -22,12 +22,12 @@ from transduce.runs.arrays import stored_digest
 from transduce.runs.folder import MODEL, WRITTEN_IN, RunConfig
 from transduce.runs.locks import locked_run
 from transduce.system.files import (
-    atomic_write,
     checksum,
     read_checksummed,
     remove_leftovers,
     sha256,
     write_checksummed,
+    write_text,
 )
 from transduce.system.progress import Progress
 from transduce.system.signals import signals_as_interrupt
@@ -99,9 +99,7 @@ def evaluate(
         sources, references = [source for source, _ in pairs], [target for _, target in pairs]
         hypotheses = _translate(run, sources, settings, device, progress)
         results, missing = _score(hypotheses, references, settings, config.languages[1])
-        with atomic_write(run / TRANSLATIONS) as beside:
-            text = "".join(line + "\n" for line in hypotheses)
-            beside.write_text(text, encoding="utf-8", newline="\n")
+        write_text(run / TRANSLATIONS, "".join(line + "\n" for line in hypotheses))
         evaluation = Evaluation(
             of=of,
             test=[str(path) for path in test if path],
