@@ -57,11 +57,11 @@ def test_after_a_damaged_checkpoint_is_deleted_training_resumes_from_the_one_bef
 ) -> None:
     newest = own_run / "checkpoints" / "step-0000020"
     truncate(newest / "weights.safetensors")
-    assert f"delete {newest} to go on" in cli(*train_command(tiny_files, own_run)).error
+    assert f"delete {newest} to resume" in cli(*train_command(tiny_files, own_run)).error
     shutil.rmtree(newest)
     result = cli(*train_command(tiny_files, own_run))
     assert result.status == 0, result.stderr
-    assert "going on from step 15" in result.stderr
+    assert "resuming from step 15" in result.stderr
     assert (own_run / "model.safetensors").read_bytes() == (
         tiny_run / "model.safetensors"
     ).read_bytes()

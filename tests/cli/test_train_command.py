@@ -58,17 +58,17 @@ def test_more_steps_resume_a_finished_run(
 ) -> None:
     result = cli(*train_command(tiny_files, own_run, TINY | {"steps": "25"}))
     assert result.status == 0, result.stderr
-    assert "going on from step 20" in result.stderr
+    assert "resuming from step 20" in result.stderr
     assert RunConfig.load(own_run).weights.endswith("steps 5 to 25, every 5")
 
 
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (["--set", "d_ff=128"], "was begun with d_ff = 64, not 128"),
-        (["--set", "batch_tokens=500"], "was begun with batch_tokens = 400, not 500"),
-        (["--seed", "2"], "was begun with seed = 1, not 2"),
-        (["--preset", "small"], "was begun with the preset tiny, not small"),
+        (["--set", "d_ff=128"], "was started with d_ff = 64, not 128"),
+        (["--set", "batch_tokens=500"], "was started with batch_tokens = 400, not 500"),
+        (["--seed", "2"], "was started with seed = 1, not 2"),
+        (["--preset", "small"], "was started with the preset tiny, not small"),
         (["--preset", "smal"], "there is no preset smal. Did you mean small?"),
         (["--set", "d_f=128"], "there is no setting d_f. Did you mean d_ff?"),
     ],
@@ -188,12 +188,12 @@ def test_stopped_by_a_signal_the_same_command_ends_with_the_same_bytes(
         assert newest.scheduled == (newest.step % 7 == 0)
         assert stderr.splitlines()[-1] == (
             f"stopped after step {newest.step}; everything is saved in {run}: "
-            "the same command goes on from here"
+            "run the same command to resume"
         )
     assert not (run / "model.safetensors").exists()
     result = cli(*arguments)
     assert result.status == 0, result.stderr
-    assert re.search(r"going on from step \d+", result.stderr)
+    assert re.search(r"resuming from step \d+", result.stderr)
     for name in ("model.safetensors", "best.safetensors"):
         assert (run / name).read_bytes() == (uninterrupted / name).read_bytes()
     assert {checkpoint.step for checkpoint in checkpoints(run)} == {91, 98, 105, 112, 119}

@@ -111,7 +111,7 @@ def test_another_time_or_a_foreign_folder_is_refused(
 ) -> None:
     out = tmp_path / "all"
     planned(out, tiny_files).run(lambda finding, folder: None, Silent())
-    with pytest.raises(BadRun, match="begun with a time of 1m40s, not 3m20s"):
+    with pytest.raises(BadRun, match="started with a time of 1m40s, not 3m20s"):
         planned(out, tiny_files, 200).run(lambda finding, folder: None, Silent())
     with pytest.raises(BadRun, match="holds something else"):
         planned(tiny_files[0].parent, tiny_files).run(lambda finding, folder: None, Silent())

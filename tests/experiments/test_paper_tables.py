@@ -162,16 +162,16 @@ def test_an_interrupted_row_continues(
         stopped = cli(*command)
     assert stopped.status == 130, stopped.stderr
     done = cli(*command)
-    assert "going on from step 2" in done.stderr
+    assert "resuming from step 2" in done.stderr
     assert Result.load(tmp_path / "t3" / "base").steps == 4
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--steps", "5"), "was begun with steps = 4, not 5"),
-        (("--set", "P_drop=0.2"), "was begun without P_drop, which is now 0.2"),
-        (("--shrink", "8"), "was begun with shrink = 16, not 8"),
+        (("--steps", "5"), "was started with steps = 4, not 5"),
+        (("--set", "P_drop=0.2"), "was started without P_drop, which is now 0.2"),
+        (("--shrink", "8"), "was started with shrink = 16, not 8"),
         (("--languages", "en-fr"), "other validation or test text, or other languages"),
     ],
 )

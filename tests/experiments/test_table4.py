@@ -156,10 +156,10 @@ def test_a_sentence_too_long_for_the_model_is_scored_without_constituents(
 def test_a_folder_of_another_run_is_refused(cli: CommandLine, command: list[str]) -> None:
     assert cli(*command).status == 0
     for change, error in [
-        (["--steps", "3"], "was begun with steps = 2, not 3"),
-        (["--set", "h=4"], "was begun with h = 2, not 4"),
-        (["--masked"], "was begun with masked = False, not True"),
-        (["--preset", "parse"], "was begun with preset = parse-small, not parse"),
+        (["--steps", "3"], "was started with steps = 2, not 3"),
+        (["--set", "h=4"], "was started with h = 2, not 4"),
+        (["--masked"], "was started with masked = False, not True"),
+        (["--preset", "parse"], "was started with preset = parse-small, not parse"),
     ]:
         assert error in cli(*command, *change).error
 

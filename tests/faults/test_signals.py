@@ -30,7 +30,7 @@ def test_an_interrupted_validation_is_repeated_when_the_run_resumes(
     interrupted = interrupter.run(run, Instant(phase="validation", nth=2), number)
     assert interrupted.ended.status == 130
     assert interrupted.ended.last_line == (
-        f"stopped after step 18; everything is saved in {run}: the same command goes on from here"
+        f"stopped after step 18; everything is saved in {run}: run the same command to resume"
     )
     newest = last_checkpoint(run)
     assert newest is not None

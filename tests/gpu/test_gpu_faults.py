@@ -111,7 +111,7 @@ def test_weights_that_are_no_numbers_end_the_run_and_are_not_saved(
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "update", poisoned)
-        with pytest.raises(Diverged, match=r"goes on from .*step-0000004"):
+        with pytest.raises(Diverged, match=r"resumes from .*step-0000004"):
             trained(tiny_files, tmp_path / "run")
     assert [one.step for one in checkpoints(tmp_path / "run")] == [4]
     trained(tiny_files, tmp_path / "run")

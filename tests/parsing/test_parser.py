@@ -214,11 +214,11 @@ def test_training_goes_on_where_it_was_stopped_and_refuses_other_trees(
     assert RunConfig.load(out).train.steps == 4
     with pytest.raises(BadRun, match="holds other trees than"):
         train_parser(dev, out=out, valid=dev, settings=more)
-    with pytest.raises(BadRun, match="was begun with validation trees"):
+    with pytest.raises(BadRun, match="was started with validation trees"):
         train_parser(train, out=out, settings=more)
-    with pytest.raises(BadRun, match="was begun with tags kept, not masked"):
+    with pytest.raises(BadRun, match="was started with tags kept, not masked"):
         train_parser(train, out=out, valid=dev, settings=more, masked=True)
-    with pytest.raises(BadSetting, match="was begun with the preset parse-small"):
+    with pytest.raises(BadSetting, match="was started with the preset parse-small"):
         train_parser(train, out=out, valid=dev, settings=more, preset="parse")
 
 

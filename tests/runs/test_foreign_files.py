@@ -70,7 +70,7 @@ def test_the_texts_of_the_demo_are_rewritten_only_if_unchanged(tmp_path: Path) -
     before = snapshot(tmp_path)
     write(tmp_path / "data", 1000, 5)
     assert snapshot(tmp_path) == before
-    with pytest.raises(TransduceError, match="a run has begun to learn from them"):
+    with pytest.raises(TransduceError, match="a run was trained on them"):
         write(tmp_path / "data", 1100, 5, overwrite=False)
     write(tmp_path / "data", 1100, 5)
     assert len(first["train"][0].read_text().splitlines()) == 1100

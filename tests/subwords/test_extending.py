@@ -209,8 +209,8 @@ def test_only_the_same_command_resumes(
     assert cli(*command).status == 0  # what is not said is known
     assert snapshot(longer) == before
     other = cli(*command, "--from", tiny_run, "--extend-vocabulary", "70").error
-    assert "was begun with 60 more subwords, not with 70" in other
-    assert "was begun with 60 more subwords" in cli(*command, "--from", tiny_run).error
+    assert "was started with 60 more subwords, not with 70" in other
+    assert "was started with 60 more subwords" in cli(*command, "--from", tiny_run).error
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -146,7 +146,7 @@ import time; time.sleep(60)
     assert done.stderr.startswith(
         "error: the process of rank 1 (pid 1 on elsewhere) gave no sign of life for 0.1 s"
     )
-    assert "the same command goes on from there" in done.stderr
+    assert "run the same command to resume" in done.stderr
 
 
 def test_patience_is_a_number_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

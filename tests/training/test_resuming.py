@@ -143,7 +143,7 @@ def test_an_interruption_saves_and_the_same_command_resumes(
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "update", interrupted)
-        with pytest.raises(Interrupted, match=r"step 10.*the same command goes on"):
+        with pytest.raises(Interrupted, match=r"step 10.*run the same command to resume"):
             train_small(files, tmp_path / "run")
     assert [
         (checkpoint.step, checkpoint.scheduled) for checkpoint in checkpoints(tmp_path / "run")
@@ -237,7 +237,7 @@ def test_a_deleted_corpus_is_made_again_only_from_the_same_text(
     other = tmp_path / "other.de"
     lines = files[1].read_text(encoding="utf-8").splitlines(keepends=True)
     other.write_text("".join(reversed(lines)), encoding="utf-8")
-    with pytest.raises(BadRun, match="begun with other text than this"):
+    with pytest.raises(BadRun, match="started with other text than this"):
         train(files[0], other, out=tmp_path / "run", preset="tiny", settings=SETTINGS, device="cpu")
     assert not (tmp_path / "run" / "corpus").exists()
     train_small(files, tmp_path / "run")
@@ -248,7 +248,7 @@ def test_other_settings_or_another_text_are_refused(
     files: Files, whole: Path, tmp_path: Path
 ) -> None:
     before = weights(whole)
-    with pytest.raises(BadSetting, match="begun with d_ff = 32, not 64"):
+    with pytest.raises(BadSetting, match="started with d_ff = 32, not 64"):
         train_small(files, whole, d_ff="64")
     with pytest.raises(BadSetting, match="preset tiny, not base"):
         train(*files, out=whole, preset="base")

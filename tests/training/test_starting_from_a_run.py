@@ -163,9 +163,9 @@ def test_a_run_resumes_if_the_other_run_has_moved(
 def test_resuming_from_another_start_is_refused(
     other_files: Files, tiny_files: Files, tuned: Path, tiny_run: Path
 ) -> None:
-    with pytest.raises(BadSetting, match=r"begun with the weights of .*tiny, not of .*run: go on"):
+    with pytest.raises(BadSetting, match=r"with the weights of .*tiny, not of .*run: continue"):
         further(other_files, tuned, tuned)
-    with pytest.raises(BadSetting, match="was not begun with the weights of another run"):
+    with pytest.raises(BadSetting, match="was not started with the weights of another run"):
         further(tiny_files, tiny_run, tuned)
 
 
@@ -263,7 +263,7 @@ def test_the_command_prints_the_run_it_starts_from(
     )
     assert done.status == 0, done.stderr
     assert f"with the model of {tiny_run}: N 1, d_model 32" in done.stderr
-    assert f"beginning with the weights of {tiny_run.resolve()}: mean of" in done.stderr
+    assert f"starting from the weights of {tiny_run.resolve()}: mean of" in done.stderr
     assert "endings say de-en, but the model translates en-de" in done.stderr
     told = cli("info", tmp_path / "run").stdout
     assert f"of {tiny_run.resolve()}" in told

@@ -199,7 +199,7 @@ def go_on(files: Files, out: Path, processes: int) -> None:
     else:
         result = run(files, out, processes)
         assert result.status == 0, result.stderr
-        assert "going on from step" in result.stderr
+        assert "resuming from step" in result.stderr
 
 
 def test_if_any_process_dies_the_others_end_and_the_run_resumes(
@@ -214,7 +214,7 @@ def test_if_any_process_dies_the_others_end_and_the_run_resumes(
     ]
     second = run_until(tiny_files, out, 2, f"1 12 {signal.SIGKILL:d} itself")
     require_lost(second, 1)
-    assert "going on from step 5" in second.stderr
+    assert "resuming from step 5" in second.stderr
     kept = [(checkpoint.step, checkpoint.scheduled) for checkpoint in checkpoints(out)]
     assert kept == [(5, True), (10, True), (12, False)]
     go_on(tiny_files, out, 1)

@@ -171,7 +171,7 @@ def test_after_ten_skipped_updates_the_checkpoints_since_the_last_one_are_delete
     monkeypatch.setattr(GradientStep, "clip", diverging)
     message = (
         r"^the gradient of the last 10 updates is not finite .* after step 16; nothing of it was "
-        r"saved: the same command goes on from .*step-0000004, which is sound; "
+        r"saved: the same command resumes from .*step-0000004; "
     )
     with pytest.raises(Diverged, match=message):
         train_small(files, tmp_path / "run", save_every="2", keep="9", validate_every="99")

@@ -252,7 +252,7 @@ def test_human_translations_are_learned_too(
     for name, path in zip(NAMES, theirs, strict=True):
         distilled = lines_of(student / "distilled" / name)
         assert lines_of(out / "distilled" / name) == distilled + lines_of(path)
-    with pytest.raises(BadSetting, match="was begun with human translations"):
+    with pytest.raises(BadSetting, match="was started with human translations"):
         run(teacher, text, out, valid=valid)
     with pytest.raises(BadInput, match="need validation text"):
         run(teacher, text, tmp_path / "new", pairs=theirs)
@@ -269,9 +269,9 @@ def test_another_search_or_text_or_teacher_is_refused_by_name(
     teacher: Path, text: Path, student: Path, tmp_path: Path
 ) -> None:
     before = snapshot(student)
-    with pytest.raises(BadSetting, match=r"begun with beam = 2, not 3: use the same"):
+    with pytest.raises(BadSetting, match=r"started with beam = 2, not 3: use the same"):
         run(teacher, text, student, beam=3)
-    with pytest.raises(BadSetting, match=r"begun with alpha = 0.6, not 1.0"):
+    with pytest.raises(BadSetting, match=r"started with alpha = 0.6, not 1.0"):
         run(teacher, text, student, alpha=1.0)
     other = tmp_path / "other.en"
     other.write_text("A dog.\n")
@@ -280,7 +280,7 @@ def test_another_search_or_text_or_teacher_is_refused_by_name(
     changed = Path(shutil.copytree(teacher, tmp_path / "teacher"))
     run(changed, text, student)  # one that has moved is the same
     save_model(changed, RunConfig.load(changed), *average_checkpoints(changed, 1))
-    with pytest.raises(BadRun, match=r"begun with the teacher .* has other weights"):
+    with pytest.raises(BadRun, match=r"started with the teacher .* has other weights"):
         run(changed, text, student)
     assert snapshot(student) == before
 

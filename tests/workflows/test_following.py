@@ -96,7 +96,7 @@ def test_another_recipe_on_the_same_folder_is_refused(file: Path, cli: CommandLi
     before = snapshot(out)
     text = file.read_text(encoding="utf-8")
     for old, new, words in (
-        ("d_ff = 64", "d_ff = 32", "was begun with d_ff = 64, not 32"),
+        ("d_ff = 64", "d_ff = 32", "was started with d_ff = 64, not 32"),
         ('"train.en"', '"valid.en"', "has data.source = train.en, not valid.en"),
     ):
         file.write_text(text.replace(old, new), encoding="utf-8")
@@ -104,11 +104,11 @@ def test_another_recipe_on_the_same_folder_is_refused(file: Path, cli: CommandLi
     assert snapshot(out) == before
 
 
-def test_a_run_begun_without_a_recipe_is_not_resumed_with_one(
+def test_a_run_started_without_a_recipe_is_not_resumed_with_one(
     file: Path, own_run: Path, cli: CommandLine
 ) -> None:
     result = cli("train", "--recipe", file, "--out", own_run, "--set", "steps=20")
-    assert "was not begun with a recipe" in result.error
+    assert "was not started with a recipe" in result.error
 
 
 @pytest.mark.parametrize(

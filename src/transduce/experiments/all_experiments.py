@@ -132,7 +132,7 @@ class AllExperiments:
         before = read_checksummed(path, FORMAT, "a plan")["seconds"]
         if before != self.seconds:
             raise BadRun(
-                f"{self.out} was begun with a time of {format_duration(before)}, not "
+                f"{self.out} was started with a time of {format_duration(before)}, not "
                 f"{format_duration(self.seconds)}: {ADVICE}"
             )
 

@@ -100,7 +100,7 @@ class Comparison:
             self.run(rows, progress)
 
     def open(self, rows: Sequence[Row]) -> None:
-        """Begin the folder, or refuse one that was begun with another setup."""
+        """Begin the folder, or refuse one that was started with another setup."""
         self.data.require()
         if (self.folder / EXPERIMENT).exists():
             require_same(self.folder, self._shared(), self.data.files)

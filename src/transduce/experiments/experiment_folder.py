@@ -1,4 +1,4 @@
-"""The folder of an experiment: experiment.json, and the check that it goes on with the same setup.
+"""The folder of an experiment: experiment.json, and the check that its setup is unchanged.
 
 `shared` is what all trainings of an experiment have in common: its name under "experiment",
 settings and, for some experiments, the preset, the search and the languages.
@@ -37,7 +37,7 @@ def begin(folder: Path, shared: Mapping[str, Any], files: Sequence[InputFile]) -
 
 
 def require_same(folder: Path, shared: Mapping[str, Any], files: Sequence[InputFile]) -> None:
-    """Refuse to continue a folder that was begun with another setup."""
+    """Refuse to continue a folder that was started with another setup."""
     before = read_checksummed(folder / EXPERIMENT, FORMAT, "an experiment")
     if before["experiment"] != shared["experiment"]:
         name = shared["experiment"]
@@ -51,12 +51,12 @@ def require_same(folder: Path, shared: Mapping[str, Any], files: Sequence[InputF
         recorded = InputRecord(**content)
         if not file.matches(recorded):
             raise BadRun(
-                f"{file.path} differs from {recorded.path}, which {folder} was begun with: {ADVICE}"
+                f"{folder} was started with {recorded.path}, and {file.path} differs from it: {ADVICE}"
             )
     same = all(before.get(name) == shared.get(name) for name in ("parts", "languages"))
     if not same or len(before["inputs"]) != len(files):
         raise BadRun(
-            f"{folder} was begun with other validation or test text, or other languages: {ADVICE}"
+            f"{folder} was started with other validation or test text, or other languages: {ADVICE}"
         )
 
 
@@ -78,8 +78,8 @@ def _settings(shared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _change(name: str, old: object, new: object) -> str:
-    """Say how a setting differs from the one that the folder was begun with."""
+    """Say how a setting differs from the one that the folder was started with."""
     if old is None:
-        return f"was begun without {name}, which is now {new}"
+        return f"was started without {name}, which is now {new}"
     now = "which is now not set" if new is None else f"not {new}"
-    return f"was begun with {name} = {old}, {now}"
+    return f"was started with {name} = {old}, {now}"

@@ -118,7 +118,7 @@ class ParserExperiment:
         return [InputFile(path, str(path.resolve())) for path in paths]
 
     def open(self, progress: Progress) -> None:
-        """Begin the folder, or refuse one that was begun with another setup."""
+        """Begin the folder, or refuse one that was started with another setup."""
         for file in self.files:
             if not file.path.is_file():
                 found = "is not a file" if file.path.exists() else "does not exist"

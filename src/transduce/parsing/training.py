@@ -1,7 +1,7 @@
 """Train a parser on trees, as the paper did: from words to symbols (6.3).
 
 RUN/trees/
-  manifest.json              the trees that the run was begun with
+  manifest.json              the trees that the run was started with
   train.words, train.symbols   line n of one belongs to line n of the other
   valid.words, valid.symbols
 """
@@ -138,17 +138,17 @@ class _TreeFiles:
             require_regular(name)
         if before["masked"] != self.masked:
             was, now = ("masked", "kept") if before["masked"] else ("kept", "masked")
-            raise BadRun(f"{self.run} was begun with tags {was}, not {now}: {OTHERWISE}")
+            raise BadRun(f"{self.run} was started with tags {was}, not {now}: {OTHERWISE}")
         if old.keys() != self.files.keys():
             raise BadRun(
-                f"{self.run} was begun {'with' if 'valid' in old else 'without'} validation trees: "
-                f"{OTHERWISE}"
+                f"{self.run} was started {'with' if 'valid' in old else 'without'} validation "
+                f"trees: {OTHERWISE}"
             )
         for part, file in self.files.items():
             if not file.matches(old[part]):
                 raise BadRun(
                     f"{file.path} holds other trees than {old[part].path}, which {self.run} was "
-                    f"begun with: {OTHERWISE}"
+                    f"started with: {OTHERWISE}"
                 )
         return True
 

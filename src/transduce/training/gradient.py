@@ -184,7 +184,7 @@ class GradientStep:
         return self.shared.no_sync()
 
     def _capture(self, batch: Batch) -> None:
-        """Capture a pass as a CUDA graph; if that fails, go on without."""
+        """Capture a pass as a CUDA graph; if that fails, continue without."""
         try:
             self.graphs = Graphs(batch.to(self.device), self._pass, self.model, self.sums)
         except RuntimeError as error:

@@ -90,8 +90,8 @@ def measure_threads(gradient_step: GradientStep, candidates: Sequence[int]) -> l
     """Time gradients of one small update with each number of threads; the fastest comes first.
 
     The candidates take turns, so that a short load of the machine affects all of them equally. If
-    not the most threads are the fastest, something else is using the machine: measuring goes on for
-    some seconds, because the load may pass and the choice is kept for the whole run.
+    the most threads are not the fastest, something else is using the machine: measuring continues
+    for some seconds, because the load may pass and the choice is kept for the whole run.
     """
     sentences = _sample(gradient_step)
     tokens = int(gradient_step.part.target.lengths_of(sentences).sum())

@@ -1,4 +1,4 @@
-"""Saving and loading checkpoints. On a GPU a thread writes them while training goes on.
+"""Saving and loading checkpoints. On a GPU a thread writes them while training continues.
 
 Tensors are copied first, so that training may change them; the thread hashes and writes the copies.
 The GPU copies into pinned memory between two steps, and nothing waits for it. On a CPU the thread
@@ -142,7 +142,7 @@ class Checkpointer:
             return State.from_json(state)
         except BadRun as error:
             raise BadRun(
-                f"{error}; delete {newest.path} to go on from the checkpoint before it, if any"
+                f"{error}; delete {newest.path} to resume from the previous checkpoint, if any"
             ) from None
 
     def save(self, state: State, config: RunConfig, *, scheduled: bool) -> None:

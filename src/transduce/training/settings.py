@@ -159,7 +159,7 @@ def resumed_config(
     """Return the configuration of a run to resume, with the settings that may change."""
     config = RunConfig.load(run)
     if config.task != task:
-        raise BadSetting(f"{run} was begun for {config.task}, not {task}: choose another folder")
+        raise BadSetting(f"{run} was started for {config.task}, not {task}: choose another folder")
     if start:
         start.require_same(run, config.origin)
     if config.preset == "imported":
@@ -170,19 +170,19 @@ def resumed_config(
     if preset and preset != config.preset:
         find_preset(preset)
         raise BadSetting(
-            f"{run} was begun with the preset {config.preset}, not {preset}: "
-            "go on with the same settings, or choose another folder"
+            f"{run} was started with the preset {config.preset}, not {preset}: "
+            "continue with the same settings, or choose another folder"
         )
     model, train = apply_settings(settings, config.model, config.train)
     before = config.model.to_json() | config.train.to_json()
     for name, value in (model.to_json() | train.to_json()).items():
         if value != before[name] and name not in MAY_CHANGE:
             raise BadSetting(
-                f"{run} was begun with {name} = {before[name]}, not {value}: "
-                "go on with the same settings, or choose another folder"
+                f"{run} was started with {name} = {before[name]}, not {value}: "
+                "continue with the same settings, or choose another folder"
             )
     train = _limited_as_set(train, settings)
-    not_exact = "the run goes on, but not bit for bit as it would have"
+    not_exact = "the run continues, but its results will not be bit-identical"
     if device.type != config.device:
         progress.say(f"{device.type} instead of {config.device}: {not_exact}")
     if config.train.threads and train.threads != config.train.threads:

@@ -96,8 +96,8 @@ class Start:
         part = "weights" if self.weights else "subwords"
         if origin is None or bool(origin.weights) != self.weights:
             raise BadSetting(
-                f"{run} was not begun with the {part} of another run, such as {self.run}: "
-                "go on as it was begun, or choose another folder"
+                f"{run} was not started with the {part} of another run, such as {self.run}: "
+                "continue as before, or choose another folder"
             )
         if self.more != origin.more:
             raise _other_number(run, origin.more, self.more)
@@ -105,8 +105,8 @@ class Start:
             return  # it may have been trained further; this run has its own copy
         if (self.origin.subwords, self.origin.sha256) != (origin.subwords, origin.sha256):
             raise BadSetting(
-                f"{run} was begun with the {part} of {origin.run}, not of {self.run}: "
-                "go on with the same, or choose another folder"
+                f"{run} was started with the {part} of {origin.run}, not of {self.run}: "
+                "continue with the same, or choose another folder"
             )
 
 
@@ -114,7 +114,7 @@ def _other_number(run: Path, more: int, given: int) -> BadSetting:
     began = pluralize(more, "more subword") if more else "the subwords as they were"
     same = f"--extend-vocabulary {more}" if more else "the same"
     return BadSetting(
-        f"{run} was begun with {began}, not with {given:,} more: go on with {same}, or choose "
+        f"{run} was started with {began}, not with {given:,} more: continue with {same}, or choose "
         "another folder"
     )
 

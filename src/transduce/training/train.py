@@ -245,8 +245,8 @@ def _require_same(config: RunConfig, corpus: Corpus, plan: Plan) -> None:
     if config.identity and with_identity(config, corpus).identity != config.identity:
         remove_folder(plan.corpus_folder)
         raise BadRun(
-            f"{plan.run} was begun with other text than this, and its corpus is gone: go on with "
-            "the same text, or choose another folder for a new run"
+            f"{plan.run} was started with other text than this, and its corpus is gone: "
+            "continue with the same text, or choose another folder for a new run"
         )
 
 

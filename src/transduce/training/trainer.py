@@ -82,7 +82,7 @@ class Trainer:
         with contextlib.closing(self.prefetcher), self.log, self.saver:
             if self.finished():
                 self.progress.say(
-                    f"{self.run} has finished: give it more steps, epochs or time to go on"
+                    f"{self.run} has finished: give it more steps, epochs or time to continue"
                 )
                 return
             if self.config.accumulate is None:
@@ -190,7 +190,7 @@ class Trainer:
         self.saver.wait()
         raise Interrupted(
             f"stopped after step {self.state.step:,}; everything is saved in {self.run}: "
-            "the same command goes on from here"
+            "run the same command to resume"
         )
 
     def conclude(self, stop: StopSignal, show: ShowPart) -> None:
@@ -216,12 +216,12 @@ class Trainer:
         with contextlib.suppress(Exception):  # the divergence matters more
             self.saver.wait()
         limit = error.step - error.in_a_row if error.in_a_row else math.inf
-        found = checkpoints(self.run)
-        sound = [checkpoint for checkpoint in found if checkpoint.step < limit]
-        for checkpoint in found[len(sound) :] if self.processes.first else []:
+        saved = checkpoints(self.run)
+        sound = [checkpoint for checkpoint in saved if checkpoint.step < limit]
+        for checkpoint in saved[len(sound) :] if self.processes.first else []:
             with contextlib.suppress(OSError):
                 remove_folder(checkpoint.path)
-        where = f"goes on from {sound[-1].path}, which is sound" if sound else "starts over"
+        where = f"resumes from {sound[-1].path}" if sound else "starts over"
         raise Diverged(
             f"{error}; nothing of it was saved: the same command {where}; add --set lr_scale=0.5 "
             "(or less), or --set clip=1"
@@ -321,13 +321,13 @@ class Trainer:
         """Load the newest checkpoint, or else the weights to start from, if there are any."""
         state = self.checkpointer.load(self.run_config)
         if state is not None:
-            self.progress.say(f"going on from step {state.step:,} of {self.run}")
+            self.progress.say(f"resuming from step {state.step:,} of {self.run}")
             return state
         origin = self.run_config.origin
         if origin and origin.weights:
             path = self.run_config.verified(self.run, START)
             load_weights(self.model, load_tensors(path), path)
-            self.progress.say(f"beginning with the weights of {origin.run}: {origin.weights}")
+            self.progress.say(f"starting from the weights of {origin.run}: {origin.weights}")
         return State()
 
     def finish(self) -> None:

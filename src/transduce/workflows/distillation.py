@@ -258,23 +258,23 @@ class _Distillation:
         old, new = manifest["teacher"], self.teacher.origin
         if (old.sha256, old.subwords) != (new.sha256, new.subwords):
             raise BadRun(
-                f"{self.run} was begun with the teacher {old.run} ({old.weights}), "
+                f"{self.run} was started with the teacher {old.run} ({old.weights}), "
                 f"and {self.teacher.run} has other weights: {otherwise}"
             )
         for name, value in self.search.to_json().items():
             if manifest["search"].get(name) != value:
                 raise BadSetting(
-                    f"{self.run} was begun with {name} = {manifest['search'].get(name)}, "
+                    f"{self.run} was started with {name} = {manifest['search'].get(name)}, "
                     f"not {value}: {otherwise}"
                 )
         files, records = self.files, manifest["inputs"]
         if len(files) != len(records):
             had = "without" if len(files) > len(records) else "with"
-            raise BadSetting(f"{self.run} was begun {had} human translations: {otherwise}")
+            raise BadSetting(f"{self.run} was started {had} human translations: {otherwise}")
         for file, record in zip(files, records, strict=True):
             if not file.matches(record):
                 raise BadRun(
-                    f"{file.path} is another text than {record.path}, which {self.run} was begun "
+                    f"{file.path} is another text than {record.path}, which {self.run} was started "
                     f"with: {otherwise}"
                 )
 

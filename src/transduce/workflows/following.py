@@ -95,19 +95,19 @@ def differences(recipe: Recipe, overrides: Overrides) -> list[str]:
 
 
 def require_same(recipe: Recipe, run: Path) -> None:
-    """Refuse another recipe than the run was begun with."""
+    """Refuse another recipe than the run was started with."""
     if not (run / "config.json").exists():
         return
     if not (run / RECIPE).is_file():
         raise BadSetting(
-            f"{run} was not begun with a recipe: resume without one, or choose another folder"
+            f"{run} was not started with a recipe: resume without one, or choose another folder"
         )
     before, now = flat(read(run / RECIPE).tables), flat(recipe.tables)
     for name in sorted(before.keys() | now.keys()):
         was, value = before.get(name, "nothing"), now.get(name, "nothing")
         if was != value and not may_change(name):
             raise BadSetting(
-                f"{run} was begun with a recipe that has {name} = {was}, not {value}: "
+                f"{run} was started with a recipe that has {name} = {was}, not {value}: "
                 "resume with the same recipe, or choose another folder"
             )
 

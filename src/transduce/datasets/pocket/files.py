@@ -51,7 +51,7 @@ def write(
     changed = [name for name in texts if existing.get(name) != new[name]]
     if not overwrite and any(name in existing for name in changed):
         raise BadInput(
-            f"{folder} holds other texts than these, and a run has begun to learn from them: "
+            f"{folder} holds other texts than these, and a run was trained on them: "
             "continue with the same numbers and the same seed, or choose another folder"
         )
     if changed or record is None:

@@ -27,9 +27,8 @@ VARIABLE = "TRANSDUCE_PATIENCE"  # seconds
 PATIENCE = 600.0
 ENDED = "ended"  # the last beat of a process that exits by itself
 SILENT = 3  # missed beats after which a process is taken for gone, once something has failed
-GOES_ON = (
-    "what was saved is whole, and the same command goes on from there, with as many processes as "
-    "you like"
+RESUME = (
+    "the last checkpoint is intact; run the same command to resume, with any number of processes"
 )
 
 
@@ -131,7 +130,7 @@ class Heartbeat:
         self.hung.add(peer)
         if self.missed[peer] >= 2 * self.allowed:  # killing it was impossible, or did not help
             if self.reports_first():
-                sys.__stderr__.write(f"error: {self.describe_lost()}: {GOES_ON}\n")  # type: ignore[union-attr]
+                sys.__stderr__.write(f"error: {self.describe_lost()}: {RESUME}\n")  # type: ignore[union-attr]
             os._exit(1)
 
     def _who(self, rank: int) -> tuple[int, str]:

@@ -25,7 +25,7 @@ from transduce.system.formatting import pluralize
 from transduce.system.processes import torchrun_number, world_size
 from transduce.system.progress import WithheldStderr
 from transduce.system.signals import ignore_signals
-from transduce.training.distributed.heartbeat import GOES_ON, Heartbeat, patience
+from transduce.training.distributed.heartbeat import RESUME, Heartbeat, patience
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
@@ -160,7 +160,7 @@ def join_processes(device: torch.device) -> Iterator[tuple[Processes, torch.devi
         if not _reports_first(store) and (lost or isinstance(error, TransduceError)):
             raise SystemExit(130 if isinstance(error, Interrupted) else 1) from error
         if lost:
-            raise LostProcess(f"{description}: {GOES_ON}") from error
+            raise LostProcess(f"{description}: {RESUME}") from error
         raise
     finally:
         heartbeat.stop()
