@@ -51,7 +51,8 @@ def require_same(folder: Path, shared: Mapping[str, Any], files: Sequence[InputF
         recorded = InputRecord(**content)
         if not file.matches(recorded):
             raise BadRun(
-                f"{folder} was started with {recorded.path}, and {file.path} differs from it: {ADVICE}"
+                f"{file.path} differs from {recorded.path}, with which {folder} was started: "
+                f"{ADVICE}"
             )
     same = all(before.get(name) == shared.get(name) for name in ("parts", "languages"))
     if not same or len(before["inputs"]) != len(files):
