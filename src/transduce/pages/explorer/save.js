@@ -4,10 +4,24 @@ import { html } from "./elements.js";
 
 const SCALE = 3; // of a PNG
 
-function save(blob, name) {
+// Save a file.
+export function save(blob, name) {
   const link = html("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // while the browser may still read it
+}
+
+// Convert an SVG file to PNG.
+export async function pngOf(file, { width, height, scale }) {
+  const image = new Image();
+  image.src = URL.createObjectURL(file);
+  await image.decode();
+  const canvas = html("canvas");
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(image.src);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
 function svgFile({ element, words }) {
@@ -24,15 +38,7 @@ export function saveSvg(picture, name) {
 
 export async function savePng(picture, name) {
   const { width, height } = picture.element.viewBox.baseVal;
-  const image = new Image();
-  image.src = URL.createObjectURL(svgFile(picture));
-  await image.decode();
-  const canvas = html("canvas");
-  canvas.width = Math.round(width * SCALE);
-  canvas.height = Math.round(height * SCALE);
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  URL.revokeObjectURL(image.src);
-  canvas.toBlob((png) => save(png, name), "image/png");
+  save(await pngOf(svgFile(picture), { width, height, scale: SCALE }), name);
 }
 
 // Request the page from `url` by `fetchPage`, and save it.

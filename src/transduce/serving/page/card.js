@@ -1,5 +1,6 @@
 // The card of a word: its probability, and the alternatives at that step.
 
+import { html } from "/elements.js";
 import { probability } from "/inspections.js";
 
 const WAIT = 120; // ms of hovering before the card opens
@@ -11,20 +12,11 @@ export function percent(chance) {
   return `${Math.round(chance * 100)}%`;
 }
 
-function make(name, className, ...children) {
-  const element = document.createElement(name);
-  element.className = className;
-  element.append(...children);
-  return element;
-}
-
 /** Return a bar of a length between 0 and 1. */
 export function bar(length) {
-  const fill = make("span", "fill");
-  fill.style.width = `${100 * length}%`;
-  const whole = make("span", "meter", fill);
-  whole.setAttribute("aria-hidden", "true");
-  return whole;
+  const fill = html("span", { class: "fill" });
+  fill.style.width = `${100 * length}%`; // not an attribute: the policy forbids those
+  return html("span", { class: "meter", "aria-hidden": "true" }, fill);
 }
 
 /** Format a piece: a dot precedes a piece that continues a word. */
@@ -36,29 +28,32 @@ function formatPiece(text, inspection, step) {
 
 function alternatives(inspection, step, most) {
   const rows = inspection.alternatives[step].slice(0, most).map(([text, chance]) => {
-    const row = make("li", text === inspection.target[step] ? "written" : "");
-    const piece = make("span", "piece", formatPiece(text, inspection, step));
-    row.append(piece, bar(chance), make("span", "number", percent(chance)));
-    return row;
+    const kind = text === inspection.target[step] ? "written" : "";
+    const piece = html("span", { class: "piece" }, formatPiece(text, inspection, step));
+    const number = html("span", { class: "number" }, percent(chance));
+    return html("li", { class: kind }, piece, bar(chance), number);
   });
-  return make("ol", "", ...rows);
+  return html("ol", {}, ...rows);
 }
+
+const quiet = (text) => html("p", { class: "quiet" }, text);
 
 function contents(word, { sentence, pieces }) {
   const { inspection } = sentence;
-  if (inspection === null) return [make("p", "quiet", "Loading …")];
-  if (inspection.problem) return [make("p", "quiet", inspection.problem)];
-  if (!pieces) return [make("p", "quiet", "This is part of a piece with its neighbours.")];
-  const title = make("p", "title", make("strong", "", word.textContent));
-  title.append(` ${percent(probability(inspection, pieces))} likely`);
+  if (inspection === null) return [quiet("Loading …")];
+  if (inspection.problem) return [quiet(inspection.problem)];
+  if (!pieces) return [quiet("This is part of a piece with its neighbours.")];
+  const likely = ` ${percent(probability(inspection, pieces))} likely`;
+  const title = html("p", { class: "title" }, html("strong", {}, word.textContent), likely);
   const about =
     pieces.length === 1
       ? "Alternatives at this step:"
       : `${pieces.length} pieces; alternatives at each step:`;
   const most = pieces.length === 1 ? 5 : pieces.length < 4 ? 3 : 2; // keep the card small
-  const steps = make("div", "steps", ...pieces.map((step) => alternatives(inspection, step, most)));
-  const notes = steps.textContent.includes("·") ? ["“·” continues a word."] : [];
-  return [title, make("p", "quiet", about), steps, ...notes.map((note) => make("p", "quiet", note))];
+  const lists = pieces.map((step) => alternatives(inspection, step, most));
+  const steps = html("div", { class: "steps" }, ...lists);
+  const notes = steps.textContent.includes("·") ? [quiet("“·” continues a word.")] : [];
+  return [title, quiet(about), steps, ...notes];
 }
 
 export class Card {

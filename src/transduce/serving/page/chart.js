@@ -1,10 +1,10 @@
 // A line chart in SVG: values are read with the mouse or the arrow keys, dragging zooms, and it can
 // be saved. Colours are attributes and not CSS, so that a saved picture looks the same elsewhere.
 
-import {
-  asPng, colour, dashes, element, greatest, least, marker, save, short, swatch,
-} from "/drawing.js";
+import { colour, dashes, greatest, least, marker, short, swatch } from "/drawing.js";
+import { button, html, svg } from "/elements.js";
 import { Readout } from "/readout.js";
+import { pngOf, save } from "/save.js";
 import { Scale, nearest } from "/scale.js";
 
 const MARGIN = { top: 10, right: 14, bottom: 26, left: 54 };
@@ -41,28 +41,21 @@ export class Chart {
     this.log = log ?? false;
     this.onCross = () => {};
     this.onZoom = () => {};
-    this.figure = document.createElement("figure");
-    this.figure.className = "chart";
-    const bar = document.createElement("figcaption");
-    this.heading = document.createElement("h3");
-    this.heading.textContent = title;
-    this.remark = document.createElement("span");
-    this.remark.className = "quiet";
-    bar.append(this.heading, this.remark);
-    if (log !== null) this.#button(bar, "log", "Logarithmic axis", (button) => this.#toggle(button));
-    this.#button(bar, "SVG", "Save as SVG", () => this.#save("svg"));
-    this.#button(bar, "PNG", "Save as PNG", () => this.#save("png"));
-    this.plot = document.createElement("div");
-    this.plot.className = "plot";
-    this.plot.tabIndex = 0;
-    this.plot.setAttribute("role", "application");
-    this.plot.setAttribute("aria-roledescription", "chart");
-    this.plot.setAttribute("aria-label", `${title}. Left and right arrow keys read its values.`);
+    this.remark = html("span", { class: "quiet" });
+    const bar = html("figcaption", {}, html("h3", {}, title), this.remark);
+    if (log !== null) bar.append(this.#logButton());
+    bar.append(this.#button("SVG", "Save as SVG", () => this.#save("svg")));
+    bar.append(this.#button("PNG", "Save as PNG", () => this.#save("png")));
+    this.plot = html("div", {
+      class: "plot",
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "chart",
+      "aria-label": `${title}. Left and right arrow keys read its values.`,
+    });
     this.readout = new Readout(KINDS);
-    this.spoken = document.createElement("p");
-    this.spoken.className = "unseen";
-    this.spoken.setAttribute("aria-live", "polite");
-    this.figure.append(bar, this.plot, this.spoken);
+    this.spoken = html("p", { class: "unseen", "aria-live": "polite" });
+    this.figure = html("figure", { class: "chart" }, bar, this.plot, this.spoken);
     parent.append(this.figure);
     this.#listen();
     new ResizeObserver(() => this.#render()).observe(this.plot);
@@ -92,22 +85,19 @@ export class Chart {
     this.#renderCross(list);
   }
 
-  #button(bar, text, title, act) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "small";
-    button.textContent = text;
-    button.title = title;
-    button.setAttribute("aria-label", `${title}: ${this.options.title}`);
-    if (text === "log") button.setAttribute("aria-pressed", String(this.log));
-    button.addEventListener("click", () => act(button));
-    bar.append(button);
+  #button(text, title, onclick) {
+    const label = `${title}: ${this.options.title}`;
+    return button(text, { class: "small", title, "aria-label": label }, onclick);
   }
 
-  #toggle(button) {
-    this.log = !this.log;
-    button.setAttribute("aria-pressed", String(this.log));
-    this.#render();
+  #logButton() {
+    const toggle = this.#button("log", "Logarithmic axis", () => {
+      this.log = !this.log;
+      toggle.setAttribute("aria-pressed", String(this.log));
+      this.#render();
+    });
+    toggle.setAttribute("aria-pressed", String(this.log));
+    return toggle;
   }
 
   // The picture
@@ -116,10 +106,11 @@ export class Chart {
     const width = this.plot.clientWidth;
     const height = this.plot.clientHeight;
     if (this.#series.length === 0 || width < 100) return;
-    const root = element("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+    const root = sheet(width, height);
     root.setAttribute("aria-hidden", "true"); // values are announced by `spoken`
     this.#scales = this.#paint(root, { x: 0, y: 0, width, height });
-    this.overlay = element("g", {}, root);
+    this.overlay = svg("g");
+    root.append(this.overlay);
     this.plot.replaceChildren(root, this.readout.element);
     this.#remark();
     this.#renderCross(!this.readout.hidden);
@@ -136,30 +127,28 @@ export class Chart {
     const [low, high] = this.#heights(first, last);
     const y = new Scale(low, high, bottom, top, { log: this.log });
     const words = { fill: colour("--quiet"), "font-size": 12, "font-family": FONT };
-    const write = (text, x, y, anchor) => {
-      element("text", { x, y, "text-anchor": anchor, ...words }, root).textContent = text;
-    };
+    const write = (text, x, y, anchor) =>
+      root.append(svg("text", { x, y, "text-anchor": anchor, ...words }, text));
     const line = { stroke: colour("--line"), "stroke-width": 1 };
     for (const value of y.ticks(Math.max(2, (bottom - top) / 45))) {
       const place = y.at(value);
-      element("path", { d: `M${left} ${place}H${right}`, ...line }, root);
+      root.append(svg("path", { d: `M${left} ${place}H${right}`, ...line }));
       write(short(value), left - 6, place + 4, "end");
     }
     const { label, tick } = this.#view;
     write(label, right, bottom + 18, "end");
     for (const value of x.ticks(Math.max(2, (right - left) / 90))) {
       const place = x.at(value);
-      element("path", { d: `M${place} ${bottom}v4`, ...line, stroke: words.fill }, root);
+      root.append(svg("path", { d: `M${place} ${bottom}v4`, ...line, stroke: words.fill }));
       const free = place < right - 8 * label.length - 16; // does not overlap the label
       if (free) write(tick(value), place, bottom + 18, "middle");
     }
-    element("path", { d: `M${left} ${bottom}H${right}`, ...line, stroke: words.fill }, root);
-    const clip = `clip-${crypto.randomUUID?.() ?? Math.random()}`;
-    const cut = element("clipPath", { id: clip }, root);
-    element("rect", {
-      x: left, y: top - 8, width: right - left + 9, height: bottom - top + 9, // whole markers
-    }, cut);
-    const lines = element("g", { "clip-path": `url(#${clip})` }, root);
+    const axis = svg("path", { d: `M${left} ${bottom}H${right}`, ...line, stroke: words.fill });
+    const clip = `clip-${Math.random()}`;
+    const size = { width: right - left + 9, height: bottom - top + 9 }; // whole markers
+    const inside = svg("rect", { x: left, y: top - 8, ...size });
+    const lines = svg("g", { "clip-path": `url(#${clip})` });
+    root.append(axis, svg("clipPath", { id: clip }, inside), lines);
     for (const kind of Object.keys(KINDS)) {
       for (const series of this.#series.filter((other) => other.kind === kind)) {
         this.#paintLine(lines, series, x, y);
@@ -175,7 +164,7 @@ export class Chart {
     const ink = colour(run.colour);
     const thick = { training: 1.2, smooth: 1.6, validation: 2.2 }[kind];
     const points = places.map(([px, py]) => `${px.toFixed(1)} ${py.toFixed(1)}`);
-    element("path", {
+    parent.append(svg("path", {
       d: `M${points.join("L")}`,
       fill: "none",
       stroke: ink,
@@ -183,19 +172,19 @@ export class Chart {
       "stroke-linejoin": "round",
       "stroke-opacity": faint ? 0.25 : kind === "training" ? 0.75 : 1,
       ...dashes(run),
-    }, parent);
+    }));
     const marked = kind === "validation" ? places.length < MANY : places.length === 1;
     if (!marked) return;
     const shape = marker(run)(places.length > FEW ? 2 : 3.5);
     for (const point of points) {
-      element("path", { d: shape, transform: `translate(${point})`, fill: ink }, parent);
+      parent.append(svg("path", { d: shape, transform: `translate(${point})`, fill: ink }));
     }
     const { best } = this.options;
     if (kind === "validation" && best !== null) {
       const value = (best === "lowest" ? least : greatest)(places.map(([, , i]) => ys[i]));
       const [px, py] = places.find(([, , i]) => ys[i] === value);
       const ring = { r: 7.5, fill: "none", stroke: ink, "stroke-width": 1.8 };
-      element("circle", { cx: px, cy: py, ...ring }, parent);
+      parent.append(svg("circle", { cx: px, cy: py, ...ring }));
     }
   }
 
@@ -272,10 +261,10 @@ export class Chart {
   #showDrag(place) {
     const { left, right, top, bottom } = this.#scales;
     const [from, to] = [this.#drag, place].map((x) => Math.min(right, Math.max(left, x)));
-    element("rect", {
+    this.overlay.append(svg("rect", {
       x: Math.min(from, to), y: top, width: Math.abs(to - from), height: bottom - top,
       fill: colour("--accent"), "fill-opacity": 0.15,
-    }, this.overlay);
+    }));
   }
 
   #release(event) {
@@ -367,12 +356,12 @@ export class Chart {
     if (x === null || x < across.low || x > across.high) return;
     const place = across.at(x);
     const hair = { stroke: colour("--quiet"), "stroke-dasharray": "3 3" };
-    element("path", { d: `M${place} ${top}V${bottom}`, ...hair }, this.overlay);
+    this.overlay.append(svg("path", { d: `M${place} ${top}V${bottom}`, ...hair }));
     for (const reading of this.#readings(x)) {
       const [cx, cy] = [across.at(reading.x), y.at(reading.value)];
       if (cx < left || cx > right || !(cy > top - 8) || cy > bottom + 1) continue;
       const ink = { fill: colour("--ground"), stroke: colour(reading.run.colour), "stroke-width": 2 };
-      element("circle", { cx, cy, r: 4, ...ink }, this.overlay);
+      this.overlay.append(svg("circle", { cx, cy, r: 4, ...ink }));
     }
     if (list) this.readout.show(this.#view.format(x), this.#formatReadings(x), place, this.plot.clientWidth);
   }
@@ -382,12 +371,12 @@ export class Chart {
   /** Return the picture as SVG, with title and legend, in the colours of the page. */
   picture() {
     const { width, height } = SAVED;
-    const root = element("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-    element("rect", { width, height, fill: colour("--ground") }, root);
+    const root = sheet(width, height);
     const words = { fill: colour("--ink"), "font-family": FONT };
     const large = { "font-size": 20, "font-weight": 600 };
-    const title = element("text", { x: 20, y: 34, ...large, ...words }, root);
-    title.textContent = this.options.title + (this.#note ? ` (${this.#note})` : "");
+    const title = this.options.title + (this.#note ? ` (${this.#note})` : "");
+    root.append(svg("rect", { width, height, fill: colour("--ground") }));
+    root.append(svg("text", { x: 20, y: 34, ...large, ...words }, title));
     const bottom = this.#paintLegend(root, words, width);
     this.#paint(root, { x: 10, y: bottom, width: width - 20, height: height - bottom - 10 });
     return new XMLSerializer().serializeToString(root);
@@ -398,25 +387,25 @@ export class Chart {
     const small = { "font-size": 14, ...words };
     const kinds = new Set(this.#series.map(({ kind }) => kind));
     const meanings = [...kinds].map((kind) => MEANINGS[kind]).join("; ");
-    const meaning = element("text", { x: width - 20, y: 34, "text-anchor": "end", ...small }, root);
-    meaning.textContent = meanings;
+    root.append(svg("text", { x: width - 20, y: 34, "text-anchor": "end", ...small }, meanings));
     let [x, y] = [20, 58];
     for (const run of new Set(this.#series.map(({ run }) => run))) {
       const wide = 60 + 8 * run.name.length; // estimated width of the letters
       if (x > 20 && x + wide > width) [x, y] = [20, y + 22];
-      swatch(run, root, { x, y });
-      element("text", { x: x + 30, y: y + 5, ...small }, root).textContent = run.name;
+      root.append(swatch(run, { x, y }), svg("text", { x: x + 30, y: y + 5, ...small }, run.name));
       x += wide;
     }
     return y + 18;
   }
 
   async #save(ending) {
-    const svg = new Blob([this.picture()], { type: "image/svg+xml" });
-    save(ending === "svg" ? svg : await asPng(svg, SAVED), `${this.#fileName()}.${ending}`);
+    const file = new Blob([this.picture()], { type: "image/svg+xml" });
+    const name = this.options.title.toLowerCase().replace(/\W+/g, "-");
+    save(ending === "svg" ? file : await pngOf(file, SAVED), `${name}.${ending}`);
   }
+}
 
-  #fileName() {
-    return this.options.title.split(",")[0].toLowerCase().replace(/\W+/g, "-");
-  }
+/** Return an empty SVG picture. */
+function sheet(width, height) {
+  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
 }

@@ -1,14 +1,9 @@
 // Renders /openapi.json.
 
+import { button, html } from "/elements.js";
+
 const paths = document.getElementById("paths");
 const contents = document.getElementById("contents");
-
-function create(tag, className, ...children) {
-  const element = document.createElement(tag);
-  element.className = className;
-  element.append(...children);
-  return element;
-}
 
 // Follow a reference: {$ref: "#/components/schemas/Segment"}.
 function resolved(schema, whole) {
@@ -56,18 +51,25 @@ function inner(schema, whole) {
   return null;
 }
 
+function drawList(items) {
+  return html("ul", { class: "fields" }, ...items);
+}
+
+function drawField(name, notes, description) {
+  const item = html("li", {}, html("code", {}, name), html("span", { class: "type" }, notes));
+  if (description !== undefined) item.append(html("span", { class: "meaning" }, description));
+  return item;
+}
+
 function drawFields(schema, whole, isRequest) {
-  const list = create("ul", "fields");
-  for (const [name, field] of Object.entries(schema.properties)) {
+  return drawList(Object.entries(schema.properties).map(([name, field]) => {
     const notes = [typeOf(field, whole), ...boundsOf(field, whole), ...defaultOf(field)];
     if (isRequest && (schema.required ?? []).includes(name)) notes.push("required");
-    const item = create("li", "", create("code", "", name), create("span", "type", notes.join(", ")));
-    if (field.description !== undefined) item.append(create("span", "meaning", field.description));
+    const item = drawField(name, notes.join(", "), field.description);
     const below = inner(field, whole);
     if (below !== null) item.append(drawFields(below, whole, isRequest));
-    list.append(item);
-  }
-  return list;
+    return item;
+  }));
 }
 
 function quoted(text) {
@@ -87,76 +89,63 @@ function command(path, method, operation, whole) {
 }
 
 function drawExample(text) {
-  const button = create("button", "", "Copy");
-  button.type = "button";
-  button.addEventListener("click", async () => {
+  const copy = button("Copy", {}, async () => {
     try {
       await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
+      copy.textContent = "Copied";
     } catch {
-      button.textContent = "Select it"; // the browser forbids copying here
+      copy.textContent = "Select it"; // the browser forbids copying here
     }
-    setTimeout(() => (button.textContent = "Copy"), 2000);
+    setTimeout(() => (copy.textContent = "Copy"), 2000);
   });
-  return create("div", "example", create("pre", "", create("code", "", text)), button);
+  return html("div", { class: "example" }, html("pre", {}, html("code", {}, text)), copy);
 }
 
 function drawParameters(parameters) {
-  const list = create("ul", "fields");
-  for (const { name, required, description } of parameters) {
-    const notes = required ? "in the query, required" : "in the query";
-    const item = create("li", "", create("code", "", name), create("span", "type", notes));
-    if (description !== undefined) item.append(create("span", "meaning", description));
-    list.append(item);
-  }
-  return list;
+  return drawList(parameters.map(({ name, required, description }) =>
+    drawField(name, required ? "in the query, required" : "in the query", description)));
 }
 
 function drawErrors(responses) {
-  const list = create("ul", "fields");
-  for (const [status, response] of Object.entries(responses)) {
-    if (status.startsWith("2")) continue;
-    list.append(create("li", "", create("code", "", status), ` ${response.description}`));
-  }
-  return list;
+  const errors = Object.entries(responses).filter(([status]) => !status.startsWith("2"));
+  return drawList(errors.map(([status, { description }]) =>
+    html("li", {}, html("code", {}, status), ` ${description}`)));
 }
 
 function drawAnswer(response, whole) {
   const [[kind, content] = ["", {}]] = Object.entries(response.content ?? {});
   const below = inner(content.schema ?? {}, whole);
   if (below !== null) return drawFields(below, whole, false);
-  return create("p", "quiet", `${response.description} ${kind}`);
+  return html("p", { class: "quiet" }, `${response.description} ${kind}`);
 }
 
 function folded(title, content) {
-  return create("details", "", create("summary", "", title), content);
+  return html("details", {}, html("summary", {}, title), content);
 }
 
 function drawOperation(path, method, operation, whole) {
   const id = `${method}${path.replaceAll(/[^a-z]+/g, "-")}`;
-  const verb = create("span", `method ${method}`, method.toUpperCase());
-  const part = create("section", "operation", create("h3", "", verb, create("code", "", path)));
-  part.id = id;
+  const verb = html("span", { class: `method ${method}` }, method.toUpperCase());
+  const title = html("h3", {}, verb, html("code", {}, path));
+  const part = html("section", { class: "operation", id }, title);
   for (const paragraph of (operation.description ?? operation.summary ?? "").split("\n\n")) {
-    part.append(create("p", "", paragraph));
+    part.append(html("p", {}, paragraph));
   }
   part.append(drawExample(command(path, method, operation, whole)));
   const bodies = Object.entries(operation.requestBody?.content ?? {});
   if (bodies.length > 0) {
     const kinds = bodies.map(([kind]) => kind).join(" or ");
     const schema = resolved(bodies[0][1].schema, whole);
-    part.append(create("h4", "", "Request ", create("span", "type", kinds)));
+    part.append(html("h4", {}, "Request ", html("span", { class: "type" }, kinds)));
     part.append(drawFields(schema, whole, true));
   }
   if ((operation.parameters ?? []).length > 0) {
-    part.append(create("h4", "", "Request"), drawParameters(operation.parameters));
+    part.append(html("h4", {}, "Request"), drawParameters(operation.parameters));
   }
   part.append(folded("Answer", drawAnswer(operation.responses["200"], whole)));
   const errors = drawErrors(operation.responses);
   if (errors.childElementCount > 0) part.append(folded("Errors", errors));
-  const link = create("a", "", path);
-  link.href = `#${id}`;
-  contents.append(link);
+  contents.append(html("a", { href: `#${id}` }, path));
   return part;
 }
 
@@ -165,7 +154,7 @@ function draw(whole) {
   for (const [path, methods] of Object.entries(whole.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       const name = operation.tags?.[0] ?? "other";
-      if (!groups.has(name)) groups.set(name, create("section", "", create("h2", "", titled(name))));
+      if (!groups.has(name)) groups.set(name, html("section", {}, html("h2", {}, titled(name))));
       groups.get(name).append(drawOperation(path, method, operation, whole));
     }
   }
@@ -179,5 +168,6 @@ function titled(name) {
 try {
   draw(await (await fetch("/openapi.json")).json());
 } catch {
-  paths.replaceChildren(create("p", "error", "The service does not answer. Is it still running?"));
+  const problem = "The service does not answer. Is it still running?";
+  paths.replaceChildren(html("p", { class: "error" }, problem));
 }

@@ -1,6 +1,6 @@
-// SVG elements, and the colour and marker of each run.
+// The colour and marker of each run, and numbers of charts.
 
-const SVG = "http://www.w3.org/2000/svg";
+import { svg } from "/elements.js";
 
 // One shape per run, so that runs differ without colour. Centred at 0, of radius r.
 const MARKERS = [
@@ -16,21 +16,17 @@ export function colour(variable) {
   return getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 }
 
-/** Create an SVG element. */
-export function element(name, attributes = {}, parent = null) {
-  const created = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, value);
-  parent?.append(created);
-  return created;
+/** Return the legend symbol of a run: its line and its marker. */
+export function swatch(run, { x, y } = { x: 0, y: 8 }) {
+  const ink = colour(run.colour);
+  return svg("g", { transform: `translate(${x} ${y})` },
+    svg("path", { d: "M0 0H22", stroke: ink, "stroke-width": 2, ...dashes(run) }),
+    svg("path", { d: marker(run)(4), transform: "translate(11 0)", fill: ink }));
 }
 
-/** Draw the legend symbol of a run: its line and its marker. */
-export function swatch(run, parent = null, at = { x: 0, y: 8 }) {
-  const shape = element("g", { transform: `translate(${at.x} ${at.y})` }, parent);
-  const ink = colour(run.colour);
-  element("path", { d: "M0 0H22", stroke: ink, "stroke-width": 2, ...dashes(run) }, shape);
-  element("path", { d: marker(run)(4), transform: "translate(11 0)", fill: ink }, shape);
-  return shape;
+/** Return the legend symbol of a run as a picture of its own. */
+export function swatchPicture(run) {
+  return svg("svg", { width: 22, height: 16, "aria-hidden": "true" }, swatch(run));
 }
 
 /** Return the function from a radius to the path of a run's marker. */
@@ -61,27 +57,4 @@ export function short(value) {
   if (size < 0.001) return value.toExponential().replace("e-", "e−");
   const notation = size < 10_000 ? { maximumSignificantDigits: 5 } : COMPACT;
   return new Intl.NumberFormat("en", notation).format(value);
-}
-
-/** Convert an SVG to PNG. */
-export async function asPng(picture, { width, height, scale }) {
-  const address = URL.createObjectURL(picture);
-  const image = new Image(width, height);
-  image.src = address;
-  await image.decode();
-  const canvas = document.createElement("canvas");
-  canvas.width = width * scale;
-  canvas.height = height * scale;
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  URL.revokeObjectURL(address);
-  return new Promise((done) => canvas.toBlob(done));
-}
-
-/** Save a file. */
-export function save(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }

@@ -2,6 +2,7 @@
 // sentence: its candidates, the attention of its words, and every head.
 
 import { Card } from "/card.js";
+import { html } from "/elements.js";
 import { Inspections } from "/inspections.js";
 import { fetchWithKey } from "/key.js";
 import { SentencePanel } from "/sentence.js";
@@ -12,10 +13,7 @@ const RETRY = 3000; // ms after a temporary error
 const byId = (id) => document.getElementById(id);
 
 async function loadExplorer() {
-  const style = document.createElement("link");
-  style.rel = "stylesheet";
-  style.href = "/explorer.css";
-  document.head.append(style);
+  document.head.append(html("link", { rel: "stylesheet", href: "/explorer.css" }));
   const { Explorer } = await import("/explorer.js");
   const options = { document: "/api/explorer.html", fetch: fetchWithKey };
   return { explorer: new Explorer(byId("explorer"), options), inspection: null, piece: null };

@@ -1,5 +1,7 @@
 // The API key: asked for once, and stored for this tab only.
 
+import { button, html } from "/elements.js";
+
 const NAME = "key";
 const UNAUTHORIZED = 401;
 
@@ -25,34 +27,20 @@ function storeKey(key) {
   }
 }
 
-function create(tag, properties, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
-
 /** Ask for the key; resolves to null if the user has none. */
 function ask(isWrong) {
-  const field = create("input", {
-    type: "password",
-    name: "key",
-    required: true,
-    autocomplete: "off",
-    spellcheck: false,
-  });
-  const problem = create("p", { className: "error", role: "alert" });
-  if (isWrong) problem.textContent = "The service does not know this key.";
-  const close = create("button", { type: "button", className: "plain" }, "Not now");
-  const form = create("form", { method: "dialog" },
-    create("h2", { id: "key-title" }, "This service needs a key"),
-    create("label", {}, "Key ", field),
-    problem,
-    create("p", { className: "quiet" }, "This tab keeps it until it is closed."),
-    create("div", { className: "foot" }, close, create("button", { className: "primary" }, "Go on")));
-  const dialog = create("dialog", { id: "key" }, form);
-  dialog.setAttribute("aria-labelledby", "key-title");
+  const hidden = { type: "password", autocomplete: "off", spellcheck: "false" };
+  const field = html("input", { name: "key", required: "", ...hidden });
+  const problem = isWrong ? "The service does not know this key." : "";
+  const close = button("Not now", { class: "plain" }, () => dialog.close());
+  const form = html("form", { method: "dialog" },
+    html("h2", { id: "key-title" }, "This service needs a key"),
+    html("label", {}, "Key ", field),
+    html("p", { class: "error", role: "alert" }, problem),
+    html("p", { class: "quiet" }, "This tab keeps it until it is closed."),
+    html("div", { class: "foot" }, close, html("button", { class: "primary" }, "Go on")));
+  const dialog = html("dialog", { id: "key", "aria-labelledby": "key-title" }, form);
   document.body.append(dialog);
-  close.addEventListener("click", () => dialog.close());
   return new Promise((resolve) => {
     form.addEventListener("submit", () => resolve(field.value.trim() || null));
     dialog.addEventListener("close", () => {

@@ -1,6 +1,7 @@
 // The readout of a chart: a small table beside the crosshair, with a row for each run.
 
-import { element, swatch } from "/drawing.js";
+import { swatchPicture } from "/drawing.js";
+import { html } from "/elements.js";
 
 const GAP = 12; // to the crosshair
 
@@ -8,9 +9,7 @@ export class Readout {
   /** `kinds` are the columns, and their titles. */
   constructor(kinds) {
     this.kinds = kinds;
-    this.element = document.createElement("div");
-    this.element.className = "readout";
-    this.hide();
+    this.element = html("div", { class: "readout", hidden: "" });
   }
 
   get hidden() {
@@ -31,40 +30,22 @@ export class Readout {
   }
 
   #table(title, readings) {
-    const table = document.createElement("table");
-    table.createCaption().textContent = title;
+    const table = html("table", {}, html("caption", {}, title));
     const present = new Set(readings.map(({ kind }) => kind));
     const kinds = Object.keys(this.kinds).filter((kind) => present.has(kind));
     const head = table.createTHead().insertRow();
-    head.append(cell("td", ""), ...kinds.map((kind) => cell("th", this.kinds[kind])));
+    head.append(html("td"), ...kinds.map((kind) => html("th", {}, this.kinds[kind])));
     const body = table.createTBody();
     for (const run of new Set(readings.map((reading) => reading.run))) {
       const ofRun = readings.filter((reading) => reading.run === run);
       const values = kinds.map((kind) => valueCell(ofRun.find((reading) => reading.kind === kind)));
-      body.insertRow().append(nameCell(run), ...values);
+      const name = html("th", {}, swatchPicture(run), ` ${run.name}`);
+      body.insertRow().append(name, ...values);
     }
     return table;
   }
 }
 
-function nameCell(run) {
-  const box = cell("th", "");
-  const mark = element("svg", { width: 22, height: 16 });
-  swatch(run, mark);
-  box.append(mark, ` ${run.name}`);
-  return box;
-}
-
 function valueCell(reading) {
-  const box = cell("td", reading?.value ?? "");
-  const where = document.createElement("small");
-  where.textContent = reading?.where ?? "";
-  box.append(where);
-  return box;
-}
-
-function cell(kind, text) {
-  const box = document.createElement(kind);
-  box.textContent = text;
-  return box;
+  return html("td", {}, reading?.value ?? "", html("small", {}, reading?.where ?? ""));
 }

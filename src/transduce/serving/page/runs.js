@@ -80,9 +80,7 @@ class Run {
   }
 
   tint() {
-    const mark = this.item.querySelector("svg");
-    mark.replaceChildren();
-    swatch(this, mark);
+    this.item.querySelector("svg").replaceChildren(swatch(this));
   }
 
   /** Append new data. */

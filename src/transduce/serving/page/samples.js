@@ -2,7 +2,8 @@
 // reference are marked.
 
 import { matches } from "/common.js";
-import { element, swatch } from "/drawing.js";
+import { swatchPicture } from "/drawing.js";
+import { html } from "/elements.js";
 
 const PACE = 700; // ms per validation while playing
 
@@ -18,7 +19,7 @@ function marked(output, reference) {
   const isWord = (part) => part.trim() !== "";
   const parts = cut(output);
   const flags = matches(parts.filter(isWord), cut(reference).filter(isWord));
-  const shown = paragraph("made", "");
+  const shown = paragraph("made");
   let open = null;
   let place = 0;
   for (let i = 0; i < parts.length; i += 1) {
@@ -27,7 +28,7 @@ function marked(output, reference) {
     if (isWord(parts[i])) place += 1;
     if (!hit) open = null;
     else if (open === null) {
-      open = document.createElement("mark");
+      open = html("mark");
       shown.append(open);
     }
     (open ?? shown).append(parts[i]);
@@ -36,12 +37,8 @@ function marked(output, reference) {
   return shown;
 }
 
-function paragraph(kind, text) {
-  const element = document.createElement("p");
-  element.className = kind;
-  element.dir = "auto";
-  element.textContent = text;
-  return element;
+function paragraph(kind, ...contents) {
+  return html("p", { class: kind, dir: "auto" }, ...contents);
 }
 
 export class Samples {
@@ -106,32 +103,21 @@ export class Samples {
   }
 
   #sentence({ source, reference }, runs, at) {
-    const item = document.createElement("li");
-    const given = document.createElement("div");
-    given.append(paragraph("source", source), paragraph("reference", reference));
-    item.append(given);
+    const given = [paragraph("source", source), paragraph("reference", reference)];
+    const item = html("li", {}, html("div", {}, ...given));
     for (const run of runs) {
       const { samples } = run;
       const same = (text, i) => text === source && samples.reference[i] === reference;
       const place = samples.source.findIndex(same);
       if (place < 0) continue;
-      const cell = document.createElement("div");
-      cell.className = "output";
-      if (runs.length > 1) cell.append(this.#name(run));
+      const cell = html("div", { class: "output" });
+      if (runs.length > 1) cell.append(paragraph("quiet", swatchPicture(run), ` ${run.name}`));
       const when = samples.step.findLastIndex((step) => step <= at);
       if (when < 0) cell.append(paragraph("quiet", "not yet validated"));
       else cell.append(marked(samples.outputs[when][place] ?? "", reference));
       item.append(cell);
     }
     return item;
-  }
-
-  #name(run) {
-    const name = paragraph("quiet", "");
-    const mark = element("svg", { width: 22, height: 16, "aria-hidden": "true" });
-    swatch(run, mark);
-    name.append(mark, ` ${run.name}`);
-    return name;
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { bar, percent } from "/card.js";
 import { matches } from "/common.js";
+import { button, html } from "/elements.js";
 import { attended, units } from "/inspections.js";
 
 /** Describe how probable a candidate is compared with the best one. */
@@ -20,24 +21,19 @@ function textOf(candidate, best) {
   const parts = candidate.text.split(/(\s+)/);
   const common = matches(parts, best.text.split(/(\s+)/));
   return parts.map((part, i) => {
-    if (common[i] || part.trim() === "") return part;
-    const mark = document.createElement("mark");
-    mark.textContent = part;
-    return mark;
+    return common[i] || part.trim() === "" ? part : html("mark", {}, part);
   });
 }
 
 export class SentencePanel {
   #elements;
+  #onChoose;
   #shown = null; // what the list shows: it is redrawn only after a change
 
   /** `onChoose` is called with the rank of the chosen candidate. */
   constructor(elements, onChoose) {
     this.#elements = elements; // {echo, note, candidates}
-    elements.candidates.addEventListener("click", (event) => {
-      const button = event.target.closest("button");
-      if (button) onChoose(Number(button.dataset.rank));
-    });
+    this.#onChoose = onChoose;
   }
 
   /** Show a sentence and the attention of its chosen word, if any. */
@@ -62,10 +58,9 @@ export class SentencePanel {
     const ranked = words.toSorted((a, b) => weightOf(b) - weightOf(a));
     const marks = parts.map((part) => {
       if (!part.pieces) return part.text;
-      const mark = document.createElement("span");
-      mark.className = part === ranked[0] ? "attended most" : "attended";
+      const kind = part === ranked[0] ? "attended most" : "attended";
+      const mark = html("span", { class: kind }, part.text);
       mark.style.setProperty("--weight", `${(100 * weightOf(part)).toFixed(1)}%`);
-      mark.textContent = part.text;
       return mark;
     });
     echo.replaceChildren(...marks);
@@ -84,23 +79,15 @@ export class SentencePanel {
     const focused = document.activeElement?.dataset.rank;
     const taken = segment.candidates.findIndex((candidate) => candidate.text === text);
     const rows = segment.candidates.map((candidate, rank) => {
-      const button = document.createElement("button");
-      const words = document.createElement("span");
-      const about = document.createElement("span");
-      const chance = Math.exp(candidate.log_probability - best.log_probability);
-      button.type = "button";
-      button.dataset.rank = rank;
-      button.setAttribute("aria-pressed", String(rank === taken));
-      words.className = "words";
-      words.dir = "auto";
-      words.append(...textOf(candidate, best));
-      about.className = "about";
-      const score = candidate.score.toFixed(2).replace("-", "−");
-      about.append(bar(Math.min(1, chance)), compared(candidate, best), ` · score ${score}`);
-      button.append(words, about);
-      const row = document.createElement("li");
-      row.append(button);
-      return row;
+      const chance = bar(Math.min(1, Math.exp(candidate.log_probability - best.log_probability)));
+      const score = ` · score ${candidate.score.toFixed(2).replace("-", "−")}`;
+      const choose = button("", { "data-rank": rank, "aria-pressed": rank === taken }, () =>
+        this.#onChoose(rank));
+      choose.append(
+        html("span", { class: "words", dir: "auto" }, ...textOf(candidate, best)),
+        html("span", { class: "about" }, chance, compared(candidate, best), score),
+      );
+      return html("li", {}, choose);
     });
     candidates.replaceChildren(...rows);
     if (focused !== undefined) rows[focused]?.firstChild.focus();

@@ -2,6 +2,7 @@
 // cursor with its candidates and attention.
 
 import { ServiceError, fetchModels, translate } from "/api.js";
+import { button } from "/elements.js";
 import { Focus } from "/focus.js";
 import { Settings, bindDrawer } from "/settings.js";
 import { TranslationView } from "/words.js";
@@ -261,14 +262,9 @@ function use(chosen) {
 
 function showExamples() {
   const place = byId("examples");
-  for (const button of place.querySelectorAll("button")) button.remove();
+  for (const example of place.querySelectorAll("button")) example.remove();
   for (const text of model.examples) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.lang = model.source;
-    button.dir = "auto";
-    button.textContent = text;
-    place.append(button);
+    place.append(button(text, { lang: model.source, dir: "auto" }, () => put(text)));
   }
   place.hidden = model.examples.length === 0;
 }
@@ -355,8 +351,5 @@ byId("swap").addEventListener("click", () => {
 byId("model").addEventListener("change", (event) => {
   settings.set("model", event.target.value);
   use(models.find(({ name }) => name === event.target.value));
-});
-byId("examples").addEventListener("click", (event) => {
-  if (event.target.matches("button")) put(event.target.textContent);
 });
 start();

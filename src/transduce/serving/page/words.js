@@ -1,6 +1,7 @@
 // The displayed translation: paragraphs of sentences of words. Only changes are redrawn, and only
 // visible sentences have elements for their words, so that long texts stay fast.
 
+import { html } from "/elements.js";
 import { probability, units } from "/inspections.js";
 
 const SHADES = [0.7, 0.4, 0.15]; // a word with a probability below the n-th has shade n
@@ -18,9 +19,7 @@ class Sentence {
     this.gap = segment.gap;
     this.inspection = null;
     this.words = null; // elements, once it was visible
-    this.element = document.createElement("span");
-    this.element.className = "sentence";
-    this.element.textContent = text;
+    this.element = html("span", { class: "sentence" }, text);
   }
 
   get key() {
@@ -137,9 +136,7 @@ export class TranslationView {
   }
 
   #paragraph(before) {
-    const element = document.createElement("div");
-    element.className = "paragraph";
-    element.dir = "auto";
+    const element = html("div", { class: "paragraph", dir: "auto" });
     this.element.insertBefore(element, before);
     return { line: null, result: undefined, sentences: [], element };
   }
@@ -163,7 +160,7 @@ export class TranslationView {
     });
     const { sentences, element } = paragraph;
     const nodes = sentences.flatMap((sentence) => [sentence.gap, sentence.element]);
-    element.replaceChildren(...(nodes.length ? nodes : [document.createElement("br")]));
+    element.replaceChildren(...(nodes.length ? nodes : [html("br")]));
     before.forEach((sentence, i) => {
       if (sentences.includes(sentence)) return;
       if (sentence === this.#selected) this.select(sentences[i] ?? sentences.at(-1) ?? null);
@@ -208,12 +205,8 @@ export class TranslationView {
     sentence.words = [];
     const nodes = parts.map(({ text }) => {
       if (text.trim() === "") return text;
-      const word = document.createElement("span");
+      const word = html("span", { class: "word", role: "button", tabindex: -1 }, text);
       const same = old[sentence.words.length];
-      word.className = "word";
-      word.textContent = text;
-      word.setAttribute("role", "button");
-      word.tabIndex = -1;
       if (same?.textContent === text) word.dataset.shade = same.dataset.shade ?? 0;
       sentence.words.push(word);
       return word;
