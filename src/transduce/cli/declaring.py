@@ -48,7 +48,7 @@ def option(help: str, *names: str, default: Any = None, **declaration: Any) -> A
 
 
 def argument(help: str, *, default: Any = ..., **declaration: Any) -> Any:  # noqa: A002
-    """Declare a parameter as an argument; further arguments are those of `typer.Argument`."""
+    """Declare a parameter or a field as an argument; the rest is that of `typer.Argument`."""
     return _field(typer.Argument(help=help, **declaration), default)
 
 
@@ -66,12 +66,13 @@ def _field(info: ParameterInfo, default: Any) -> Any:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, flag))
 def option_group(panel: str | None = None) -> Callable[[type[Group]], type[Group]]:
-    """Make a class a dataclass of options; --help shows them in a panel of this name."""
+    """Make a class a dataclass of options, which --help shows in a panel, and of arguments."""
 
     def decorate(group: type[Group]) -> type[Group]:
         for value in vars(group).values():
-            if isinstance(value, dataclasses.Field):
-                value.metadata[INFO].rich_help_panel = panel
+            info = value.metadata[INFO] if isinstance(value, dataclasses.Field) else None
+            if isinstance(info, OptionInfo):
+                info.rich_help_panel = panel
         return dataclasses.dataclass(frozen=True, kw_only=True)(group)
 
     return decorate

@@ -15,7 +15,7 @@ Run the same command again to continue, also with experiments that were left out
 
 
 @option_group(options.TEXTS)
-class Texts(options.HeldOut):
+class Texts(options.Texts):
     """The texts and the trees."""
 
     trees: tuple[Path, Path, Path] | None = option(
@@ -37,8 +37,6 @@ class Settings(options.Settings):
 
 
 def all_(
-    source: options.Source,
-    target: options.Target = None,
     *,
     out: options.Out,
     time: str = option("Time for all experiments together: 30m, 2h.", default=...),
@@ -59,7 +57,7 @@ def all_(
 
     progress = console_progress()
     experiments = AllExperiments(
-        data=texts.data(source, target),
+        data=texts.data(),
         out=out,
         seconds=parse_time(time),
         trees=texts.trees,

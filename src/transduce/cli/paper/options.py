@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from transduce.cli.declaring import flag, option, option_group
+from transduce.cli.declaring import argument, flag, option, option_group
 from transduce.cli.options import Device, parse_settings, parse_time
 from transduce.errors import BadInput
 
@@ -20,25 +20,11 @@ TEXTS, BUDGET = "Texts", "Budget and settings"
 # For the built-in corpus: the model sees each pair a few times within a minute.
 POCKET_SETTINGS = {"vocabulary": "3000", "batch_tokens": "1000", "P_drop": "0"}
 
-Source = Annotated[
-    str, typer.Argument(help="Source text (plain, gz, xz, zst), or a TSV of both sides.")
-]
-SourceOrPocket = Annotated[
-    str | None,
-    typer.Argument(
-        help="Source text (plain, gz, xz, zst), or a TSV of both sides. Default: the built-in "
-        "corpus."
-    ),
-]
-Target = Annotated[str | None, typer.Argument(help="Target text; none for a TSV.")]
 Out = Annotated[
     Path,
     typer.Option(
         "--out", "-o", help="Folder for runs and findings; the same command continues there."
     ),
-]
-Gather = Annotated[
-    bool, typer.Option("--gather", help="Train nothing: report the finished rows of the folder.")
 ]
 Seed = Annotated[
     int | None, typer.Option(rich_help_panel=BUDGET, help="The random seed. Default: 1.")
@@ -57,7 +43,7 @@ class HeldOut:
     test_tsv: str | None = option("Test text, one TSV.")
     languages: str | None = option("Default: from the names of the files.", metavar="en-de")
 
-    def data(self, source: str, target: str | None) -> "Data":
+    def with_train(self, source: str, target: str | None) -> "Data":
         """Return all texts."""
         from transduce.experiments.rows import Data
 
@@ -67,6 +53,43 @@ class HeldOut:
             test=_either(self.test, self.test_tsv, "--test"),
             languages=self.languages,
         )
+
+
+@option_group(TEXTS)
+class Texts(HeldOut):
+    """All texts."""
+
+    source: str = argument("Source text (plain, gz, xz, zst), or a TSV of both sides.")
+    target: str | None = argument("Target text; none for a TSV.", default=None)
+
+    def data(self) -> "Data":
+        """Return the texts."""
+        return self.with_train(self.source, self.target)
+
+
+@option_group(TEXTS)
+class TextsOrPocket(HeldOut):
+    """All texts, or the size of the built-in corpus."""
+
+    source: str | None = argument(
+        "Source text (plain, gz, xz, zst), or a TSV of both sides. Default: the built-in corpus.",
+        default=None,
+    )
+    target: str | None = argument("Target text; none for a TSV.", default=None)
+    pairs: int = option("Training pairs of the built-in corpus.", default=20_000, min=100)
+    held: int = option(
+        "Validation pairs of the built-in corpus; as many are for the test.", default=500, min=20
+    )
+
+    def data(self, out: Path) -> "Data":
+        """Return the given texts or, without any, write the built-in corpus."""
+        from transduce.experiments.claims import TEXTS, pocket_texts
+
+        if self.source is not None:
+            return self.with_train(self.source, self.target)
+        if self.valid or self.valid_tsv or self.test or self.test_tsv or self.languages:
+            raise BadInput("--valid, --test and --languages go with a text of your own: give one")
+        return pocket_texts(out / TEXTS, self.pairs, self.held)
 
 
 def _either(
@@ -124,48 +147,33 @@ class Training(Settings, Budget):
 
 
 @option_group("Machine")
-class Rows(Training, HeldOut):
-    """The texts and trainings of a table."""
+class Rows(Training, Texts):
+    """The folder, the texts and the trainings of a table."""
 
+    out: Out
+    gather: Annotated[
+        bool,
+        typer.Option("--gather", help="Train nothing: report the finished rows of the folder."),
+    ] = False
     keep_weights: bool = flag(
         "Keep the models of finished rows; otherwise they are deleted with their checkpoints.",
         "--keep-weights",
     )
 
-    def setup(self, source: str, target: str | None, out: Path, *, gather: bool) -> "Setup":
+    def setup(self) -> "Setup":
         """Return the setup of the table."""
         from transduce.experiments.budget import Budget
         from transduce.experiments.comparison import Setup
 
         return Setup(
-            out=out,
-            data=self.data(source, target),
+            out=self.out,
+            data=self.data(),
             budget=Budget(steps=self.steps, seconds=self.seconds),
             settings=self.settings(self.seed),
             device=self.device,
             keep_weights=self.keep_weights,
-            gather=gather,
+            gather=self.gather,
         )
-
-
-@option_group(TEXTS)
-class TextsOrPocket(HeldOut):
-    """The texts that are not trained on, or the size of the built-in corpus."""
-
-    pairs: int = option("Training pairs of the built-in corpus.", default=20_000, min=100)
-    held: int = option(
-        "Validation pairs of the built-in corpus; as many are for the test.", default=500, min=20
-    )
-
-    def data_or_pocket(self, source: str | None, target: str | None, out: Path) -> "Data":
-        """Return the given texts or, without any, write the built-in corpus."""
-        from transduce.experiments.claims import TEXTS, pocket_texts
-
-        if source is not None:
-            return self.data(source, target)
-        if self.valid or self.valid_tsv or self.test or self.test_tsv or self.languages:
-            raise BadInput("--valid, --test and --languages go with a text of your own: give one")
-        return pocket_texts(out / TEXTS, self.pairs, self.held)
 
 
 @option_group(BUDGET)
@@ -175,13 +183,11 @@ class Claim(Settings, TextsOrPocket):
     preset: str = option("The preset to train.", default="tiny")
     steps: int = option("Steps of each training.", default=500, min=1)
 
-    def prepare(
-        self, source: str | None, target: str | None, out: Path, settings: dict[str, str]
-    ) -> "tuple[Trial, Data]":
+    def prepare(self, out: Path, settings: dict[str, str]) -> "tuple[Trial, Data]":
         """Return how to train, in a folder that holds nothing else, and the texts."""
         from transduce.experiments.claims import Trial
 
-        defaults = POCKET_SETTINGS if source is None else {}
+        defaults = POCKET_SETTINGS if self.source is None else {}
         trial = Trial(
             out=out,
             preset=self.preset,
@@ -190,7 +196,7 @@ class Claim(Settings, TextsOrPocket):
             device=self.device,
         )
         trial.require()
-        return trial, self.data_or_pocket(source, target, out)
+        return trial, self.data(out)
 
 
 def listed(names: str | None) -> list[str]:

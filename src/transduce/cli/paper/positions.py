@@ -13,8 +13,6 @@ transduce paper positions train.en train.de --test test.en test.de --longest 20 
 
 
 def positions(
-    source: options.SourceOrPocket = None,
-    target: options.Target = None,
     *,
     out: options.Out = Path("runs/positions"),
     longest: int = option("The longest side of a training pair, in words.", default=8, min=2),
@@ -30,5 +28,5 @@ def positions(
     from transduce.experiments.positions import positions as measure
     from transduce.system.progress import console_progress
 
-    trial, data = claim.prepare(source, target, out, claim.settings(seed))
+    trial, data = claim.prepare(out, claim.settings(seed))
     show(measure(trial, data, longest, most, console_progress()), out)

@@ -14,8 +14,6 @@ transduce paper scaling train.en train.de --valid dev.en dev.de --preset base --
 
 
 def scaling(
-    source: options.SourceOrPocket = None,
-    target: options.Target = None,
     *,
     out: options.Out = Path("runs/scaling"),
     widths: str | None = option("The d_k at which to measure the softmax.", metavar="4,16,…"),
@@ -40,5 +38,5 @@ def scaling(
         show(measure(sizes, None, None, console_progress()), out)
         return
     settings = {"h": str(heads), "d_k": str(d_k), "d_v": str(d_k)} | claim.settings(seed)
-    trial, data = claim.prepare(source, target, out, settings)
+    trial, data = claim.prepare(out, settings)
     show(measure(sizes, trial, data, console_progress()), out)

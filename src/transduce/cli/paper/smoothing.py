@@ -13,8 +13,6 @@ transduce paper smoothing train.en train.de --valid dev.en dev.de --preset small
 
 
 def smoothing(
-    source: options.SourceOrPocket = None,
-    target: options.Target = None,
     *,
     out: options.Out = Path("runs/smoothing"),
     eps: str = option("Amounts of smoothing, including 0.", default="0,0.1,0.2", metavar="0,0.1,…"),
@@ -30,5 +28,5 @@ def smoothing(
     from transduce.system.progress import console_progress
 
     amounts = options.numbers(float, "--eps", eps, "0,0.1,0.2")
-    trial, data = claim.prepare(source, target, out, claim.settings(None))
+    trial, data = claim.prepare(out, claim.settings(None))
     show(measure(trial, data, amounts, range(1, seeds + 1), console_progress()), out)

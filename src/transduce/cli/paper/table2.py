@@ -11,16 +11,12 @@ Run the same command again to continue.
 
 
 def table2(
-    source: options.Source,
-    target: options.Target = None,
     *,
-    out: options.Out,
     systems: str | None = option(
         "Presets to train; the others are compared with the first. Default: base, "
         "recurrent, convs2s and bytenet on a GPU, and their tiny versions on a CPU.",
         metavar="A,B,…",
     ),
-    gather: options.Gather = False,
     training: options.Rows,
 ) -> None:
     """Train the Transformer and earlier models, each for the same time or steps.
@@ -32,5 +28,4 @@ def table2(
     from transduce.experiments.table2 import table2 as measure
     from transduce.system.progress import console_progress
 
-    setup = training.setup(source, target, out, gather=gather)
-    show(measure(setup, options.listed(systems), console_progress()), out)
+    show(measure(training.setup(), options.listed(systems), console_progress()), training.out)

@@ -12,10 +12,7 @@ Run the same command again to continue; rows can be added at any time.
 
 
 def table3(
-    source: options.Source,
-    target: options.Target = None,
     *,
-    out: options.Out,
     rows: str | None = option(
         "Rows, by preset (base, C-N2, …) or by group (A to E). Default: all twenty.",
         metavar="A,B,…",
@@ -25,7 +22,6 @@ def table3(
         default=1,
         rich_help_panel=options.BUDGET,
     ),
-    gather: options.Gather = False,
     training: options.Rows,
 ) -> None:
     """Train the variations of Table 3 with the same budget each, and compare their ranking.
@@ -37,5 +33,7 @@ def table3(
     from transduce.experiments.table3 import table3 as measure
     from transduce.system.progress import console_progress
 
-    setup = training.setup(source, target, out, gather=gather)
-    show(measure(setup, options.listed(rows), console_progress(), shrink=shrink), out)
+    show(
+        measure(training.setup(), options.listed(rows), console_progress(), shrink=shrink),
+        training.out,
+    )
