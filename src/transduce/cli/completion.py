@@ -11,6 +11,7 @@ from transduce.config import all_settings
 from transduce.presets import PRESETS, find_preset
 from transduce.recipes import recipe
 from transduce.settings.base import format_value
+from transduce.system.devices import DEVICES
 
 DEPTH = 3  # levels of folders that are searched for runs
 MAX_FOLDERS = 2000  # searched at most
@@ -40,12 +41,6 @@ def _settings() -> Iterator[str]:
     for name, value in (base.model.to_json() | base.train.to_json()).items():
         if not name.endswith("_vocabulary"):  # they follow from the subwords
             yield f"{name}={format_value(value)}"
-
-
-def _devices() -> Iterable[str]:
-    from transduce.system.devices import DEVICES
-
-    return DEVICES
 
 
 def _data_sets() -> Iterable[str]:
@@ -84,7 +79,7 @@ def _is_run(folder: Path) -> bool:
 settings, setting_names = among(_settings), among(all_settings)
 recipes, data_sets = among(recipe.names), among(_data_sets)
 VALUES: dict[str, Complete] = {  # by the name of a parameter
-    "device": among(_devices),
+    "device": among(lambda: DEVICES),
     "engine": among(lambda: ENGINES),
     "from_": runs,
     "others": runs,
