@@ -64,7 +64,9 @@ def _field(info: ParameterInfo, default: Any) -> Any:
     return dataclasses.field(default=default, metadata=metadata)
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, flag))
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(option, argument, flag)
+)
 def option_group(panel: str | None = None) -> Callable[[type[Group]], type[Group]]:
     """Make a class a dataclass of options, which --help shows in a panel, and of arguments."""
 
