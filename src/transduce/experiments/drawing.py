@@ -1,11 +1,12 @@
 """Pictures of findings: SVG in the shared drawing style, or a note where matplotlib is missing."""
 
+import dataclasses
 import io
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from transduce.errors import MissingExtra
-from transduce.experiments.findings import Picture
+from transduce.experiments.findings import Finding, Picture
 from transduce.experiments.statistics import Estimate
 from transduce.inspection.style import COLOURS, MARKERS, METADATA, drawing_style
 
@@ -14,20 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Drawn(NamedTuple):
-    """A picture, or the note that says why there is none."""
-
-    pictures: tuple[Picture, ...]
-    notes: list[str]
-
-
-def draw_picture(caption: str, draw: Callable[[], "Figure"]) -> Drawn:
-    """Draw a picture; without matplotlib, return a note, so that no result is lost."""
+def add_pictures(finding: Finding, drawings: Mapping[str, Callable[[], "Figure"]]) -> Finding:
+    """Draw a picture for each caption; without matplotlib, add a note: no result is lost."""
     try:
         with drawing_style():
-            return Drawn((Picture(caption, to_svg(draw())),), [])
+            pictures = [Picture(caption, to_svg(draw())) for caption, draw in drawings.items()]
     except MissingExtra as error:
-        return Drawn((), [f"There is no picture: {error}."])
+        note = f"There is no picture: {error}."
+        return dataclasses.replace(finding, notes=(*finding.notes, note))
+    return dataclasses.replace(finding, pictures=tuple(pictures))
 
 
 def to_svg(figure: "Figure") -> str:
@@ -38,11 +34,17 @@ def to_svg(figure: "Figure") -> str:
 
 
 def panels(count: int, width: float, height: float) -> "tuple[Figure, Sequence[Axes]]":
-    """Return a figure of this many panels side by side; sizes in inches."""
+    """Return a figure of this many panels side by side; sizes in inches.
+
+    Each line drawn in a panel has a colour and a marker of its own.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
-    return figure, figure.subplots(1, count, squeeze=False)[0]
+    row = figure.subplots(1, count, squeeze=False)[0]
+    for axes in row:
+        axes.set_prop_cycle(color=COLOURS, marker=MARKERS)
+    return figure, row
 
 
 def log_y_axis(axes: "Axes") -> None:
@@ -55,26 +57,11 @@ def log_y_axis(axes: "Axes") -> None:
     axes.yaxis.set_minor_formatter("")
 
 
-def plot_line(
-    axes: "Axes", x: Sequence[float], y: Sequence[float], series: int, label: str
-) -> None:
-    """Plot a line in the colour and with the marker of a series."""
-    axes.plot(x, y, color=COLOURS[series], marker=MARKERS[series], label=label)
-
-
 def plot_estimates(
-    axes: "Axes", x: Sequence[float], estimates: Sequence[Estimate], series: int, label: str
+    axes: "Axes", x: Sequence[float], estimates: Sequence[Estimate], label: str
 ) -> None:
     """Plot values with their 95% intervals as whiskers."""
-    axes.errorbar(
-        x,
-        [estimate.value for estimate in estimates],
-        [
-            [estimate.value - estimate.low for estimate in estimates],
-            [estimate.high - estimate.value for estimate in estimates],
-        ],
-        color=COLOURS[series % len(COLOURS)],
-        marker=MARKERS[series % len(MARKERS)],
-        capsize=3,
-        label=label,
-    )
+    below = [estimate.value - estimate.low for estimate in estimates]
+    above = [estimate.high - estimate.value for estimate in estimates]
+    values = [estimate.value for estimate in estimates]
+    axes.errorbar(x, values, [below, above], capsize=3, label=label)

@@ -74,8 +74,7 @@ class Finding:
         """Read a file that `save` wrote."""
         try:
             content = json.loads(read_regular(path, MAX_PICTURE_BYTES).decode("utf-8"))
-            seal = content.pop("sha256", None)  # early versions wrote none
-            if seal is not None and seal != checksum(content):
+            if content.pop("sha256") != checksum(content):
                 raise ValueError("its content does not match its checksum")
             if content.pop("format") != FORMAT:
                 raise ValueError("its format is another")
@@ -96,15 +95,7 @@ class Finding:
 def refuse_foreign(folder: Path, name: str) -> None:
     """Refuse a folder where saving this finding would overwrite files of somebody else."""
     path = folder / f"{name}.json"
-    pictures = Finding.load(path).pictures if os.path.lexists(path) else ()
-    known = {picture.svg for picture in pictures}  # early versions did not mark their pictures
+    if os.path.lexists(path):
+        Finding.load(path)
     for drawing in [*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg")]:
-        if drawing.is_symlink() or not drawing.is_file() or _text(drawing) not in known:
-            refuse_foreign_file(drawing)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_regular(path, MAX_PICTURE_BYTES).decode("utf-8", "replace")
-    except (OSError, BadRun):
-        return ""
+        refuse_foreign_file(drawing)

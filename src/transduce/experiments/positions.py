@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from transduce.datasets.pocket.files import write_pairs
 from transduce.errors import BadInput
 from transduce.experiments.claims import TEXTS, Trial, train_variants
-from transduce.experiments.drawing import draw_picture, log_y_axis, panels, plot_estimates
+from transduce.experiments.drawing import add_pictures, log_y_axis, panels, plot_estimates
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.rows import Data
 from transduce.experiments.statistics import Estimate, Resampled
@@ -194,29 +194,28 @@ def _finding(
         *("PPL sinusoidal", "PPL learned", "BLEU sinusoidal", "BLEU learned"),
         "BLEU trained on all lengths",
     )
-    drawn = draw_picture(
+    caption = (
         "Perplexity and BLEU by length; whiskers are 95% intervals, and the dotted line is where "
-        "training ended.",
-        lambda: draw(measured, longest),
+        "training ended."
     )
     untrained = (
         f"Training had target positions up to {trained_to}. Learned positions beyond that are "
         "still random vectors; sinusoids are defined for all."
     )
     scale = f"{trial.describe_scale()}; one seed."
-    return Finding(
+    finding = Finding(
         name="positions",
         title="Longer than any sentence in training: sinusoidal and learned positions",
         said=SAID,
         tables=(Table(f"Trained on sentences of up to {longest} words", columns, rows),),
-        pictures=drawn.pictures,
-        notes=(*_verdict(measured), untrained, ABOUT_CONTROL, scale, *drawn.notes),
+        notes=(*_verdict(measured), untrained, ABOUT_CONTROL, scale),
         data={
             "longest": longest,
             "lengths": [row.to_json() for row in measured],
             "machine": machine,
         },
     )
+    return add_pictures(finding, {caption: lambda: draw(measured, longest)})
 
 
 def _verdict(measured: Sequence[Measured]) -> list[str]:
@@ -258,10 +257,10 @@ def draw(measured: Sequence[Measured], longest: int) -> "Figure":
     figure, (left, right) = panels(2, 11, 4.2)
     lengths = [(row.bucket.shortest + row.bucket.longest) / 2 for row in measured]
     labels = {SINUSOIDAL: "sinusoidal", LEARNED: "learned", CONTROL: "trained on all lengths"}
-    for series, (name, label) in enumerate(labels.items()):
+    for name, label in labels.items():
         if name != CONTROL:
-            plot_estimates(left, lengths, [row.perplexity[name] for row in measured], series, label)
-        plot_estimates(right, lengths, [row.bleu[name] for row in measured], series, label)
+            plot_estimates(left, lengths, [row.perplexity[name] for row in measured], label)
+        plot_estimates(right, lengths, [row.bleu[name] for row in measured], label)
     for axes in (left, right):
         axes.axvline(longest + 0.5, color=QUIET, linestyle=":")
         axes.set_xlabel("words of the longer side")

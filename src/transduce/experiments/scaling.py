@@ -5,7 +5,7 @@ footnote 4.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,10 @@ import torch
 
 from transduce.errors import BadSetting
 from transduce.experiments.claims import Trained, Trial, train_variants
-from transduce.experiments.drawing import draw_picture, log_y_axis, panels, plot_line
+from transduce.experiments.drawing import add_pictures, log_y_axis, panels
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.rows import Data, Result
 from transduce.experiments.statistics import Estimate
-from transduce.inspection.style import COLOURS, MARKERS
 from transduce.settings.base import MAXIMUM
 from transduce.system.progress import Progress
 
@@ -114,34 +113,33 @@ def scaling(
         data.require()  # before anything that takes long
     measured = measure(widths)
     tables = [_softmax_table(measured)]
-    drawn = [
-        draw_picture(
-            f"Softmax over {KEYS} random keys by d_k: the largest weight, and the norm of its "
-            "gradient, the mean and the median.",
-            lambda: draw(measured),
-        )
-    ]
+    caption = (
+        f"Softmax over {KEYS} random keys by d_k: the largest weight, and the norm of its "
+        "gradient, the mean and the median."
+    )
+    drawings: dict[str, Callable[[], Figure]] = {caption: lambda: draw(measured)}
     learnt: list[Learnt] = []
+    scale: list[str] = []
     if trial is not None:
         assert data is not None
         trained = train_variants("scaling", trial, data, VARIANTS, progress)
         learnt = _learnt(trained)
         tables.append(_training_table(learnt, trial))
         caption = "Validation perplexity of the same model at a large d_k, while training."
-        drawn.append(draw_picture(caption, lambda: draw_curves(trained.results)))
-    scale = [f"{trial.describe_scale()}; one seed."] if trial else []
-    return Finding(
+        drawings[caption] = lambda: draw_curves(trained.results)
+        scale = [f"{trial.describe_scale()}; one seed."]
+    finding = Finding(
         name="scaling",
         title="Scaled dot products: what 1 / sqrt(d_k) is for",
         said=SAID,
         tables=tuple(tables),
-        pictures=tuple(picture for drawing in drawn for picture in drawing.pictures),
-        notes=(*_verdicts(measured, learnt), HOW, *scale, *drawn[0].notes),
+        notes=(*_verdicts(measured, learnt), HOW, *scale),
         data={
             "widths": [asdict(width) for width in measured],
             "trained": [asdict(model) for model in learnt],
         },
     )
+    return add_pictures(finding, drawings)
 
 
 def _learnt(trained: Trained) -> list[Learnt]:
@@ -229,19 +227,17 @@ def draw(measured: Sequence[Width]) -> "Figure":
     """Draw the largest weight and the gradient by d_k."""
     figure, (left, right) = panels(2, 11, 4.2)
     d_k = [width.d_k for width in measured]
-    for series, name in enumerate(("scaled", "unscaled")):
+    for name in ("scaled", "unscaled"):
         softmax: list[Softmax] = [getattr(width, name) for width in measured]
-        plot_line(left, d_k, [each.largest for each in softmax], series, name)
-        plot_line(right, d_k, [each.gradient for each in softmax], series, name)
+        left.plot(d_k, [each.largest for each in softmax], label=name)
+        (line,) = right.plot(d_k, [each.gradient for each in softmax], label=name)
         right.plot(
             d_k,
             [each.median for each in softmax],
-            color=COLOURS[series],
-            marker=MARKERS[series],
+            color=line.get_color(),
+            marker=line.get_marker(),
             label=f"{name}, median",
             linestyle=":",
-            linewidth=1.2,
-            markersize=4,
         )
     left.set(title="Largest weight: 1 is all on one key", ylim=(0, 1.05))
     right.set(title="Norm of the softmax's gradient")
@@ -258,11 +254,11 @@ def draw(measured: Sequence[Width]) -> "Figure":
 def draw_curves(results: Mapping[str, Result]) -> "Figure":
     """Draw validation perplexity during each training."""
     figure, (axes,) = panels(1, 8, 4.2)
-    for series, (name, result) in enumerate(results.items()):
+    for name, result in results.items():
         steps, perplexities = (
             [point[key] for point in result.curve] for key in ("step", "valid_perplexity")
         )
-        plot_line(axes, steps, perplexities, series, LABELS[name])
+        axes.plot(steps, perplexities, label=LABELS[name])
     log_y_axis(axes)
     axes.set(xlabel="training step", ylabel="perplexity")
     axes.set_title("Validation perplexity, down is better (logarithmic)")

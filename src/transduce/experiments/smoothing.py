@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from transduce.errors import BadSetting
 from transduce.experiments.budget import describe_weights
 from transduce.experiments.claims import Trial, train_variants
-from transduce.experiments.drawing import draw_picture, panels, plot_estimates
+from transduce.experiments.drawing import add_pictures, panels, plot_estimates
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.paper_numbers import TABLE_3
 from transduce.experiments.rows import Data, Result
@@ -38,19 +38,12 @@ class Smoothed:
 
     eps: float
     seed: int
-    perplexity: Estimate
-    accuracy: Estimate
-    bleu: Estimate
+    scores: dict[str, Estimate]  # perplexity, accuracy, bleu
 
     def to_json(self) -> dict[str, float]:
         """Return the numbers."""
-        return {
-            "eps_ls": self.eps,
-            "seed": self.seed,
-            "perplexity": self.perplexity.value,
-            "accuracy": self.accuracy.value,
-            "bleu": self.bleu.value,
-        }
+        values = {name: estimate.value for name, estimate in self.scores.items()}
+        return {"eps_ls": self.eps, "seed": self.seed} | values
 
 
 def smoothing(
@@ -70,9 +63,13 @@ def smoothing(
     measured: list[Smoothed] = []
     for (eps, seed), name in names.items():
         run = trained.comparison.folder / name
-        scores = score_tokens(run, pairs, trial.device, progress)
-        bleu = resampled.estimate(name)
-        measured.append(Smoothed(eps, seed, perplexity(scores), accuracy(scores), bleu))
+        tokens = score_tokens(run, pairs, trial.device, progress)
+        scores = {
+            "perplexity": perplexity(tokens),
+            "accuracy": accuracy(tokens),
+            "bleu": resampled.estimate(name),
+        }
+        measured.append(Smoothed(eps, seed, scores))
     first = seeds[0]
     differences = {
         eps: resampled.difference(name, names[NONE, first])
@@ -92,32 +89,27 @@ def _finding(
     for row in measured:
         paper = TABLE_3.get(PAPERS_ROWS.get(row.eps, ""))
         theirs = (f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}") if paper else ("", "")
-        ours = (row.perplexity.show(), row.accuracy.show(1), row.bleu.show(1))
+        digits = {"perplexity": 2, "accuracy": 1, "bleu": 1}
+        ours = (row.scores[name].show(count) for name, count in digits.items())
         rows.append((f"{row.eps:g}", str(row.seed), *ours, *theirs))
-    drawn = draw_picture(
+    caption = (
         "Perplexity, accuracy and BLEU by the amount of smoothing, one point per training; "
-        "whiskers are 95% intervals.",
-        lambda: draw(measured),
+        "whiskers are 95% intervals."
     )
     how = (
         f"Beam 4, alpha 0.6, {describe_weights(result.recipe)}; BLEU by sacreBLEU "
         f"({result.signature}). Perplexity and accuracy are per subword, under teacher forcing; "
         "the perplexity is that of the true word, without smoothing."
     )
-    return Finding(
+    finding = Finding(
         name="smoothing",
         title="Label smoothing: perplexity, accuracy and BLEU",
         said=SAID,
         tables=(Table("On the test set, with 95% intervals", COLUMNS, tuple(rows)),),
-        pictures=drawn.pictures,
-        notes=(
-            *_verdicts(measured, differences),
-            f"{trial.describe_scale()}.",
-            how,
-            *drawn.notes,
-        ),
+        notes=(*_verdicts(measured, differences), f"{trial.describe_scale()}.", how),
         data={"results": [row.to_json() for row in measured], "machine": result.machine},
     )
+    return add_pictures(finding, {caption: lambda: draw(measured)})
 
 
 def _verdicts(
@@ -143,7 +135,7 @@ def _verdicts(
 
 
 def _mean(measured: Sequence[Smoothed], measure: str, eps: float) -> float:
-    return fmean(getattr(row, measure).value for row in measured if row.eps == eps)
+    return fmean(row.scores[measure].value for row in measured if row.eps == eps)
 
 
 def draw(measured: Sequence[Smoothed]) -> "Figure":
@@ -156,11 +148,10 @@ def draw(measured: Sequence[Smoothed]) -> "Figure":
     figure, three = panels(len(titles), 11, 3.8)
     seeds = sorted({row.seed for row in measured})
     for axes, (measure, title) in zip(three, titles.items(), strict=True):
-        for series, seed in enumerate(seeds):
+        for seed in seeds:
             rows = [row for row in measured if row.seed == seed]
-            amounts = [row.eps for row in rows]
-            estimates: list[Estimate] = [getattr(row, measure) for row in rows]
-            plot_estimates(axes, amounts, estimates, series, f"seed {seed}")
+            estimates = [row.scores[measure] for row in rows]
+            plot_estimates(axes, [row.eps for row in rows], estimates, f"seed {seed}")
         axes.set(title=title, xlabel="eps_ls", xticks=sorted({row.eps for row in measured}))
     if len(seeds) > 1:
         three[-1].legend()

@@ -43,10 +43,9 @@ class Estimate:
 def ranks(values: Sequence[float] | Numbers) -> Numbers:
     """Return the rank of each value, 1 for the lowest; ties share their mean rank."""
     array = np.asarray(values, dtype=np.float64)
-    distinct, position, counts = np.unique(array, return_inverse=True, return_counts=True)
-    highest_rank = np.cumsum(counts)  # of each distinct value
-    mean_rank: Numbers = highest_rank - (counts - 1) / 2
-    return mean_rank[position] if len(distinct) else array
+    lower = (array[:, None] > array).sum(1)
+    equal = (array[:, None] == array).sum(1)  # itself included
+    return np.asarray(lower + (equal + 1) / 2)
 
 
 def spearman(a: Sequence[float] | Numbers, b: Sequence[float] | Numbers) -> float:
@@ -54,19 +53,6 @@ def spearman(a: Sequence[float] | Numbers, b: Sequence[float] | Numbers) -> floa
     left, right = (column - column.mean() for column in (ranks(a), ranks(b)))
     scale = math.sqrt(float(left @ left) * float(right @ right))
     return float(left @ right) / scale if scale else math.nan
-
-
-@dataclass(frozen=True, slots=True)
-class Correlation:
-    """Rank correlation of two columns of `rows` rows."""
-
-    value: float
-    low: float
-    high: float
-    rows: int
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} (95% interval {self.low:.2f} to {self.high:.2f})"
 
 
 class Resampled:
@@ -93,11 +79,7 @@ class Resampled:
 
     def estimate(self, name: str) -> Estimate:
         """Return a system's BLEU on the whole test set, with its interval."""
-        return Estimate(self.whole[name], *self.interval(name))
-
-    def interval(self, name: str) -> Interval:
-        """Return the 95% interval of a system's BLEU."""
-        return percentile_interval(self.samples[name].tolist())
+        return Estimate(self.whole[name], *percentile_interval(self.samples[name].tolist()))
 
     def difference(self, name: str, base: str) -> Interval:
         """Return the 95% interval of a system's BLEU minus another's.
@@ -107,7 +89,7 @@ class Resampled:
         low, high = percentile_interval((self.samples[name] - self.samples[base]).tolist())
         return round(low, 2) + 0.0, round(high, 2) + 0.0  # -0.0 becomes 0.0
 
-    def correlation(self, paper: Mapping[str, float]) -> Correlation | None:
+    def correlation(self, paper: Mapping[str, float]) -> Estimate | None:
         """Return the rank correlation with the paper's numbers; None for too few or equal rows."""
         names = [name for name in self.samples if name in paper]
         theirs = [paper[name] for name in names]
@@ -117,7 +99,7 @@ class Resampled:
         samples = np.stack([self.samples[name] for name in names])  # (rows, samples)
         correlations = [spearman(column, theirs) for column in samples.T]
         low, high = percentile_interval(number for number in correlations if not math.isnan(number))
-        return Correlation(value, low, high, len(names))
+        return Estimate(value, low, high)
 
 
 @dataclass(frozen=True, slots=True)

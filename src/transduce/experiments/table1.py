@@ -1,9 +1,9 @@
 """Table 1, measured: exponents beside the paper's, times, paths, and the picture."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from transduce.experiments.drawing import draw_picture, log_y_axis, panels
+from transduce.experiments.drawing import add_pictures, log_y_axis, panels
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.statistics import LAST_POINTS, Power, fit_largest, fit_power
 from transduce.experiments.table1_layers import D_K, TABLE_1, Cost
@@ -41,20 +41,19 @@ ABOUT_BLOCKS = (
 def table1(plan: Plan, device: str, progress: Progress) -> Finding:
     """Measure every layer, fit exponents, and compare with the paper's table."""
     measured = measure_table1(plan, device, progress)
-    drawn = draw_picture(
+    caption = (
         "Left: time of a layer, forward and backward, over n, with the exponents at large n. "
-        "Right: the longest path between two positions.",
-        lambda: draw(measured),
+        "Right: the longest path between two positions."
     )
-    return Finding(
+    finding = Finding(
         name="table1",
         title="Table 1: what a layer costs, and how long its paths are",
         said=SAID,
         tables=tables(measured),
-        pictures=drawn.pictures,
-        notes=(*notes(measured), *drawn.notes),
+        notes=tuple(notes(measured)),
         data=measured.to_json(),
     )
+    return add_pictures(finding, {caption: lambda: draw(measured)})
 
 
 def tables(measured: Measured) -> tuple[Table, ...]:
@@ -216,9 +215,9 @@ def draw(measured: Measured) -> "Figure":
                 _draw_times(axes, row, kinds.index(row.kind))
         axes.set(title=f"Milliseconds, d = {d}")
         axes.sharey(every[0])
-    for series, paths in enumerate(measured.paths):
+    for paths in measured.paths:
         label = f"{paths.name}: O({paths.said})"
-        _plot(every[-1], paths.n, paths.lengths, series, label)
+        every[-1].plot(paths.n, paths.lengths, label=label, markersize=5)
     every[-1].set(title="Longest path: layers, or steps")
     for axes in every:
         axes.set_xscale("log", base=2)
@@ -233,20 +232,15 @@ def draw(measured: Measured) -> "Figure":
 def _draw_times(axes: "Axes", row: LayerCosts, series: int) -> None:
     fitted = row.power("seconds")
     label = f"{row.name}: n^{_exponent(fitted)}" if fitted else row.name
-    style = ":" if row.projected else "-"
-    _plot(axes, row.n, [1000 * cost.seconds for cost in row.costs], series, label, style)
-
-
-def _plot(
-    axes: "Axes",
-    x: Sequence[float],
-    y: Sequence[float],
-    series: int,
-    label: str,
-    style: str = "-",
-) -> None:
-    colour, marker = COLOURS[series], MARKERS[series]
-    axes.plot(x, y, color=colour, marker=marker, markersize=5, linestyle=style, label=label)
+    axes.plot(
+        row.n,
+        [1000 * cost.seconds for cost in row.costs],
+        color=COLOURS[series],
+        marker=MARKERS[series],
+        markersize=5,
+        linestyle=":" if row.projected else "-",
+        label=label,
+    )
 
 
 def _exponent(fitted: Power | None) -> str:

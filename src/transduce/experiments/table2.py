@@ -15,7 +15,7 @@ from transduce.experiments.budget import (
     schedule,
 )
 from transduce.experiments.comparison import Comparison, Setup
-from transduce.experiments.drawing import draw_picture, log_y_axis, panels, plot_line
+from transduce.experiments.drawing import add_pictures, log_y_axis, panels
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.paper_numbers import TABLE_2, System
 from transduce.experiments.rows import Result, Row
@@ -106,23 +106,20 @@ def make_finding(results: Mapping[str, Result], resampled: Resampled, budget: Bu
         ),
         tuple(map(_cost, results.values())),
     )
-    drawn = draw_picture(
-        "Perplexity and BLEU (greedy) of the validation set over the time spent in steps.",
-        lambda: draw(results),
-    )
-    return Finding(
+    caption = "Perplexity and BLEU (greedy) of the validation set over the time spent in steps."
+    finding = Finding(
         name="table2",
         title=TITLE,
         said=SAID,
         tables=(quality, cost, papers_table()),
-        pictures=drawn.pictures,
-        notes=(*_verdict(first, results, resampled), *_notes(results, budget), *drawn.notes),
+        notes=(*_verdict(first, results, resampled), *_notes(results, budget)),
         data={
             "results": {name: result.brief for name, result in results.items()},
             "curves": {name: result.curve for name, result in results.items()},
             "machine": results[first].machine,
         },
     )
+    return add_pictures(finding, {caption: lambda: draw(results)})
 
 
 def papers_table() -> Table:
@@ -232,10 +229,10 @@ def draw(results: Mapping[str, Result]) -> "Figure":
     """Draw perplexity and BLEU over time, one line per system."""
     figure, (left, right) = panels(2, 11, 4.6)
     for axes, measure in ((left, "valid_perplexity"), (right, "valid_bleu")):
-        for series, result in enumerate(results.values()):
+        for result in results.values():
             points = [point for point in result.curve if measure in point]
             x, y = ([point[name] for point in points] for name in ("seconds", measure))
-            plot_line(axes, x, y, series, drawable(result.name))
+            axes.plot(x, y, label=drawable(result.name))
         axes.set_xlabel("seconds of training")
         axes.set_xlim(left=0)
     log_y_axis(left)

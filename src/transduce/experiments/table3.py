@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transduce.errors import BadSetting, did_you_mean
 from transduce.experiments.budget import (
@@ -13,17 +13,17 @@ from transduce.experiments.budget import (
     schedule,
 )
 from transduce.experiments.comparison import Comparison, Setup
-from transduce.experiments.drawing import draw_picture
+from transduce.experiments.drawing import add_pictures
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.paper_numbers import TABLE_3 as PAPER
+from transduce.experiments.paper_numbers import Variation
 from transduce.experiments.rows import Result, Row
-from transduce.experiments.statistics import LEAST_ROWS, Correlation, Resampled, spearman
+from transduce.experiments.statistics import LEAST_ROWS, Estimate, Resampled, spearman
 from transduce.inspection.style import COLOURS, QUIET, drawable
 from transduce.presets import TABLE_3, Preset
 from transduce.system.progress import Progress
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BASE = "base"
@@ -119,29 +119,27 @@ def make_finding(
     """Compare the rows with the paper's."""
     rows = tuple(_cells(result, results, resampled) for result in results.values())
     correlation = resampled.correlation({name: paper.bleu for name, paper in PAPER.items()})
-    drawn = draw_picture(
+    caption = (
         "Distance of each row from base, here and in the paper. If both marks of a row are on the "
-        "same side, both say that the change helps, or that it hurts.",
-        lambda: draw(results, resampled),
+        "same side, both say that the change helps, or that it hurts."
     )
-    notes = [
-        *_agreement(results, correlation),
-        *_large_effects(results, resampled),
-        *_scale(results, budget, shrink),
-    ]
-    return Finding(
+    finding = Finding(
         name="table3",
         title=TITLE,
         said=SAID,
         tables=(Table(f"Each row trained for {budget}", COLUMNS, rows),),
-        pictures=drawn.pictures,
-        notes=(*notes, *drawn.notes),
+        notes=(
+            _agreement(results, correlation),
+            *_large_effects(results, resampled),
+            *_scale(results, budget, shrink),
+        ),
         data={
             "results": {name: result.brief for name, result in results.items()},
             "correlation": None if correlation is None else correlation.value,
             "machine": next(iter(results.values())).machine,
         },
     )
+    return add_pictures(finding, {caption: lambda: draw(results, resampled)})
 
 
 def _cells(result: Result, results: Mapping[str, Result], resampled: Resampled) -> tuple[str, ...]:
@@ -171,20 +169,19 @@ def _differences(result: Result) -> str:
     return ", ".join(texts)
 
 
-def _agreement(results: Mapping[str, Result], correlation: Correlation | None) -> list[str]:
+def _agreement(results: Mapping[str, Result], correlation: Estimate | None) -> str:
     if correlation is None:
-        return [f"A rank correlation needs {LEAST_ROWS} rows or more that differ."]
+        return f"A rank correlation needs {LEAST_ROWS} rows or more that differ."
     perplexity = spearman(
         [result.perplexity for result in results.values()],
         [PAPER[name].perplexity for name in results],
     )
-    return [
-        (
-            f"Rank correlation (Spearman) with the paper's BLEU over {correlation.rows} rows: "
-            f"{correlation}, by resampling the test sentences; of perplexity: {perplexity:.2f}. "
-            "Neither includes variation between seeds."
-        )
-    ]
+    return (
+        f"Rank correlation (Spearman) with the paper's BLEU over {len(results)} rows: "
+        f"{correlation.value:.2f} (95% interval {correlation.low:.2f} to {correlation.high:.2f}), "
+        f"by resampling the test sentences; of perplexity: {perplexity:.2f}. "
+        "Neither includes variation between seeds."
+    )
 
 
 def _large_effects(results: Mapping[str, Result], resampled: Resampled) -> list[str]:
@@ -235,27 +232,25 @@ def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
     from matplotlib.figure import Figure
 
     names = list(results)[::-1]  # the first on top
+    y = range(len(names))
     reference = [BASE] if BASE in results else names
+    to = "base" if BASE in results else "the mean of these rows"
     figure = Figure(figsize=(10, 2 + 0.3 * len(names)), dpi=100, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    ours, papers = (
-        [source[name].bleu - fmean(source[row].bleu for row in reference) for name in names]
-        for source in (results, PAPER)
-    )
-    intervals = None
-    if reference == [BASE]:
-        intervals = [resampled.difference(name, BASE) for name in names]
-    _plot_rows(left, ours, papers, intervals)
-    ours, papers = (
-        [
-            source[name].perplexity / fmean(source[row].perplexity for row in reference)
-            for name in names
-        ]
-        for source in (results, PAPER)
-    )
-    _plot_rows(right, ours, papers)
-    to = "base" if reference == [BASE] else "the mean of these rows"
-    left.set(title=f"BLEU, from {to}: right is better", xlabel="BLEU", yticks=range(len(names)))
+    here: dict[str, Any] = {"marker": "o", "color": COLOURS[0], "markersize": 7, "label": "here"}
+    paper = {"marker": "D", "color": COLOURS[1], "fillstyle": "none", "label": "in the paper"}
+    if BASE in results:
+        lows, highs = zip(*(resampled.difference(name, BASE) for name in names), strict=True)
+        left.hlines(y, lows, highs, color=COLOURS[0], linewidth=1.2)
+        here["label"] = "here, with its 95% interval"
+    sources: list[tuple[Mapping[str, Result | Variation], dict[str, Any]]]
+    sources = [(results, here), (PAPER, paper)]
+    for rows, style in sources:
+        bleu = fmean(rows[name].bleu for name in reference)
+        perplexity = fmean(rows[name].perplexity for name in reference)
+        left.plot([rows[name].bleu - bleu for name in names], y, linestyle="", **style)
+        right.plot([rows[name].perplexity / perplexity for name in names], y, linestyle="", **style)
+    left.set(title=f"BLEU, from {to}: right is better", xlabel="BLEU", yticks=y)
     left.set_yticklabels([drawable(name) for name in names])
     left.set_ylim(-0.7, len(names) - 0.3)
     right.set(title=f"Perplexity, times {to}: left is better", xlabel="times")
@@ -264,19 +259,3 @@ def draw(results: Mapping[str, Result], resampled: Resampled) -> "Figure":
         axes.margins(x=0.08)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=2)
     return figure
-
-
-def _plot_rows(
-    axes: "Axes",
-    ours: Sequence[float],
-    papers: Sequence[float],
-    intervals: Sequence[tuple[float, float]] | None = None,
-) -> None:
-    """Plot our points, with their intervals if given, and the paper's."""
-    y = range(len(ours))
-    if intervals is not None:
-        lows, highs = zip(*intervals, strict=True)
-        axes.hlines(y, lows, highs, color=COLOURS[0], linewidth=1.2)
-    label = "here" if intervals is None else "here, with its 95% interval"
-    axes.plot(ours, y, "o", color=COLOURS[0], markersize=7, label=label)
-    axes.plot(papers, y, "D", color=COLOURS[1], fillstyle="none", label="in the paper")
