@@ -24,7 +24,7 @@ from transduce.errors import BadRun, BadSetting
 from transduce.experiments import paper_numbers, table3
 from transduce.experiments.budget import Budget, schedule
 from transduce.experiments.comparison import Setup
-from transduce.experiments.experiment_folder import require_new
+from transduce.experiments.experiment_folder import read_result, require_new
 from transduce.experiments.findings import Finding
 from transduce.experiments.rows import Data, Result
 from transduce.experiments.table2 import table2
@@ -109,7 +109,7 @@ def test_rows_share_one_corpus_and_leave_no_weights(folder: Path) -> None:
 
 
 def test_a_result_has_the_numbers_of_its_row(folder: Path) -> None:
-    result = Result.load(folder / "C-N2")
+    result = read_result(folder / "C-N2", Result)
     assert (result.steps, result.preset, result.model["N"]) == (4, "C-N2", 2)
     assert result.low <= result.bleu <= result.high
     assert result.perplexity > 1
@@ -163,7 +163,7 @@ def test_an_interrupted_row_continues(
     assert stopped.status == 130, stopped.stderr
     done = cli(*command)
     assert "resuming from step 2" in done.stderr
-    assert Result.load(tmp_path / "t3" / "base").steps == 4
+    assert read_result(tmp_path / "t3" / "base", Result).steps == 4
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_systems_are_trained_for_the_same_time(
     assert [row[0] for row in quality.rows] == ["tiny", "tiny-3-1"]
     assert quality.rows[1][6:] == ("Transformer, base", "27.3", "")
     assert papers.rows[2] == ("GNMT + RL", "24.6", "39.92", "2.3e19", "1.4e20")
-    results = [Result.load(out / name) for name in ("tiny", "tiny-3-1")]
+    results = [read_result(out / name, Result) for name in ("tiny", "tiny-3-1")]
     assert all(result.seconds >= 1 for result in results)
     assert [row[2] for row in cost.rows] == [f"{result.steps:,}" for result in results]
     assert all(result.machine["matrix"]["flops_per_second"] > 0 for result in results)

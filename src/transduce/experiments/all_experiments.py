@@ -20,8 +20,18 @@ from transduce.experiments.budget import LONGEST_TIMING, Budget, steps_per_secon
 from transduce.experiments.claims import Trial, pocket_texts
 from transduce.experiments.comparison import CORPUS, Setup
 from transduce.experiments.experiment_folder import ADVICE, require_new
+from transduce.experiments.figures import figures
 from transduce.experiments.findings import Finding
+from transduce.experiments.parser_experiment import ParserExperiment
+from transduce.experiments.positions import positions
 from transduce.experiments.rows import Data
+from transduce.experiments.scaling import WIDTHS, scaling
+from transduce.experiments.smoothing import smoothing
+from transduce.experiments.table1 import table1
+from transduce.experiments.table1_measurement import Plan
+from transduce.experiments.table2 import systems_for, table2
+from transduce.experiments.table3 import table3
+from transduce.experiments.table4 import table4
 from transduce.presets import find_preset
 from transduce.system.devices import choose_device
 from transduce.system.files import read_checksummed, write_checksummed
@@ -139,9 +149,6 @@ class AllExperiments:
     def _run_experiment(self, name: str, share: float, until: float, progress: Progress) -> Finding:
         """Run one experiment in about its share of the time."""
         if name == "table1":
-            from transduce.experiments.table1 import table1
-            from transduce.experiments.table1_measurement import Plan
-
             plan = Plan(n=TABLE_1_LENGTHS, seconds=share * TRAINING_SHARE)
             return table1(plan, self.device, progress)
         if name == "table2":
@@ -151,14 +158,10 @@ class AllExperiments:
         if name == "table4":
             return self._table4(share, progress)
         if name == "figures":
-            from transduce.experiments.figures import figures
-
             return figures(self.out / "table2" / self._systems()[0], [], progress)
         return self._claim(name, share, progress)
 
     def _systems(self) -> Sequence[str]:
-        from transduce.experiments.table2 import systems_for
-
         return self.systems or systems_for(self.device)
 
     def _unfinished(self, name: str, finding: Finding) -> list[str]:
@@ -171,8 +174,6 @@ class AllExperiments:
         return [f"{name}: no time was left for {listed}; the same command continues with them."]
 
     def _table2(self, share: float, until: float, progress: Progress) -> Finding:
-        from transduce.experiments.table2 import table2
-
         systems = self._systems()
         setup = Setup(
             out=self.out / "table2",
@@ -186,8 +187,6 @@ class AllExperiments:
         return table2(setup, systems, progress)
 
     def _table3(self, share: float, until: float, progress: Progress) -> Finding:
-        from transduce.experiments.table3 import table3
-
         small = choose_device(self.device).type != "cuda"
         setup = Setup(
             out=self.out / "table3",
@@ -200,9 +199,6 @@ class AllExperiments:
         return table3(setup, self.rows, progress, shrink=4 if small else 1)
 
     def _table4(self, share: float, progress: Progress) -> Finding:
-        from transduce.experiments.parser_experiment import ParserExperiment
-        from transduce.experiments.table4 import table4
-
         assert self.trees is not None
         train, valid, test = self.trees
         seconds = {"seconds": f"{_whole_seconds(share * TRAINING_SHARE):g}"}
@@ -218,10 +214,6 @@ class AllExperiments:
 
     def _claim(self, name: str, share: float, progress: Progress) -> Finding:
         """Measure a claim, in as many steps as the share allows."""
-        from transduce.experiments.positions import positions
-        from transduce.experiments.scaling import WIDTHS, scaling
-        from transduce.experiments.smoothing import smoothing
-
         folder = self.out / name
         data = self.data if self.data.valid or self.data.test else None
         if name == "positions" or data is None:  # positions needs sentences of known lengths

@@ -28,24 +28,24 @@ LONGEST_TIMING = 3.0  # seconds
 class Budget:
     """Steps, or seconds spent in steps; the default is the paper's 100,000 steps."""
 
-    steps: int | None = None
-    seconds: float | None = None
+    steps: int = PAPERS_STEPS
+    seconds: float | None = None  # replaces steps
 
     @property
     def is_time(self) -> bool:
         """Whether the budget is a time."""
-        return self.steps is None and self.seconds is not None
+        return self.seconds is not None
 
     def settings(self) -> dict[str, str]:
         """Return the settings that end a training."""
         if self.is_time:
             return {"seconds": f"{self.seconds:g}", "timed": "steps"}
-        return {"steps": str(self.steps or PAPERS_STEPS)}
+        return {"steps": str(self.steps)}
 
     def __str__(self) -> str:
-        if self.seconds is not None and self.is_time:
+        if self.seconds is not None:
             return format_duration(self.seconds)
-        return pluralize(self.steps or PAPERS_STEPS, "step")
+        return pluralize(self.steps, "step")
 
 
 def schedule(steps: int, config: TrainConfig, validations: int, saves: int) -> dict[str, str]:
@@ -70,7 +70,7 @@ def schedule(steps: int, config: TrainConfig, validations: int, saves: int) -> d
 
 def describe_schedule(recipe: Mapping[str, Any], budget: Budget) -> str:
     """Describe the schedule that trainings had, with the numbers of the first."""
-    if not budget.is_time and (budget.steps or PAPERS_STEPS) >= PAPERS_STEPS:
+    if not budget.is_time and budget.steps >= PAPERS_STEPS:
         return "Warm-up and learning rates are the paper's."
     steps = "the steps expected from its speed" if budget.is_time else "all steps"
     falls = f"it falls to 0 over the last {recipe['cooldown']:.0%} (the paper: never)"

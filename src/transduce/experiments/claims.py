@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from transduce.datasets import pocket
 from transduce.datasets.pocket.files import write
@@ -63,17 +62,6 @@ class Trial:
         )
 
 
-class Trained(NamedTuple):
-    """Models trained in several ways on one corpus."""
-
-    comparison: Comparison
-    results: dict[str, Result]
-
-    def test_pairs(self) -> list[tuple[str, str]]:
-        """Return the test sentences and their references."""
-        return self.comparison.test_pairs(self.comparison.corpus())
-
-
 def train_variants(
     name: str,
     trial: Trial,
@@ -82,7 +70,7 @@ def train_variants(
     progress: Progress,
     *,
     folder: str = RUNS,
-) -> Trained:
+) -> tuple[Comparison, dict[str, Result]]:
     """Train one model with the settings of each variant; finished ones are not trained again."""
     shared = trial.shared()
     setup = Setup(
@@ -100,7 +88,7 @@ def train_variants(
         for variant, settings in variants.items()
     ]
     comparison.open_and_run(rows, progress)
-    return Trained(comparison, comparison.results(rows))
+    return comparison, comparison.results(rows)
 
 
 def pocket_texts(folder: Path, pairs: int, held: int, seed: int = 1) -> Data:

@@ -14,7 +14,7 @@ unless weights are to be kept. Rows may be trained in any order, in any number o
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,17 +32,19 @@ from transduce.experiments.experiment_folder import (
     EXPERIMENT,
     RESULT,
     begin,
+    read_result,
     require_same,
     save_result,
+    write_lines,
 )
 from transduce.experiments.rows import Data, Result, Row
 from transduce.experiments.statistics import SAMPLES, Resampled
 from transduce.model.architecture import count_parameters
 from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, delete_weights, last_checkpoint
-from transduce.runs.history import read_history
+from transduce.runs.history import History, read_history
 from transduce.system.devices import choose_device
-from transduce.system.files import delete, require_regular, write_text
+from transduce.system.files import delete, require_regular
 from transduce.system.formatting import format_duration, pluralize
 from transduce.system.processes import cores, world_size
 from transduce.system.progress import Progress, Silent
@@ -102,10 +104,11 @@ class Comparison:
     def open(self, rows: Sequence[Row]) -> None:
         """Begin the folder, or refuse one that was started with another setup."""
         self.data.require()
+        for row in rows:  # refuse unknown presets and settings
+            configure(find_preset(row.preset), row.settings, None)
         if (self.folder / EXPERIMENT).exists():
             require_same(self.folder, self._shared(), self.data.files)
             return
-        require_settings(rows)
         choose_device(self.setup.device)
         begin(self.folder, self._shared(), self.data.files)
 
@@ -123,7 +126,7 @@ class Comparison:
         folder = self.folder / row.name
         if not ((folder / RESULT).exists() and (folder / TRANSLATIONS).exists()):
             return None
-        result = Result.load(folder)
+        result = read_result(folder, Result)
         if result.fingerprint != row.fingerprint:
             raise BadRun(
                 f"{folder / RESULT} belongs to a run with other settings: "
@@ -155,7 +158,6 @@ class Comparison:
     def run(self, rows: Sequence[Row], progress: Progress) -> None:
         """Train, translate and score the rows that are not finished."""
         unfinished = [row for row in rows if self.result(row) is None]
-        require_settings(unfinished)
         if done := len(rows) - len(unfinished):
             progress.say(f"{done} of {len(rows)} rows are finished already")
         if not unfinished:
@@ -166,8 +168,8 @@ class Comparison:
         require_tokeniser(self.data.pair()[1])
         with signals_as_interrupt():
             corpus = self._prepare(unfinished[0], progress)
-            pairs = self.test_pairs(corpus)
-            _write(self.folder / REFERENCES, [target for _, target in pairs])
+            pairs = self.test_pairs()
+            write_lines(self.folder / REFERENCES, [target for _, target in pairs])
             for number, row in enumerate(unfinished):
                 if self.setup.until is not None and time.monotonic() > self.setup.until:
                     rest = ", ".join(row.name for row in unfinished[number:])
@@ -191,10 +193,11 @@ class Comparison:
             progress=progress,
         )
 
-    def test_pairs(self, corpus: Corpus) -> list[tuple[str, str]]:
+    def test_pairs(self) -> list[tuple[str, str]]:
         """Return the sentences to translate and their references."""
         if text := self.data.test or self.data.valid:
             return list(read_pairs(*text))
+        corpus = self.corpus()
         codec = corpus.codec
         pairs = [corpus.valid.pair(number) for number in range(len(corpus.valid))]
         return [
@@ -223,13 +226,11 @@ class Comparison:
         free_memory()
         outputs = self._translate(run, sources, progress)
         free_memory()
-        _write(run / TRANSLATIONS, outputs)
+        write_lines(run / TRANSLATIONS, outputs)
         result = self._measure(row, run, corpus, outputs)
         save_result(run, result)
         for name in ONLY_FOR_TRAINING:
             delete(run / name)
-        if not self.setup.keep_weights:
-            delete_weights(run, "`transduce paper` deleted them; --keep-weights keeps them")
         if not self.setup.keep_weights:
             delete_weights(run, "`transduce paper` deleted them; --keep-weights keeps them")
         progress.say(
@@ -240,7 +241,8 @@ class Comparison:
 
     def _scheduled(self, row: Row, corpus: Corpus, progress: Progress) -> dict[str, str]:
         """Return a row's settings; for a budget of time, with a schedule for its speed."""
-        if self.setup.budget.seconds is None or not self.setup.budget.is_time:
+        seconds = self.setup.budget.seconds
+        if seconds is None:
             return dict(row.settings)
         run = self.folder / row.name
         if (run / "config.json").exists():
@@ -248,8 +250,8 @@ class Comparison:
             return {name: str(begun_with[name]) for name in SCHEDULED} | dict(row.settings)
         device = choose_device(self.setup.device)
         config = new_config(corpus, row.preset, row.settings, device, Silent())
-        speed = steps_per_second(config, corpus, device, self.setup.budget.seconds / 20)
-        steps = round(self.setup.budget.seconds * speed)
+        speed = steps_per_second(config, corpus, device, seconds / 20)
+        steps = round(seconds * speed)
         free_memory()
         progress.say(f"{row.name} makes about {pluralize(steps, 'step')} in {self.setup.budget}")
         return schedule(steps, config.train, self.validations, self.saves) | dict(row.settings)
@@ -276,7 +278,10 @@ class Comparison:
         assert bleu.low is not None
         assert bleu.high is not None
         history = read_history(run, row.name)
-        curve = validations(history.rows, history.seconds)
+        curve = validations(history)
+        machine = hardware.describe(config.device, cores(), ["torch"])
+        if self.rated:
+            machine["matrix"] = hardware.matrix_rate(config.device, cores())
         speeds = history.curve("target_tokens_per_second", None).y
         tokens = corpus.manifest.train
         return Result(
@@ -297,33 +302,19 @@ class Comparison:
             model=config.model.to_json(),
             recipe=config.train.to_json(),
             curve=curve,
-            machine=describe_machine(config.device, rated=self.rated),
+            machine=machine,
         )
 
 
-def require_settings(rows: Iterable[Row]) -> None:
-    """Refuse unknown presets and settings before anything is trained."""
-    for row in rows:
-        configure(find_preset(row.preset), row.settings, None)
-
-
-def validations(
-    rows: Sequence[Mapping[str, float]], seconds: Callable[[Sequence[float]], list[float]]
-) -> list[dict[str, float]]:
+def validations(history: History) -> list[dict[str, float]]:
     """Return the scores of each validation, with its step and time."""
-    validated = [row for row in rows if "valid_perplexity" in row]
-    times = seconds([row["step"] for row in validated])
+    validated = [row for row in history.rows if "valid_perplexity" in row]
+    times = history.seconds([row["step"] for row in validated])
     names = ("step", "valid_perplexity", "valid_bleu")
     return [
         {"seconds": round(time, 3)} | {name: row[name] for name in names if name in row}
         for row, time in zip(validated, times, strict=True)
     ]
-
-
-def describe_machine(device: str, *, rated: bool = False) -> dict[str, Any]:
-    """Describe the machine, and measure its speed if it is to be rated."""
-    machine = hardware.describe(device, cores(), ["torch"])
-    return machine | ({"matrix": hardware.matrix_rate(device, cores())} if rated else {})
 
 
 def free_memory() -> None:
@@ -333,7 +324,3 @@ def free_memory() -> None:
     if torch.cuda.is_available():
         gc.collect()
         torch.cuda.empty_cache()
-
-
-def _write(path: Path, lines: Sequence[str]) -> None:
-    write_text(path, "".join(f"{line}\n" for line in lines))

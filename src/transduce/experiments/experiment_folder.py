@@ -5,14 +5,16 @@ settings and, for some experiments, the preset, the search and the languages.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from transduce.corpus.inputs import InputFile
 from transduce.corpus.token_files import InputRecord
 from transduce.errors import BadInput, BadRun
-from transduce.system.files import read_checksummed, write_checksummed
+from transduce.system.files import read_checksummed, write_checksummed, write_text
+
+Result = TypeVar("Result")
 
 FORMAT = 1
 EXPERIMENT, RESULT = "experiment.json", "result.json"
@@ -66,11 +68,21 @@ def save_result(folder: Path, result: Any) -> None:
     write_checksummed(folder / RESULT, {"format": FORMAT, **dataclasses.asdict(result)})
 
 
-def read_result(folder: Path) -> dict[str, Any]:
-    """Read the fields that `save_result` wrote."""
-    content = read_checksummed(folder / RESULT, FORMAT, "results")
-    content.pop("format")
-    return content
+def read_result(folder: Path, make: Callable[..., Result]) -> Result:
+    """Read result.json; `make` takes the fields that `save_result` wrote."""
+    fields = read_checksummed(folder / RESULT, FORMAT, "results")
+    fields.pop("format")
+    try:
+        return make(**fields)
+    except (KeyError, TypeError) as error:
+        raise BadRun(
+            f"{folder / RESULT} was written by another version of transduce: {error}"
+        ) from None
+
+
+def write_lines(path: Path, lines: Iterable[object]) -> None:
+    """Write a text file, one line for each object."""
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def _settings(shared: Mapping[str, Any]) -> dict[str, Any]:

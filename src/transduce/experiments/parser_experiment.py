@@ -18,7 +18,7 @@ from typing import Any, Self
 from transduce.bench import hardware
 from transduce.checkpoints.checkpoint import average_checkpoints, load_tensors, save_model
 from transduce.corpus.inputs import InputFile
-from transduce.errors import BadInput, BadRun
+from transduce.errors import BadInput
 from transduce.experiments.budget import schedule
 from transduce.experiments.experiment_folder import (
     EXPERIMENT,
@@ -28,6 +28,7 @@ from transduce.experiments.experiment_folder import (
     require_new,
     require_same,
     save_result,
+    write_lines,
 )
 from transduce.model.architecture import count_parameters
 from transduce.parsing.evaluation import CUTOFF, Parseval, score_tree, summarize
@@ -38,7 +39,6 @@ from transduce.parsing.trees import TOP, Tree, normalize, parse_trees, read_tree
 from transduce.presets import find_preset
 from transduce.runs.folder import RunConfig, last_checkpoint
 from transduce.system.devices import choose_device
-from transduce.system.files import write_text
 from transduce.system.processes import cores
 from transduce.system.progress import Progress
 from transduce.system.signals import signals_as_interrupt
@@ -62,12 +62,6 @@ class Scores:
     too_long: int  # sentences too long for the parser: scored as trees without constituents
     seconds: float
 
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Make scores from their JSON fields."""
-        parts = {name: Parseval(**fields[name]) for name in ("all", "short")}
-        return cls(**fields | parts)
-
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -86,16 +80,11 @@ class Result:
     machine: dict[str, Any]
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read result.json."""
-        fields = read_result(folder)
-        try:
-            parts = {name: Scores.from_json(fields[name]) for name in ("valid", "test")}
-            return cls(**fields | parts)
-        except (KeyError, TypeError) as error:
-            raise BadRun(
-                f"{folder / RESULT} was written by another version of transduce: {error}"
-            ) from None
+    def from_json(cls, *, valid: dict[str, Any], test: dict[str, Any], **fields: Any) -> Self:
+        """Make a result from the fields of result.json."""
+        for scores in (valid, test):
+            scores |= {name: Parseval(**scores[name]) for name in ("all", "short")}
+        return cls(valid=Scores(**valid), test=Scores(**test), **fields)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +146,7 @@ class ParserExperiment:
     def run(self, progress: Progress) -> Result:
         """Train and score the parser unless that is done already; return the result."""
         if (self.folder / RESULT).exists():
-            return Result.load(self.folder)
+            return read_result(self.folder, Result.from_json)
         run = train_parser(
             self.train,
             out=self.folder / PARSER,
@@ -173,8 +162,8 @@ class ParserExperiment:
             gold = gold_trees(self.test)
             parser = Parser.load(run, device=self.device)
             guesses, test = score_parser(parser, gold, "test", progress)
-        write_trees(self.folder / GOLD, gold)
-        write_trees(self.folder / PARSED, guesses)
+        write_lines(self.folder / GOLD, gold)
+        write_lines(self.folder / PARSED, guesses)
         config, newest = RunConfig.load(run), last_checkpoint(run)
         assert newest is not None
         state = newest.state()
@@ -215,11 +204,6 @@ class ParserExperiment:
 def gold_trees(path: Path) -> list[Tree]:
     """Read trees and normalize them for scoring; trees without words are left out."""
     return [tree for tree in map(normalize, read_trees(path)) if tree is not None]
-
-
-def write_trees(path: Path, trees: Sequence[Tree]) -> None:
-    """Write one tree per line."""
-    write_text(path, "".join(f"{tree}\n" for tree in trees))
 
 
 def score_parser(

@@ -88,26 +88,24 @@ def positions(trial: Trial, data: Data, longest: int, most: int, progress: Progr
     languages = "-".join(data.pair())
     short = Data(train=train, test=test, languages=languages)
     variants = {SINUSOIDAL: {"positions": "sinusoidal"}, LEARNED: {"positions": "learned"}}
-    trained = train_variants("positions", trial, short, variants, progress)
+    trained, results = train_variants("positions", trial, short, variants, progress)
     whole = Data(train=all_lengths, test=test, languages=languages)
-    control = train_variants("positions", trial, whole, {CONTROL: {}}, progress, folder="control")
+    control, _ = train_variants(
+        "positions", trial, whole, {CONTROL: {}}, progress, folder="control"
+    )
     pairs = trained.test_pairs()
-    folder = trained.comparison.folder
     token_scores = {
-        name: score_tokens(folder / name, pairs, trial.device, progress) for name in trained.results
+        name: score_tokens(trained.folder / name, pairs, trial.device, progress) for name in results
     }
-    translations = {
-        name: models.comparison.translations(name)
-        for models in (trained, control)
-        for name in models.results
-    }
-    trained_to = trained.comparison.corpus().manifest.train.target_longest
+    translations = {name: trained.translations(name) for name in results}
+    translations[CONTROL] = control.translations(CONTROL)
+    trained_to = trained.corpus().manifest.train.target_longest
     measured = []
     for bucket in _buckets(pairs, longest):
         lines = {name: [texts[i] for i in bucket.indices] for name, texts in translations.items()}
         bleu = Resampled(lines, [pairs[i][1] for i in bucket.indices], data.pair()[1])
         measured.append(_measure(bucket, token_scores, bleu, trained_to))
-    machine = next(iter(trained.results.values())).machine
+    machine = next(iter(results.values())).machine
     return _finding(trial, longest, measured, trained_to, machine)
 
 

@@ -4,11 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from transduce.corpus.inputs import InputFile
-from transduce.errors import BadInput, BadRun
-from transduce.experiments.experiment_folder import RESULT, read_result
+from transduce.errors import BadInput
 from transduce.system.files import checksum
 from transduce.text.languages import guess_languages
 from transduce.text.reading import STDIN
@@ -84,16 +83,6 @@ class Result:
     recipe: dict[str, Any]  # the settings of training
     curve: list[dict[str, float]]  # step, seconds, valid_perplexity, valid_bleu where measured
     machine: dict[str, Any]
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read result.json."""
-        try:
-            return cls(**read_result(folder))
-        except TypeError as error:
-            raise BadRun(
-                f"{folder / RESULT} was written by another version of transduce: {error}"
-            ) from None
 
     @property
     def brief(self) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from transduce.errors import BadSetting
-from transduce.experiments.claims import Trained, Trial, train_variants
+from transduce.experiments.claims import Trial, train_variants
 from transduce.experiments.drawing import add_pictures, log_y_axis, panels
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.rows import Data, Result
-from transduce.experiments.statistics import Estimate
+from transduce.experiments.statistics import Estimate, Resampled
 from transduce.settings.base import MAXIMUM
 from transduce.system.progress import Progress
 
@@ -122,11 +122,11 @@ def scaling(
     scale: list[str] = []
     if trial is not None:
         assert data is not None
-        trained = train_variants("scaling", trial, data, VARIANTS, progress)
-        learnt = _learnt(trained)
+        comparison, results = train_variants("scaling", trial, data, VARIANTS, progress)
+        learnt = _learnt(results, comparison.resample(results))
         tables.append(_training_table(learnt, trial))
         caption = "Validation perplexity of the same model at a large d_k, while training."
-        drawings[caption] = lambda: draw_curves(trained.results)
+        drawings[caption] = lambda: draw_curves(results)
         scale = [f"{trial.describe_scale()}; one seed."]
     finding = Finding(
         name="scaling",
@@ -142,18 +142,12 @@ def scaling(
     return add_pictures(finding, drawings)
 
 
-def _learnt(trained: Trained) -> list[Learnt]:
-    resampled = trained.comparison.resample(trained.results)
-    return [
-        Learnt(
-            name,
-            result.perplexity,
-            math.log(result.perplexity),
-            resampled.estimate(name),
-            result.seconds,
-        )
-        for name, result in trained.results.items()
-    ]
+def _learnt(results: Mapping[str, Result], resampled: Resampled) -> list[Learnt]:
+    learnt = []
+    for name, result in results.items():
+        loss, bleu = math.log(result.perplexity), resampled.estimate(name)
+        learnt.append(Learnt(name, result.perplexity, loss, bleu, result.seconds))
+    return learnt
 
 
 def _softmax_table(measured: Sequence[Width]) -> Table:

@@ -57,13 +57,12 @@ def smoothing(
     variants = {
         name: {"eps_ls": f"{eps:g}", "seed": str(seed)} for (eps, seed), name in names.items()
     }
-    trained = train_variants("smoothing", trial, data, variants, progress)
-    resampled = trained.comparison.resample(names.values())
-    pairs = trained.test_pairs()
+    comparison, results = train_variants("smoothing", trial, data, variants, progress)
+    resampled = comparison.resample(names.values())
+    pairs = comparison.test_pairs()
     measured: list[Smoothed] = []
     for (eps, seed), name in names.items():
-        run = trained.comparison.folder / name
-        tokens = score_tokens(run, pairs, trial.device, progress)
+        tokens = score_tokens(comparison.folder / name, pairs, trial.device, progress)
         scores = {
             "perplexity": perplexity(tokens),
             "accuracy": accuracy(tokens),
@@ -76,7 +75,7 @@ def smoothing(
         for (eps, seed), name in names.items()
         if seed == first and eps != NONE
     }
-    return _finding(trial, next(iter(trained.results.values())), measured, differences)
+    return _finding(trial, next(iter(results.values())), measured, differences)
 
 
 def _finding(

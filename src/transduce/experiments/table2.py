@@ -7,13 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from transduce.errors import BadSetting
-from transduce.experiments.budget import (
-    PAPERS_STEPS,
-    Budget,
-    describe_schedule,
-    describe_weights,
-    schedule,
-)
+from transduce.experiments.budget import Budget, describe_schedule, describe_weights, schedule
 from transduce.experiments.comparison import Comparison, Setup
 from transduce.experiments.drawing import add_pictures, log_y_axis, panels
 from transduce.experiments.findings import Finding, Table
@@ -82,8 +76,7 @@ def row_of(name: str, shared: Mapping[str, str], budget: Budget) -> Row:
     """Return the row of a system, with a schedule of its own that fits the budget."""
     fitting: dict[str, str] = {}
     if not budget.is_time:
-        steps = budget.steps or PAPERS_STEPS
-        fitting = schedule(steps, find_preset(name).train, VALIDATIONS, SAVES)
+        fitting = schedule(budget.steps, find_preset(name).train, VALIDATIONS, SAVES)
     return Row(name=name, preset=name, settings=fitting | dict(shared))
 
 

@@ -5,13 +5,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import BadSetting, did_you_mean
-from transduce.experiments.budget import (
-    PAPERS_STEPS,
-    Budget,
-    describe_schedule,
-    describe_weights,
-    schedule,
-)
+from transduce.experiments.budget import Budget, describe_schedule, describe_weights, schedule
 from transduce.experiments.comparison import Comparison, Setup
 from transduce.experiments.drawing import add_pictures
 from transduce.experiments.findings import Finding, Table
@@ -55,7 +49,7 @@ def table3(setup: Setup, rows: Sequence[str], progress: Progress, *, shrink: int
     budget = setup.budget
     shared = {"average": "1", "keep": "1", "validate_bleu": "0"} | budget.settings()
     if not budget.is_time:
-        shared |= schedule(budget.steps or PAPERS_STEPS, TABLE_3[BASE].train, 2, 2)
+        shared |= schedule(budget.steps, TABLE_3[BASE].train, 2, 2)
     shared |= setup.settings
     widths = {"shrink": str(shrink)} if shrink > 1 else {}
     comparison = Comparison(name="table3", setup=setup, settings=shared | widths)

@@ -162,13 +162,13 @@ class Rows(Training, Texts):
 
     def setup(self) -> "Setup":
         """Return the setup of the table."""
-        from transduce.experiments.budget import Budget
+        from transduce.experiments.budget import PAPERS_STEPS, Budget
         from transduce.experiments.comparison import Setup
 
         return Setup(
             out=self.out,
             data=self.data(),
-            budget=Budget(steps=self.steps, seconds=self.seconds),
+            budget=Budget(steps=self.steps or PAPERS_STEPS, seconds=self.seconds),
             settings=self.settings(self.seed),
             device=self.device,
             keep_weights=self.keep_weights,
