@@ -5,7 +5,7 @@ The defaults are the paper's. `transduce settings` lists the fields below.
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeVar
 
 from transduce.errors import BadSetting
@@ -23,6 +23,16 @@ from transduce.settings.base import (
 )
 
 T = TypeVar("T")
+
+# The model settings with which, whatever their values, a model is still the paper's Transformer:
+# exports represent them, or check their values.
+TRANSFORMER_SETTINGS = frozenset(
+    {
+        *("N", "N_decoder", "d_model", "d_ff", "h", "d_k", "d_v", "activation", "tie"),
+        *("P_drop", "attention_dropout", "relu_dropout", "attention_bias", "logits_bias"),
+        *("positions", "max_len", "source_vocabulary", "target_vocabulary"),
+    }
+)
 
 MIN_TEMPERATURE = 1e-6  # smaller values could overflow float32 in logits / temperature
 EXTRA_POSITIONS = 256  # beyond max_len: an output may be longer than the longest input
@@ -140,7 +150,7 @@ class ModelConfig(Settings):
             no_window = "none: additive attention has no window"
             self._require(self.neighbourhood is None, "neighbourhood", no_window)
         if self.positions == "rotary":
-            rotates = self.architecture == "transformer" and self.attention == "dot-product"
+            rotates = self.architecture == "transformer" and self.uses_dot_products
             expected = "'sinusoidal', 'learned' or 'none': only dot-product self-attention rotates"
             self._require(rotates, "positions", expected)
             self._require(self.d_k % 2 == 0, "d_k", "an even number: rotary positions rotate pairs")
@@ -168,12 +178,20 @@ class ModelConfig(Settings):
 
     @property
     def first_departure(self) -> str:
-        """The first setting, as `name = value`, that makes this another model than the paper's."""
-        usual = ModelConfig()
-        for name in ("architecture", "attention", "scaled", "neighbourhood"):
-            if getattr(self, name) != getattr(usual, name):
-                return f"{name} = {getattr(self, name)!r}"
+        """The first setting, as `name = value`, that makes this another model than the paper's.
+
+        A setting that is not in `TRANSFORMER_SETTINGS` does so unless it has its default.
+        """
+        for field_ in fields(self):
+            value = getattr(self, field_.name)
+            if field_.name not in TRANSFORMER_SETTINGS and value != field_.default:
+                return f"{field_.name} = {value!r}"
         return ""
+
+    @property
+    def uses_dot_products(self) -> bool:
+        """Whether attention is by dot products: our Triton kernels compute no other."""
+        return self.attention == "dot-product"
 
     @property
     def max_positions(self) -> int:

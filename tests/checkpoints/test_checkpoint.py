@@ -17,7 +17,7 @@ from transduce.checkpoints.checkpoint import (
     average,
     average_checkpoints,
     load_model,
-    load_moments,
+    load_optimizer_state,
     load_tensors,
     prune,
     save_checkpoint,
@@ -33,7 +33,7 @@ from transduce.model.transformer import Transformer
 from transduce.runs.folder import RunConfig, checkpoints, last_checkpoint
 from transduce.runs.state import State
 from transduce.system.files import write_checksummed
-from transduce.training.optimizer import adam
+from transduce.training.optimizer import make_optimizer
 
 CPU = torch.device("cpu")
 
@@ -272,9 +272,9 @@ def test_a_checkpoint_with_other_content_is_refused_in_one_sentence(tmp_path: Pa
         set_random_states(tensors, CPU, path)
     model = torch.nn.Linear(2, 3)
     weights = weights_of(model)
-    optimizer = adam(model, TrainConfig())
+    optimizer = make_optimizer(model, TrainConfig())
     with pytest.raises(BadRun, match=r"exp_avg.weight is \(2,\), expected \(3, 2\)"):
-        load_moments(optimizer, weights, {"exp_avg.weight": torch.ones(2)}, path)
+        load_optimizer_state(optimizer, weights, {"exp_avg.weight": torch.ones(2)}, path)
 
 
 def test_weights_of_another_run_are_refused_unless_the_run_is_older(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from random_settings import MODELS, SEARCHES, TRAININGS
 
 from transduce.config import (
+    TRANSFORMER_SETTINGS,
     ModelConfig,
     SearchConfig,
     TrainConfig,
@@ -271,3 +272,24 @@ def test_every_setting_has_a_meaning_and_a_section_or_none() -> None:
     assert [name for name in stated if not every[name].paper] == []
     for kind, names in OFF.items():
         assert [name for name in names if every[name].paper and name != "lr_scale"] == [], kind
+
+
+@pytest.mark.parametrize("name", sorted(base.field_types(ModelConfig)))
+def test_each_model_setting_is_exportable_or_must_have_its_default(name: str) -> None:
+    config = ModelConfig()
+    object.__setattr__(config, name, "another")  # past the checks
+    departs = config.first_departure == f"{name} = 'another'"
+    assert departs != (name in TRANSFORMER_SETTINGS)
+
+
+def test_a_new_model_setting_is_not_exportable() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Newer(ModelConfig):
+        gated: bool = base.setting(False, "a setting that no export knows")
+
+    assert Newer().first_departure == ""
+    assert Newer(gated=True).first_departure == "gated = True"
+
+
+def test_every_setting_of_an_exportable_model_exists() -> None:
+    assert base.field_types(ModelConfig).keys() >= TRANSFORMER_SETTINGS

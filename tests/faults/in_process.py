@@ -97,6 +97,6 @@ def caching_in(folder: Path) -> Iterator[None]:
     """Cache exports in this folder, and hashes of weights even of new files."""
     with (
         mock.patch.dict(os.environ, {"TRANSDUCE_CACHE": str(folder)}),
-        mock.patch("transduce.interop.export.cache.SETTLED", -1),
+        mock.patch("transduce.interop.export.ctranslate2_cache.SETTLED", -1),
     ):
         yield

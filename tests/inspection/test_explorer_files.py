@@ -8,7 +8,7 @@ from explorer_data import explorer_json
 import transduce
 from transduce.inspection.explorer_page import EXPLORER, bundle, render_explorer
 from transduce.pages import FOLDER
-from transduce.serving import pages
+from transduce.serving import static_files
 
 
 def test_saved_pictures_have_the_colours_of_the_light_theme() -> None:
@@ -49,6 +49,6 @@ def test_no_two_modules_declare_the_same_name() -> None:
 
 
 def test_every_module_is_served_under_a_name_of_its_own() -> None:
-    served = [path for path, _ in pages.files()]
+    served = list(static_files.files())
     assert {f"/{path.name}" for path in EXPLORER.glob("*.js")} <= {*served}
     assert len(served) == len({*served})

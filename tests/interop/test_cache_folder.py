@@ -12,7 +12,7 @@ import pytest
 from cached_exports import assert_translates_by_its_weights, entries, load
 from conftest import CommandLine, tiny_pairs
 
-from transduce.interop.export import cache
+from transduce.interop.export import ctranslate2_cache as cache
 from transduce.translation.translator import Translator
 
 SENTENCES = [source for source, _ in tiny_pairs(2, seed=2)]

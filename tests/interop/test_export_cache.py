@@ -14,8 +14,8 @@ from conftest import COMMAND, environment, snapshot, tiny_pairs
 
 import hostile_files
 from transduce.errors import BadRun
-from transduce.interop.export import cache
 from transduce.interop.export import ctranslate2 as exporting
+from transduce.interop.export import ctranslate2_cache as cache
 from transduce.interop.export.ctranslate2 import STAMP, export
 from transduce.runs.arrays import load_arrays, stored_digest
 from transduce.runs.folder import RunConfig

@@ -137,3 +137,11 @@ def test_the_wheel_holds_the_files_of_the_pages() -> None:
     for path in FILES:
         for part in path.relative_to(ROOT).parts:
             assert not any(Path(part).match(item.strip("/")) for item in ignored), path
+
+
+def test_two_files_of_one_path_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    static_files = pytest.importorskip("transduce.serving.static_files")
+    (tmp_path / "base.css").write_text("", encoding="utf-8")
+    monkeypatch.setattr(static_files, "FOLDERS", (*static_files.FOLDERS, tmp_path))
+    with pytest.raises(ValueError, match=r"/base\.css"):
+        static_files.files()

@@ -30,7 +30,7 @@ from transduce.serving.access import Access
 from transduce.serving.app import create_app
 from transduce.serving.keys import Keys
 from transduce.serving.limits import Limits
-from transduce.serving.pages import files
+from transduce.serving.static_files import files
 
 
 def test_the_work_of_a_disconnected_client_is_cancelled(
@@ -214,7 +214,7 @@ def test_chunks_of_a_refused_body_are_not_read(tiny_run: Path) -> None:
 
 def test_an_unread_answer_is_dropped(tiny_run: Path) -> None:
     limits = Limits(receiving=0.1, timeout=0.4)
-    size = len(dict(files())["/explorer.js"].content)
+    size = len(files()["/explorer.js"].content)
     count = 20_000_000 // size
     many = b"GET /explorer.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * count
     with (

@@ -89,11 +89,11 @@ def test_a_wildcard_is_not_an_origin(origin: str) -> None:
 
 
 def test_every_page_file_answer_and_error_has_security_headers(tiny_run: Path) -> None:
-    from transduce.serving import pages
+    from transduce.serving import static_files
     from transduce.serving.middleware import HEADERS
 
     app = scripted_app(tiny_run, names={"localhost"}, keys=Keys([KEY]))
-    files = [path for path, _ in pages.files()]
+    files = list(static_files.files())
     answers = {path: ask(app, "GET", path) for path in files}
     answers |= {path: ask(app, "GET", path, headers=bearer(KEY)) for path in GETS}
     for path, body in POSTS.items():
@@ -123,8 +123,10 @@ def test_every_page_file_answer_and_error_has_security_headers(tiny_run: Path) -
      "/base.css%00.js", "/page/../base.css", "/....//base.css", "/C:/x", "/./base.css"],
 )  # fmt: skip
 def test_no_path_leads_out_of_the_files(tiny_run: Path, path: str) -> None:
-    from transduce.serving import pages
+    from transduce.serving import static_files
 
     sent = ask(scripted_app(tiny_run), "GET", path)
-    known = {file.content for _, file in pages.files()}  # clients follow dots by themselves
+    known = {
+        file.content for file in static_files.files().values()
+    }  # clients follow dots by themselves
     assert sent.status_code == 404 or sent.content in known

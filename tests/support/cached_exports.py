@@ -7,7 +7,7 @@ import torch
 from conftest import tiny_pairs
 
 from transduce.checkpoints.checkpoint import save_model
-from transduce.interop.export import cache
+from transduce.interop.export import ctranslate2_cache as cache
 from transduce.runs.arrays import load_arrays
 from transduce.runs.folder import RunConfig
 from transduce.translation.translator import Translator

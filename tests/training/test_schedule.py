@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transduce.config import TrainConfig
-from transduce.training.optimizer import adam, learning_rate
+from transduce.training.optimizer import learning_rate, make_optimizer
 
 PAPER = TrainConfig()
 
@@ -33,7 +33,7 @@ def test_cooldown_falls_in_a_straight_line_to_zero() -> None:
 
 
 def test_adam_has_the_papers_constants() -> None:
-    optimizer = adam(torch.nn.Linear(2, 2), PAPER)
+    optimizer = make_optimizer(torch.nn.Linear(2, 2), PAPER)
     assert optimizer.defaults["betas"] == (0.9, 0.98)
     assert optimizer.defaults["eps"] == 1e-9
     assert optimizer.defaults["weight_decay"] == 0

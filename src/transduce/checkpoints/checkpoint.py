@@ -142,7 +142,7 @@ def set_random_states(
     return {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] != "random"}
 
 
-def moments_of(
+def optimizer_state(
     optimizer: torch.optim.Optimizer, weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return the optimizer's state of each weight, by the weight's name."""
@@ -154,13 +154,13 @@ def moments_of(
     }
 
 
-def load_moments(
+def load_optimizer_state(
     optimizer: torch.optim.Optimizer,
     weights: Mapping[str, Tensor],
     moments: Mapping[str, Tensor],
     path: Path,
 ) -> None:
-    """Restore what `moments_of` returned."""
+    """Restore what `optimizer_state` returned."""
     for key, value in moments.items():
         kind, _, name = key.partition(".")
         if name not in weights:

@@ -13,7 +13,7 @@ transduce export runs/en-de en-de-marian --to huggingface
 """
 
 
-class Library(StrEnum):
+class Target(StrEnum):
     """The libraries that a model can be exported to."""
 
     CTRANSLATE2 = "ctranslate2"
@@ -24,7 +24,7 @@ def export(
     run: TrainedRun,
     folder: Path = argument("The folder to create."),
     *,
-    to: Library = option("The library to export to.", default=...),
+    to: Target = option("The library to export to.", default=...),
     quantize: str | None = option(
         "For ctranslate2: none (float32), int8, int8_float32, int8_float16, int16, "
         "float16, or auto: the fastest on this processor. Default: none."
@@ -41,12 +41,12 @@ def export(
 
     number_format = ""
     match to:
-        case Library.CTRANSLATE2:
+        case Target.CTRANSLATE2:
             from transduce.interop.export import ctranslate2
 
             stored = ctranslate2.export(run, folder, quantize or "none")
             number_format = f", {'float32' if stored == 'none' else stored}"
-        case Library.HUGGINGFACE:
+        case Target.HUGGINGFACE:
             from transduce.interop.export import huggingface
 
             if quantize is not None:

@@ -12,7 +12,7 @@ from transduce.errors import BadInput
 from transduce.runs.folder import RunConfig
 from transduce.system.files import atomic_write
 from transduce.system.progress import Progress
-from transduce.text.compression import MAGIC
+from transduce.text.compression import COMPRESSIONS
 from transduce.text.reading import STDIN
 from transduce.translation.translation import Translation
 
@@ -46,7 +46,7 @@ def _name(source: Input, languages: tuple[str, str]) -> str:
     if source.is_text or source.argument == STDIN:
         raise BadInput(f"{source.name} has no file name to use in a folder: give --out a file")
     name = PurePath(source.argument).name
-    for ending in MAGIC:  # output is not compressed
+    for ending in COMPRESSIONS:  # output is not compressed
         name = name.removesuffix(f".{ending}")
     left, right = (f".{language}" for language in languages)
     return name.removesuffix(left) + right if name.endswith(left) else name
@@ -54,7 +54,7 @@ def _name(source: Input, languages: tuple[str, str]) -> str:
 
 def _check(path: Path, inputs: Sequence[Input], *, overwrite: bool) -> None:
     """Refuse to overwrite files, and names of compressed files."""
-    if path.suffix.removeprefix(".") in MAGIC:
+    if path.suffix.removeprefix(".") in COMPRESSIONS:
         raise BadInput(
             f"--out {path}: output is not compressed; choose a name without {path.suffix}"
         )

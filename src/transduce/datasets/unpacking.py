@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from transduce.errors import BadData, BadInput
-from transduce.text.compression import decompress
+from transduce.text.compression import COMPRESSIONS, decompress
 from transduce.text.reading import MAX_LINE_BYTES
 
 RATIO = 60  # text is compressed about 4 times, repetitive tables 20 times, bombs 1000 times
@@ -29,7 +29,7 @@ DAMAGED = (  # raised by zipfile and tarfile
 )
 MAX_NAMES = 5  # members listed in an error
 TARS = (".tgz", ".tar.gz", ".tar", ".tar.xz")
-COMPRESSION = {".gz": "gz", ".tgz": "gz", ".xz": "xz", ".zst": "zst"}
+COMPRESSION_BY_SUFFIX = {f".{kind}": kind for kind in COMPRESSIONS} | {".tgz": "gz"}
 
 
 class _Bounded(io.RawIOBase):
@@ -107,7 +107,7 @@ def _open(path: Path, member: str, limit: int) -> Iterator[IO[bytes]]:
 def _decompressed(stream: IO[bytes], name: str, label: str) -> Iterator[bytes]:
     """Yield the bytes of a stream, decompressed according to its name."""
     blocks = iter(partial(stream.read, BLOCK), b"")
-    kind = COMPRESSION.get(PurePosixPath(name).suffix)
+    kind = COMPRESSION_BY_SUFFIX.get(PurePosixPath(name).suffix)
     return blocks if kind is None else decompress(blocks, kind, label)
 
 

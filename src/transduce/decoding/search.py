@@ -166,8 +166,12 @@ class Beams:
             self.constraint.follow(word, parent)
         for cache in self.caches:
             cache.end_step(parent, self.live)
+        self.live &= self._can_still_win()
+
+    def _can_still_win(self) -> Tensor:
+        """Return whether a live hypothesis can still be among the `nbest` of its sentence. (S,)."""
         needed = self.ended_scores[:, : self.k].topk(self.config.nbest).values[:, -1]
-        self.live &= best_possible(self.totals.amax(1), self.largest_penalties) > needed
+        return best_possible(self.totals.amax(1), self.largest_penalties) > needed
 
     def _best_continuations(self, now: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the best continuations of each sentence: words, totals, parents. (S, k) each."""

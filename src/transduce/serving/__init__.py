@@ -12,7 +12,7 @@ In reading order:
 - `libretranslate`, `languages`, `paragraphs`: the two translation APIs
 - `keys`, `clients`, `origins`, `access`: who may use the service, and how much
 - `middleware`: applies them to every request
-- `metrics`, `logs`, `pages`: Prometheus metrics, the log, files of the pages
+- `metrics`, `logs`, `static_files`: Prometheus metrics, the log, files of the pages
 - `app`: the routes
 - `connections`, `server`: the app on a socket
 """

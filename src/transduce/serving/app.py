@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse
 
 from transduce import __version__
 from transduce.errors import did_you_mean
-from transduce.serving import libretranslate, pages, runs, schemas
+from transduce.serving import libretranslate, runs, schemas, static_files
 from transduce.serving.access import Access
 from transduce.serving.connections import IdleConnections
 from transduce.serving.forms import TYPES
@@ -112,7 +112,7 @@ def _add_middleware(
         metrics=metrics,
         paths=paths,
         # The pages ask for a key themselves.
-        free={"/", "/openapi.json", LANGUAGES, SETTINGS, *dict(pages.files())},
+        free={"/", "/openapi.json", LANGUAGES, SETTINGS, *static_files.files()},
         posts=posts,
         limits=limits,
         access=access,
@@ -297,7 +297,7 @@ def _add_state(app: FastAPI, metrics: Metrics) -> None:
 
 
 def _add_pages(app: FastAPI, *, has_models: bool) -> None:
-    files = dict(pages.files())
+    files = static_files.files()
     if not has_models:
 
         async def to_runs(_: Request) -> Response:

@@ -3,16 +3,13 @@
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from transduce.errors import BadInput, MissingExtra
 
 BLOCK = 1 << 16  # bytes yielded at once
 COMPRESSED_BLOCK = 1 << 10  # bytes decompressed at once: a few bytes of zst can become 128 KiB
 MAX_MEMORY = 1 << 28  # bytes of memory for decompression; `xz -9` needs 65 MB
-
-# The first bytes of each format. None is valid UTF-8, so text cannot be mistaken for one.
-MAGIC = {"gz": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
 
 
 class Decompressor(Protocol):
@@ -32,7 +29,7 @@ class Decompressor(Protocol):
 
 def decompress(blocks: Iterable[bytes], kind: str, name: str) -> Iterator[bytes]:
     """Decompress one or more concatenated streams."""
-    start = _decompressor(kind)
+    start = COMPRESSIONS[kind].open()
     current: Decompressor | None = start()
     for block in blocks:
         parts, length = [], 0  # decompressed and not yet yielded
@@ -63,14 +60,33 @@ def decompress(blocks: Iterable[bytes], kind: str, name: str) -> Iterator[bytes]
         )
 
 
-def _decompressor(kind: str) -> Callable[[], Decompressor]:
-    if kind == "gz":
-        return lambda: zlib.decompressobj(wbits=31)  # 31: with gzip's header and checksum
-    if kind == "xz":
-        return lambda: lzma.LZMADecompressor(memlimit=MAX_MEMORY)
+def _gz() -> Callable[[], Decompressor]:
+    return lambda: zlib.decompressobj(wbits=31)  # 31: with gzip's header and checksum
+
+
+def _xz() -> Callable[[], Decompressor]:
+    return lambda: lzma.LZMADecompressor(memlimit=MAX_MEMORY)
+
+
+def _zst() -> Callable[[], Decompressor]:
     try:
         import zstandard
     except ImportError:
         raise MissingExtra("reading .zst files", "zstandard", "zst") from None
     zstd = zstandard.ZstdDecompressor(max_window_size=MAX_MEMORY)
     return lambda: cast("Decompressor", zstd.decompressobj())
+
+
+class Compression(NamedTuple):
+    """A compression: the first bytes of its files, and what makes decompressors of streams."""
+
+    magic: bytes  # not valid UTF-8, so text cannot be mistaken for it
+    open: Callable[[], Callable[[], Decompressor]]
+
+
+# By the suffix of file names.
+COMPRESSIONS = {
+    "gz": Compression(b"\x1f\x8b", _gz),
+    "xz": Compression(b"\xfd7zXZ\x00", _xz),
+    "zst": Compression(b"\x28\xb5\x2f\xfd", _zst),
+}

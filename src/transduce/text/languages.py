@@ -4,10 +4,11 @@ import re
 from pathlib import Path, PurePath
 
 from transduce.errors import BadInput
+from transduce.text.compression import COMPRESSIONS
 
 # Suffixes that say how a text is stored, not its language.
-STORAGE_SUFFIXES = frozenset(
-    {"gz", "xz", "zst", "txt", "tsv", "raw", "tok", "src", "tgt", "ref", "out", "hyp", "log", "dat"}
+STORAGE_SUFFIXES = frozenset(COMPRESSIONS).union(
+    ("txt", "tsv", "raw", "tok", "src", "tgt", "ref", "out", "hyp", "log", "dat")
 )
 CODE = re.compile(r"[a-z]{2,3}(_[a-z]{2,4})?", re.IGNORECASE)
 

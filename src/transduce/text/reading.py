@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 from transduce.errors import BadInput, UnsupportedFormat
 from transduce.system.formatting import pluralize
 from transduce.text import unsupported
-from transduce.text.compression import MAGIC, decompress
+from transduce.text.compression import COMPRESSIONS, decompress
 
 STDIN = "-"
 BLOCK = 1 << 16  # bytes read at once
@@ -223,14 +223,14 @@ def _decompressed(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
     head = b""
     for block in blocks:
         head += block
-        if len(head) >= max(map(len, MAGIC.values())) or b"\n" in head:
+        if len(head) >= max(len(kind.magic) for kind in COMPRESSIONS.values()) or b"\n" in head:
             break
     blocks = itertools.chain([head] if head else [], blocks)
-    for kind, magic in MAGIC.items():
+    for kind, (magic, _) in COMPRESSIONS.items():
         if head.startswith(magic):
             return decompress(blocks, kind, display_name(path))
     suffix = PurePath(path).suffix.removeprefix(".")
-    if suffix in MAGIC:
+    if suffix in COMPRESSIONS:
         raise BadInput(f"{path} does not begin like a {suffix} file: it is damaged or misnamed")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise BadInput(

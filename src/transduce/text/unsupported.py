@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from transduce.text.compression import MAGIC
+from transduce.text.compression import COMPRESSIONS
 
 LINES = "write its sentences into a text file, one on each line"
 PAIRS = f"{LINES}, or as pairs with a tab between them into a .tsv file"
@@ -98,6 +98,6 @@ def format_of_content(head: bytes) -> Format | None:
 def format_of_name(path: str | PurePath) -> Format | None:
     """Return the format that a file's suffix stands for, compressed or not."""
     suffixes = [suffix[1:].lower() for suffix in PurePath(path).suffixes]
-    while suffixes and suffixes[-1] in MAGIC:
+    while suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
     return BY_SUFFIX.get(suffixes[-1]) if suffixes else None

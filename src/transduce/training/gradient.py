@@ -336,5 +336,6 @@ def _unsupported(config: ModelConfig) -> str:
     """Return the setting that the Triton kernels of attention do not support, if there is one."""
     if config.attention_dropout:
         return "attention_dropout"
-    additive = config.architecture == "transformer" and config.attention == "additive"
-    return "attention = 'additive'" if additive else ""
+    if config.architecture == "transformer" and not config.uses_dot_products:
+        return f"attention = {config.attention!r}"
+    return ""

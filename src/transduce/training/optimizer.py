@@ -1,4 +1,10 @@
-"""Adam and the learning rate (paper 5.3)."""
+"""Adam and the learning rate (paper 5.3).
+
+The contract of an optimizer here: `make_optimizer` returns it, and training sets its `found_inf`, a
+tensor on the device that is 1 if the gradient is not finite. Then `step` must change nothing: the
+host does not wait for the gradient, so it cannot decide. An optimizer that cannot read `found_inf`
+says so in `reads_found_inf`; training then waits and does not call `step`.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -37,15 +43,18 @@ def fit_ramp(config: TrainConfig, steps: int) -> TrainConfig:
 
 
 class Adam(torch.optim.Adam):
-    """The paper's optimizer; a step does nothing if `found_inf`, on its device, is 1.
+    """The paper's optimizer, by torch's fused kernel."""
 
-    torch's fused kernel reads this attribute, which GradScaler sets too.
-    """
+    found_inf: Tensor | None = None  # torch reads this attribute, which GradScaler sets too
 
-    found_inf: Tensor | None = None
+    @property
+    def reads_found_inf(self) -> bool:
+        """Whether a step does nothing if `found_inf` is 1: not on Apple's GPUs."""
+        weight: Tensor = self.param_groups[0]["params"][0]
+        return weight.device.type != "mps"
 
 
-def adam(model: nn.Module, config: TrainConfig) -> Adam:
+def make_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
     """Return the paper's optimizer; its rate is set at every step.
 
     It allocates its memory now, so that the rest is known before the first step.

@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from transduce.checkpoints.checkpoint import (
-    load_moments,
+    load_optimizer_state,
     load_tensors,
     load_weights,
-    moments_of,
+    optimizer_state,
     prune,
     random_states,
     save_checkpoint,
@@ -138,7 +138,7 @@ class Checkpointer:
             load_weights(self.model, load_tensors(path), path)
             path = newest.verified(OPTIMIZER)
             moments = set_random_states(load_tensors(path), self.device, path)
-            load_moments(self.optimizer, weights_of(self.model), moments, path)
+            load_optimizer_state(self.optimizer, weights_of(self.model), moments, path)
             return State.from_json(state)
         except BadRun as error:
             raise BadRun(
@@ -149,7 +149,7 @@ class Checkpointer:
         """Write a checkpoint from which the run resumes exactly; delete the oldest ones."""
         self.require_folder()
         weights = weights_of(self.model)
-        moments = moments_of(self.optimizer, weights)
+        moments = optimizer_state(self.optimizer, weights)
         _require_finite_tensors(weights | moments, state.step)
         weights, moments = self.saver.snapshot(weights), self.saver.snapshot(moments)
         optimizer = random_states(self.device) | moments

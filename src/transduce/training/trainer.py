@@ -29,7 +29,7 @@ from transduce.training import pacing
 from transduce.training.distributed.processes import PeerLost, Processes
 from transduce.training.gradient import GradientStep
 from transduce.training.log import Log, NonFinite, require_finite
-from transduce.training.optimizer import adam, learning_rate
+from transduce.training.optimizer import learning_rate, make_optimizer
 from transduce.training.saving import Checkpointer, Saver
 from transduce.training.settings import with_identity
 from transduce.training.validation import measure_loss, validate
@@ -56,7 +56,7 @@ class Trainer:
         keep_freed_memory()
         torch.manual_seed(self.config.seed)
         self.model = build(run_config.model).to(device)
-        self.optimizer = adam(self.model, self.config)
+        self.optimizer = make_optimizer(self.model, self.config)
         on_gpu = device.type == "cuda"
         self.saver = Saver(background=on_gpu and processes.first)
         self.checkpointer = Checkpointer(run, self.model, self.optimizer, self.saver)
@@ -159,8 +159,7 @@ class Trainer:
         step.skip_nonfinite(step.clip(), update.tokens)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate
-        # torch's Adam for Apple's GPUs ignores `found_inf`.
-        if self.device.type != "mps" or not step.skipped:
+        if self.optimizer.reads_found_inf or not step.skipped:
             self.optimizer.step()
         state.step += 1
         state.position, state.epochs = update.next_position, update.epochs

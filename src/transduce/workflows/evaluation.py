@@ -86,8 +86,7 @@ def evaluate(
         {
             "weights": stored_digest(config.verified(run, MODEL)),
             "pairs": [list(pair) for pair in pairs],
-            "search": settings.search.to_json(),
-            "confidence": settings.confidence,
+            **dataclasses.asdict(settings),
             "paper": settings.paper and _has_sacremoses(),
         }
     )

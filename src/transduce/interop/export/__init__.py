@@ -1,5 +1,5 @@
 """Export a run for another library: each module has a function `export(run, folder)`.
 
 `support` says which models each library can represent; `ctranslate2` and `huggingface` write the
-folders; `cache` keeps the CTranslate2 exports that the engine makes for itself.
+folders; `ctranslate2_cache` keeps the CTranslate2 exports that the engine makes for itself.
 """

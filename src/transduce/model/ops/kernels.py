@@ -52,7 +52,7 @@ def try_out(
     """Run each kernel that a model uses, with its sizes and precision."""
     if config.architecture == "transformer":
         _try_rows(config, dtype, device, training=training)
-        if config.attention == "dot-product":
+        if config.uses_dot_products:
             _try_attention(config, dtype, device, training=training)
     elif config.architecture == "bytenet":
         _try_norms(config, dtype, device, training=training)

@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadInput
-from transduce.interop.export.cache import load_export
 from transduce.interop.export.ctranslate2 import choose_quantization, library
+from transduce.interop.export.ctranslate2_cache import load_export
 from transduce.interop.export.support import CTRANSLATE2
 from transduce.runs.folder import RunConfig
 from transduce.subwords import EOS, Codec

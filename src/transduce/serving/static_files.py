@@ -38,8 +38,17 @@ class File:
         return Response(self.content, headers=headers, media_type=self.media_type)
 
 
-def files() -> Iterator[tuple[str, File]]:
-    """Yield every path and its file."""
+def files() -> dict[str, File]:
+    """Return the file of every path."""
+    found: dict[str, File] = {}
+    for path, file in _read_files():
+        if path in found:
+            raise ValueError(f"two files of the pages are served as {path}: rename one of them")
+        found[path] = file
+    return found
+
+
+def _read_files() -> Iterator[tuple[str, File]]:
     for folder in FOLDERS:
         for file in sorted(folder.glob("*")):
             media_type = TYPES.get(file.suffix)
