@@ -27,6 +27,7 @@ from transduce.serving.limits import BEAM, NBEST, Limits
 from transduce.serving.metrics import Metrics
 from transduce.serving.middleware import HEALTH, ServiceMiddleware, admission_of
 from transduce.serving.models import ServedModel
+from transduce.serving.paragraphs import TranslatedText
 from transduce.serving.problems import Problem, json_response
 from transduce.serving.requests import (
     JSON,
@@ -157,15 +158,8 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         client = admission_of(request).client
         work = service.translate(model, [wanted.text], config, client, split=wanted.split)
         (translated,) = await run_while_connected(request, work, limits.timeout)
-        text, paragraphs = await service.write(model, translated)
-        milliseconds = round((time.perf_counter() - start) * 1000, 1)
-        answer = {
-            "model": model.name,
-            "text": text,
-            "milliseconds": milliseconds,
-            "paragraphs": paragraphs,
-        }
-        return await in_background(partial(json_response, answer), translated.characters)
+        answer = partial(_translation, model, translated, start)
+        return await in_background(answer, translated.characters)
 
     @app.get(
         "/api/models",
@@ -176,6 +170,18 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
     async def list_models() -> Response:
         """List the served models and the limits of requests."""
         return json_response(models)
+
+
+def _translation(model: ServedModel, translated: TranslatedText, start: float) -> Response:
+    """Return the answer to a request that began at `start`."""
+    lines = translated.sentences(model.translator)
+    answer = {
+        "model": model.name,
+        "text": translated.join(lines),
+        "milliseconds": round((time.perf_counter() - start) * 1000, 1),
+        "paragraphs": [{"segments": [item.to_json() for item in line]} for line in lines],
+    }
+    return json_response(answer)
 
 
 def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) -> None:

@@ -114,7 +114,7 @@ class Clients:
             return group(host)
         forwarded = b",".join(v for k, v in scope["headers"] if k == b"x-forwarded-for")
         for part in reversed(forwarded.decode("latin-1").split(",")):
-            address = _parse(part.strip())
+            address = parse_address(part.strip())
             if address is None:
                 break  # entries before it are not trustworthy
             if str(address) not in self.proxies:
@@ -168,7 +168,7 @@ def proxy_addresses(proxies: Iterable[str]) -> frozenset[str]:
     """Return the normalized addresses of trusted proxies."""
     addresses = set()
     for proxy in proxies:
-        address = _parse(proxy)
+        address = parse_address(proxy)
         if address is None:
             raise BadInput(f"--trusted-proxy {proxy}: expected an address such as 10.0.0.1")
         addresses.add(str(address))
@@ -178,13 +178,13 @@ def proxy_addresses(proxies: Iterable[str]) -> frozenset[str]:
 @functools.lru_cache(1024)
 def normalize(address: str) -> str:
     """Return an address in its canonical form; IPv4-mapped IPv6 becomes IPv4."""
-    return str(_parse(address) or address)
+    return str(parse_address(address) or address)
 
 
 @functools.lru_cache(1024)
 def group(address: str) -> str:
     """Return the address, or the network of an IPv6 address."""
-    parsed = _parse(address)
+    parsed = parse_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((parsed, NETWORK), strict=False))
     return address if parsed is None else str(parsed)
@@ -193,7 +193,7 @@ def group(address: str) -> str:
 @functools.lru_cache(1024)
 def is_local(group: str) -> bool:
     """Return whether a client is on this machine."""
-    parsed = _parse(group.partition("/")[0])
+    parsed = parse_address(group.partition("/")[0])
     return parsed is not None and (parsed.is_loopback or group == f"::/{NETWORK}")
 
 
@@ -207,7 +207,8 @@ def unauthorized(message: str) -> Problem:
     return Problem(401, message, {"WWW-Authenticate": 'Bearer realm="transduce"'})
 
 
-def _parse(text: str) -> Address | None:
+def parse_address(text: str) -> Address | None:
+    """Return an IP address, which may be in brackets; None if the text is not one."""
     try:
         address = ipaddress.ip_address(text.strip("[]"))
     except ValueError:

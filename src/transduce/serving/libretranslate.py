@@ -13,11 +13,11 @@ from transduce.serving.languages import language_name
 from transduce.serving.limits import Limits
 from transduce.serving.middleware import admission_of
 from transduce.serving.models import ServedModel
+from transduce.serving.paragraphs import TranslatedText
 from transduce.serving.problems import SHOWN, Problem, describe, json_response, quote
 from transduce.serving.requests import run_while_connected
 from transduce.serving.schemas import DetectRequest, LibreFields, LibreRequest
-from transduce.serving.service import Service, TranslatedText, in_background, search_config
-from transduce.translation.translation import TranslatedSentence
+from transduce.serving.service import Service, in_background, search_config
 
 AUTO = "auto"
 FRONTEND_TIMEOUT = 500  # milliseconds after the last key: LibreTranslate's default
@@ -134,16 +134,6 @@ def ranked_texts(
     """
     texts = []
     for text in translated:
-        lines = [*zip(map(model.translator.sentences, text.lines), text.ends, strict=True)]
-        texts.append([*dict.fromkeys(_join(lines, rank) for rank in range(nbest))])
+        lines = text.sentences(model.translator)
+        texts.append([*dict.fromkeys(text.join(lines, rank) for rank in range(nbest))])
     return texts
-
-
-def _join(lines: Iterable[tuple[list[TranslatedSentence], str]], rank: int) -> str:
-    parts = []
-    for sentences, end in lines:
-        for sentence in sentences:
-            candidate = sentence.candidates[min(rank, len(sentence.candidates) - 1)]
-            parts.append(sentence.gap + candidate.text)
-        parts.append(end)
-    return "".join(parts)

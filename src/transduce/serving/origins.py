@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 from transduce.errors import BadInput
+from transduce.serving.clients import parse_address
 from transduce.serving.problems import SHOWN, Problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -33,7 +34,11 @@ class HostNames:
     addresses: bool = False
 
     def __contains__(self, name: str) -> bool:
-        return name in self.names or ANY in self.names or (self.addresses and _is_address(name))
+        return (
+            name in self.names
+            or ANY in self.names
+            or (self.addresses and parse_address(name) is not None)
+        )
 
 
 def host_names(listening: socket.socket, host: str, allowed: Iterable[str] = ()) -> HostNames:
@@ -115,11 +120,3 @@ def _is_foreign(host: bytes | None, origin: bytes | None, site: bytes | None) ->
 def _without_port(host: str) -> str:
     name, colon, port = host.rpartition(":")
     return name if colon and (port.isdecimal() or not port) else host
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True

@@ -1,12 +1,40 @@
 """Lines and sentences of a text: a line of a request is translated like a line of a file."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from transduce.translation.segments import SegmentedText
+from transduce.translation.translation import TranslatedSentence
 from transduce.translation.translator import Translator
 
 BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedText:
+    """One text, translated."""
+
+    lines: list[SegmentedText]
+    ends: list[str]  # of the lines
+
+    @property
+    def characters(self) -> int:
+        """The length of the text with its line ends."""
+        return sum(len(line.text) + 1 for line in self.lines)
+
+    def sentences(self, translator: Translator) -> list[list[TranslatedSentence]]:
+        """Return the translated sentences of each line."""
+        return [translator.sentences(line) for line in self.lines]
+
+    def join(self, lines: Sequence[Sequence[TranslatedSentence]], rank: int = 0) -> str:
+        """Return the text with the candidate of this rank of each sentence, or its last one."""
+        parts = []
+        for sentences, end in zip(lines, self.ends, strict=True):
+            for sentence in sentences:
+                candidate = sentence.candidates[min(rank, len(sentence.candidates) - 1)]
+                parts.append(sentence.gap + candidate.text)
+            parts.append(end)
+        return "".join(parts)
 
 
 def split_lines(text: str) -> tuple[list[str], list[str]]:
@@ -14,16 +42,3 @@ def split_lines(text: str) -> tuple[list[str], list[str]]:
     lines = text.removeprefix(BYTE_ORDER_MARK).split("\n")
     ends = ["\r\n" if line.endswith("\r") else "\n" for line in lines[:-1]]
     return [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]], [*ends, ""]
-
-
-def paragraphs(
-    translator: Translator, lines: Sequence[SegmentedText], ends: Sequence[str]
-) -> tuple[str, list[dict[str, Any]]]:
-    """Return the whole translation and, for each line, its sentences with their translations."""
-    text, found = [], []
-    for line, end in zip(lines, ends, strict=True):
-        sentences = translator.sentences(line)
-        text += [sentence.gap + sentence.candidates[0].text for sentence in sentences]
-        text.append(end)
-        found.append({"segments": [sentence.to_json() for sentence in sentences]})
-    return "".join(text), found

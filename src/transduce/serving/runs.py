@@ -4,6 +4,7 @@ Clients select a run by its name in `GET /api/runs`, never by a path.
 """
 
 import contextlib
+import re
 import secrets
 import threading
 import time
@@ -24,6 +25,7 @@ from transduce.system.locks import in_use
 POINTS = 2_000  # of a series in one answer; a screen has no more columns
 VALIDATIONS = 200  # whose translations are sent
 RUN_FILES = ("config.json", "metrics.jsonl", ".lock")  # a folder with one of these is a run
+TOKEN = re.compile(r"(\w+)" + 3 * r"\.(\d{1,9})", re.ASCII)  # as in WatchedRun.token
 
 Json = dict[str, Any]
 
@@ -153,9 +155,11 @@ class WatchedRun:
         Numbers are columns. Long series are thinned out; extreme values are kept.
         """
         log = self.log
-        key, counts = _parse(token)
-        void = key != f"{self.key}{log.restarts}"
-        training, validation, samples = (0, 0, 0) if void else counts
+        void, counts = True, [0, 0, 0]
+        match = TOKEN.fullmatch(token)
+        if match and match[1] == f"{self.key}{log.restarts}":
+            void, counts = False, [int(count) for count in match.groups()[1:]]
+        training, validation, samples = counts
         new = log.samples[samples:] if show_samples else []
         stride = -(-len(new) // VALIDATIONS) or 1
         shown = new[::-1][::stride][::-1]  # always with the last
@@ -198,7 +202,8 @@ class Board:
             if name not in self.runs:
                 self._find()
             if name not in self.runs:
-                raise KeyError(name)
+                hint = did_you_mean(name[:SHOWN], self.runs) or " /api/runs lists them."
+                raise Problem(404, f"there is no run {name[:SHOWN]} here.{hint}")
             return self.runs[name].current_data(token, show_samples=self.show_samples)
 
     def _find(self) -> None:
@@ -246,11 +251,7 @@ def router(watched: Sequence[Path], *, show_samples: bool = True) -> APIRouter:
     )
     def run_data(run: str = "", since: str = "") -> Response:
         """Return what a run has logged since the answer with this token; without it, everything."""
-        try:
-            return json_response(board.since(run, since))
-        except KeyError:
-            hint = did_you_mean(run[:SHOWN], board.runs) or " /api/runs lists them."
-            raise Problem(404, f"there is no run {run[:SHOWN]} here.{hint}") from None
+        return json_response(board.since(run, since))
 
     return routes
 
@@ -276,15 +277,3 @@ def _columns(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[float 
         name: [None if name not in row else float(f"{row[name]:.7g}") for row in rows]
         for name in names
     }
-
-
-def _parse(token: str) -> tuple[str, tuple[int, int, int]]:
-    """Parse a token; an invalid one stands for a client without data."""
-    key, *counts = token.split(".")
-    if len(counts) != 3 or not all(map(_is_count, counts)):
-        return "", (0, 0, 0)
-    return key, (int(counts[0]), int(counts[1]), int(counts[2]))
-
-
-def _is_count(word: str) -> bool:
-    return word.isascii() and word.isdecimal() and len(word) < 10

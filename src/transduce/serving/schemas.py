@@ -48,36 +48,29 @@ class TranslateRequest(StrictRequest):
         json_schema_extra={"example": {"text": "Two dogs run over the grass.", "nbest": 2}}
     )
 
-    text: Annotated[str, Field(description="the text to translate; a line is a paragraph")]
-    model: Annotated[
-        str | None, Field(description="the name of a model; default: the first one served")
-    ] = None
-    beam: Annotated[Beam | None, Field(description="beam width; 1 is greedy search")] = None
-    alpha: Annotated[float | None, Field(ge=0, le=ALPHA, description="the length penalty")] = None
-    nbest: Annotated[
-        Nbest | None,
-        Field(description="candidates per sentence, at most the beam width"),
-    ] = None
-    split: Annotated[bool, Field(description="translate the sentences of a line one by one")] = True
+    text: str = Field(description="the text to translate; a line is a paragraph")
+    model: str | None = Field(None, description="name of a model; default: the first one served")
+    beam: Beam | None = Field(None, description="beam width; 1 is greedy search")
+    alpha: float | None = Field(None, ge=0, le=ALPHA, description="the length penalty")
+    nbest: Nbest | None = Field(None, description="candidates per sentence, at most the beam width")
+    split: bool = Field(default=True, description="translate the sentences of a line one by one")
 
 
 class Candidate(BaseModel):
     """One translation of a sentence."""
 
     text: str
-    score: Annotated[
-        float, Field(description="log-probability divided by the length penalty; higher is better")
-    ]
-    log_probability: Annotated[float, Field(description="natural logarithm, including </s>")]
-    tokens: Annotated[list[str], Field(description="its subwords")]
+    score: float = Field(description="log-probability over length penalty; higher is better")
+    log_probability: float = Field(description="natural logarithm, including </s>")
+    tokens: list[str] = Field(description="its subwords")
 
 
 class Segment(BaseModel):
     """A sentence and its translations."""
 
-    gap: Annotated[str, Field(description="white space before its translation")]
+    gap: str = Field(description="white space before its translation")
     source: str
-    candidates: Annotated[list[Candidate], Field(description="best first")]
+    candidates: list[Candidate] = Field(description="best first")
 
 
 class Paragraph(BaseModel):
@@ -90,9 +83,9 @@ class TranslateAnswer(BaseModel):
     """A translation and its sentences."""
 
     model: str
-    text: Annotated[str, Field(description="the best translation, line by line")]
+    text: str = Field(description="the best translation, line by line")
     milliseconds: float
-    paragraphs: Annotated[list[Paragraph], Field(description="one per line")]
+    paragraphs: list[Paragraph] = Field(description="one per line")
 
 
 class InspectRequest(StrictRequest):
@@ -102,22 +95,16 @@ class InspectRequest(StrictRequest):
         json_schema_extra={"example": {"source": "Two dogs run.", "target": "Zwei Hunde laufen."}}
     )
 
-    source: Annotated[str, Field(description="one sentence")]
-    target: Annotated[
-        str | None, Field(description="its translation; default: the model's own")
-    ] = None
-    model: Annotated[
-        str | None, Field(description="the name of a model; default: the first one served")
-    ] = None
+    source: str = Field(description="one sentence")
+    target: str | None = Field(None, description="its translation; default: the model's own")
+    model: str | None = Field(None, description="name of a model; default: the first one served")
 
 
 class Weights(BaseModel):
     """Attention weights; rows sum to 1."""
 
-    shape: Annotated[list[int], Field(description="layers, heads, queries, keys")]
-    data: Annotated[
-        str, Field(description="base64 of little-endian 16-bit integers in C order; 65535 means 1")
-    ]
+    shape: list[int] = Field(description="layers, heads, queries, keys")
+    data: str = Field(description="base64 of little-endian uint16 in C order; 65535 means 1")
 
 
 class Attention(BaseModel):
@@ -147,16 +134,14 @@ class Inspection(BaseModel):
 
     model: str
     languages: list[str]
-    sentences: Annotated[list[str], Field(description="the source and the target as text")]
-    source: Annotated[list[str], Field(description="subwords, </s> last")]
-    target: Annotated[list[str], Field(description="the output of each decoding step")]
-    inputs: Annotated[list[str], Field(description="the decoder input of each step")]
+    sentences: list[str] = Field(description="the source and the target as text")
+    source: list[str] = Field(description="subwords, </s> last")
+    target: list[str] = Field(description="the output of each decoding step")
+    inputs: list[str] = Field(description="the decoder input of each step")
     words: Words
     spelled: Spelled
-    probabilities: Annotated[list[float], Field(description="of each output subword")]
-    alternatives: Annotated[
-        list[list[tuple[str, float]]], Field(description="of each step, most likely first")
-    ]
+    probabilities: list[float] = Field(description="of each output subword")
+    alternatives: list[list[tuple[str, float]]] = Field(description="per step, most likely first")
     attention: Attention
 
 
@@ -172,23 +157,23 @@ class Model(BaseModel):
     """A served model."""
 
     name: str
-    source: Annotated[str, Field(description="source language")]
-    target: Annotated[str, Field(description="target language")]
+    source: str = Field(description="source language")
+    target: str = Field(description="target language")
     source_name: str
     target_name: str
     engine: str
     weights: str
     parameters: int
-    settings: Annotated[dict[str, Any], Field(description="the architecture: N, d_model, h …")]
+    settings: dict[str, Any] = Field(description="the architecture: N, d_model, h …")
     search: ModelSearch
-    examples: Annotated[list[str], Field(description="short sentences of its validation set")]
+    examples: list[str] = Field(description="short sentences of its validation set")
 
 
 class Bounds(BaseModel):
     """Limits of a request."""
 
     characters: int
-    texts: Annotated[int, Field(description="of a request to /translate")]
+    texts: int = Field(description="of a request to /translate")
     beam: int
     nbest: int
 
@@ -208,9 +193,7 @@ class LibreFields(BaseModel):
     q: Annotated[
         str | list[str], Field(description="the text, or several"), BeforeValidator(_texts)
     ]
-    api_key: Annotated[
-        str | None, Field(description="the key, if the service needs one and no header has it")
-    ] = None
+    api_key: str | None = Field(None, description="the key, if one is needed and no header has it")
 
 
 class LibreRequest(LibreFields):
@@ -222,10 +205,8 @@ class LibreRequest(LibreFields):
         }
     )
 
-    source: Annotated[
-        str, Field(description="source language; auto: that of the only model with this target")
-    ]
-    target: Annotated[str, Field(description="target language")]
+    source: str = Field(description="source language; auto: of the only model for this target")
+    target: str = Field(description="target language")
     format: Annotated[
         str,
         Field(description="text; html is not supported"),
@@ -298,27 +279,25 @@ class Run(BaseModel):
     """The state of a run."""
 
     name: str
-    state: Annotated[str, Field(description="training, stopped, finished, damaged or gone")]
-    note: Annotated[str, Field(description="details of the state")]
+    state: str = Field(description="training, stopped, finished, damaged or gone")
+    note: str = Field(description="details of the state")
     step: int
     seconds: float | None
     epoch: float | None
-    planned: Annotated[
-        dict[str, float | None], Field(description="planned steps, seconds and epochs, if any")
-    ]
-    part: Annotated[float | None, Field(description="finished share, 0 to 1")]
-    left: Annotated[float | None, Field(description="estimated seconds left")]
+    planned: dict[str, float | None] = Field(description="steps, seconds and epochs, if planned")
+    part: float | None = Field(description="finished share, 0 to 1")
+    left: float | None = Field(description="estimated seconds left")
     loss: float | None
     valid_loss: float | None
-    bleu: Annotated[float | None, Field(description="of the last validation")]
-    speed: Annotated[float | None, Field(description="target tokens per second")]
+    bleu: float | None = Field(description="of the last validation")
+    speed: float | None = Field(description="target tokens per second")
     seconds_since_write: float | None
     preset: str | None
     languages: list[str] | None
     size: str | None
     parameters: int | None
-    measure: Annotated[dict[str, float], Field(description="settings that the loss depends on")]
-    token: Annotated[str, Field(description="changes whenever something is logged")]
+    measure: dict[str, float] = Field(description="settings that the loss depends on")
+    token: str = Field(description="changes whenever something is logged")
 
 
 class RunSamples(BaseModel):
@@ -327,15 +306,15 @@ class RunSamples(BaseModel):
     source: list[str]
     reference: list[str]
     step: list[int]
-    outputs: Annotated[list[list[str]], Field(description="of each validation")]
+    outputs: list[list[str]] = Field(description="of each validation")
 
 
 class RunData(BaseModel):
     """The log of a run as columns; long series are thinned out."""
 
     name: str
-    token: Annotated[str, Field(description="send it as `since` in the next request")]
-    void: Annotated[bool, Field(description="this is the whole log: discard earlier data")]
+    token: str = Field(description="send it as `since` in the next request")
+    void: bool = Field(description="this is the whole log: discard earlier data")
     training: dict[str, list[float | None]]
     validation: dict[str, list[float | None]]
     samples: RunSamples
@@ -350,4 +329,4 @@ class Health(BaseModel):
 class Error(BaseModel):
     """An error."""
 
-    error: Annotated[str, Field(description="one sentence: what was found and what was expected")]
+    error: str = Field(description="one sentence: what was found and what was expected")

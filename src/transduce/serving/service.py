@@ -5,9 +5,8 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from transduce.config import SearchConfig
 from transduce.errors import BadSetting, TransduceError, did_you_mean
@@ -17,28 +16,14 @@ from transduce.serving.limits import SHARE, Limits
 from transduce.serving.logs import log_text
 from transduce.serving.metrics import Metrics
 from transduce.serving.models import ServedModel
-from transduce.serving.paragraphs import paragraphs, split_lines
+from transduce.serving.paragraphs import TranslatedText, split_lines
 from transduce.serving.problems import SHOWN, Problem, retry_later
-from transduce.translation.segments import SegmentedText
 
 SHORT = 500  # characters that the event loop splits and encodes itself, within 2 ms
 MAX_RETRY_AFTER = 60  # seconds
 DECAY = 0.9  # weight of earlier batches in the estimate of the speed
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class TranslatedText:
-    """One text, translated."""
-
-    lines: list[SegmentedText]
-    ends: list[str]  # of the lines
-
-    @property
-    def characters(self) -> int:
-        """The length of the text with its line ends."""
-        return sum(len(line.text) + 1 for line in self.lines)
 
 
 class Service:
@@ -117,13 +102,6 @@ class Service:
             line.hypotheses[index] = hypotheses
         rest = iter(lines)
         return [TranslatedText([next(rest) for _ in text], ends) for text, ends in split_texts]
-
-    async def write(
-        self, model: ServedModel, text: TranslatedText
-    ) -> tuple[str, list[dict[str, Any]]]:
-        """Return the whole translation of a text and its sentences, line by line."""
-        write = partial(paragraphs, model.translator, text.lines, text.ends)
-        return await in_background(write, text.characters)
 
     def check(self, texts: Sequence[str]) -> None:
         """Refuse texts that are too long or invalid; log the others if texts are logged."""
