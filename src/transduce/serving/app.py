@@ -29,13 +29,7 @@ from transduce.serving.middleware import HEALTH, ServiceMiddleware, admission_of
 from transduce.serving.models import ServedModel
 from transduce.serving.paragraphs import TranslatedText
 from transduce.serving.problems import Problem, json_response
-from transduce.serving.requests import (
-    JSON,
-    parse_json,
-    read_body,
-    require_type,
-    run_while_connected,
-)
+from transduce.serving.requests import JSON, read_json, run_while_connected
 from transduce.serving.service import Service, in_background, search_config
 
 DESCRIPTION = "Translation and attention weights of models trained with transduce."
@@ -150,8 +144,7 @@ def _add_translation(app: FastAPI, service: Service, *, show_examples: bool) -> 
         Sentences of concurrent requests are searched together.
         """
         start = time.perf_counter()
-        require_type(request, JSON)
-        wanted = parse_json(await read_body(request, limits), schemas.TranslateRequest)
+        wanted = await read_json(request, limits, schemas.TranslateRequest)
         model = service.find(wanted.model)
         search = model.translator.config.search
         config = search_config(search, wanted.beam, wanted.alpha, wanted.nbest)
@@ -186,8 +179,7 @@ def _translation(model: ServedModel, translated: TranslatedText, start: float) -
 
 def _add_inspection(app: FastAPI, service: Service, inspections: Inspections) -> None:
     async def inspected(request: Request) -> dict[str, Any]:
-        require_type(request, JSON)
-        wanted = parse_json(await read_body(request, service.limits), schemas.InspectRequest)
+        wanted = await read_json(request, service.limits, schemas.InspectRequest)
         service.check([wanted.source, wanted.target or ""])
         model = service.find(wanted.model)
         client = admission_of(request).client

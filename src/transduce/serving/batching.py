@@ -16,6 +16,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 
 from transduce.config import SearchConfig
 from transduce.translation.types import Engine, Hypothesis, Job
@@ -29,15 +30,14 @@ Key = tuple[SearchConfig, bytes, tuple[int, ...]]  # settings, source, prefix
 Owner = Hashable  # the client of a request; None if unknown
 
 
+@dataclass(eq=False, slots=True)
 class Sentence:
     """A sentence to be searched, and the tickets that wait for it."""
 
-    __slots__ = ("job", "key", "taken", "waiters")
-
-    def __init__(self, job: Job, key: Key) -> None:
-        self.job, self.key = job, key
-        self.waiters: list[tuple[Ticket, int]] = []  # with the index in the ticket
-        self.taken = False  # by a thread
+    job: Job
+    key: Key
+    waiters: list[tuple["Ticket", int]] = field(default_factory=list)  # with the index in it
+    taken: bool = False  # by a thread
 
 
 class Ticket:

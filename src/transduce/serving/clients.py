@@ -10,6 +10,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 
 from starlette.types import Scope
 
@@ -47,17 +48,16 @@ class TokenBucket:
         self._tokens -= 1
 
 
+@dataclass(eq=False, slots=True)
 class Client:
     """The current use of one client."""
 
-    __slots__ = ("attempts", "inspections", "max_requests", "rate", "requests", "sentences")
-
-    def __init__(self, rate: TokenBucket | None, max_requests: int, attempts: TokenBucket) -> None:
-        self.rate, self.attempts = rate, attempts
-        self.max_requests = max_requests  # concurrent; 0: no limit
-        self.requests = 0  # in progress
-        self.sentences = 0  # waiting or being searched
-        self.inspections = 0  # likewise
+    rate: TokenBucket | None
+    attempts: TokenBucket  # with wrong keys
+    max_requests: int  # concurrent; 0: no limit
+    requests: int = 0  # in progress
+    sentences: int = 0  # waiting or being searched
+    inspections: int = 0  # likewise
 
 
 class Admission:
@@ -155,7 +155,7 @@ class Clients:
         if client is None:
             rate, max_requests = self.limits.for_client(local=is_local(address))
             bucket = TokenBucket(rate, now) if rate else None
-            client = Client(bucket, max_requests, TokenBucket(ATTEMPTS, now))
+            client = Client(bucket, TokenBucket(ATTEMPTS, now), max_requests)
             self._recent[name] = client
             if len(self._recent) > MAX_CLIENTS:
                 self._recent.popitem(last=False)

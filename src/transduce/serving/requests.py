@@ -54,8 +54,10 @@ async def read_body(request: Request, limits: Limits) -> bytes:
         ) from None
 
 
-def parse_json(body: bytes, model: type[M]) -> M:
-    """Parse JSON as a model, or describe the error."""
+async def read_json(request: Request, limits: Limits, model: type[M]) -> M:
+    """Receive JSON and parse it as a model, or describe the error."""
+    require_type(request, JSON)
+    body = await read_body(request, limits)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
