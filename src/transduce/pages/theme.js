@@ -1,36 +1,38 @@
 // Light or dark theme: the user's choice, or the system's. Runs before the first paint.
 
-const system = matchMedia("(prefers-color-scheme: dark)");
+const systemTheme = matchMedia("(prefers-color-scheme: dark)");
+let themeOfPage = null; // the choice if storage is disabled
 
-function chosen() {
+// Return "light", "dark", or null: as the system.
+function chosenTheme() {
   try {
     return localStorage.getItem("theme");
   } catch {
-    return null; // storage is disabled
+    return themeOfPage;
   }
 }
 
-function show() {
-  document.documentElement.dataset.theme = chosen() ?? (system.matches ? "dark" : "light");
+function chooseTheme(name) {
+  themeOfPage = name;
+  try {
+    if (name === null) localStorage.removeItem("theme");
+    else localStorage.setItem("theme", name);
+  } catch {
+    // storage is disabled: the choice lasts for this page
+  }
+  showTheme();
 }
 
-show();
-system.addEventListener("change", () => {
-  show();
+function showTheme() {
+  document.documentElement.dataset.theme =
+    chosenTheme() ?? (systemTheme.matches ? "dark" : "light");
   dispatchEvent(new Event("themechange"));
-});
+}
 
+showTheme();
+systemTheme.addEventListener("change", showTheme);
 addEventListener("DOMContentLoaded", () => {
-  const button = document.getElementById("theme");
-  if (button === null) return;
-  button.addEventListener("click", () => {
-    const other = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-    try {
-      localStorage.setItem("theme", other);
-    } catch {
-      // storage is disabled: the choice lasts for this page
-    }
-    document.documentElement.dataset.theme = other;
-    dispatchEvent(new Event("themechange"));
+  document.getElementById("theme")?.addEventListener("click", () => {
+    chooseTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   });
 });

@@ -365,10 +365,10 @@ byId("smooth").addEventListener("click", () => {
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) poll();
 });
-new MutationObserver(() => {
+addEventListener("themechange", () => {
   for (const run of runs.values()) run.tint();
   draw();
-}).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+});
 poll();
 get("/api/models").then(({ models }) => {
   byId("translate").hidden = models.length === 0; // `transduce watch` serves none

@@ -1,4 +1,5 @@
-// Settings of the page, stored in this browser, and the dialog to change them.
+// Settings of the page, stored in this browser, and the dialog to change them. The theme is that of
+// theme.js.
 
 const KEY = "translate";
 const CANDIDATES = 4; // default
@@ -8,15 +9,6 @@ function stored() {
     return JSON.parse(localStorage.getItem(KEY)) ?? {};
   } catch {
     return {}; // storage is disabled, or its content is invalid
-  }
-}
-
-function store(key, value) {
-  try {
-    if (value === null) localStorage.removeItem(key);
-    else localStorage.setItem(key, value);
-  } catch {
-    // storage is disabled: the setting lasts for this page
   }
 }
 
@@ -30,7 +22,11 @@ export class Settings {
   /** Store a value; undefined restores the default. */
   set(name, value) {
     this.#values[name] = value;
-    store(KEY, JSON.stringify(this.#values));
+    try {
+      localStorage.setItem(KEY, JSON.stringify(this.#values));
+    } catch {
+      // storage is disabled: the setting lasts for this page
+    }
   }
 
   get shades() {
@@ -44,21 +40,6 @@ export class Settings {
     const nbest = Math.min(this.get("nbest") ?? CANDIDATES, beam, limits.nbest);
     return { beam, alpha, nbest };
   }
-}
-
-function chosenTheme() {
-  try {
-    return localStorage.getItem("theme") ?? "";
-  } catch {
-    return document.documentElement.dataset.theme;
-  }
-}
-
-function setTheme(name) {
-  store("theme", name || null);
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  document.documentElement.dataset.theme = name || (dark ? "dark" : "light");
-  dispatchEvent(new Event("themechange"));
 }
 
 /** Make the drawer work; `current` tells the model and the limits, `changed` hears of changes. */
@@ -76,13 +57,13 @@ export function bindDrawer(dialog, settings, current, changed) {
     alpha.value = search.alpha;
     nbest.value = settings.get("nbest") ?? CANDIDATES;
     shades.checked = settings.shades;
-    theme.value = chosenTheme();
+    theme.value = chosenTheme() ?? "";
     problem.textContent = "";
   };
 
   form.addEventListener("input", (event) => {
     const field = event.target;
-    if (field === theme) return setTheme(theme.value);
+    if (field === theme) return chooseTheme(theme.value || null);
     if (field === shades) settings.set("shades", shades.checked);
     else if (field.validity.valid) settings.set(field.name, field.valueAsNumber);
     const wrong = [beam, alpha, nbest].find((input) => !input.validity.valid);
@@ -92,7 +73,7 @@ export function bindDrawer(dialog, settings, current, changed) {
   });
   dialog.querySelector("#reset").addEventListener("click", () => {
     for (const name of ["beam", "alpha", "nbest", "shades"]) settings.set(name, undefined);
-    setTheme("");
+    chooseTheme(null);
     fill();
     changed();
   });
