@@ -107,7 +107,7 @@ class ModelConfig(Settings):
     attention_bias: bool = setting(False, "add biases to the attention projections")
     activation: Literal["relu", "swish", "gelu"] = setting(
         "relu",
-        "activation in the feed-forward networks; the paper uses relu, some imported models others",
+        "activation in the feed-forward networks; the paper uses relu; imported models may differ",
         "3.3",
     )
     logits_bias: bool = setting(False, "add a bias to the logits")
@@ -217,7 +217,7 @@ class TrainConfig(Settings):
     epochs: int | None = setting(None, "passes over the data")
     seconds: float | None = setting(None, "training time in seconds")
     timed: Literal["all", "steps"] = setting(
-        "all", "what `seconds` counts; steps: leave out validation and saving"
+        "all", "time that `seconds` limits; steps: without validation and saving"
     )
     # Data.
     vocabulary: int | None = setting(
@@ -267,7 +267,7 @@ class TrainConfig(Settings):
     # Machine.
     seed: int = setting(1, "random seed")
     threads: int | None = setting(
-        None, "CPU threads; none: measured, the fastest; results depend on it in the last bits"
+        None, "CPU threads; none: the fastest, by measurement; changes the last bits of results"
     )
     precision: Literal["auto", "bf16", "float32"] = setting(
         "auto", "precision of training; auto: bf16 on GPUs that support it"
@@ -302,7 +302,7 @@ class SearchConfig(Settings):
         "paper", "form of the length penalty; power: length^alpha, for imported models", "6.1"
     )
     extra: int = setting(
-        50, "how many tokens longer than its input, or a longer prefix, an output may be", "6.1"
+        50, "most tokens by which an output may exceed its input, or its prefix if longer", "6.1"
     )
     nbest: int = setting(1, "translations to return per sentence")
     sample: bool = setting(False, "sample translations instead of searching")

@@ -1,4 +1,4 @@
-"""What `transduce bench` says of the machine is so."""
+"""Facts about the machine in `transduce bench` are correct."""
 
 import os
 import subprocess

@@ -266,7 +266,7 @@ def test_an_unreachable_server_is_named(tmp_path: Path) -> None:
 
 
 def test_a_server_that_disappears_during_the_download_is_retried(tmp_path: Path) -> None:
-    """What has come is worth a wait; where nothing has, nobody is kept waiting."""
+    """A partial download is retried; a server that was never reached is not."""
     told = Told()
     with pytest.raises(BadData):
         get(known("http://127.0.0.1:1/a"), tmp_path, told)

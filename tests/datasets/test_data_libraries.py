@@ -48,7 +48,7 @@ def test_wmt_test_sets_until_2020_are_supported_and_others_refused() -> None:
 def test_a_data_set_of_mtdata_is_downloaded(
     server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its index is in its package; of OPUS only a few lines are read here, for they are many."""
+    """Its index is in its package; only a few lines of OPUS are read here, to be fast."""
     pytest.importorskip("mtdata")
     index = tmp_path / "opus.tsv"
     index.write_text("Books\tv1\tde\ten\nBooks\tv1\ten\tfr\nTatoeba\tv2023-04-12\tde\ten\n")

@@ -107,7 +107,7 @@ def test_notes_follow_the_first_table_and_commands_are_code() -> None:
     (first,) = table3.tables
     more = Table("Details", first.columns, first.rows)
     text = render_page([dataclasses.replace(table3, tables=(first, more))])
-    places = [text.index(part) for part in ("Rows &lt;here", "<b>What came out", "Details")]
+    places = [text.index(part) for part in ("Rows &lt;here", "<b>Results", "Details")]
     assert places == sorted(places)
     assert "<code>transduce parse a&lt;b</code> parses." in text
 

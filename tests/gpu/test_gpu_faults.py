@@ -1,4 +1,4 @@
-"""What goes wrong on a GPU: gradients that are no numbers, refused there, while nobody waits."""
+"""Non-finite gradients on a GPU are skipped on the device, without synchronising."""
 
 import contextlib
 import json
@@ -54,7 +54,7 @@ def held(trainer: Trainer) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30])
-def test_an_update_whose_gradient_is_no_number_changes_nothing_and_is_counted(
+def test_an_update_with_a_non_finite_gradient_changes_nothing_and_is_counted(
     trainer: Trainer, bad: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pass is one CUDA graph, which goes on being played."""
@@ -97,7 +97,7 @@ def test_a_step_waits_for_nothing_on_the_device(trainer: Trainer) -> None:
     assert trainer.gradient_step.skipped.item() == 0
 
 
-def test_weights_that_are_no_numbers_end_the_run_and_are_not_saved(
+def test_non_finite_weights_end_the_run_and_are_not_saved(
     tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update = Trainer.update
@@ -123,7 +123,7 @@ def test_weights_that_are_no_numbers_end_the_run_and_are_not_saved(
     assert not any("skipped" in json.loads(line) for line in lines)
 
 
-def test_what_is_saved_aside_is_what_it_was_though_the_gpu_is_late() -> None:
+def test_a_snapshot_keeps_its_values_on_a_slow_gpu() -> None:
     weight = torch.ones(1_000_000, device="cuda")
     written: list[float] = []
     with Saver(background=True) as saver:
@@ -135,7 +135,7 @@ def test_what_is_saved_aside_is_what_it_was_though_the_gpu_is_late() -> None:
     assert written == [1, 2, 3, 4]
 
 
-def test_a_pass_is_recorded_whatever_another_thread_waits_for(trainer: Trainer) -> None:
+def test_a_pass_is_captured_while_another_thread_waits_for_an_event(trainer: Trainer) -> None:
     """As the one does that writes checkpoints, if a pass is cut into pieces meanwhile."""
     copied, ended = torch.cuda.Event(), threading.Event()
     copied.record()

@@ -31,7 +31,7 @@ from transduce.training.gradient import GradientStep
 from transduce.training.train import train
 from transduce.translation.types import Hypothesis, Job
 
-# Warnings of a torch that we have not chosen are not ours to fail by.
+# Warnings of other versions of torch are not failures.
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
 
@@ -127,7 +127,7 @@ def found_by(decoder: Decoder, jobs: list[Job], config: SearchConfig) -> list[li
 def test_decoding_finds_what_the_cpu_finds(
     config: dict[str, Any], attention: str, record: bool
 ) -> None:
-    """With more sentences than slots, twice, so that slots and what is recorded serve again."""
+    """Twice, with more sentences than slots, so that slots and recorded steps are reused."""
     model = recurrent(3, attention=attention)
     with torch.no_grad():
         model.output.mul_(4)

@@ -223,7 +223,7 @@ def test_weights_that_change_while_they_are_exported_are_refused(
 
     with monkeypatch.context() as patch:
         patch.setattr(exporting, "load_arrays", changing)
-        with pytest.raises(BadRun, match="has changed while it was being exported"):
+        with pytest.raises(BadRun, match="changed while it was being exported"):
             load(own_run)
     assert entries(folder) == []
     assert_translates_by_its_weights(own_run)

@@ -1,4 +1,4 @@
-"""An exported folder says in Hugging Face's library what the run says here."""
+"""An exported model gives the same results in transformers as here."""
 
 import json
 import shutil
@@ -242,7 +242,7 @@ def test_an_interrupted_export_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRun, match="there is no run folder"):
         export(tmp_path / "none", tmp_path / "hf")
 

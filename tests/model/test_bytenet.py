@@ -1,4 +1,4 @@
-"""ByteNet is its authors': dilated blocks, a decoder that stands on the encoder, a log path."""
+"""ByteNet as in its paper: dilated blocks, a decoder stacked on the encoder, log paths."""
 
 import math
 from typing import Any

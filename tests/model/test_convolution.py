@@ -105,7 +105,7 @@ def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were(
 
 @both
 def test_every_source_token_counts(architecture: str) -> None:
-    """From the first output on, for the encoder looks both ways."""
+    """From the first output on, because the encoder is bidirectional."""
     model = small(architecture)
     source, target = pairs_of([(9, 9)])[0]
     before = logits_by_sentence(model, make_batch([(source, target)]))[0]
@@ -208,7 +208,7 @@ def test_prepared_for_decoding_a_model_gives_the_same_logits(architecture: str) 
 
 @both
 @pytest.mark.parametrize("batch", [1, 3, 16])
-def test_a_search_finds_the_same_whoever_is_searched_beside(architecture: str, batch: int) -> None:
+def test_a_search_does_not_depend_on_the_other_sentences(architecture: str, batch: int) -> None:
     """Slots are closed and filled again; scores are those of teacher forcing."""
     model = small(architecture, 2)
     sources = [sentence(2 + 5 * n % 13, n) for n in range(9)]

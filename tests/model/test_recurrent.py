@@ -265,7 +265,7 @@ def test_a_narrow_model_scores_nearly_the_same() -> None:
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_search_scores_what_it_finds_as_teacher_forcing_does(beam: int) -> None:
-    """With more sentences than slots: states are kept, reordered, closed and begun anew."""
+    """With more sentences than slots: states are kept, reordered, removed and reused."""
     model = recurrent(3)
     with torch.no_grad():
         model.output.mul_(4)

@@ -296,7 +296,7 @@ def test_a_run_copied_elsewhere_still_parses(run: Path, tmp_path: Path) -> None:
         assert Parser.load(copy, device="cpu")("a dog sees it.").words()[-1] == "."
 
 
-def test_a_parser_that_is_not_there_is_told_how_to_come_by(
+def test_the_error_for_a_missing_parser_says_how_to_train_one(
     cli: CommandLine, tmp_path: Path
 ) -> None:
     error = cli("parse", tmp_path / "none", "A word.").error

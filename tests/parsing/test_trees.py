@@ -136,7 +136,7 @@ def test_compressed_trees_are_read(tmp_path: Path) -> None:
         ("the cell", "the is outside all brackets"),
     ],
 )
-def test_what_is_no_tree_is_refused_with_its_line(text: str, error: str) -> None:
+def test_malformed_trees_are_refused_with_their_line(text: str, error: str) -> None:
     with pytest.raises(BadInput, match=error):
         read(text)
 

@@ -330,7 +330,7 @@ def test_examples_are_validation_sentences_of_the_model(
         expect(examples.first).to_have_attribute("lang", "de")
 
 
-def test_troubles_are_told_in_a_sentence_and_pass_by_themselves(
+def test_errors_are_shown_and_disappear_when_resolved(
     browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     with browser.new_page() as page:  # whose console tells of what is refused here
@@ -383,10 +383,10 @@ def test_a_model_that_is_served_no_longer_gives_way_to_one_that_is(
         ]
 
 
-def test_why_a_sentence_cannot_be_looked_into_stands_where_its_heads_would(
+def test_an_inspection_error_is_shown_in_place_of_the_explorer(
     browser: "Browser", site: str
 ) -> None:
-    why = "the source has 300 pieces: at most 128 can be looked at"
+    why = "the source has 300 pieces: at most 128 can be inspected"
     with browser.new_page() as page:  # whose console tells of what is refused here
         page.route("**/api/inspect", lambda route: route.fulfill(status=400, json={"error": why}))
         type_in(page, site, FIRST)

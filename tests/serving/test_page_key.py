@@ -63,7 +63,7 @@ def test_the_page_asks_for_the_key_once_with_keys_alone(
         assert KEY not in page.url
 
 
-def test_who_has_no_key_is_told_and_not_asked_again(browser: "Browser", site: str) -> None:
+def test_a_user_without_a_key_is_not_asked_twice(browser: "Browser", site: str) -> None:
     with opened(browser, refused=True) as page:
         page.goto(site)
         page.get_by_role("button", name="Not now").click()

@@ -1,4 +1,4 @@
-"""What kernels are measured against: the paper's equations word for word, in float64."""
+"""Reference implementations for kernel tests: the paper's equations in float64."""
 
 import math
 
@@ -11,14 +11,14 @@ from transduce.subwords import PAD
 
 
 def distance(ours: Tensor, exact: Tensor) -> float:
-    """Return how far apart two tensors are, as a part of the norm; NaN is nowhere near."""
+    """Return the relative error in the norm; NaN if a value is NaN."""
     ours, exact = ours.detach().double().cpu(), exact.detach().double().cpu()
     assert ours.shape == exact.shape
     return float((ours - exact).norm() / exact.norm().clamp_min(1e-30))
 
 
 def view_of(batch: Batch, kind: str) -> KeyRanges:
-    """Return who meets whom in a packed batch, by the name of the attention: "self, 5 near"."""
+    """Return the key ranges of a packed batch for a kind of attention, such as "self, 5 near"."""
     name, _, near = kind.partition(", ")
     view = {"self": batch.source.segments, "causal": batch.target.segments, "cross": batch.cross}[
         name

@@ -44,7 +44,7 @@ def holder(run: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_second_process_is_refused_and_told_the_first(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_with_the_id_of_the_first(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with holder(run) as process:
         with pytest.raises(BadRun) as caught, locked(run):

@@ -1,4 +1,4 @@
-"""What other systems lack is not needed: no machine here has Windows, so its gaps are made."""
+"""Windows is simulated on Linux by removing the modules and names that it lacks."""
 
 import ast
 import errno
@@ -22,8 +22,8 @@ from transduce.text.reading import read_lines, read_pairs
 ROOT = Path(transduce.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.py"))
 
-# Only systems of Unix have these modules and names. What we build on is imported before, for here
-# it is built for one of those.
+# Only Unix has these modules and names. Third-party libraries are imported first, because the
+# installed builds of them need these names.
 ELSEWHERE = """
 import os, signal, sys
 import numpy, sacrebleu, safetensors.torch, tokenizers, torch, typer
@@ -39,7 +39,7 @@ transduce.system.files.WINDOWS = True
 
 
 def elsewhere(code: str, *args: str | Path) -> str:
-    """Run some code where none of that is, with a code page of Windows; return what it says."""
+    """Run code without these names and with a Windows code page; return its output."""
     done = subprocess.run(
         [sys.executable, "-X", "utf8=0", "-c", ELSEWHERE + code, *map(str, args)],
         capture_output=True,
@@ -54,7 +54,7 @@ def elsewhere(code: str, *args: str | Path) -> str:
 def test_every_module_can_be_imported_on_windows() -> None:
     """But for those written for Triton, and for the service, whose libraries are optional."""
     names = [".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for path in SOURCES]
-    late = ("transduce.model.ops.kernels.", "transduce.__main__")
+    late = ("transduce.model.ops.triton.", "transduce.__main__")
     chosen = [one.removesuffix(".__init__") for one in names if not one.startswith(late)]
     code = "import fastapi, prometheus_client, uvicorn\n"
     code += "\n".join(f"import {name}" for name in chosen)

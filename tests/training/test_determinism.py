@@ -1,4 +1,4 @@
-"""The same seed on one machine gives the same bits, for all that is computed on a CPU."""
+"""The same seed on the same machine gives the same bits on a CPU."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ TIMED = ("seconds", "target_tokens_per_second")
 
 
 def made(run: Path) -> dict[str, str]:
-    """Return the hash of every file that a training makes, but for what tells of the clock."""
+    """Return the hash of every file of a run, except those with times."""
     told = {path: value for path, value in snapshot(run).items() if not clocked(path)}
     assert len(told) > 15
     return told
@@ -81,7 +81,7 @@ def test_checkpoints_have_one_mean(runs: list[Path], tmp_path: Path, cli: Comman
     assert found[0] == found[1]
 
 
-def test_a_text_has_one_translation_whatever_the_seed_of_hashes(
+def test_translations_do_not_depend_on_the_hash_seed(
     runs: list[Path], tiny_files: Files, run_cli: CommandLine
 ) -> None:
     found = []
@@ -97,7 +97,7 @@ def test_a_text_has_one_translation_whatever_the_seed_of_hashes(
     assert found[0].strip()
 
 
-def test_a_corpus_is_the_same_bytes_in_whatever_portions_it_is_read(
+def test_a_corpus_does_not_depend_on_batch_size_or_threads(
     runs: list[Path],
     tiny_files: Files,
     tmp_path: Path,

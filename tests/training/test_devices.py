@@ -1,6 +1,6 @@
-"""The device is the best that works; Apple's GPUs are asked for nothing that they cannot do.
+"""The best working device is chosen; on Apple's GPUs only supported operations are used.
 
-No machine here has one of those: tests/support/apple.py stands for it.
+tests/support/fake_mps.py simulates an Apple GPU.
 """
 
 from pathlib import Path

@@ -18,7 +18,7 @@ LOSSES = [(8.0, 6.0, 2), (9.0, 3.0, 3), (4.0, 2.0, 1), (12.0, 8.0, 4)]  # both s
 
 
 class Late:
-    """An event of a GPU: what it stands for arrives when somebody waits for it."""
+    """A CUDA event that completes when it is synchronised."""
 
     def __init__(self) -> None:
         self.here = False

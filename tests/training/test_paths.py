@@ -21,7 +21,7 @@ from transduce.training.trainer import Trainer
 
 
 def on_cuda(monkeypatch: pytest.MonkeyPatch, *, bf16: bool = True, **model: Any) -> Any:
-    """A model that stands on a GPU, as far as one can tell without one."""
+    """Return a fake model on a GPU."""
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Tesla T4")
     monkeypatch.setattr(kernels, "INSTALLED", True)
@@ -161,7 +161,7 @@ def test_kernels_are_tried_with_the_sizes_and_the_precision_of_the_model(
 def test_packed_and_grouped_runs_end_with_the_same_validation_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With updates that hold the whole text, for sentences are dealt otherwise."""
+    """Each update has the whole text, because the layouts divide sentences differently."""
     found = []
     files = write_pairs(tmp_path, "short", tiny_pairs(60))
     for path in ("grouped", "packed"):

@@ -1,4 +1,4 @@
-"""What is saved aside is as it was when it was asked for, in order; what goes wrong is said."""
+"""Background saving writes snapshots in order, and reports errors."""
 
 import threading
 from pathlib import Path

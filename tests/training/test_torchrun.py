@@ -69,13 +69,13 @@ dist.destroy_process_group()
 
 @pytest.fixture(scope="module")
 def alone(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What one process makes, never stopped."""
+    """The run of one process, never interrupted."""
     return run_alone(tiny_files, tmp_path_factory.mktemp("alone") / "run")
 
 
 @pytest.fixture(scope="module")
 def pair(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """What two processes make, and what they say."""
+    """The run of two processes, and their output."""
     out = tmp_path_factory.mktemp("pair") / "run"
     return out, run(tiny_files, out, 2)
 
@@ -140,7 +140,7 @@ def test_three_processes_learn_the_same_if_some_have_no_share(
 
 
 def require_same_log(one: Path, other: Path, *, without: int = 0) -> None:
-    """Every step stands there once, with the same losses, but for one that may be missing."""
+    """Require that both logs have the same steps and losses, except the step `without`."""
     left, right = steps_of(one), steps_of(other)
     right = [line for line in right if line["step"] != without]
     assert [line.keys() for line in left] == [line.keys() for line in right]

@@ -56,7 +56,7 @@ def test_bytes_that_are_no_text_are_words_too() -> None:
     assert word_indices([[b" a", b"\xe2", b" \xff", b"b"]], [""]) == [[0, 0, 1, 1]]
 
 
-def test_units_go_on_with_a_word_only_where_nothing_stands_between_them() -> None:
+def test_a_unit_continues_a_word_only_without_white_space_before_it() -> None:
     units = [[b" one", b" two."], [b" three"], [], [b" four", b" five"]]
     assert word_indices(units, ["", " ", " ", "  "]) == [[0, 1], [2], [], [3, 4]]
     assert word_indices(units, ["", "", " ", ""]) == [[0, 1], [1], [], [1, 2]]

@@ -1,4 +1,4 @@
-"""Training and translation speed beside peers, measured by turns on the same machine.
+"""Training and translation speed against peers, measured alternately on the same machine.
 
 In reading order:
 

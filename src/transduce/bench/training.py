@@ -240,7 +240,7 @@ def _measure(
     sides = [OURS, *[DETERMINISTIC] * plan.deterministic, *peers]
     progress.say(
         f"measuring {' and '.join(sides)} with the preset {config.preset}: "
-        f"{pluralize(plan.rounds, 'round')} of {pluralize(plan.steps, 'step')} each, by turns"
+        f"{pluralize(plan.rounds, 'round')} of {pluralize(plan.steps, 'step')} each, alternating"
     )
     with contextlib.ExitStack() as stack:
         # One after the other: each has the machine to itself until its first step.

@@ -163,7 +163,7 @@ class Comparison:
                 ]
             )
         notes = {
-            "rounds": f"median of {len(self.sides[0].rounds)} rounds with the whole text, by turns",
+            "rounds": f"median of {len(self.sides[0].rounds)} rounds with the whole text, in turn",
             "text": self.text,
             "search": f"beam {self.search.beam}, alpha {self.search.alpha}; the length penalty of "
             "the peers is |Y|^alpha",

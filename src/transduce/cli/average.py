@@ -19,7 +19,7 @@ def average(
         "Number of checkpoints to average, the newest ones. Default: up to 5.", min=1
     ),
 ) -> None:
-    """Average the last checkpoints, as the paper does (6.1), and translate with the mean.
+    """Average the last checkpoints, as in the paper (6.1), for use in translation.
 
     The mean replaces model.safetensors of the run folder.
     """

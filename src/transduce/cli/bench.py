@@ -24,7 +24,7 @@ transduce bench translate runs/en-de test.en test.de --engine ctranslate2:int8 -
 transduce bench translate runs/en-de test.en --lines 100 --rounds 5 --json
 """
 
-app = typer.Typer(help="Measure training and translation speed beside peers.", no_args_is_help=True)
+app = typer.Typer(help="Compare training and translation speed with peers.", no_args_is_help=True)
 
 
 @option_group()
@@ -45,7 +45,7 @@ class TrainOptions:
         "Keep cuDNN's attention for the peers on a GPU.", "--peer-as-it-comes"
     )
     steps: int = option("Steps per round.", default=10, min=1)
-    rounds: int = option("Rounds of each side, by turns.", default=3, min=1)
+    rounds: int = option("Rounds of each side; the sides alternate.", default=3, min=1)
     deterministic: bool = flag("Also measure with the setting deterministic.", "--deterministic")
     saving: bool = flag("Also measure the cost of checkpoints.", "--saving")
     batch_tokens: int | None = option("Tokens per side of a batch. Default: the preset's.")
@@ -63,7 +63,7 @@ def train(
     *,
     options: TrainOptions,
 ) -> None:
-    """Measure the training speed on this machine, in target tokens per second, beside peers.
+    """Measure the training speed on this machine, in target tokens per second, against peers.
 
     The peers are Hugging Face's MarianMTModel and torch.nn.Transformer, of the same shape and on
     the same text. The sides take turns, each in a process of its own; padding does not count.
@@ -108,7 +108,7 @@ class TranslateOptions:
     )
     lines: int | None = option("Lines of the text. Default: all.", min=1)
     single: int = option("Lines that are also translated one by one.", default=50, min=0)
-    rounds: int = option("Rounds of each side, by turns.", default=3, min=1)
+    rounds: int = option("Rounds of each side; the sides alternate.", default=3, min=1)
     beam: int | None = option("Beam width. Default: 4.")
     alpha: float | None = option("Length penalty. Default: 0.6.")
     batch: int | None = option("Sentences per batch. Default: the best for each side.")

@@ -68,7 +68,7 @@ def _report(conversion: "Conversion", out: Path | None) -> None:
     counts = ", ".join(f"{conversion.count(outcome)} {outcome}" for outcome in ("taken", "changed"))
     progress = console_progress()
     progress.say(
-        f"{conversion.toolkit}: of {len(conversion.entries)} keys {counts}, "
+        f"{conversion.toolkit}: {len(conversion.entries)} keys: {counts}, "
         f"{conversion.count('not taken')} not taken; the recipe says why"
     )
     for note in conversion.to_do:

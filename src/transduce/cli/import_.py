@@ -20,7 +20,7 @@ def import_(
     out: Path = option("The run folder to create.", "--out", "-o", default=...),
     languages: str | None = option("Default: as the folder says.", metavar="en-de"),
 ) -> None:
-    """Import a model of another library as a run folder, for use with all commands."""
+    """Import a model from another library as a run folder, for use with all commands."""
     from transduce.interop.importing import import_model
     from transduce.system.progress import console_progress
 

@@ -66,7 +66,7 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
             for name, value in (facts["validation"] or {}).items()
         )
         or "none",
-        "begun with": begun,
+        "started from": begun,
         "weights": facts["weights"],
         "checkpoints": ", ".join(f"{step:,}" for step in facts["checkpoints"]) or "none",
         "made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),

@@ -1,4 +1,4 @@
-"""What `transduce translate` reads and writes, line by line."""
+"""Input and output of `transduce translate`, line by line."""
 
 import itertools
 import json

@@ -16,7 +16,7 @@ app = typer.Typer(invoke_without_command=True, epilog=epilog(EXAMPLES), rich_mar
 
 @app.callback()
 def recipes(context: typer.Context) -> None:
-    """List the recipes: files that say which data, which model, how long, and how to evaluate.
+    """List the recipes: files with data, model, length of training, and evaluation.
 
     `transduce train --recipe NAME --out RUN` follows one from the data to the scores.
     """

@@ -18,7 +18,7 @@ transduce train train.en train.de --out run --preset small --set d_ff=2048 --set
 transduce train law.en law.de --out runs/law --from runs/en-de --extend-vocabulary 500
 transduce train --recipe multi30k-en-de --out runs/multi30k
 torchrun --nproc-per-node 4 -m transduce train train.en train.de --out run
-The same command again resumes where it stopped.
+Run the same command again to resume.
 """
 
 
@@ -27,7 +27,7 @@ class RecipeOptions:
     """The recipe and its data."""
 
     recipe: str | None = option(
-        "Get data, train and evaluate as a recipe says: one that `transduce recipes` lists, "
+        "Get data, train and evaluate as in a recipe: a name that `transduce recipes` lists, "
         "or a file of your own. Other options override it.",
         metavar="NAME|FILE",
     )
@@ -65,20 +65,20 @@ class TrainOptions:
     preset: str | None = option(
         "tiny, small, base, big, a fast one (tiny-3-1, small-4-1, base-12-1), a row of "
         "Table 3, or a baseline (recurrent, convs2s, bytenet; each with -small and -tiny). "
-        "Default: by data and machine."
+        "Default: chosen from the data and the machine."
     )
     batch: str | None = option(
-        "Tokens of an update on each side; auto: the preset's number, in as few micro-batches "
+        "Tokens per update on each side; auto: the preset's number, in as few micro-batches "
         "as fit into the GPU's memory.",
         metavar="TOKENS|auto",
     )
     languages: str | None = option(
-        "Source and target language. Default: the files' endings.", metavar="en-de"
+        "Source and target language. Default: the file name extensions.", metavar="en-de"
     )
     device: Device = "auto"
     deterministic: bool = flag(
-        "Give the same bits each time, a little slower: on one GPU, and on a CPU by using all "
-        "cores instead of the fastest number of threads.",
+        "Make runs reproducible bit for bit (slightly slower), on one GPU or on a CPU; a CPU then "
+        "uses all cores instead of the fastest number of threads.",
         "--deterministic",
     )
     tensorboard: bool = flag("Write TensorBoard files too.", "--tensorboard")
@@ -101,19 +101,19 @@ class TrainOptions:
 
 def train(
     source: str | None = argument(
-        "Source text (plain, gz, xz, zst), or a TSV; - is stdin. Left out with --recipe.",
+        "Source text (plain, gz, xz, zst), or a TSV; - is stdin. Omit it with --recipe.",
         default=None,
     ),
-    target: str | None = argument("Target text; left out for a TSV.", default=None),
+    target: str | None = argument("Target text; omit it for a TSV.", default=None),
     *,
     options: TrainOptions,
     settings: SettingOptions,
     recipe: RecipeOptions,
     start: StartOptions,
 ) -> None:
-    """Train a translator from two text files, line by line, or by a recipe.
+    """Train a translator on two parallel text files, or follow a recipe.
 
-    Subwords, model, schedule, averaging and search are the paper's. Whatever is not set is chosen
+    Subwords, model, schedule, averaging and search are the paper's. Settings not given are chosen
     from the size of the data and the machine, and reported. Ctrl-C saves and stops.
     """
     overrides = options.overrides(start, settings.parsed(options.batch))

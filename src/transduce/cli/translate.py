@@ -24,7 +24,7 @@ transduce translate runs/en-de test.en --beam 8 --nbest 3
 transduce translate runs/en-de test.en --json --align
 transduce translate runs/en-de test.en --align | cut -f 2 > links.txt
 transduce translate runs/en-de test.en --sample --top-p 0.9 --seed 7
-transduce translate runs/en-de test.en --prefixes begins.de
+transduce translate runs/en-de test.en --prefixes prefixes.de
 transduce translate runs/en-de test.en --given test.de
 transduce translate runs/en-de test.en --engine ctranslate2 --quantize int8
 transduce translate runs/seed1 test.en --with runs/seed2 --with runs/seed3
@@ -51,8 +51,8 @@ class InputOptions:
         "Words that each translation begins with, line by line.", metavar="FILE"
     )
     given: str | None = option(
-        "Score these translations, line by line, instead of translating: score and text with "
-        "a tab.",
+        "Score these translations, line by line, instead of translating: writes the score, a "
+        "tab and the text.",
         metavar="FILE",
     )
 
@@ -70,7 +70,7 @@ class OutputOptions:
     )
     overwrite: bool = flag("Let --out replace existing files.", "--overwrite")
     nbest: int | None = option(
-        "Write the K best: line number, score and text, with tabs.", metavar="K"
+        "Write the K best: line number, score and text, separated by tabs.", metavar="K"
     )
     align: bool = flag("Add the word alignment after a tab: 0-0 1-2, source-target.", "--align")
     json: bool = flag(
@@ -96,12 +96,12 @@ class SamplingOptions:
     """Sampling instead of a search."""
 
     sample: bool = flag("Sample at random instead of searching.", "--sample")
-    temperature: float | None = option("Temperature of sampling. Default: 1.")
+    temperature: float | None = option("Sampling temperature. Default: 1.")
     top_k: int | None = option("Sample from the K likeliest tokens.", metavar="K")
     top_p: float | None = option(
         "Nucleus sampling: the smallest set of tokens whose probabilities sum to P.", metavar="P"
     )
-    seed: int | None = option("Seed of sampling. Default: 1.")
+    seed: int | None = option("Sampling seed. Default: 1.")
 
     def chosen(self) -> dict[str, Any]:
         """Return the options that are given, as arguments of `Translator.stream`."""
@@ -117,7 +117,7 @@ class SamplingOptions:
 class MachineOptions(EngineOptions):
     """Where and with what to translate."""
 
-    batch: int | None = option("Sentences searched side by side. Default: by machine.")
+    batch: int | None = option("Sentences per batch. Default: chosen for the machine.")
 
 
 def translate(

@@ -49,7 +49,7 @@ def from_sacrebleu(name: str, pair: str) -> DataSet:
     suffixes = {member.rpartition(".")[2] for member in members}
     if len(members) < 2 or not suffixes <= {*SEGMENTS, *pair.split("-"), "txt"}:
         raise BadInput(
-            f"sacreBLEU's {name} of {pair} has an unsupported format: "
+            f"sacreBLEU's {name} for {pair} has an unsupported format: "
             f"write it with `sacrebleu -t {name} -l {pair} --echo src ref`"
         )
     stem = name.replace("/", "_")
@@ -81,7 +81,7 @@ def _cached_name(stem: str, url: str) -> str:
 
 
 def _archive_of(member: str, archives: Iterable[str]) -> str:
-    """Return the archive of a member; if there are several, the member's folder names it."""
+    """Return the archive of a member; with several archives, the member's folder names its own."""
     files = list(archives)
     folder = member.partition("/")[0]
     return next((file for file in files if file.endswith(f".{folder}.tgz")), files[0])
@@ -144,7 +144,7 @@ def _two_letter_code(language: str) -> str:
 
 
 def _suggest(name: str, known: list[str]) -> str:
-    """Suggest a similar name among those with the same corpus or languages, for speed."""
+    """Suggest a similar name; only those with the same corpus or languages, to be fast."""
     fields = name.lower().split("-")
     candidates = [
         other

@@ -1,10 +1,10 @@
-"""A parser that is trained on trees, chosen on validation trees and scored once (paper 6.3).
+"""Train a parser on trees, choose its weights on validation trees, score it once (paper 6.3).
 
 DIR/
   experiment.json      the trees and the settings
   parser/              the run folder of the parser
   result.json          the scores; if it exists, nothing is trained or scored again
-  test.gold.trees      for EVALB, which finds the same numbers
+  test.gold.trees      for EVALB, which gives the same scores
   test.parsed.trees
 """
 
@@ -46,7 +46,7 @@ from transduce.training.settings import configure
 
 PARSER, GOLD, PARSED = "parser", "test.gold.trees", "test.parsed.trees"
 RATES = frozenset({"warmup", "lr_scale", "cooldown"})
-VALIDATIONS, SAVES = 20, 50  # in a training whose steps are set
+VALIDATIONS, SAVES = 20, 50  # per training run, if its number of steps is set
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class Scores:
 class Result:
     """The result of the experiment."""
 
-    candidates: dict[str, float]  # by the name of the weights, their F1 on the validation trees
+    candidates: dict[str, float]  # F1 on the validation trees, by name of the weights
     chosen: str
     valid: Scores
     test: Scores
-    trees: int  # trained on
+    trees: int  # number of training trees
     parameters: int
     steps: int
     seconds: float
@@ -89,7 +89,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class ParserExperiment:
-    """A folder in which one parser is trained, chosen and scored."""
+    """A folder in which one parser is trained, its weights are chosen, and it is scored."""
 
     folder: Path
     train: Path
@@ -107,7 +107,7 @@ class ParserExperiment:
         return [InputFile(path, str(path.resolve())) for path in paths]
 
     def open(self, progress: Progress) -> None:
-        """Begin the folder, or refuse one that was started with another setup."""
+        """Create the folder, or refuse one that was created with a different setup."""
         for file in self.files:
             if not file.path.is_file():
                 found = "is not a file" if file.path.exists() else "does not exist"
@@ -209,7 +209,7 @@ def gold_trees(path: Path) -> list[Tree]:
 def score_parser(
     parser: Parser, gold: Sequence[Tree], what: str, progress: Progress
 ) -> tuple[list[Tree], Scores]:
-    """Parse the words of trees and score the parses; return the parses with the gold tags too.
+    """Parse the words of trees and score the parses; return parses with gold tags, and scores.
 
     EVALB excludes punctuation by its tag, so both trees must have the same tags: the gold ones.
     """

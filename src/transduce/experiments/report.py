@@ -95,7 +95,7 @@ def _section(finding: Finding) -> str:
         f"<h2>{escape(finding.title)}</h2>",
         f'<p class="said"><b>The paper</b> {escape(finding.said)}</p>',
         first_table,
-        f'<div class="notes"><b>What came out</b><ul>{notes}</ul></div>' if notes else "",
+        f'<div class="notes"><b>Results</b><ul>{notes}</ul></div>' if notes else "",
         *map(_picture, finding.pictures),
         *details,
         _provenance(finding),

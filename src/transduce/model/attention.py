@@ -1,8 +1,8 @@
 """Attention (paper 3.2). B sentences, H heads, Q queries, K keys, C channels, T tokens of a batch.
 
 `attention` is Eq. 1, the reference that every other implementation is tested against. The modules
-project tokens to queries, keys and values; an attention context then lets them meet, each sentence
-apart. Tokens meet nowhere else: the rest of the model is position-wise.
+project tokens to queries, keys and values; an attention context then computes attention within each
+sentence. Nothing else connects tokens: the rest of the model is position-wise.
 
 Contexts: `contexts/grouped` (CPU), `contexts/packed` (GPU), `cache` (decoding) and
 `contexts/recorded` (keeps the weights).
@@ -93,13 +93,13 @@ class Heads:
     scoring: Scoring
 
     def split(self, x: Tensor, *channels: int) -> list[Tensor]:
-        """Split projections that lie side by side. (T, H * sum) -> each (T, H, C), no copy."""
+        """Split concatenated projections. (T, H * sum) -> each (T, H, C), no copy."""
         parts = x.split([self.h * C for C in channels], dim=-1)
         return [part.unflatten(-1, (self.h, -1)) for part in parts]
 
 
 class SelfContext(Protocol):
-    """Which tokens of a sequence meet in self-attention; causality is fixed when it is made."""
+    """Which tokens attend to each other in self-attention; causality is fixed at creation."""
 
     @property
     def positions(self) -> Tensor:
@@ -110,7 +110,7 @@ class SelfContext(Protocol):
 
 
 class CrossContext(Protocol):
-    """Which tokens of the source each target token meets."""
+    """Which source tokens each target token attends to."""
 
     def attend(
         self,
@@ -127,7 +127,7 @@ class CrossContext(Protocol):
 
 
 class MultiHead(nn.Module):
-    """What self-attention and cross-attention share: the sizes and settings of their heads."""
+    """Base class of self-attention and cross-attention: sizes and settings of the heads."""
 
     v_a: nn.Parameter | None  # (H, d_k) the vectors of additive attention
 

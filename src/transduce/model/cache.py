@@ -2,12 +2,12 @@
 
 S sentences in slots, k hypotheses of each, R = S * k rows, N layers, H heads, C channels.
 
-Keys and values never move once written. All hypotheses of a sentence share the entries of all of
-them, step by step. `ancestors` says for each hypothesis and step which hypothesis wrote its entry;
-when a search reorders hypotheses, it reorders that table only.
+Keys and values never move once written. For each step, a sentence has one entry per hypothesis,
+and all its hypotheses share these entries. `ancestors` says for each hypothesis and step which
+hypothesis wrote its entry; when a search reorders hypotheses, only that table is reordered.
 
-On the CPU the queries of a sentence meet all of its entries in one product, and a mask hides those
-of other hypotheses. On a GPU our own kernel skips them.
+On the CPU, one product multiplies the queries of a sentence with all of its entries, and a mask
+hides those of other hypotheses. On a GPU, our kernel skips them.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from transduce.model.attention import CrossContext, Heads, SelfContext
 from transduce.model.ops.kernels import Kernels
 from transduce.model.variants.restricted import span
 
-GRAIN = 16  # least number of steps by which a cache grows
+GRAIN = 16  # minimum number of steps by which a cache grows
 
 
 class Cache:
@@ -43,8 +43,8 @@ class Cache:
         N, device = config.decoder_layers, like.device
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         r = config.neighbourhood
-        self.window = None if r is None else span(r, causal=True)[0]  # earlier steps that are seen
-        # Our Triton kernels know dot products only. Fixed during a search.
+        self.window = None if r is None else span(r, causal=True)[0]  # visible earlier steps
+        # Our Triton kernels support dot products only. The choice is fixed during a search.
         self.uses_kernels = kernels.usable(like) and config.attention == "dot-product"
         of_source, of_own = (
             (N, slots, config.h, capacity[0]),
@@ -54,7 +54,7 @@ class Cache:
         self.source = [like.new_zeros(*of_source, C) for C in (config.d_k, config.d_v)]
         self.own = [like.new_zeros(*of_own, C) for C in (config.d_k, config.d_v)]
         ints: dict[str, Any] = {"dtype": torch.int32, "device": device}
-        self.source_lengths = torch.ones(slots, **ints)  # at least 1: every query sees something
+        self.source_lengths = torch.ones(slots, **ints)  # at least 1: a softmax needs a key
         self.lengths = torch.zeros(slots, **ints)  # steps made
         self.ancestors = torch.full((slots, hypotheses, capacity[1]), -1, **ints)
         self.hypotheses = torch.arange(hypotheses, **ints)
@@ -112,22 +112,22 @@ class Cache:
         seen = self.ancestors[:, :, :steps, None] == self.hypotheses  # (S, k, steps, k)
         if self.window is not None:
             step = torch.arange(steps, device=now.device)
-            last = now.clamp(max=steps - 1)  # so that vacant slots see something too
+            last = now.clamp(max=steps - 1)  # a softmax needs a key, in vacant slots too
             seen &= (step >= last[:, None] - self.window)[:, None, :, None]
         self.own_mask = self._mask(seen.flatten(2))
         real = torch.arange(source, device=now.device) < self.source_lengths[:, None]
         self.source_mask = self._mask(real[:, None])
 
     def _mask(self, allowed: Tensor) -> Tensor:
-        """Return what is added to the scores of all heads, once for all layers."""
+        """Return the additive mask of the scores, repeated for each head; all layers share it."""
         mask = torch.zeros(allowed.shape, dtype=self.own[0].dtype, device=allowed.device)
         mask.masked_fill_(~allowed, -torch.inf)
         return mask.repeat_interleave(self.config.h, dim=0)  # (S * H, 1 or k, keys)
 
     def contexts(self, positions: Tensor) -> list[tuple[SelfContext, CrossContext]]:
-        """Return the contexts of each layer for a step; `positions` (R,) are those of its tokens.
+        """Return the contexts of each layer for a step; `positions` (R,) of its tokens.
 
-        Self-attention adds the keys and values of its layer to the cache: once in a step.
+        Self-attention adds the keys and values of its layer to the cache, once per step.
         """
         layers = range(self.config.decoder_layers)
         if self.uses_kernels:
@@ -135,7 +135,7 @@ class Cache:
         return [(CachedSelf(self, n, positions), CachedCross(self, n)) for n in layers]
 
     def end_step(self, parents: Tensor, live: Tensor) -> None:
-        """Let each hypothesis continue its parent (S, k), in the live slots (S,)."""
+        """Make each hypothesis continue its parent (S, k); advance the live slots (S,)."""
         chosen = parents[..., None].expand_as(self.ancestors)
         self.ancestors.copy_(self.ancestors.gather(1, chosen))
         self.lengths += live
@@ -143,7 +143,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class CachedSelf:
-    """Self-attention of a layer to its cached keys and values, by products and a mask."""
+    """Self-attention of a layer to its cached keys and values, by matrix products and a mask."""
 
     cache: Cache
     layer: int

@@ -27,7 +27,7 @@ def to_symbols(tree: Tree, *, masked: bool = False) -> list[str]:
 
 
 def to_tree(symbols: Iterable[str], words: Sequence[str]) -> Tree:
-    """Return the tree of symbols over words; ValueError if they do not form one."""
+    """Return the tree that symbols form over words; raise ValueError if they form none."""
     labels, stack = [TOP], [list[Tree]()]
     left = iter(words)
     for symbol in symbols:
@@ -37,7 +37,7 @@ def to_tree(symbols: Iterable[str], words: Sequence[str]) -> Tree:
         elif symbol == CLOSE:
             inner = stack.pop()
             if not stack or not inner:
-                raise ValueError("a bracket is closed that is not open or is empty")
+                raise ValueError("a bracket is closed but not open, or is empty")
             stack[-1].append(Tree(labels.pop(), tuple(inner)))
         else:
             word = next(left, None)
@@ -45,12 +45,12 @@ def to_tree(symbols: Iterable[str], words: Sequence[str]) -> Tree:
                 raise ValueError(f"there are more tags than the {len(words)} words")
             stack[-1].append(Tree(symbol, word=word))
     if len(stack) > 1 or not stack[0] or next(left, None) is not None:
-        raise ValueError("brackets stay open or words are left")
+        raise ValueError("a bracket is not closed, or words are left over")
     return Tree(TOP, tuple(stack[0]))
 
 
 def replace_tags(tree: Tree, tags: Sequence[str]) -> Tree:
-    """Return a tree with other tags for its words."""
+    """Return a copy of the tree with these tags."""
     left = iter(tags)
     stack: list[list[Tree]] = [[]]
     for node, entered in tree.visits():

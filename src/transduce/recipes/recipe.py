@@ -81,7 +81,7 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """What the command line sets; it takes precedence over a recipe."""
+    """Settings from the command line; they take precedence over a recipe."""
 
     valid: Pair | None = None
     languages: str | None = None

@@ -16,7 +16,7 @@ from transduce.errors import BadSetting
 from transduce.subwords.codec import Codec
 from transduce.subwords.learned import Subwords, slices
 
-FIRST = 0x10000  # the first of the characters that stand for pieces; no space is among them
+FIRST = 0x10000  # first code point that represents a piece; none of them is a space
 MAX_PIECES = 0x110000 - FIRST
 LINES = 4_096  # encoded at once
 SPARE = 1.25  # learn more merges than needed, because `_new_merges` drops some
@@ -35,7 +35,7 @@ def check_extensible(codec: Codec, of: str) -> None:
 def extend_subwords(old: Subwords, lines: Iterable[str], more: int) -> Subwords:
     """Return `old` with at most `more` new subwords, learned from the lines.
 
-    There are fewer if the text has not enough that occur twice. The result is deterministic.
+    There are fewer if the text has too few that occur twice. The result is deterministic.
     """
     stored = old.to_json()
     vocabulary, merges = stored["model"]["vocab"], stored["model"]["merges"]
@@ -68,7 +68,7 @@ def _as_characters(old: Subwords, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _learn_merges(lines: Iterable[str], old: int, more: int) -> list[tuple[list[int], list[int]]]:
-    """Learn merges of the characters that stand for pieces; return the pieces of both sides."""
+    """Learn merges of the characters that represent pieces; return the ids of both sides."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.BpeTrainer(
@@ -89,7 +89,7 @@ def _piece(letter: str) -> int:
 def _new_merges(
     old: Subwords, learned: Sequence[tuple[list[int], list[int]]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the merges whose result is new, by the names of the pieces.
+    """Yield the merges whose result is new, as pairs of piece names.
 
     A merge that gives an existing piece in another way would change how that piece is made, and old
     merges might apply to it. It is left out, with all merges that need it.

@@ -5,8 +5,8 @@ split into the pieces with the highest sum of log-probabilities. The vocabulary,
 share, numbers the pieces; pieces that it lacks are <unk>. A leading >>fra<< is one piece that
 selects the target language of a multilingual model.
 
-The splitting is done by `tokenizers`, the normalization here, because that of `tokenizers` works on
-whole graphemes and misses rules that SentencePiece applies.
+`tokenizers` splits the text. Normalization is done here, because the normalizer of `tokenizers`
+works on whole graphemes and misses rules that SentencePiece applies.
 
 Differs: SentencePiece adds log-probabilities in 32 bits, `tokenizers` in 64. If two ways to split a
 text are equally likely ("oo o" and "o oo"), they may choose different ones.
@@ -28,7 +28,7 @@ from transduce.system.files import MAX_JSON_BYTES, read_regular
 SPACE = "▁"  # SentencePiece's notation for a space
 UNKNOWN = " "  # the name of the unknown piece: normalized text has no spaces
 NORMAL, UNKNOWN_TYPE, CONTROL, UNUSED = 1, 2, 3, 5  # types of pieces in SentencePiece files
-MAX_RESULT_BYTES = 1_024  # of one rule; the longest of NFKC has 33
+MAX_RESULT_BYTES = 1_024  # result of one rule; NFKC's longest has 33
 LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 
 Piece = tuple[str, float, int]  # text, log-probability, type
@@ -152,7 +152,7 @@ class SentencePiece(Coder):
         return "".join([self._texts[piece] for piece in ids]).strip()
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        r"""Return the text of each piece for people, with a space if it begins a word.
+        r"""Return the text of each piece in readable form, with a space if it begins a word.
 
         Control characters are shown as \n.
         """
@@ -186,7 +186,7 @@ class SentencePiece(Coder):
         """Make the subwords from the result of `to_json`; raise ValueError for anything else."""
         try:
             if not all(type(value[name]) is bool for name in ("prefix", "squeeze")):
-                raise TypeError("prefix or squeeze is neither true nor false")
+                raise TypeError("prefix and squeeze must be true or false")
             return cls(
                 value["names"],
                 [(text, score, kind) for text, score, kind in value["pieces"]],
@@ -195,16 +195,16 @@ class SentencePiece(Coder):
                 squeeze=value["squeeze"],
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ValueError(f"it has no SentencePiece pieces ({error})") from None
+            raise ValueError(f"its SentencePiece pieces cannot be read ({error})") from None
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
         return type(self).from_json, (self.to_json(),)
 
 
 class NormalizationRules:
-    """SentencePiece's normalization rules: the longest match is replaced everywhere.
+    """SentencePiece's normalization rules: at each position, the longest match is replaced.
 
-    They are stored as a trie (a double array of Darts-clone), followed by the replacement texts.
+    They are stored as a trie (a Darts-clone double array), followed by the replacement texts.
     In a unit of the trie, the low 8 bits and the highest are the label, bit 8 marks the end of a
     rule, and bits 9 to 31 give the position of the children.
     """

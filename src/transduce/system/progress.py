@@ -64,7 +64,7 @@ class Plain:
 
     @contextlib.contextmanager
     def track(self, what: str, total: int | None, unit: str) -> Iterator[Advance]:
-        """Print a line every few seconds, and a last one if there was any."""
+        """Print a line every few seconds, and a summary at the end if any line was printed."""
         begin = last = time.monotonic()
         done = 0
 
@@ -135,7 +135,7 @@ class Terminal:
             Rate(),
             bars.TimeRemainingColumn(),
         ]
-        # By default rich would redirect other output from stdout to stderr meanwhile.
+        # By default rich redirects stdout to stderr while a bar is shown.
         with bars.Progress(
             *columns, console=self.console, transient=True, redirect_stdout=False
         ) as bar:
@@ -148,7 +148,7 @@ class Terminal:
         from rich import progress as bars
 
         columns = [
-            bars.BarColumn(bar_width=6),  # a note takes most of a line of 80
+            bars.BarColumn(bar_width=6),  # a note takes most of an 80-column line
             bars.TaskProgressColumn(),
             bars.TextColumn("{task.fields[note]}", markup=False),
         ]

@@ -38,7 +38,7 @@ def require_finite(value: float, what: str, step: int, in_a_row: int = 0) -> Non
 
 
 class Counts(NamedTuple):
-    """What GradientStep counts on the device: losses, and skipped updates."""
+    """Counters that GradientStep keeps on the device: losses and skipped updates."""
 
     smoothed: float
     nll: float

@@ -222,7 +222,7 @@ class Trainer:
                 remove_folder(checkpoint.path)
         where = f"resumes from {sound[-1].path}" if sound else "starts over"
         raise Diverged(
-            f"{error}; nothing of it was saved: the same command {where}; add --set lr_scale=0.5 "
+            f"{error}; it was not saved: the same command {where}; add --set lr_scale=0.5 "
             "(or less), or --set clip=1"
         ) from error
 

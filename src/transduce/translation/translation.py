@@ -12,9 +12,9 @@ class Candidate:
     """One translation of a text."""
 
     text: str
-    score: float  # the log-probability over the length penalty; higher is better
-    log_probability: float  # natural logarithm, of the whole output with its end
-    tokens: tuple[str, ...]  # the subwords, as people read them
+    score: float  # log-probability divided by the length penalty; higher is better
+    log_probability: float  # natural logarithm, of the whole output including </s>
+    tokens: tuple[str, ...]  # the subwords, in readable form
     alignment: Links | None = None  # (source word, target word) pairs; None if not requested
 
     def to_json(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Translation:
 
     source: str
     candidates: tuple[Candidate, ...]
-    parts: int = 1  # segments (sentences, or pieces of over-long ones) that were translated alone
+    parts: int = 1  # segments translated separately: sentences, or pieces of over-long ones
     cut: bool = False  # a sentence was longer than the model's limit
 
     @property

@@ -37,8 +37,8 @@ from transduce.translation.translator import Translator
 FORMAT = 1
 EVALUATION, TRANSLATIONS = "evaluation.json", "test.hyp"
 STOPPED = (
-    "stopped while translating the test set; the model is trained and saved: the same command "
-    "evaluates it"
+    "stopped while translating the test set; the model is trained and saved: run the same command "
+    "to evaluate it"
 )
 
 
@@ -52,7 +52,7 @@ class Evaluation:
     weights: str  # a description
     search: dict[str, Any]
     scores: list[Score]
-    missing: str = ""  # why the paper's BLEU is missing although requested
+    missing: str = ""  # why the requested paper BLEU is missing
     translations: str  # the hash of TRANSLATIONS
 
     def lines(self) -> list[str]:
@@ -60,12 +60,12 @@ class Evaluation:
         return [*map(str, self.scores), *([self.missing] if self.missing else [])]
 
     def save(self, run: Path) -> None:
-        """Write it into the run folder."""
+        """Write evaluation.json to the run folder."""
         write_checksummed(run / EVALUATION, {"format": FORMAT, **dataclasses.asdict(self)})
 
     @classmethod
     def load(cls, run: Path) -> Self | None:
-        """Read a stored evaluation, if it and its translations are there."""
+        """Return the stored evaluation; None if it or its translations are missing or changed."""
         if not (run / EVALUATION).exists():
             return None
         value = read_checksummed(run / EVALUATION, FORMAT, "an evaluation")
@@ -79,7 +79,7 @@ class Evaluation:
 def evaluate(
     run: Path, test: Files, settings: EvaluationSettings, *, device: str, progress: Progress
 ) -> Evaluation:
-    """Translate the test set and score it, or return the stored result of the same."""
+    """Translate and score the test set; return the stored result if nothing has changed."""
     config = RunConfig.load(run)
     pairs = list(read_pairs(*test))
     of = checksum(
@@ -134,7 +134,7 @@ def _score(
     try:
         paper = scores.paper_bleu(hypotheses, references, language, confidence=samples)
     except MissingExtra as error:
-        return results, f"{error}; then the same command adds it"
+        return results, f"{error}; then run the same command to add it"
     return [*results, paper], ""
 
 

@@ -16,7 +16,7 @@ from transduce.cli.paper import (
     table4,
 )
 
-app = typer.Typer(help="The paper's tables, figures and claims, measured.", no_args_is_help=True)
+app = typer.Typer(help="Reproduce the paper's tables, figures and claims.", no_args_is_help=True)
 
 
 add_commands(

@@ -107,7 +107,7 @@ NOUNS_OF = {adjective.en: nouns_that_are(" ".join(adjective.tags)) for adjective
 
 
 def described(dice: Dice) -> Sentence:
-    """Say or ask how somebody or something is."""
+    """State or ask what somebody or something is like: the soup is cold."""
     adjective = dice.pick(ADJECTIVES)
     feeling = adjective in FEELINGS
     if feeling and dice.chance(0.3):
@@ -130,7 +130,7 @@ OF_KIND = {kind: nouns_that_are(kind) for kind in KINDS}
 
 
 def compared(dice: Dice) -> Sentence:
-    """Compare two of the same kind: bigger than, größer als."""
+    """Compare two nouns of the same kind: bigger than, größer als."""
     adjective = dice.pick(COMPARABLE)
     nouns = OF_KIND[dice.pick([kind for kind in KINDS if kind in adjective.tags])]
     subject = describe(dice, dice.pick(nouns), "known", None, 0)
@@ -146,9 +146,9 @@ TO_COST = next(verb for verb in VERBS if verb.base == "cost")
 
 
 def numbered(dice: Dice) -> Sentence:
-    """Say an age or a price."""
+    """State an age or a price."""
     if dice.chance(0.5):
-        subject = subject_of(dice, TO_LAUGH, "known")
+        subject = subject_of(dice, TO_LAUGH, "known")  # any person or pronoun
         en, de = dice.pick(ages(subject))
         close = Pair(f"{en} years old", f"{de} Jahre alt")
         return plain(Clause(TO_BE, subject, close=close, phrases=[subject]))

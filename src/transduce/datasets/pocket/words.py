@@ -21,7 +21,7 @@ Aspect = Literal["activity", "simple", "state", "event"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
-    """An adjective: the German stem with endings before a noun, another form as a predicate."""
+    """An adjective; in German, `stem` takes endings before a noun, `alone` is the predicate."""
 
     en: str
     stem: str
@@ -32,7 +32,7 @@ class Adjective:
 
 @dataclass(slots=True, eq=False)
 class Noun:
-    """A noun with its forms: two in English, number times case in German."""
+    """A noun with its forms: by number in English, by number and case in German."""
 
     en: tuple[str, str]
     de: tuple[tuple[str, str, str], tuple[str, str, str]]
@@ -58,7 +58,7 @@ class Verb:
     infinitive: str  # without the prefix
     prefix: str  # "an" of "anrufen"
     present: tuple[str, ...]
-    preterite: tuple[str, ...] | None  # if it is usual: war, hatte
+    preterite: tuple[str, ...] | None  # only if it is used in speech: war, hatte
     partizip: str
     with_sein: bool
     frame: str
@@ -91,7 +91,7 @@ class Adverb:
     en: str
     de: str
     mid: bool  # before the English verb rather than at the end
-    setting: bool  # in German before definite objects
+    setting: bool  # in German, it precedes definite objects
     uses: frozenset[str]
 
 
@@ -290,7 +290,7 @@ def read_nouns() -> tuple[Noun, ...]:
 
 
 def nouns_that_are(tags: str) -> tuple[Noun, ...]:
-    """Return the nouns with any of some tags, in the order of the lexicon."""
+    """Return the nouns with at least one of these tags, in the order of the lexicon."""
     wanted = frozenset(tags.split())
     return tuple(noun for noun in NOUNS if wanted & noun.tags)
 

@@ -41,7 +41,7 @@ TOKENISERS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hints:
-    """What the user says beside the files."""
+    """Facts from the command line that the files do not have."""
 
     folder: Path  # of the configuration
     gpus: int | None = None

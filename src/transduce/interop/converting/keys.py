@@ -29,7 +29,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What became of one key."""
+    """The outcome of one key: taken, changed or not taken."""
 
     key: str
     value: Any

@@ -3,7 +3,7 @@
     model.bin, config.json    what CTranslate2 reads
     *_vocabulary.json         the names of the subwords, in the order of their ids
     *tokenizer.json           for `tokenizers`: text to those names and back
-    source.spm, target.spm    for `sentencepiece`, instead, if the model was imported
+    source.spm, target.spm    for `sentencepiece`, instead of *tokenizer.json, if imported
     transduce.json            the stamp: what the export was made from, and the hash of each file
 
 The model is written by the library's own specification classes, from arrays, without torch.
@@ -68,7 +68,7 @@ def specifications() -> ModuleType:
 
     The module imports torch if it is installed, to accept tensors. Unless torch is loaded already,
     it is hidden during the import; that copy of the module is then removed from `sys.modules`, so
-    that other code imports one that knows torch.
+    that other code imports one that accepts tensors.
     """
     package = library()
     if "torch" in sys.modules:
@@ -83,7 +83,7 @@ def specifications() -> ModuleType:
 
 @contextlib.contextmanager
 def hidden(name: str) -> Iterator[None]:
-    """Make a module that is not imported yet seem not installed."""
+    """Make a module that has not been imported yet appear not to be installed."""
     sys.modules[name] = None  # type: ignore[assignment]
     try:
         yield
@@ -121,7 +121,7 @@ def write(
     require_finite(arrays, path)
     spec = specification(config.model, arrays, codec)
     if sha256(path) != stamp["weights"]:
-        raise BadRun(f"{path} has changed while it was being exported: run the same command again")
+        raise BadRun(f"{path} changed while it was being exported: run the same command again")
     quantize = stamp["quantize"]
     spec.optimize(quantization="float32" if quantize == "none" else quantize)
     shared = codec.source.names == codec.target.names
@@ -155,7 +155,7 @@ def write_tokenizers(codec: Codec, folder: Path) -> None:
 
 
 def stamp_of(run: Path, config: RunConfig, quantize: str, weights: str) -> dict[str, Any]:
-    """Return everything that determines an export; `weights` is the SHA-256 of their file."""
+    """Return everything that determines an export; `weights` is the SHA-256 of the weights file."""
     return {
         "format": FORMAT,
         "library": library().__version__,
@@ -298,8 +298,8 @@ def _embedding(spec: Any, matrix: Array) -> None:
 class _Weights:
     """Assigns the arrays of a model to the library's specification.
 
-    Its heads are d_model / h wide. Narrower heads are padded with zeros, which change nothing: they
-    add 0 to the products of queries and keys, and padded values are multiplied by zeros of W_O.
+    The library's heads are d_model / h wide. Narrower heads are padded with zeros, which change
+    nothing: they add 0 to the products of queries and keys, and W_O multiplies padded values by 0.
     """
 
     def __init__(self, model: ModelConfig, arrays: Arrays) -> None:
@@ -329,7 +329,7 @@ class _Weights:
         self._norm(spec.layer_norm, after)
 
     def _rows(self, spec: Any, name: str, *widths: int) -> None:
-        """Set a matrix whose rows are those of several projections, each of all heads."""
+        """Set a matrix that stacks several projections, each with the rows of all heads."""
         self._linear(spec, name)
         ends = np.cumsum([self.model.h * width for width in widths])[:-1]
         for part in ("weight", "bias") if spec.has_bias() else ("weight",):

@@ -1,4 +1,4 @@
-"""The attention context for a batch: grouped or packed, as its tokens are laid out."""
+"""The attention context for a batch: grouped or packed, like the layout of its tokens."""
 
 from transduce.batching.packed import KeyRanges, LengthGroups, PackedTokens, SourceRows
 from transduce.model.attention import CrossContext, SelfContext
@@ -14,7 +14,7 @@ def self_context(
     match tokens.segments:
         case LengthGroups():
             return grouped_self(tokens, causal=causal, neighbourhood=neighbourhood)
-        case KeyRanges() as ranges:  # those of a target are causal
+        case KeyRanges() as ranges:  # the ranges of a target are already causal
             ranges = ranges if neighbourhood is None else narrow(ranges, neighbourhood)
             return PackedSelf(ranges, tokens.positions)
 

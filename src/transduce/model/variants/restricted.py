@@ -1,8 +1,8 @@
 """Restricted self-attention (paper 4): each token sees the r tokens around it.
 
 B sentences, H heads, n tokens, C channels. The work grows as r n: packed batches narrow the range
-of each query (`narrow`); where sentences of equal length lie in rows, each block of queries meets
-only the keys around it (`restricted`).
+of each query (`narrow`); for rows of equally long sentences, each block of queries attends only
+to the keys around it (`restricted`).
 """
 
 import torch

@@ -94,7 +94,7 @@ function drawExample(text) {
       await navigator.clipboard.writeText(text);
       copy.textContent = "Copied";
     } catch {
-      copy.textContent = "Select it"; // the browser forbids copying here
+      copy.textContent = "Copy failed"; // the browser forbids copying here
     }
     setTimeout(() => (copy.textContent = "Copy"), 2000);
   });
@@ -112,7 +112,7 @@ function drawErrors(responses) {
     html("li", {}, html("code", {}, status), ` ${description}`)));
 }
 
-function drawAnswer(response, whole) {
+function drawResponse(response, whole) {
   const [[kind, content] = ["", {}]] = Object.entries(response.content ?? {});
   const below = inner(content.schema ?? {}, whole);
   if (below !== null) return drawFields(below, whole, false);
@@ -142,7 +142,7 @@ function drawOperation(path, method, operation, whole) {
   if ((operation.parameters ?? []).length > 0) {
     part.append(html("h4", {}, "Request"), drawParameters(operation.parameters));
   }
-  part.append(folded("Answer", drawAnswer(operation.responses["200"], whole)));
+  part.append(folded("Response", drawResponse(operation.responses["200"], whole)));
   const errors = drawErrors(operation.responses);
   if (errors.childElementCount > 0) part.append(folded("Errors", errors));
   contents.append(html("a", { href: `#${id}` }, path));

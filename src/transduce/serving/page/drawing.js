@@ -2,7 +2,7 @@
 
 import { svg } from "/elements.js";
 
-// One shape per run, so that runs differ without colour. Centred at 0, of radius r.
+// One shape per run, so that runs can be distinguished without colour. Centred at 0, of radius r.
 const MARKERS = [
   (r) => `M${r} 0A${r} ${r} 0 1 1 ${-r} 0A${r} ${r} 0 1 1 ${r} 0Z`,
   (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,

@@ -316,7 +316,7 @@ async function poll() {
   timer = setTimeout(poll, again ? 0 : pause);
 }
 
-/** Fetch how all runs stand, and what those that are shown have logged since. */
+/** Fetch the state of all runs, and the new log data of the runs that are shown. */
 async function fetchNews() {
   takeIn(await get("/api/runs"));
   const behind = shownRuns().filter((run) => run.token !== run.summary.token);

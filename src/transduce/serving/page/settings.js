@@ -42,7 +42,7 @@ export class Settings {
   }
 }
 
-/** Make the drawer work; `current` tells the model and the limits, `changed` hears of changes. */
+/** Make the drawer work; `current` returns the model and the limits, `changed` is called after changes. */
 export function bindDrawer(dialog, settings, current, changed) {
   const form = dialog.querySelector("form");
   const { beam, alpha, nbest, shades, theme } = form.elements;

@@ -75,7 +75,7 @@ class Heartbeat:
         self.thread.start()
 
     def stop(self) -> None:
-        """Stop to beat, and tell the others that this process has exited, not hung."""
+        """Stop beating, and report that this process has exited, not hung."""
         self.ended.set()
         if self.thread.is_alive():
             self.thread.join()
