@@ -47,7 +47,10 @@ def test_the_reference_and_the_fused_kernel_are_equation_1_forward_and_backward(
     allowed = {"none": everything, "causal": everything.tril(), "keys": real}[mask]
     exact = equation_1(q, k, v, allowed)
     fused = DotProduct().attend(
-        q, k, v, causal=mask == "causal", allowed=real if mask == "keys" else None
+        *(q, k, v),
+        mask=real if mask == "keys" else None,
+        causal=mask == "causal",
+        dropout=0.0,
     )
     upstream = torch.randn_like(fused)
     expected = torch.autograd.grad(exact, (q, k, v), upstream.double())
@@ -264,7 +267,7 @@ def test_projections_begin_as_if_they_were_apart() -> None:
     torch.manual_seed(0)
     config = ModelConfig()
     layer = SelfAttention(config)
-    for block in layer.W_QKV.weight.split(layer.sizes):
+    for block in layer.W_QKV.weight.split(layer.W_QKV.blocks):
         expected = math.sqrt(2 / (config.d_model + len(block)))
         assert block.std().item() == pytest.approx(expected, rel=0.02)
     assert not [name for name, _ in layer.named_parameters() if name.endswith("bias")]

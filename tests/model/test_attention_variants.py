@@ -18,10 +18,11 @@ from transduce.model.attention import CrossAttention, SelfAttention, SelfContext
 from transduce.model.contexts.grouped import GroupedCross, GroupedSelf
 from transduce.model.contexts.recorded import RecordedCross, RecordedSelf
 from transduce.model.contexts.selection import grouped_self
-from transduce.model.embedding import Embedding, Rotary
+from transduce.model.embedding import Embedding
 from transduce.model.variants import additive
 from transduce.model.variants.additive import additive_scores
 from transduce.model.variants.restricted import BLOCK, neighbours, restricted, span
+from transduce.model.variants.rotary import Rotary
 
 SHAPE = ModelConfig(d_model=24, h=3, d_k=8, d_v=4)
 
@@ -103,7 +104,12 @@ def test_weights_are_those_that_average_the_values(changes: dict[str, Any]) -> N
         seen = seen_by(50, config.neighbourhood, causal=causal)
         assert bool((weights[:, ~seen] == 0).all())
         assert bool((weights[:, seen] > 0).all())
-        v = layer.W_QKV(x).split(layer.sizes, -1)[2].unflatten(-1, (config.h, -1)).transpose(0, 1)
+        v = (
+            layer.W_QKV(x)
+            .split(layer.W_QKV.blocks, -1)[2]
+            .unflatten(-1, (config.h, -1))
+            .transpose(0, 1)
+        )
         y = layer.W_O((weights @ v).transpose(0, 1).flatten(1))
         torch.testing.assert_close(y, output)
 

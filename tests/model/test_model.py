@@ -133,7 +133,7 @@ def test_dropout_is_on_the_embedding_sum_and_on_every_sublayer() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("transduce.model.ops.fused.dropout_factors", counted)
-        patch.setattr("transduce.model.embedding.dropout_factors", counted)
+        patch.setattr("transduce.model.ops.dropout.dropout_factors", counted)
         model(batch)
     assert calls == [0.5] * (2 + 2 * 2 + 2 * 3)
     first = next(iter(model.encoder))

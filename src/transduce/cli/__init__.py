@@ -1,4 +1,11 @@
-"""The command line: one thin file per command.
+"""The command line: one thin file per command, and what they share.
+
+- `demo`, `train`, `distill`, `translate`, `serve`, `parse`, `score`, `average`, `settings`, `info`,
+  `look`, `plot`, `watch`, `export`, `import_`, `convert`: the command of that name
+- `recipes`, `data`, `bench`, `paper/`: groups of commands
+- `declaring`, `options`, `completion`: declaring commands, shared options, shell completion
+- `tables`: tables and JSON
+- `lines`, `outputs`, `look_tables`: reading and writing of `translate`; tables of `look`
 
 Messages go to stderr, results to stdout. Exit status: 0, 1 (an error, in one sentence), 2 (usage
 error), 130 (interrupted, after saving). Commands import late, so that --help is fast.

@@ -5,14 +5,14 @@ In reading order:
 attention       Eq. 1, multi-head attention, the protocols of attention contexts (paper 3.2)
 layers          feed-forward networks, residual connections, the layers of both stacks (3.1, 3.3)
 embedding       embeddings (3.4, 3.5); positions has the sinusoids, without torch
+base            the base class of models: embeddings and softmax (3.4), precision, `forward`
 transformer     the model: encode, decode, step
-contexts/       which tokens meet in attention: grouped (CPU), packed (GPU), recorded
+contexts/       which tokens meet in attention: grouped (any device), packed (GPU), recorded
 cache           the contexts of decoding: cached keys and values
 attention_maps  the attention weights of a model, for inspection and alignment
-base            the base class of models
 architecture    the model that a configuration describes
 loss            cross-entropy with label smoothing (5.4)
-variants/       additive and restricted attention
+variants/       additive and restricted attention, rotary positions
 baselines/      the recurrent and convolutional models that the paper compares with
-ops/            the only code that chooses a kernel
+ops/            the kernels, and what computes without them
 """

@@ -2,10 +2,11 @@
 
 `attention` is Eq. 1, the reference that every other implementation is tested against. The modules
 project tokens to queries, keys and values; an attention context then computes attention within each
-sentence. Nothing else connects tokens: the rest of the model is position-wise.
+sentence. (It is not the context vector of Bahdanau et al., an average of values.) Nothing else
+connects tokens: the rest of the model is position-wise.
 
-Contexts: `contexts/grouped` (CPU), `contexts/packed` (GPU), `cache` (decoding) and
-`contexts/recorded` (keeps the weights).
+Contexts: `contexts/grouped` (any device), `contexts/packed` (GPU with our kernels), `cache`
+(decoding) and `contexts/recorded` (keeps the weights).
 """
 
 import math
@@ -18,41 +19,47 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
-from transduce.model.embedding import Rotary
 from transduce.model.ops.linear import Linear
 from transduce.model.variants.additive import Additive, additive_vectors
+from transduce.model.variants.rotary import Rotary
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor) -> Tensor:
     """Average the values, weighted by how well each key answers the query.
 
     Paper: 3.2.1, Eq. 1, softmax(Q K^T / sqrt(d_k)) V.
+    The model does not call it: contexts compute the same by faster kernels.
+    (B, H, Q, C), (B, H, K, C), (B, H, K, C), (B, H, Q, K) -> (B, H, Q, C).
     """
     scores = q @ k.mT / math.sqrt(q.size(-1))  # (B, H, Q, K)
-    scores = scores.masked_fill(~allowed, -torch.inf)  # every query may see at least one key
+    # Every query must see a key, or its softmax is NaN.
+    scores = scores.masked_fill(~allowed, -torch.inf)
     return scores.softmax(dim=-1) @ v  # (B, H, Q, C)
 
 
 class Scoring(Protocol):
-    """How well keys answer queries: `DotProduct`, or `Additive` in variants/."""
+    """How well keys answer queries: `DotProduct`, or `Additive` in variants/.
+
+    Attention maps call `scores`, decoding on a CPU `masked_scores`, the rest `attend`.
+    """
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """Return the scores of all pairs. (B, H, Q, C), (B, H, K, C) -> (B, H, Q, K)."""
 
     def masked_scores(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
-        """Return the scores plus a mask of 0 and -inf. (B * H, Q, C), … -> (B * H, Q, K)."""
+        """Return the scores plus a mask of 0 and -inf, (B * H, 1 or Q, K).
+
+        (B * H, Q, C), (B * H, K, C) -> (B * H, Q, K).
+        """
 
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        allowed: Tensor | None = None,
-        causal: bool = False,
-        dropout: float = 0.0,
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, causal: bool, dropout: float
     ) -> Tensor:
-        """Average the values by the softmax of the scores. (B, H, Q or K, C) -> (B, H, Q, C)."""
+        """Average the values by the softmax of the scores.
+
+        `mask`, (B, 1, 1, K), is false for keys that no query sees; `causal` hides later tokens.
+        (B, H, Q, C), (B, H, K, C), (B, H, K, C) -> (B, H, Q, C).
+        """
 
 
 class DotProduct:
@@ -67,18 +74,11 @@ class DotProduct:
         return torch.baddbmm(mask, q, k.mT, alpha=k.size(-1) ** -0.5)
 
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        allowed: Tensor | None = None,
-        causal: bool = False,
-        dropout: float = 0.0,
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, causal: bool, dropout: float
     ) -> Tensor:
         """Eq. 1, fused."""
         return F.scaled_dot_product_attention(
-            q, k, v, attn_mask=allowed, is_causal=causal, dropout_p=dropout
+            q, k, v, attn_mask=mask, is_causal=causal, dropout_p=dropout
         )
 
 
@@ -134,19 +134,26 @@ class MultiHead(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.h, self.d_k, self.d_v = config.h, config.d_k, config.d_v
-        self.keys, self.values = config.h * config.d_k, config.h * config.d_v  # channels
-        self.dropout, self.scaled = config.attention_dropout, config.scaled
+        self.key_channels, self.value_channels = config.h * config.d_k, config.h * config.d_v
+        self.attention, self.scaled = config.attention, config.scaled
+        self.dropout = config.attention_dropout
 
     @property
     def heads(self) -> Heads:
         """The heads, with dropout in training only."""
         dropout = self.dropout if self.training else 0.0
-        scoring = DotProduct() if self.v_a is None else Additive(self.v_a)
+        scoring: Scoring
+        match self.attention:
+            case "dot-product":
+                scoring = DotProduct()
+            case "additive":
+                assert self.v_a is not None
+                scoring = Additive(self.v_a)
         return Heads(self.h, self.d_k, self.d_v, dropout, scoring)
 
     def unscale(self, projected: Tensor) -> Tensor:
         """Multiply queries, which come first, by sqrt(d_k): it cancels the scaling of Eq. 1."""
-        q, rest = projected.tensor_split([self.keys], dim=-1)
+        q, rest = projected.tensor_split([self.key_channels], dim=-1)
         return torch.cat([q * math.sqrt(self.d_k), rest], dim=-1)
 
 
@@ -156,9 +163,10 @@ class SelfAttention(MultiHead):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         d_model, bias = config.d_model, config.attention_bias
-        self.sizes = [self.keys, self.keys, self.values]
-        self.W_QKV = Linear(d_model, sum(self.sizes), bias=bias, blocks=self.sizes)
-        self.W_O = Linear(self.values, d_model, bias=bias)
+        # Three matrices in one, for one product; each is drawn as a matrix of its own.
+        blocks = [self.key_channels, self.key_channels, self.value_channels]
+        self.W_QKV = Linear(d_model, sum(blocks), bias=bias, blocks=blocks)
+        self.W_O = Linear(self.value_channels, d_model, bias=bias)
         self.v_a = additive_vectors(config)
         self.rotary = Rotary(config) if config.positions == "rotary" else None
 
@@ -195,10 +203,10 @@ class CrossAttention(MultiHead):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         d_model, bias = config.d_model, config.attention_bias
-        self.sizes = [self.keys, self.values]
-        self.W_Q = Linear(d_model, self.keys, bias=bias)
-        self.W_KV = Linear(d_model, sum(self.sizes), bias=bias, blocks=self.sizes)
-        self.W_O = Linear(self.values, d_model, bias=bias)
+        blocks = [self.key_channels, self.value_channels]  # as in self-attention
+        self.W_Q = Linear(d_model, self.key_channels, bias=bias)
+        self.W_KV = Linear(d_model, sum(blocks), bias=bias, blocks=blocks)
+        self.W_O = Linear(self.value_channels, d_model, bias=bias)
         self.v_a = additive_vectors(config)
 
     @property

@@ -34,9 +34,9 @@ def attention_maps(model: Transformer, batch: Batch) -> AttentionMaps:
     encoder = RecordedSelf(grouped_self(batch.source, causal=False, neighbourhood=r))
     decoder = RecordedSelf(grouped_self(batch.target, causal=True, neighbourhood=r))
     cross = RecordedCross(GroupedCross(batch.cross))
-    memory = model.run_encoder(encoder, batch.source)
+    memory = model.run_encoder(batch.source, encoder)
     target, contexts = batch.target, [(decoder, cross)] * len(model.decoder)
-    output = model.run_decoder(contexts, target.tokens, target.positions, memory)
+    output = model.run_decoder(target.tokens, target.positions, memory, contexts)
     return AttentionMaps(
         _stack(encoder.weights), _stack(decoder.weights), _stack(cross.weights), output
     )
@@ -59,6 +59,6 @@ def source_weights(model: Transformer, batch: Batch) -> list[Tensor]:
     last = RecordedCross(cross)
     below: list[CrossContext] = [cross] * (len(model.decoder) - 1)
     contexts = [(own, context) for context in (*below, last)]
-    model.run_decoder(contexts, target.tokens, target.positions, model.encode(batch.source))
+    model.run_decoder(target.tokens, target.positions, model.encode(batch.source), contexts)
     (groups,) = last.weights
     return [sentence for group in groups for sentence in group.mean(1)]

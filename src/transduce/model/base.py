@@ -64,7 +64,7 @@ class Transducer(nn.Module):
     Subclasses define the encoder and the decoder between them.
     """
 
-    supports_packed = True  # whether it can train on packed batches (`PackedLayout`)
+    supports_packed = True  # whether it can compute packed batches (`PackedLayout`)
 
     architecture: ClassVar[str]  # the setting that stands for the model
 

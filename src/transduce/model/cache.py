@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossContext, Heads, SelfContext
+from transduce.model.ops.decoding_attention import attend_past, attend_source, kernels_attend
 from transduce.model.ops.kernels import Kernels
 from transduce.model.variants.restricted import span
 
@@ -44,8 +45,7 @@ class Cache:
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         r = config.neighbourhood
         self.window = None if r is None else span(r, causal=True)[0]  # visible earlier steps
-        # Our Triton kernels support dot products only. The choice is fixed during a search.
-        self.uses_kernels = kernels.usable(like) and config.attention == "dot-product"
+        self.uses_kernels = kernels_attend(config, kernels, like)  # fixed during a search
         of_source, of_own = (
             (N, slots, config.h, capacity[0]),
             (N, slots, config.h, capacity[1], hypotheses),
@@ -201,13 +201,9 @@ class KernelSelf:
 
     def attend(self, qkv: Tensor, heads: Heads) -> Tensor:
         """Let each hypothesis see its past and itself. (R, H * (2 d_k + d_v)) -> (R, H * d_v)."""
-        from transduce.model.ops.triton import decoding
-
         cache = self.cache
         keys, values = (part[self.layer] for part in cache.own)  # (S, H, capacity, k, C)
-        return decoding.attend_past(
-            *(qkv, keys, values, cache.ancestors, cache.lengths), window=cache.window
-        )
+        return attend_past(qkv, keys, values, cache.ancestors, cache.lengths, cache.window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +217,5 @@ class KernelCross:
         self, q: Tensor, project: Callable[[Tensor], Tensor], memory: Tensor | None, heads: Heads
     ) -> Tensor:
         """Let each hypothesis see its source. (R, H * d_k) -> (R, H * d_v)."""
-        from transduce.model.ops.triton import decoding
-
         keys, values = (part[self.layer] for part in self.cache.source)  # (S, H, capacity, C)
-        return decoding.attend_source(q, keys, values, self.cache.source_lengths)
+        return attend_source(q, keys, values, self.cache.source_lengths)

@@ -1,4 +1,4 @@
-"""Embeddings and positional encodings (paper 3.4, 3.5). T tokens, H heads."""
+"""Embeddings and positional encodings (paper 3.4, 3.5). T tokens."""
 
 import math
 
@@ -7,12 +7,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
-from transduce.model.ops.dropout import dropout_factors
+from transduce.model.ops.dropout import dropout
 from transduce.model.positions import sinusoids
 
 
 class Embedding(nn.Module):
     """The input of a stack: scaled embeddings plus positional encodings (paper 3.4, 3.5, 5.4)."""
+
+    positions: Tensor | None  # (max_positions, d_model) what is added at each position
 
     def __init__(self, matrix: nn.Parameter, config: ModelConfig) -> None:
         super().__init__()
@@ -20,13 +22,12 @@ class Embedding(nn.Module):
         self.scale = math.sqrt(config.d_model)
         self.P_drop = config.P_drop
         self.dtype = torch.float32  # of the output, and so of all later computation
-        self.positions: Tensor | None = None
+        size = config.max_positions, config.d_model
         if config.positions == "learned":
-            learned = torch.empty(config.max_positions, config.d_model)
-            self.positions = nn.Parameter(nn.init.normal_(learned, std=config.d_model**-0.5))
-        elif config.positions == "sinusoidal":
-            del self.positions
-            table: Tensor = sinusoids(config.max_positions, config.d_model, torch).float()
+            learned = nn.init.normal_(torch.empty(size), std=config.d_model**-0.5)
+            self.positions = nn.Parameter(learned)
+        else:
+            table = sinusoids(*size, torch).float() if config.positions == "sinusoidal" else None
             self.register_buffer("positions", table, persistent=False)
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
@@ -34,32 +35,4 @@ class Embedding(nn.Module):
         x = F.embedding(tokens, self.matrix) * self.scale
         if self.positions is not None:
             x = x + F.embedding(positions, self.positions)
-        x = x * dropout_factors(x, self.P_drop) if self.training and self.P_drop else x
-        return x.to(self.dtype)
-
-
-class Rotary(nn.Module):
-    """Rotary positions (Su et al. 2021): queries and keys are rotated by their position.
-
-    Channels 2i and 2i + 1 of a head are rotated by the angle pos / 10000^(2i/d_k), so that the
-    product of a query and a key depends on their distance, not on where they are.
-
-    Differs: the paper adds positional encodings to the embeddings (3.5). Here the self-attention of
-    both stacks has them, and nothing is added.
-    """
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.table: Tensor  # (positions, d_k): sines and cosines of the angles, in pairs
-        table = sinusoids(config.max_positions, config.d_k, torch).float()
-        self.register_buffer("table", table, persistent=False)
-        self.h = config.h
-
-    def forward(self, qkv: Tensor, positions: Tensor) -> Tensor:
-        """Rotate queries and keys, in float32. (T, H * (2 d_k + d_v)) -> the same."""
-        angles = F.embedding(positions, self.table).unflatten(-1, (-1, 2))  # (T, d_k / 2, 2)
-        sin, cos = angles[:, None].unbind(-1)  # (T, 1, d_k / 2)
-        qk, v = qkv.tensor_split([2 * self.h * self.table.size(1)], dim=-1)
-        x, y = qk.unflatten(-1, (2 * self.h, -1, 2)).unbind(-1)  # (T, 2 H, d_k / 2)
-        rotated = torch.stack([x * cos - y * sin, x * sin + y * cos], dim=-1)
-        return torch.cat([rotated.flatten(1).to(qkv.dtype), v], dim=-1)
+        return dropout(x, self.P_drop if self.training else 0.0).to(self.dtype)

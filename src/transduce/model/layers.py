@@ -7,12 +7,12 @@ from torch.nn import functional as F
 
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, CrossContext, SelfAttention, SelfContext
-from transduce.model.ops.dropout import dropout_factors
+from transduce.model.ops.dropout import dropout
 from transduce.model.ops.fused import linear_relu, residual_norm
 from transduce.model.ops.kernels import Kernels
 from transduce.model.ops.linear import Linear
 
-# ReLU has a fused kernel instead: `ops.fused.linear_relu`.
+# ReLU is fused with the product before it instead: `ops.fused.linear_relu`.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"swish": F.silu, "gelu": F.gelu}
 
 
@@ -28,16 +28,15 @@ class FeedForward(nn.Module):
         self.W_1 = Linear(config.d_model, config.d_ff, bias=True)
         self.W_2 = Linear(config.d_ff, config.d_model, bias=True)
         self.relu_dropout = config.relu_dropout
-        self.activation = ACTIVATIONS.get(config.activation)
+        self.activation = config.activation
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token. (T, d_model) -> (T, d_model)."""
-        if self.activation:
-            inner = self.activation(self.W_1(x))
-        else:
+        if self.activation == "relu":
             inner = linear_relu(x, self.W_1.weight, self.W_1.bias, self.kernels)
-        if self.training and self.relu_dropout:
-            inner = inner * dropout_factors(inner, self.relu_dropout)
+        else:
+            inner = ACTIVATIONS[self.activation](self.W_1(x))
+        inner = dropout(inner, self.relu_dropout if self.training else 0.0)
         return self.W_2(inner)  # type: ignore[no-any-return]
 
 
@@ -47,7 +46,7 @@ class Residual(nn.Module):
     def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
         super().__init__()
         self.kernels = kernels
-        self.norm = nn.LayerNorm(config.d_model)
+        self.norm = nn.LayerNorm(config.d_model)  # residual_norm applies it, fused with the sum
         self.P_drop = config.P_drop
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
@@ -94,9 +93,13 @@ class DecoderLayer(nn.Module):
         return [self.self_attention.W_O, self.cross_attention.W_O, self.feed_forward.W_2]
 
     def forward(
-        self, x: Tensor, memory: Tensor | None, own: SelfContext, cross: CrossContext
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        self_context: SelfContext,
+        cross_context: CrossContext,
     ) -> Tensor:
         """Transform the tokens of a batch or of a decoding step. (T, d_model) -> (T, d_model)."""
-        x = self.after_self(x, self.self_attention(x, own))
-        x = self.after_cross(x, self.cross_attention(x, memory, cross))
+        x = self.after_self(x, self.self_attention(x, self_context))
+        x = self.after_cross(x, self.cross_attention(x, memory, cross_context))
         return self.after_feed(x, self.feed_forward(x))  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transduce.model.ops.linear import add_product, product
-from transduce.subwords import PAD
+from transduce.model.ops.softmax import smoothed_softmax
 from transduce.system.devices import widest_float
 
 # Logits in memory at a time. On a CPU: enough for fast products, few enough for the caches. On a
@@ -64,7 +64,7 @@ class _Loss(torch.autograd.Function):
         V, D = matrix.shape
         words = _padded_vocabulary(V, x.device)
         weight, offset = _pad_words(matrix.to(x.dtype), bias, words, mask=not fused)
-        softmax = _TritonSoftmax(V, eps_ls) if fused else _Softmax(x, matrix, bias, labels, eps_ls)
+        softmax = smoothed_softmax(x, matrix, bias, labels, eps_ls, fused=fused)
         sums = x.new_zeros(2, dtype=widest_float(x.device))
         if wants_gradient:
             d_x, d_matrix = torch.empty_like(x), matrix.new_zeros(words, D)
@@ -92,81 +92,6 @@ class _Loss(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if d is None else _scale(d, gradient) for d in ctx.saved_tensors)
         return *scaled, None, None, None, None
-
-
-class _TritonSoftmax:
-    """The smoothed softmax and its gradient in one kernel, which reads the logits twice."""
-
-    def __init__(self, V: int, eps_ls: float) -> None:
-        self.V, self.eps_ls = V, eps_ls
-
-    def __call__(self, z: Tensor, _: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sums of both losses, and the gradient in the memory of the logits."""
-        from transduce.model.ops.triton import rows
-
-        losses = rows.softmax(z, self.V, labels, self.eps_ls, PAD)
-        return losses.sum(0, dtype=widest_float(z.device)), z
-
-    def finish(self, x: Tensor, d_x: Tensor, d_matrix: Tensor, d_bias: Tensor | None) -> None:
-        """Leave the gradients as they are: they are complete."""
-
-
-class _Softmax:
-    """The same in torch operations.
-
-    The uniform part of the target is multiplied with the sum of the matrix's rows instead of the
-    logits, once for all tokens, which saves passes over the logits.
-    """
-
-    def __init__(
-        self, x: Tensor, matrix: Tensor, bias: Tensor | None, labels: Tensor, eps_ls: float
-    ) -> None:
-        self.eps_ls, self.uniform = eps_ls, eps_ls / (len(matrix) - 1)
-        dtype = torch.promote_types(matrix.dtype, torch.float32)
-        pad = torch.full((1,), PAD, device=matrix.device)
-        self.word_sum = matrix.sum(0, dtype=dtype) - matrix.index_select(0, pad)[0]  # (D,)
-        self.bias_sum = None if bias is None else bias.sum() - bias[PAD]
-        real = (labels != PAD)[:, None]
-        # Padding is rare on a CPU, where looking for it is cheap. On a GPU looking would wait.
-        self.real = None if x.device.type == "cpu" and bool(real.all()) else real
-
-    def __call__(self, z: Tensor, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sums of both losses, and p minus the target without its uniform part."""
-        dtype = torch.promote_types(z.dtype, torch.float32)
-        z, correct = z.to(dtype), labels[:, None].long()
-        z_correct = z.gather(1, correct)
-        p = z.softmax(-1)
-        # log p of the correct word, through the likeliest one, whose p cannot underflow: on the CPU
-        # far faster than logsumexp.
-        log_p = z_correct - z.amax(-1, keepdim=True) + p.amax(-1, keepdim=True).log()
-        z_uniform = x.to(dtype) @ self.word_sum
-        p.scatter_add_(1, correct, p.new_full(correct.shape, self.eps_ls - 1))
-        tokens: Tensor | int = len(x)
-        if self.real is not None:
-            real = correct != PAD
-            z_correct, log_p, p = z_correct * real, log_p * real, p.mul_(real)
-            z_uniform, tokens = z_uniform * real[:, 0], real.sum()
-        z_uniform = z_uniform.sum()
-        if self.bias_sum is not None:
-            z_uniform += tokens * self.bias_sum
-        smoothed = (z_correct - log_p).sum() - (1 - self.eps_ls) * z_correct.sum()
-        smoothed = smoothed - self.uniform * z_uniform
-        return torch.stack([smoothed, -log_p.sum()]), p.to(x.dtype)
-
-    def finish(self, x: Tensor, d_x: Tensor, d_matrix: Tensor, d_bias: Tensor | None) -> None:
-        """Subtract the uniform part of the target from the gradients."""
-        tokens: Tensor | int = len(x)
-        if self.real is not None:
-            x, tokens = x * self.real, self.real.sum()
-        d_x -= (self.uniform * self.word_sum).to(d_x.dtype)
-        if self.real is not None:
-            d_x *= self.real
-        of_words = self.uniform * x.sum(0, dtype=d_matrix.dtype)
-        d_matrix -= of_words
-        d_matrix[PAD] += of_words
-        if d_bias is not None:
-            d_bias -= self.uniform * tokens
-            d_bias[PAD] += self.uniform * tokens
 
 
 def _padded_vocabulary(V: int, device: torch.device) -> int:

@@ -1,6 +1,9 @@
-"""The Transformer (paper 3). T tokens of a packed batch, R rows of hypotheses, V words."""
+"""The Transformer (paper 3). T tokens of a packed batch, R rows of hypotheses, V words.
 
-from collections.abc import Sequence
+The base class (base.py) has the embeddings, the softmax matrix (3.4) and `forward`.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import torch
@@ -13,7 +16,6 @@ from transduce.model.base import DecoderState, Stack, Transducer
 from transduce.model.cache import Cache
 from transduce.model.contexts.selection import cross_context, self_context
 from transduce.model.layers import DecoderLayer, EncoderLayer
-from transduce.model.ops.linear import Linear
 
 
 class Transformer(Transducer):
@@ -27,44 +29,33 @@ class Transformer(Transducer):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
-        self.supports_packed = config.attention == "dot-product"  # as our kernels do
+        self.supports_packed = config.uses_dot_products  # our packed kernels compute no other
         self.encoder: Stack[EncoderLayer] = Stack(
             EncoderLayer(config, self.kernels) for _ in range(config.N)
         )
         self.decoder: Stack[DecoderLayer] = Stack(
             DecoderLayer(config, self.kernels) for _ in range(config.decoder_layers)
         )
-        scale_residual_init([layer.residual_outputs() for layer in self.encoder])
-        scale_residual_init([layer.residual_outputs() for layer in self.decoder])
-
-    @staticmethod
-    def weights_per_token(config: ModelConfig) -> tuple[int, int]:
-        """Return how many weights a source token, and a target token, is multiplied with."""
-        W_Q = config.d_model * config.h * config.d_k
-        W_KV = config.d_model * config.h * (config.d_k + config.d_v)
-        W_O = config.h * config.d_v * config.d_model
-        layer = W_Q + W_KV + W_O + 2 * config.d_model * config.d_ff
-        source = config.N * layer + config.decoder_layers * W_KV  # of cross-attention
-        target = config.decoder_layers * (layer + W_Q + W_O)
-        return source, target + config.d_model * config.target_vocabulary
+        scale_residual_init(self.encoder)
+        scale_residual_init(self.decoder)
 
     def encode(self, source: PackedTokens) -> Tensor:
         """Transform source sentences. -> (T, d_model)."""
         context = self_context(source, causal=False, neighbourhood=self.config.neighbourhood)
-        return self.run_encoder(context, source)
+        return self.run_encoder(source, context)
 
     def decode(self, target: PackedTokens, memory: Tensor, cross: SourceRows | KeyRanges) -> Tensor:
         """Transform target sentences, each of which sees its source. -> (T, d_model)."""
         own = self_context(target, causal=True, neighbourhood=self.config.neighbourhood)
         contexts = [(own, cross_context(cross))] * len(self.decoder)
-        return self.run_decoder(contexts, target.tokens, target.positions, memory)
+        return self.run_decoder(target.tokens, target.positions, memory, contexts)
 
     def step(self, tokens: Tensor, positions: Tensor, cache: DecoderState) -> Tensor:
         """Add one token to each hypothesis; return the logits of the next. (R,) -> (R, V)."""
         contexts = cast("Cache", cache).contexts(positions)
-        return self.logits_float32(self.run_decoder(contexts, tokens, positions, None))
+        return self.logits_float32(self.run_decoder(tokens, positions, None, contexts))
 
-    def run_encoder(self, context: SelfContext, source: PackedTokens) -> Tensor:
+    def run_encoder(self, source: PackedTokens, context: SelfContext) -> Tensor:
         """Walk through the encoder's layers, with this attention context. -> (T, d_model)."""
         x = self.source_embedding(source.tokens, source.positions)
         for layer in self.encoder:
@@ -73,10 +64,10 @@ class Transformer(Transducer):
 
     def run_decoder(
         self,
-        contexts: Sequence[tuple[SelfContext, CrossContext]],
         tokens: Tensor,
         positions: Tensor,
         memory: Tensor | None,
+        contexts: Sequence[tuple[SelfContext, CrossContext]],
     ) -> Tensor:
         """Walk through the decoder's layers, with the contexts of each. (T,) -> (T, d_model).
 
@@ -103,9 +94,20 @@ class Transformer(Transducer):
         per_token = config.decoder_layers * config.h * (config.d_k + config.d_v)
         return per_token * (capacity[0] + capacity[1] * hypotheses)
 
+    @staticmethod
+    def weights_per_token(config: ModelConfig) -> tuple[int, int]:
+        """Return how many weights a source token, and a target token, is multiplied with."""
+        W_Q = config.d_model * config.h * config.d_k
+        W_KV = config.d_model * config.h * (config.d_k + config.d_v)
+        W_O = config.h * config.d_v * config.d_model
+        layer = W_Q + W_KV + W_O + 2 * config.d_model * config.d_ff
+        source = config.N * layer + config.decoder_layers * W_KV  # of cross-attention
+        target = config.decoder_layers * (layer + W_Q + W_O)
+        return source, target + config.d_model * config.target_vocabulary
+
 
 @torch.no_grad()
-def scale_residual_init(stack: list[list[Linear]]) -> None:
+def scale_residual_init(layers: Iterable[EncoderLayer | DecoderLayer]) -> None:
     """Scale down the last matrix of each sub-layer of a stack, by the root of their number.
 
     So all sub-layers together change the residual stream about as much as one would. The paper does
@@ -113,6 +115,6 @@ def scale_residual_init(stack: list[list[Linear]]) -> None:
     sentence so similar (mean cosine 0.96) that the decoder finds the source only after thousands of
     steps; scaled, they differ (0.24), and it does at once.
     """
-    matrices = [matrix for layer in stack for matrix in layer]
+    matrices = [matrix for layer in layers for matrix in layer.residual_outputs()]
     for matrix in matrices:
         matrix.weight *= len(matrices) ** -0.5

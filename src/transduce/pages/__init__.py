@@ -1,6 +1,9 @@
 """CSS, JavaScript and HTML shared by the pages of serving, inspection and experiments.
 
-Imports nothing of transduce. Other packages read the files below FOLDER.
+Imports nothing of transduce. Other packages read the files below FOLDER:
+
+- `base.css`, `theme.js`, `head.html`: colours and type, dark mode, the head of self-contained pages
+- `explorer/`: the interactive attention explorer; `explorer.js` starts it
 """
 
 import html

@@ -1,4 +1,9 @@
-"""`transduce paper`: one file per experiment."""
+"""`transduce paper`: one file per experiment, and what they share.
+
+- `table1` to `table4`, `figures`, `scaling`, `positions`, `smoothing`: the experiments
+- `all_`, `report`: all of them; a report of their results
+- `options`, `printing`: shared options; printing a finding
+"""
 
 import typer
 

@@ -31,7 +31,7 @@ class Attention(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.h, self.scaled = config.h, config.scaled
+        self.h, self.attention, self.scaled = config.h, config.attention, config.scaled
         self.sizes = [config.h * config.d_k, config.h * config.d_v]
         bias = config.attention_bias
         self.W_Q = Linear(config.d_ff, self.sizes[0], bias=bias)
@@ -50,12 +50,14 @@ class Attention(nn.Module):
         parts = (q, *source.split(self.sizes, dim=-1))
         q, k, v = (part.unflatten(-1, (self.h, -1)).transpose(1, 2) for part in parts)
         allowed = real[:, None, None]  # (S, H, Q, K)
-        if self.v_a is None:
-            scale = None if self.scaled else 1.0
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
-        else:
-            scores = additive_scores(q, k, self.v_a).masked_fill(~allowed, -torch.inf)
-            y = scores.softmax(-1) @ v
+        match self.attention:
+            case "dot-product":
+                scale = None if self.scaled else 1.0
+                y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
+            case "additive":
+                assert self.v_a is not None
+                scores = additive_scores(q, k, self.v_a).masked_fill(~allowed, -torch.inf)
+                y = scores.softmax(-1) @ v
         return y.transpose(1, 2).flatten(2)
 
 

@@ -25,7 +25,7 @@ class GroupedSelf:
 
     def attend_group(self, q: Tensor, k: Tensor, v: Tensor, heads: Heads) -> Tensor:
         """Let equally long sentences see themselves. (B, H, n, C) -> (B, H, n, C)."""
-        return heads.scoring.attend(q, k, v, causal=self.causal, dropout=heads.dropout)
+        return heads.scoring.attend(q, k, v, mask=None, causal=self.causal, dropout=heads.dropout)
 
     def weights(self, qkv: Tensor, heads: Heads) -> list[Tensor]:
         """Return the attention weights of each group. (B, H, n, n)."""
@@ -81,14 +81,13 @@ class GroupedCross:
 
     def attend_rows(self, q: Tensor, source: KeysValues, heads: Heads) -> Tensor:
         """Let the queries of each group see their rows. (T, H * d_k) -> (T, H * d_v)."""
-        return join(
-            [
-                heads.scoring.attend(
-                    q_group, k, v, allowed=real if group.padded else None, dropout=heads.dropout
-                )
-                for group, q_group, k, v, real in self._groups(q, source, heads)
-            ]
-        )
+        results = []
+        for group, q_group, k, v, real in self._groups(q, source, heads):
+            mask = real if group.padded else None
+            results.append(
+                heads.scoring.attend(q_group, k, v, mask=mask, causal=False, dropout=heads.dropout)
+            )
+        return join(results)
 
     def weights(self, q: Tensor, source: KeysValues, heads: Heads) -> list[Tensor]:
         """Return the attention weights of each group. (B, H, Q, K)."""

@@ -14,8 +14,8 @@ from transduce.model.ops.packed_attention import attend_cross, attend_self
 class PackedSelf:
     """Self-attention; the ranges already exclude later tokens in the decoder.
 
-    The kernels know dot products only, and no dropout of the weights: see
-    `Transducer.supports_packed`.
+    The kernels compute dot products only, without dropout of the weights: with other settings
+    `training/gradient` makes grouped batches.
     """
 
     ranges: KeyRanges

@@ -1,1 +1,1 @@
-"""Variants of attention that the paper compares with its own: additive (3.2.1), restricted (4)."""
+"""Variants of attention: additive (paper 3.2.1), restricted (4), and rotary positions."""

@@ -18,8 +18,8 @@ CHUNK = {"cpu": 2**18, "cuda": 2**26}  # numbers computed at a time: they fit in
 
 
 def additive_vectors(config: ModelConfig) -> nn.Parameter | None:
-    """Draw the vectors v_a of additive attention, one per head; None for dot products."""
-    if config.attention == "dot-product":
+    """Draw the vectors v_a of additive attention, one per head; None for other attention."""
+    if config.attention != "additive":
         return None
     bound = math.sqrt(6 / (config.d_k + 1))  # as a matrix with one output
     return nn.Parameter(nn.init.uniform_(torch.empty(config.h, config.d_k), -bound, bound))
@@ -42,22 +42,15 @@ class Additive:
         return mask + self.scores(q, k).flatten(0, 1)
 
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        allowed: Tensor | None = None,
-        causal: bool = False,
-        dropout: float = 0.0,
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, causal: bool, dropout: float
     ) -> Tensor:
         """Average the values by the softmax of the scores. (B, H, Q or K, C) -> (B, H, Q, C)."""
         scores = self.scores(q, k)
         if causal:  # 3.2.3: no token sees a later one
             later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
             scores = scores.masked_fill(later, -math.inf)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed, -math.inf)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
         return F.dropout(scores.softmax(dim=-1), dropout) @ v
 
 
