@@ -22,34 +22,34 @@ def objects(output: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-def test_json_has_one_object_a_line(cli: CommandLine, tiny_run: Path) -> None:
+def test_json_has_one_object_per_line(cli: CommandLine, tiny_run: Path) -> None:
     found = objects(cli("translate", tiny_run, "--json", input=TEXT).stdout)
-    assert [one["line"] for one in found] == [1, 2, 3]
-    assert [one["source"] for one in found] == LINES
+    assert [row["line"] for row in found] == [1, 2, 3]
+    assert [row["source"] for row in found] == LINES
     texts = cli("translate", tiny_run, input=TEXT).stdout.split("\n")[:-1]
-    assert [one["text"] for one in found] == texts
+    assert [row["text"] for row in found] == texts
     expected = Translator.load(tiny_run).translate(LINES)
-    for one, same in zip(found, expected, strict=True):
-        assert one["tokens"] == list(same.tokens)
-        assert one["score"] == pytest.approx(same.score, abs=1e-4)
-        assert one["log_probability"] <= one["score"] <= 0
-        assert not {"candidates", "alignment"} & one.keys()
-    assert [one.get("parts", 1) for one in found] == [2, 1, 1]
+    for row, same in zip(found, expected, strict=True):
+        assert row["tokens"] == list(same.tokens)
+        assert row["score"] == pytest.approx(same.score, abs=1e-4)
+        assert row["log_probability"] <= row["score"] <= 0
+        assert not {"candidates", "alignment"} & row.keys()
+    assert [row.get("parts", 1) for row in found] == [2, 1, 1]
 
 
-def test_json_holds_what_was_asked_for(cli: CommandLine, tiny_run: Path) -> None:
+def test_json_has_the_requested_fields(cli: CommandLine, tiny_run: Path) -> None:
     result = cli("translate", tiny_run, "--json", "--nbest", "2", "--align", "--split", input=TEXT)
     first, blank, last = objects(result.stdout)
     assert (first["parts"], len(first["candidates"]), len(blank["candidates"])) == (2, 2, 1)
     assert "parts" not in last
-    for one in (first, last):
-        for candidate in one["candidates"]:
+    for row in (first, last):
+        for candidate in row["candidates"]:
             targets = [target for _, target in candidate["alignment"]]
             assert targets == list(range(len(candidate["text"].split())))
-        assert one["candidates"][0].items() <= one.items()
+        assert row["candidates"][0].items() <= row.items()
 
 
-def test_json_of_given_translations_is_their_score(
+def test_json_of_given_translations_has_their_scores(
     cli: CommandLine, tiny_run: Path, tmp_path: Path
 ) -> None:
     source, target = tmp_path / "given.en", tmp_path / "given.de"
@@ -58,23 +58,27 @@ def test_json_of_given_translations_is_their_score(
     arguments = ("translate", tiny_run, source, "--given", target)
     plain = [line.split("\t") for line in cli(*arguments, "--align").stdout.splitlines()]
     found = objects(cli(*arguments, "--align", "--json").stdout)
-    assert [one["text"] for one in found] == [row[1] for row in plain] == ["ein Hund", "der Mann"]
-    for row, one in zip(plain, found, strict=True):
-        assert float(row[0]) == pytest.approx(one["score"], abs=1e-4)
-        assert row[2] == " ".join(f"{s}-{t}" for s, t in one["alignment"])
-        assert len(one["alignment"]) == 2
+    assert (
+        [row["text"] for row in found]
+        == [columns[1] for columns in plain]
+        == ["ein Hund", "der Mann"]
+    )
+    for columns, row in zip(plain, found, strict=True):
+        assert float(columns[0]) == pytest.approx(row["score"], abs=1e-4)
+        assert columns[2] == " ".join(f"{s}-{t}" for s, t in row["alignment"])
+        assert len(row["alignment"]) == 2
 
 
-def test_a_line_of_json_is_one_line_to_every_tool(cli: CommandLine, tiny_run: Path) -> None:
+def test_json_escapes_unusual_line_separators(cli: CommandLine, tiny_run: Path) -> None:
     strange = "a\u2028b\u2029c\x85d\x0be\tf\x1cg"
     result = cli("translate", tiny_run, "--json", "--beam", "1", input=f"{strange}\nwörter\n")
     assert len(result.stdout.splitlines()) == 2
-    assert [one["source"] for one in objects(result.stdout)] == [strange, "wörter"]
+    assert [row["source"] for row in objects(result.stdout)] == [strange, "wörter"]
     assert "wörter" in result.stdout
 
 
 @pytest.mark.parametrize("split", [(), ("--no-split",)])
-def test_links_stand_behind_the_text(
+def test_alignments_follow_the_text_after_a_tab(
     split: tuple[str, ...], cli: CommandLine, tiny_run: Path
 ) -> None:
     plain = cli("translate", tiny_run, *split, input=TEXT).stdout.split("\n")[:-1]
@@ -89,7 +93,9 @@ def test_links_stand_behind_the_text(
     assert all(line.count("\t") == 3 for line in ranked.split("\n")[:-1])
 
 
-def test_prefixes_begin_line_by_line(cli: CommandLine, tiny_run: Path, tmp_path: Path) -> None:
+def test_prefixes_are_applied_line_by_line(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "begins.de.gz"
     path.write_bytes(gzip.compress(b"jeder Vogel\nkein\n\n"))
     result = cli("translate", tiny_run, "--prefixes", path, input="a dog\n\none bird!\n")
@@ -100,21 +106,21 @@ def test_prefixes_begin_line_by_line(cli: CommandLine, tiny_run: Path, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("begins", "said"), [("a\n", "1 line"), ("a\nb\nc\n", "3 lines"), ("", "0 lines")]
+    ("prefixes", "count"), [("a\n", "1 line"), ("a\nb\nc\n", "3 lines"), ("", "0 lines")]
 )
-def test_as_many_prefixes_as_lines_are_expected(
-    begins: str, said: str, cli: CommandLine, tiny_run: Path, tmp_path: Path
+def test_the_number_of_prefixes_must_equal_that_of_lines(
+    prefixes: str, count: str, cli: CommandLine, tiny_run: Path, tmp_path: Path
 ) -> None:
     path, source = tmp_path / "begins.de", tmp_path / "text.en"
-    path.write_text(begins, encoding="utf-8")
+    path.write_text(prefixes, encoding="utf-8")
     source.write_text("a dog\nthe man\n", encoding="utf-8")
-    expected = f"{path} has {said} but {source} has 2: line n of one must begin"
+    expected = f"{path} has {count} but {source} has 2: line n of one must begin"
     result = cli("translate", tiny_run, source, "--prefixes", path)
     assert result.error.startswith(expected)
     assert result.stdout == ""
     piped = cli("translate", tiny_run, "--prefixes", path, input=source.read_bytes()).error
     left = "more lines but standard input has 2"
-    assert (left if said == "3 lines" else "but standard input has more") in piped
+    assert (left if count == "3 lines" else "but standard input has more") in piped
 
 
 def test_options_that_exclude_each_other_are_refused(cli: CommandLine, tiny_run: Path) -> None:
@@ -130,9 +136,9 @@ def test_options_that_exclude_each_other_are_refused(cli: CommandLine, tiny_run:
 def test_several_models_translate_together(cli: CommandLine, tiny_run: Path, own_run: Path) -> None:
     alone = cli("translate", tiny_run, "--engine", "torch", "--json", input=TEXT)
     both = cli("translate", tiny_run, "--with", own_run, "--json", input=TEXT)
-    for one, other in zip(objects(alone.stdout), objects(both.stdout), strict=True):
-        assert one["text"] == other["text"]
-        assert one["score"] == pytest.approx(other["score"], abs=1e-4)
+    for row, other in zip(objects(alone.stdout), objects(both.stdout), strict=True):
+        assert row["text"] == other["text"]
+        assert row["score"] == pytest.approx(other["score"], abs=1e-4)
 
 
 LETTERS = st.sampled_from("ab. ä我😀\t\r\x01\x0b\x0c\x1b\x1c\x7f\x85\u00a0\u2028\u2029\ufeff")
@@ -162,8 +168,8 @@ def test_line_n_of_the_output_is_line_n_of_the_input_whatever_is_in_it(
         expected.pop()
     arguments = ["translate", str(tiny_run), "--beam", "1", "--batch", "2", *sorted(options)]
     found = objects(cli(*arguments, "--json", input=text.encode()).stdout)
-    assert [one["source"] for one in found] == expected
-    assert [one["line"] for one in found] == list(range(1, len(expected) + 1))
+    assert [row["source"] for row in found] == expected
+    assert [row["line"] for row in found] == list(range(1, len(expected) + 1))
     plain = cli(*arguments, input=text.encode())
     assert plain.stdout.count("\n") == len(expected)
     assert plain.stderr.splitlines() == ["engine: ctranslate2 on cpu, float32"]
@@ -172,18 +178,20 @@ def test_line_n_of_the_output_is_line_n_of_the_input_whatever_is_in_it(
 @pytest.mark.parametrize(
     ("options", "split"), [((), True), (("--split",), True), (("--no-split",), False)]
 )
-def test_the_sentences_of_a_line_are_translated_one_by_one_unless_told_otherwise(
+def test_a_line_is_split_into_sentences_unless_no_split_is_given(
     options: tuple[str, ...], split: bool, tiny_run: Path, cli: CommandLine
 ) -> None:
     output = cli("translate", tiny_run, *options, input=TEXT).stdout.split("\n")[:-1]
     translator = Translator.load(tiny_run)
     found = translator.translate(LINES, split=split)
-    assert [one.text for one in found] == output
-    first, second = (one.text.strip() for one in translator.translate(LINES[0].split("  ")))
+    assert [translation.text for translation in found] == output
+    first, second = (
+        translation.text.strip() for translation in translator.translate(LINES[0].split("  "))
+    )
     assert (output[0] == f"{first}  {second}") is split
 
 
-def test_without_the_splitter_lines_stay_whole_and_that_is_said_once(
+def test_without_the_splitter_lines_are_not_split_and_one_warning_says_so(
     cli: CommandLine, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = cli("translate", tiny_run, "--no-split", input=TEXT)
@@ -192,9 +200,9 @@ def test_without_the_splitter_lines_stay_whole_and_that_is_said_once(
     assert result.stdout == whole.stdout
     assert result.stderr.count("sentencex is not installed") == 1
     assert cli("translate", tiny_run, "--no-split", input=TEXT).stderr == whole.stderr
-    asked = cli("translate", tiny_run, "--split", input=TEXT)
-    assert asked.error.startswith("--split needs sentencex, which is not installed")
-    assert asked.stdout == ""
+    with_split = cli("translate", tiny_run, "--split", input=TEXT)
+    assert with_split.error.startswith("--split needs sentencex, which is not installed")
+    assert with_split.stdout == ""
 
 
 def test_help_has_a_panel_for_each_kind_of_option(cli: CommandLine) -> None:
@@ -217,10 +225,10 @@ def test_a_text_that_cannot_be_read_is_refused_before_a_model_is_loaded(
     assert "engine" not in cli("translate", tiny_run, tmp_path / "bad.en").stderr
 
 
-# What is translated: text, files, several files.
+# Inputs: text, files, several files.
 
 
-def test_text_itself_is_translated(cli: CommandLine, tiny_run: Path) -> None:
+def test_text_can_be_given_as_an_argument(cli: CommandLine, tiny_run: Path) -> None:
     for words in ("the dog sees a man.", "a dog", "bird!", "a dog\n\none bird!"):
         result = cli("translate", tiny_run, words, input="not read")
         assert result.status == 0, result.stderr
@@ -235,12 +243,12 @@ def test_several_inputs_are_translated_one_after_the_other(
     second.write_text("the man\n\n", encoding="utf-8")
     together = cli("translate", tiny_run, first, "one bird!", second, "-", "--json", input="a tree")
     found = objects(together.stdout)
-    assert [one["source"] for one in found] == ["a dog", "one bird!", "the man", "", "a tree"]
-    assert [one["line"] for one in found] == [1, 2, 3, 4, 5]
+    assert [row["source"] for row in found] == ["a dog", "one bird!", "the man", "", "a tree"]
+    assert [row["line"] for row in found] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("name", ["tset.en", "tset", "folder/tset.en", "folder/my tset.en"])
-def test_a_mistyped_file_name_is_no_text(
+def test_a_mistyped_file_name_is_not_translated_as_text(
     name: str, cli: CommandLine, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -251,9 +259,7 @@ def test_a_mistyped_file_name_is_no_text(
         assert result.stdout == ""
 
 
-def test_inputs_that_make_no_sense_are_refused(
-    cli: CommandLine, tiny_run: Path, tmp_path: Path
-) -> None:
+def test_invalid_inputs_are_refused(cli: CommandLine, tiny_run: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.en"
     path.write_text("a dog\n", encoding="utf-8")
     for arguments, expected in (
@@ -266,10 +272,10 @@ def test_inputs_that_make_no_sense_are_refused(
         assert cli("translate", tiny_run, *arguments).error.startswith(expected)
 
 
-# Where it is written.
+# Outputs.
 
 
-def test_out_writes_what_standard_output_would_have(
+def test_out_writes_the_same_as_standard_output(
     cli: CommandLine, tiny_run: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "out.de"
@@ -300,7 +306,7 @@ def test_several_files_go_into_a_folder_named_by_language(
     assert (alone / "a.de").exists()
 
 
-def test_out_never_replaces_a_file_unless_told_to(
+def test_out_replaces_a_file_only_with_overwrite(
     cli: CommandLine, tiny_run: Path, tmp_path: Path
 ) -> None:
     source, out, other = tmp_path / "a.en", tmp_path / "a.de", tmp_path / "b"
@@ -330,9 +336,7 @@ def test_out_never_replaces_a_file_unless_told_to(
     assert out.read_text(encoding="utf-8") == cli("translate", tiny_run, source).stdout
 
 
-def test_an_output_is_written_whole_or_not_at_all(
-    cli: CommandLine, tiny_run: Path, tmp_path: Path
-) -> None:
+def test_an_output_is_complete_or_absent(cli: CommandLine, tiny_run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.de"
     for wrong in (b"a dog\n" * 3 + b"b\xe4d\n", b"a\0dog\n"):
         result = cli("translate", tiny_run, "--beam", "1", "--out", out, input=wrong)
@@ -351,7 +355,7 @@ def test_out_may_be_a_device(cli: CommandLine, tiny_run: Path) -> None:
     assert not Path("/dev/null").is_file()
 
 
-# Given translations that are too few or too many.
+# Too few or too many given translations.
 
 
 def test_a_mismatch_of_given_translations_is_found_before_anything_is_written(
@@ -368,7 +372,7 @@ def test_a_mismatch_of_given_translations_is_found_before_anything_is_written(
         assert "engine" not in result.stderr
 
 
-def test_a_mismatch_that_a_pipe_hides_says_how_far_the_output_goes(
+def test_a_mismatch_found_in_a_pipe_says_how_many_lines_were_scored(
     cli: CommandLine, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transduce.cli.lines.SCORED", 2)

@@ -20,14 +20,14 @@ CONTENT = random.Random(1).randbytes(300_000)
 QUICK = RetryPolicy(tries=3, wait=0.01, max_wait=0.05, stall=0.3, min_bytes=1024)
 
 
-class Told(Silent):
-    """Remembers what was said."""
+class Recorder(Silent):
+    """Keeps the messages."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def say(self, text: str) -> None:
-        self.said.append(text)
+        self.messages.append(text)
 
 
 @pytest.fixture
@@ -37,19 +37,21 @@ def server() -> Iterator[Faulty]:
 
 
 def known(*urls: str, content: bytes = CONTENT, size: bool = True) -> Archive:
-    """An archive with its hash, and its size if wanted."""
+    """Return an archive with its hash, and with its size if `size`."""
     digest = hashlib.sha256(content).hexdigest()
     return Archive("file.bin", urls, len(content) if size else None, digest)
 
 
 def unknown(*urls: str) -> Archive:
-    """An archive of which only the address is known."""
+    """Return an archive of which only the address is known."""
     return Archive("file.bin", urls)
 
 
-def get(archive: Archive, folder: Path, told: Told | None = None, **options: object) -> bytes:
-    path = fetch(archive, folder, progress=told or Told(), retry=QUICK, **options)  # type: ignore[arg-type]
-    assert [one.name for one in folder.iterdir()] == ["file.bin"], "no part is left"
+def get(
+    archive: Archive, folder: Path, recorder: Recorder | None = None, **options: object
+) -> bytes:
+    path = fetch(archive, folder, progress=recorder or Recorder(), retry=QUICK, **options)  # type: ignore[arg-type]
+    assert [path.name for path in folder.iterdir()] == ["file.bin"], "no part is left"
     return path.read_bytes()
 
 
@@ -73,23 +75,23 @@ def test_a_file_is_downloaded_unchanged(server: Faulty, tmp_path: Path) -> None:
 def test_a_temporary_fault_is_retried(
     server: Faulty, tmp_path: Path, fault: Answer, archive: Callable[[str], Archive]
 ) -> None:
-    told = Told()
-    assert get(archive(server.serve("a", CONTENT, fault)), tmp_path, told) == CONTENT
-    assert len(server.asked) == 2
-    assert "trying again" in told.said[0]
+    recorder = Recorder()
+    assert get(archive(server.serve("a", CONTENT, fault)), tmp_path, recorder) == CONTENT
+    assert len(server.requests) == 2
+    assert "trying again" in recorder.messages[0]
 
 
 def test_a_very_slow_download_is_a_stall(server: Faulty, tmp_path: Path) -> None:
-    told = Told()
+    recorder = Recorder()
     url = server.serve("a", CONTENT, faults.trickle(0.04, 200))
-    assert get(known(url), tmp_path, told) == CONTENT
-    assert told.said[0].startswith("file.bin: only ")
+    assert get(known(url), tmp_path, recorder) == CONTENT
+    assert recorder.messages[0].startswith("file.bin: only ")
 
 
 def test_a_partial_download_is_resumed(server: Faulty, tmp_path: Path) -> None:
     url = server.serve("a", CONTENT, faults.cut(100_000), faults.reset)
     assert get(unknown(url), tmp_path) == CONTENT
-    assert server.asked[1:] == [("a", "bytes=100000-"), ("a", "bytes=100000-")]
+    assert server.requests[1:] == [("a", "bytes=100000-"), ("a", "bytes=100000-")]
 
 
 def test_a_partial_download_of_an_earlier_command_is_resumed(
@@ -100,7 +102,7 @@ def test_a_partial_download_of_an_earlier_command_is_resumed(
         get(unknown(url), tmp_path)
     assert (tmp_path / "file.bin.part").stat().st_size == 100_000
     assert get(unknown(url), tmp_path) == CONTENT
-    assert server.asked[-1] == ("a", "bytes=100000-")
+    assert server.requests[-1] == ("a", "bytes=100000-")
 
 
 def test_a_server_without_ranges_sends_the_whole_file(server: Faulty, tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ def test_a_wrong_range_is_not_appended(server: Faulty, tmp_path: Path) -> None:
 
 
 def test_two_versions_of_a_file_are_never_joined(server: Faulty, tmp_path: Path) -> None:
-    """The file changes between two parts: If-Range has the server send the new one whole."""
+    """The file changes between two parts: because of If-Range, the server sends the new file."""
     url = server.serve("a", CONTENT, faults.cut(100_000), *[faults.say(500)] * 2)
     with pytest.raises(BadData):
         get(unknown(url), tmp_path)
@@ -123,9 +125,9 @@ def test_two_versions_of_a_file_are_never_joined(server: Faulty, tmp_path: Path)
 
 
 def test_a_part_without_validator_and_hash_is_not_resumed(server: Faulty, tmp_path: Path) -> None:
-    (tmp_path / "file.bin.part").write_bytes(b"of somebody else")
+    (tmp_path / "file.bin.part").write_bytes(b"of another file")
     assert get(unknown(server.serve("a", CONTENT)), tmp_path) == CONTENT
-    assert server.asked == [("a", None)]
+    assert server.requests == [("a", None)]
 
 
 def test_a_damaged_part_is_found_by_its_hash_and_downloaded_again(
@@ -133,13 +135,13 @@ def test_a_damaged_part_is_found_by_its_hash_and_downloaded_again(
 ) -> None:
     (tmp_path / "file.bin.part").write_bytes(bytes(100_000))
     assert get(known(server.serve("a", CONTENT)), tmp_path) == CONTENT
-    assert [part for _, part in server.asked] == ["bytes=100000-", None]
+    assert [part for _, part in server.requests] == ["bytes=100000-", None]
 
 
 def test_a_complete_part_needs_no_request(server: Faulty, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(CONTENT)
     assert get(known(server.serve("a", CONTENT)), tmp_path) == CONTENT
-    assert not server.asked
+    assert not server.requests
 
 
 def test_a_part_longer_than_the_file_is_downloaded_again(server: Faulty, tmp_path: Path) -> None:
@@ -164,24 +166,24 @@ def test_a_permanent_failure_is_not_retried(
     server: Faulty, tmp_path: Path, fault: Answer, why: str
 ) -> None:
     bad, good = server.serve("bad", CONTENT, fault), server.serve("good", CONTENT)
-    told = Told()
-    assert get(known(bad, good), tmp_path, told) == CONTENT
-    assert [name for name, _ in server.asked] == ["bad", "good"]
-    assert why in told.said[0]
+    recorder = Recorder()
+    assert get(known(bad, good), tmp_path, recorder) == CONTENT
+    assert [name for name, _ in server.requests] == ["bad", "good"]
+    assert why in recorder.messages[0]
 
 
 def test_endless_redirects_are_refused(server: Faulty, tmp_path: Path) -> None:
     url = server.serve("a", b"", *[faults.redirect(f"{server.address}/a")] * 20)
     with pytest.raises(BadData, match="redirects endlessly"):
         get(known(url), tmp_path)
-    assert len(server.asked) < 15
+    assert len(server.requests) < 15
 
 
 def test_a_redirect_is_followed_and_resumed(server: Faulty, tmp_path: Path) -> None:
     there = server.serve("there", CONTENT, faults.cut(100_000))
     url = server.serve("a", b"", *[faults.redirect(there)] * 2)
     assert get(known(url), tmp_path) == CONTENT
-    assert server.asked[-1] == ("there", "bytes=100000-")
+    assert server.requests[-1] == ("there", "bytes=100000-")
 
 
 def test_a_response_without_a_length_is_accepted(server: Faulty, tmp_path: Path) -> None:
@@ -189,12 +191,12 @@ def test_a_response_without_a_length_is_accepted(server: Faulty, tmp_path: Path)
 
 
 def test_more_bytes_than_announced_are_refused(server: Faulty, tmp_path: Path) -> None:
-    """A server that lies about the length of a file that nobody knows: its word is the limit."""
+    """Without a known size, the announced length is the limit."""
     url = server.serve("a", CONTENT, faults.claim(1000))
     assert get(unknown(url), tmp_path) == CONTENT[:1000]
 
 
-def test_a_wrong_file_never_gets_its_name(server: Faulty, tmp_path: Path) -> None:
+def test_a_file_with_a_wrong_hash_is_not_stored(server: Faulty, tmp_path: Path) -> None:
     url = server.serve("a", CONTENT, faults.wrong_bytes)
     with pytest.raises(BadData, match=r"its sha256 is .*: expected"):
         get(known(url), tmp_path)
@@ -204,25 +206,25 @@ def test_a_wrong_file_never_gets_its_name(server: Faulty, tmp_path: Path) -> Non
 def test_a_complete_file_with_a_wrong_hash_is_not_retried(server: Faulty, tmp_path: Path) -> None:
     bad, good = server.serve("bad", CONTENT, faults.wrong_bytes), server.serve("good", CONTENT)
     assert get(known(bad, good), tmp_path) == CONTENT
-    assert server.asked == [("bad", None), ("good", None)]
+    assert server.requests == [("bad", None), ("good", None)]
 
 
 def test_a_resumed_file_with_a_wrong_hash_is_downloaded_once_more(
     server: Faulty, tmp_path: Path
 ) -> None:
-    """The pieces of each round are of one version, so that only the hash can tell."""
+    """Both parts are of one version, so only the hash shows the error."""
     pieces = [faults.cut(100_000), faults.succeed]
     bad = server.serve("bad", bytes(len(CONTENT)), *pieces, *pieces)
     patience = dataclasses.replace(QUICK, tries=9)
     archive = known(bad, server.serve("good", CONTENT))
-    path = fetch(archive, tmp_path, progress=Told(), retry=patience)
+    path = fetch(archive, tmp_path, progress=Recorder(), retry=patience)
     assert path.read_bytes() == CONTENT
-    bytes_asked = [part for name, part in server.asked if name == "bad"]
-    assert bytes_asked == [None, "bytes=100000-"] * 2
+    ranges = [part for name, part in server.requests if name == "bad"]
+    assert ranges == [None, "bytes=100000-"] * 2
 
 
 def test_a_wrong_file_without_a_length_is_downloaded_again(server: Faulty, tmp_path: Path) -> None:
-    """The connection may have ended too early, and nothing but the hash can tell."""
+    """The connection may have ended too early; only the hash shows it."""
 
     def ends_early(handler: faults.Handler, content: bytes) -> None:
         faults.claim(None)(handler, content[:1000])
@@ -235,7 +237,7 @@ def test_mirrors_are_tried_first_and_in_order(server: Faulty, tmp_path: Path) ->
     server.serve("second/file.bin", CONTENT)
     mirrors = [f"{server.address}/first", f"{server.address}/second/"]
     assert get(known(server.serve("a", CONTENT)), tmp_path, mirrors=mirrors) == CONTENT
-    assert [name for name, _ in server.asked] == ["first/file.bin", "second/file.bin"]
+    assert [name for name, _ in server.requests] == ["first/file.bin", "second/file.bin"]
 
 
 def test_a_part_with_a_known_hash_is_resumed_from_another_server(
@@ -243,15 +245,15 @@ def test_a_part_with_a_known_hash_is_resumed_from_another_server(
 ) -> None:
     bad = server.serve("bad", CONTENT, faults.cut(100_000), faults.say(404))
     assert get(known(bad, server.serve("good", CONTENT)), tmp_path) == CONTENT
-    assert server.asked[-1] == ("good", "bytes=100000-")
+    assert server.requests[-1] == ("good", "bytes=100000-")
 
 
 def test_retry_after_is_respected_up_to_a_limit(server: Faulty, tmp_path: Path) -> None:
-    told = Told()
+    recorder = Recorder()
     busy = faults.say(503, Retry_After="3600")
     late = faults.say(503, Retry_After="Fri, 01 Jan 2100 00:00:00 GMT")
-    assert get(known(server.serve("a", CONTENT, busy, late)), tmp_path, told) == CONTENT
-    assert all("trying again in 0s" in line for line in told.said)  # the longest of QUICK
+    assert get(known(server.serve("a", CONTENT, busy, late)), tmp_path, recorder) == CONTENT
+    assert all("trying again in 0s" in line for line in recorder.messages)  # max_wait of QUICK
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://127.0.0.1/a", "data:,x", "a"])
@@ -266,15 +268,15 @@ def test_an_unreachable_server_is_named(tmp_path: Path) -> None:
 
 
 def test_a_server_that_disappears_during_the_download_is_retried(tmp_path: Path) -> None:
-    """A partial download is retried; a server that was never reached is not."""
-    told = Told()
+    """It is only retried if a part has been downloaded."""
+    recorder = Recorder()
     with pytest.raises(BadData):
-        get(known("http://127.0.0.1:1/a"), tmp_path, told)
-    assert not told.said
+        get(known("http://127.0.0.1:1/a"), tmp_path, recorder)
+    assert not recorder.messages
     (tmp_path / "file.bin.part").write_bytes(CONTENT[:1000])
     with pytest.raises(BadData):
-        get(known("http://127.0.0.1:1/a"), tmp_path, told)
-    assert [line.rpartition(", ")[2] for line in told.said] == ["from byte 1,000"] * 2
+        get(known("http://127.0.0.1:1/a"), tmp_path, recorder)
+    assert [line.rpartition(", ")[2] for line in recorder.messages] == ["from byte 1,000"] * 2
 
 
 def test_a_link_instead_of_a_part_is_not_followed(server: Faulty, tmp_path: Path) -> None:
@@ -289,6 +291,6 @@ def test_a_link_instead_of_a_part_is_not_followed(server: Faulty, tmp_path: Path
 
 
 def test_numbers_of_bytes_are_formatted() -> None:
-    assert [format_bytes(one) for one in (812, 4200, 4.2e6, 657632379, 2.6e9)] == [
+    assert [format_bytes(count) for count in (812, 4200, 4.2e6, 657632379, 2.6e9)] == [
         *("812 bytes", "4.2 kB", "4.2 MB", "658 MB", "2.6 GB")
     ]

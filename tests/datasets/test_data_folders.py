@@ -35,7 +35,7 @@ def test_only_damaged_files_are_written_again(
     out = tmp_path / "got"
     quick("multi30k-en-de", out)
     before = snapshot(out)
-    catalogue_server.asked.clear()
+    catalogue_server.requests.clear()
     victim = out / "valid.de"
     content = victim.read_bytes()
     victim.unlink()
@@ -49,13 +49,13 @@ def test_only_damaged_files_are_written_again(
         one: before[one] for one in before if one != "data.json"
     }
     assert not victim.is_symlink()
-    assert {name for name, _ in catalogue_server.asked} == {"val.en.gz", "val.de.gz"}
+    assert {name for name, _ in catalogue_server.requests} == {"val.en.gz", "val.de.gz"}
 
 
 def test_two_processes_cannot_use_one_folder(catalogue_server: Faulty, tmp_path: Path) -> None:
     with locked(tmp_path / "got" / ".getting"), pytest.raises(BadRun, match="in use by process"):
         quick("multi30k-en-de", tmp_path / "got")
-    assert not catalogue_server.asked
+    assert not catalogue_server.requests
 
 
 def test_a_process_that_waited_for_the_lock_changes_nothing(
@@ -67,13 +67,13 @@ def test_a_process_that_waited_for_the_lock_changes_nothing(
     def late(folder: Path) -> Iterator[None]:
         monkeypatch.setattr(folders, "locked", locked)
         quick("multi30k-en-de", out)
-        catalogue_server.asked.clear()
+        catalogue_server.requests.clear()
         with locked(folder):
             yield
 
     monkeypatch.setattr(folders, "locked", late)
     assert quick("multi30k-en-de", out).train
-    assert not catalogue_server.asked
+    assert not catalogue_server.requests
     assert not (out / ".getting").exists()
 
 

@@ -142,12 +142,12 @@ def test_a_complete_data_set_is_kept_without_a_request(
 ) -> None:
     first = quick("multi30k-en-de", tmp_path / "got")
     before = snapshot(tmp_path / "got")
-    catalogue_server.asked.clear()
+    catalogue_server.requests.clear()
     assert quick("multi30k-en-de", tmp_path / "got") == first
     os.utime(tmp_path / "got" / "train.en")  # touched, not changed
     assert quick("multi30k-en-de", tmp_path / "got") == first
     assert snapshot(tmp_path / "got") == before
-    assert not catalogue_server.asked
+    assert not catalogue_server.requests
 
 
 def test_the_recorded_hash_is_checked_at_the_next_download(
@@ -185,7 +185,7 @@ def test_files_in_from_are_checked_and_used(
             (mine / file).write_bytes(content)
     done = cli("data", "get", "multi30k-en-de", "--out", tmp_path / "got", "--from", mine)
     assert done.status == 0, done.stderr
-    assert {name for name, _ in catalogue_server.asked} == {
+    assert {name for name, _ in catalogue_server.requests} == {
         "test_2016_flickr.en.gz",
         "test_2016_flickr.de.gz",
     }
@@ -204,7 +204,7 @@ def test_a_text_in_from_may_be_compressed_in_another_way(
         (mine / file.removesuffix(".gz")).write_bytes(gzip.decompress(catalogue_server.files[file]))
     got = quick("multi30k-en-de", tmp_path / "got", given=mine)
     assert got.train
-    assert not catalogue_server.asked
+    assert not catalogue_server.requests
     assert len(pairs_in(got.folder, "train", got.languages)) == SENTENCES
 
 
@@ -244,7 +244,7 @@ def test_an_interrupted_download_is_resumed(
     assert "the same command continues from there" in said.splitlines()[-1]
     assert part.stat().st_size == 1000
     assert run_cli(*command).status == 0
-    assert server.asked[-1] == ("iwslt14-de-en.tgz", "bytes=1000-")
+    assert server.requests[-1] == ("iwslt14-de-en.tgz", "bytes=1000-")
 
 
 def test_unknown_names_are_refused_with_a_hint(cli: CommandLine, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_full_disk_is_reported_before_the_download(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(BadData, match=r"needs about 4.2 MB in .*, but 1.0 MB are free"):
         quick("multi30k-en-de", tmp_path / "deep" / "got")
-    assert not catalogue_server.asked
+    assert not catalogue_server.requests
     assert not (tmp_path / "deep").exists()  # what is refused leaves nothing behind
 
 
@@ -288,7 +288,7 @@ def test_a_missing_library_for_cleaning_is_reported_before_the_download(
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(MissingExtra, match="sacremoses"):
         quick("iwslt14-de-en", tmp_path / "got")
-    assert not catalogue_server.asked
+    assert not catalogue_server.requests
 
 
 def test_a_failed_download_names_the_alternatives(

@@ -84,7 +84,7 @@ def test_a_search_without_jobs_yields_nothing() -> None:
 def test_the_shortest_limit_allows_one_word_and_the_end() -> None:
     model = never_ending(max_len=2, positions="learned")
     (found,) = search(model, [sentence(1, 1)], SearchConfig(nbest=4), forbidden=FORBIDDEN)
-    assert [len(one.tokens) for one in found] == [1] * 4
+    assert [len(output.tokens) for output in found] == [1] * 4
 
 
 @pytest.mark.parametrize("length", [10, 11, 12, 30])
@@ -114,16 +114,16 @@ def test_a_sentence_at_the_last_position_may_stay_in_its_slot(longest: int) -> N
 # --- Slots ----------------------------------------------------------------------------------------
 
 
-class Watched(Beams):
+class CountingBeams(Beams):
     """Beams that count the slots of each step, and the sentences that begin."""
 
     steps: list[int]
-    begun: list[int]
+    started: list[int]
 
     def begin(
         self, slots: Tensor, limits: Tensor, sizes: Tensor, forced: Tensor, draws: Tensor
     ) -> None:
-        self.begun.append(len(slots))
+        self.started.append(len(slots))
         super().begin(slots, limits, sizes, forced, draws)
 
     def step(self, source: int, steps: int) -> None:
@@ -132,36 +132,38 @@ class Watched(Beams):
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> type[Watched]:
+def counting_beams(monkeypatch: pytest.MonkeyPatch) -> type[CountingBeams]:
     """Count the slots of all searches of a test."""
-    monkeypatch.setattr(Watched, "steps", [], raising=False)
-    monkeypatch.setattr(Watched, "begun", [], raising=False)
-    monkeypatch.setattr(workspaces, "Beams", Watched)
-    return Watched
+    monkeypatch.setattr(CountingBeams, "steps", [], raising=False)
+    monkeypatch.setattr(CountingBeams, "started", [], raising=False)
+    monkeypatch.setattr(workspaces, "Beams", CountingBeams)
+    return CountingBeams
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 8, 50])
 def test_every_job_is_done_once_and_as_if_searched_alone(
-    batch: int, watched: type[Watched]
+    batch: int, counting_beams: type[CountingBeams]
 ) -> None:
     model, config = toy_model(1, WORDS), SearchConfig(beam=3, nbest=2, extra=6)
     jobs = [Job(source) for source in mixed(24)]
     found = list(Decoder([model], FORBIDDEN).search(jobs, config, batch))
     assert sorted(place for place, _ in found) == list(range(24))
-    assert max(watched.steps) == min(batch, 24)
-    assert sum(watched.begun) == 24
+    assert max(counting_beams.steps) == min(batch, 24)
+    assert sum(counting_beams.started) == 24
     for place, ours in found:
         (alone,) = search(model, [jobs[place].source], config, forbidden=FORBIDDEN)
         assert_same(ours, alone)
 
 
-def test_slots_are_filled_again_and_removed_when_no_sentence_waits(watched: type[Watched]) -> None:
+def test_slots_are_filled_again_and_removed_when_no_sentence_waits(
+    counting_beams: type[CountingBeams],
+) -> None:
     model = never_ending(source_vocabulary=WORDS, target_vocabulary=WORDS)
     lengths = [30, 20, 4, 4, 4, 4, 4, 4]  # in 4 slots, two of which are filled again twice
     sources = [sentence(length, number, WORDS) for number, length in enumerate(lengths)]
     search(model, sources, SearchConfig(beam=1, extra=1), forbidden=FORBIDDEN, batch=4)
-    assert watched.begun == [4, 2, 2]
-    assert watched.steps == [4] * 15 + [2] * 6 + [1] * 10
+    assert counting_beams.started == [4, 2, 2]
+    assert counting_beams.steps == [4] * 15 + [2] * 6 + [1] * 10
 
 
 def test_a_decoder_may_search_again_with_other_settings() -> None:
@@ -191,12 +193,12 @@ def test_samples_of_one_sentence_are_independent_searches() -> None:
         each = [Job(job.source, job.prefix, (*job.number, draw)) for draw in range(5)]
         # A sample of a job is a search with the number of the sample appended.
         drawn = [
-            dict(Decoder([model], FORBIDDEN)._search([one], config.replace(nbest=1), 1))[0][0]
-            for one in each
+            dict(Decoder([model], FORBIDDEN)._search([sample], config.replace(nbest=1), 1))[0][0]
+            for sample in each
         ]
-        assert_same(found[place], sorted(drawn, key=lambda one: -one.score))
-        assert all(one.tokens[:2] == [5, 6] for one in found[place])
-    assert len({tuple(one.tokens) for ours in found.values() for one in ours}) > 15
+        assert_same(found[place], sorted(drawn, key=lambda output: -output.score))
+        assert all(output.tokens[:2] == [5, 6] for output in found[place])
+    assert len({tuple(output.tokens) for ours in found.values() for output in ours}) > 15
 
 
 # --- fast_topk ------------------------------------------------------------------------------------
@@ -235,15 +237,15 @@ def test_a_packed_model_searches_and_scores_as_before(logits_bias: bool) -> None
     model, config = small_model(3, **shape), SearchConfig(nbest=4, extra=5)
     jobs = [Job(source) for source, _ in PAIRS]
 
-    def found() -> tuple[list[list[float]], dict[int, list[Hypothesis]]]:
+    def search_and_score() -> tuple[list[list[float]], dict[int, list[Hypothesis]]]:
         outputs = dict(Decoder([model], FORBIDDEN).search(jobs, config, 3))
         return log_probabilities([model], PAIRS), outputs
 
-    scores, outputs = found()
+    scores, outputs = search_and_score()
     model.pack()
-    packed_scores, packed_outputs = found()
-    for one, other in zip(packed_scores, scores, strict=True):
-        assert one == pytest.approx(other, abs=1e-5)
+    packed_scores, packed_outputs = search_and_score()
+    for packed, plain in zip(packed_scores, scores, strict=True):
+        assert packed == pytest.approx(plain, abs=1e-5)
     for place, ours in outputs.items():
         assert_same(packed_outputs[place], ours)
 
@@ -257,8 +259,8 @@ def test_a_narrow_model_scores_and_searches_nearly_as_before(tie: Any, dtype: to
     model.narrow(dtype)
     assert model.dtype == dtype
     assert {model.output.dtype, model.decoder[0].feed_forward.W_1.weight.dtype} == {dtype}  # type: ignore[union-attr]
-    for one, other in zip(log_probabilities([model], PAIRS), before, strict=True):
-        assert one == pytest.approx(other, abs=0.1)
+    for narrow, full in zip(log_probabilities([model], PAIRS), before, strict=True):
+        assert narrow == pytest.approx(full, abs=0.1)
     source = sentence(5, 5)
     (found,) = search(model, [source], SearchConfig(beam=2, extra=4), forbidden=FORBIDDEN)
     (again,) = log_probabilities([model], [(source, np.array([*found[0].tokens, EOS]))])
@@ -291,10 +293,12 @@ def test_an_overflow_during_the_search_leaves_a_sentence_without_hypotheses() ->
     with torch.no_grad():
         model.logits_bias[EOS] = 3.0
     before = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))
-    assert all(min(len(one.tokens) for one in outputs) < 3 for outputs in before.values())
+    assert all(min(len(output.tokens) for output in outputs) < 3 for outputs in before.values())
     with torch.no_grad():
         model.target_embedding.positions[3] = torch.nan
     found = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))
-    reached = {n for n, outputs in before.items() if max(len(one.tokens) for one in outputs) > 3}
+    reached = {
+        n for n, outputs in before.items() if max(len(output.tokens) for output in outputs) > 3
+    }
     assert len(reached) > 3
     assert all(found[n] == [] for n in reached)

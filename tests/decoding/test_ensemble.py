@@ -27,9 +27,11 @@ def test_an_ensemble_of_one_model_twice_is_that_model(config: SearchConfig) -> N
     model = toy_model(1, 12)
     alone = search(model, SOURCES, config, forbidden=FORBIDDEN)
     twice = search([model, model], SOURCES, config, forbidden=FORBIDDEN)
-    for one, other in zip(alone, twice, strict=True):
-        assert [h.tokens for h in one] == [h.tokens for h in other]
-        assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-4)
+    for ours, expected in zip(twice, alone, strict=True):
+        assert [output.tokens for output in ours] == [output.tokens for output in expected]
+        assert [output.score for output in ours] == pytest.approx(
+            [output.score for output in expected], abs=1e-4
+        )
 
 
 def mean_by_hand(models: Sequence[Transformer], source: object, tokens: list[int]) -> list[float]:
@@ -42,10 +44,10 @@ def mean_by_hand(models: Sequence[Transformer], source: object, tokens: list[int
 def test_scores_are_those_of_the_mean_of_the_probabilities(config: SearchConfig) -> None:
     models = [toy_model(2, 12), toy_model(3, 12), toy_model(4, 12)]
     found = search(models, SOURCES, config, forbidden=FORBIDDEN)
-    for source, of_source in zip(SOURCES, found, strict=True):
-        for one in of_source:
-            expected = sum(mean_by_hand(models, source, one.tokens))
-            assert one.log_probability == pytest.approx(expected, abs=1e-4)
+    for source, outputs in zip(SOURCES, found, strict=True):
+        for output in outputs:
+            expected = sum(mean_by_hand(models, source, output.tokens))
+            assert output.log_probability == pytest.approx(expected, abs=1e-4)
 
 
 def test_models_of_different_sizes_and_limits_search_together() -> None:
@@ -55,8 +57,8 @@ def test_models_of_different_sizes_and_limits_search_together() -> None:
     models = [small_model(0, max_len=6, **words), small_model(1, d_model=16, N=1, **words)]
     config = SearchConfig(beam=2, extra=1000)
     for order in (models, models[::-1]):
-        for one in search(order, SOURCES, config, forbidden=FORBIDDEN):
-            assert len(one[0].tokens) < models[0].config.max_positions
+        for outputs in search(order, SOURCES, config, forbidden=FORBIDDEN):
+            assert len(outputs[0].tokens) < models[0].config.max_positions
 
 
 def test_the_engine_scores_and_aligns_by_the_mean() -> None:
@@ -72,12 +74,12 @@ def test_the_engine_scores_and_aligns_by_the_mean() -> None:
             mean_by_hand(models, source, target[:-1].tolist()), abs=1e-4
         )
     each = [TorchEngine([model], FORBIDDEN).align(pairs) for model in models]
-    for one, first, second in zip(engine.align(pairs), *each, strict=True):
-        assert one == pytest.approx((first + second) / 2, abs=1e-5)
-        assert one.sum(1) == pytest.approx(1, abs=1e-5)
+    for mean, first, second in zip(engine.align(pairs), *each, strict=True):
+        assert mean == pytest.approx((first + second) / 2, abs=1e-5)
+        assert mean.sum(1) == pytest.approx(1, abs=1e-5)
 
 
-def test_links_are_taken_from_the_last_layer_at_the_step_that_writes() -> None:
+def test_alignments_are_the_cross_attention_of_the_last_layer() -> None:
     model = toy_model(7, 12)
     pairs = [(a, b) for a in SOURCES for b in SOURCES]
     for pair, found in zip(pairs, TorchEngine([model], FORBIDDEN).align(pairs), strict=True):
@@ -107,8 +109,10 @@ def test_sentences_that_overflow_float16_are_computed_in_float32_and_one_line_sa
     engine = TorchEngine([overflowing().narrow(torch.float16)], FORBIDDEN)
     jobs = [Job(source, (), (n,)) for n, source in enumerate(SOURCES)]
     for _ in range(2):
-        found, expected = (dict(one.search(jobs, config, 2)) for one in (engine, exact))
-        assert {n: len(one) for n, one in found.items()} == dict.fromkeys(range(3), config.nbest)
+        found, expected = (dict(each.search(jobs, config, 2)) for each in (engine, exact))
+        assert {n: len(outputs) for n, outputs in found.items()} == dict.fromkeys(
+            range(3), config.nbest
+        )
         if not config.sample:
             assert [found[n][0].tokens for n in range(3)] == [
                 expected[n][0].tokens for n in range(3)

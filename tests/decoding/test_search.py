@@ -22,7 +22,7 @@ from transduce.translation.types import Hypothesis, length_penalty
 
 def scored(model: Transformer, source: Ints, outputs: list[list[int]]) -> list[float]:
     pairs = [(source, np.array([*output, EOS])) for output in outputs]
-    return [sum(one) for one in log_probabilities([model], pairs)]
+    return [sum(values) for values in log_probabilities([model], pairs)]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -48,7 +48,7 @@ def test_a_beam_as_wide_as_the_space_finds_what_exhaustive_search_finds(
         key=lambda hypothesis: -hypothesis.score,
     )
     (found,) = search(model, [source], config, forbidden=FORBIDDEN)
-    assert [one.tokens for one in found] == [one.tokens for one in by_score[:5]]
+    assert [output.tokens for output in found] == [output.tokens for output in by_score[:5]]
     for ours, exact in zip(found, by_score, strict=False):
         assert ours.score == pytest.approx(exact.score, abs=1e-4)
 
@@ -91,9 +91,11 @@ def test_a_batch_of_any_size_and_order_gives_the_same_translations(
     order = list(range(len(sources)))
     random.shuffle(order)
     together = search(model, [sources[i] for i in order], config, forbidden=FORBIDDEN)
-    for place, i in enumerate(order):
-        assert [one.tokens for one in together[place]] == [one.tokens for one in alone[i]]
-        for a, b in zip(together[place], alone[i], strict=True):
+    for position, i in enumerate(order):
+        assert [output.tokens for output in together[position]] == [
+            output.tokens for output in alone[i]
+        ]
+        for a, b in zip(together[position], alone[i], strict=True):
             assert a.score == pytest.approx(b.score, abs=1e-4)
 
 
@@ -101,11 +103,13 @@ def test_scores_are_those_of_teacher_forcing_over_the_papers_penalty() -> None:
     model, source = toy_model(3, 20), sentence(6, 3, 20)
     config = SearchConfig(beam=4, nbest=4)
     (found,) = search(model, [source], config, forbidden=FORBIDDEN)
-    assert found == sorted(found, key=lambda one: -one.score)
-    for one, total in zip(found, scored(model, source, [h.tokens for h in found]), strict=True):
-        assert one.log_probability == pytest.approx(total, abs=1e-4)
-        length = len(one.tokens) + 1  # </s> counted once
-        assert one.score == pytest.approx(total / ((5 + length) / 6) ** 0.6, abs=1e-4)
+    assert found == sorted(found, key=lambda output: -output.score)
+    for output, total in zip(
+        found, scored(model, source, [output.tokens for output in found]), strict=True
+    ):
+        assert output.log_probability == pytest.approx(total, abs=1e-4)
+        length = len(output.tokens) + 1  # </s> counted once
+        assert output.score == pytest.approx(total / ((5 + length) / 6) ** 0.6, abs=1e-4)
 
 
 def test_the_penalty_is_the_papers_and_the_power_is_an_option() -> None:
@@ -129,14 +133,14 @@ def test_stopping_early_never_discards_a_hypothesis_that_could_still_win(
         "transduce.decoding.search.best_possible", lambda totals, longest: totals * 0
     )
     late = search(model, sources, config, forbidden=FORBIDDEN)
-    assert [[one.tokens for one in found] for found in early] == [
-        [one.tokens for one in found] for found in late
+    assert [[output.tokens for output in found] for found in early] == [
+        [output.tokens for output in found] for found in late
     ]
 
 
-def test_an_output_is_at_most_the_input_and_the_extra() -> None:
+def test_an_output_is_at_most_extra_tokens_longer_than_the_source() -> None:
     model = toy_model(0, 12)
-    with torch.no_grad():  # the model never wants to end: every other word is likelier
+    with torch.no_grad():  # the model never ends: every other word is likelier
         model.output[EOS] = -model.output[4:].sum(0)
     sources = [sentence(length, length, 12) for length in (1, 4, 9)]
     for found, source in zip(
@@ -150,7 +154,7 @@ def test_forbidden_words_are_never_generated() -> None:
     forbidden = [*FORBIDDEN, 5, 6, 7]
     for config in (SearchConfig(nbest=4), SearchConfig(sample=True, nbest=8)):
         (found,) = search(model, [sentence(6, 1, 12)], config, forbidden=forbidden)
-        assert not {*forbidden} & {word for one in found for word in one.tokens}
+        assert not {*forbidden} & {word for output in found for word in output.tokens}
 
 
 def test_a_prefix_is_kept_and_the_rest_is_the_best_after_it() -> None:
@@ -174,12 +178,12 @@ def test_samples_follow_the_seed_and_not_the_batch() -> None:
     together = search(model, sources, config, forbidden=FORBIDDEN, numbers=[(10,), (11,), (12,)])
     for number, source, found in zip((10, 11, 12), sources, together, strict=True):
         (alone,) = search(model, [source], config, forbidden=FORBIDDEN, numbers=[(number,)])
-        assert [one.tokens for one in alone] == [one.tokens for one in found]
+        assert [output.tokens for output in alone] == [output.tokens for output in found]
     other = search(
         model, sources, config.replace(draw=8), forbidden=FORBIDDEN, numbers=[(10,), (11,), (12,)]
     )
-    assert [[h.tokens for h in one] for one in other] != [
-        [h.tokens for h in one] for one in together
+    assert [[output.tokens for output in found] for found in other] != [
+        [output.tokens for output in found] for found in together
     ]
 
 
@@ -188,7 +192,7 @@ def test_samples_have_the_models_distribution() -> None:
     model, source = toy_model(6, 8), sentence(3, 6, 8)
     config = SearchConfig(sample=True, nbest=4000, extra=5)
     (found,) = search(model, [source], config, forbidden=FORBIDDEN)
-    firsts = [(*one.tokens, EOS)[0] for one in found]
+    firsts = [(*output.tokens, EOS)[0] for output in found]
     allowed = [EOS, 4, 5, 6, 7]
     exact = np.exp([log_probabilities([model], [(source, np.array([w]))])[0][0] for w in allowed])
     counted = np.array([firsts.count(word) for word in allowed]) / len(firsts)
@@ -204,19 +208,19 @@ def test_top_k_1_and_a_tiny_top_p_are_greedy() -> None:
         assert drawn[0].tokens == greedy[0].tokens
 
 
-def test_top_p_leaves_out_the_unlikely() -> None:
+def test_top_p_draws_from_the_nucleus_only() -> None:
     model, source = toy_model(8, 8), sentence(3, 8, 8)
     allowed = [EOS, 4, 5, 6, 7]
     log_p = [log_probabilities([model], [(source, np.array([w]))])[0][0] for w in allowed]
     ranked = sorted(zip(np.exp(log_p) / np.exp(log_p).sum(), allowed, strict=True), reverse=True)
-    kept, mass = set(), 0.0
+    nucleus, mass = set(), 0.0
     for probability, word in ranked:
         if mass < 0.5:
-            kept.add(word)
+            nucleus.add(word)
         mass += probability
     config = SearchConfig(sample=True, nbest=500, top_p=0.5, extra=4)
     (found,) = search(model, [source], config, forbidden=FORBIDDEN)
-    assert {(*one.tokens, EOS)[0] for one in found} == kept
+    assert {(*output.tokens, EOS)[0] for output in found} == nucleus
 
 
 def test_scoring_does_not_depend_on_the_batch() -> None:

@@ -56,9 +56,9 @@ def test_decoding_finds_what_the_cpu_finds(
     for _ in range(2):
         found = search_all(decoder, jobs, search, 16)
         for ours, theirs in zip(found, expected, strict=True):
-            assert [one.tokens for one in ours] == [one.tokens for one in theirs]
-            for one, other in zip(ours, theirs, strict=True):
-                assert one.score == pytest.approx(other.score, abs=1e-3)
+            assert [output.tokens for output in ours] == [output.tokens for output in theirs]
+            for output, same in zip(ours, theirs, strict=True):
+                assert output.score == pytest.approx(same.score, abs=1e-3)
 
 
 def test_decoding_in_half_precision_scores_as_in_full() -> None:
@@ -81,11 +81,13 @@ def test_an_abandoned_search_does_not_affect_the_next() -> None:
     decoder = Decoder([model], [0, 1, 3])
     first, second = decoder.search(jobs, search, 16), decoder.search(jobs, search, 16)
     next(first)
-    assert [one.tokens for one in dict(second)[7]] == [one.tokens for one in expected[7]]
+    assert [output.tokens for output in dict(second)[7]] == [
+        output.tokens for output in expected[7]
+    ]
     next(first)
     del first, second
     for ours, theirs in zip(search_all(decoder, jobs, search, 16), expected, strict=True):
-        assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+        assert [output.tokens for output in ours] == [output.tokens for output in theirs]
 
 
 @pytest.mark.parametrize("record", [True, False])
@@ -97,7 +99,7 @@ def test_an_output_may_reach_the_last_position(record: bool) -> None:
     jobs = [Job(sentence(length, length)) for length in (64, 60, 5, 5, 5, 5)]
     decoder = Decoder([model.narrow(torch.float16)], [0, 1, 3], record=record)
     found = search_all(decoder, jobs, SearchConfig(beam=2, extra=8), 4)
-    assert [len(one[0].tokens) + 1 for one in found] == [64, 64, 13, 13, 13, 13]
+    assert [len(outputs[0].tokens) + 1 for outputs in found] == [64, 64, 13, 13, 13, 13]
 
 
 # --- The convolutional baselines ------------------------------------------------------------------
@@ -105,10 +107,10 @@ def test_an_output_may_reach_the_last_position(record: bool) -> None:
 
 def baseline(architecture: str, device: str = "cuda", **recipe: Any) -> GradientStep:
     model = small(architecture, P_drop=0.0, d_model=64, d_ff=64, max_len=64).train().to(device)
-    told = TrainConfig(batch_tokens=3000, **recipe)
-    said: list[str] = []
-    gradient_step = GradientStep(model, told, part_of(PAIRS), Processes(), said.append)
-    assert said == []
+    config = TrainConfig(batch_tokens=3000, **recipe)
+    messages: list[str] = []
+    gradient_step = GradientStep(model, config, part_of(PAIRS), Processes(), messages.append)
+    assert messages == []
     return gradient_step
 
 
@@ -149,7 +151,7 @@ def test_decoding_with_a_baseline_finds_what_the_cpu_finds(architecture: str, be
     decoder = Decoder([copy.deepcopy(model).cuda()], [0, 1, 3])
     for _ in range(2):
         for ours, theirs in zip(search_all(decoder, jobs, search, 16), expected, strict=True):
-            assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+            assert [output.tokens for output in ours] == [output.tokens for output in theirs]
     assert len(decoder.workspaces.pool) == 1
     narrow = Decoder([copy.deepcopy(model).cuda().narrow(torch.float16)], [0, 1, 3])
     # With random weights, near ties are sometimes decided differently.

@@ -40,26 +40,26 @@ def run(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def trainer(run: Path, tmp_path: Path) -> Iterator[Trainer]:
-    """One that has made no step yet, in a folder of its own."""
+    """A trainer before its first step, in its own folder."""
     config, corpus = RunConfig.load(run), open_corpus(run / "corpus")
     trainer = Trainer(tmp_path, config, corpus, torch.device("cuda"), Silent())
     with contextlib.closing(trainer.prefetcher), trainer.log, trainer.saver:
         yield trainer
 
 
-def held(trainer: Trainer) -> list[torch.Tensor]:
-    """Copy all that a step changes: weights, moments, Adam's count."""
-    moments = [one for state in trainer.optimizer.state.values() for one in state.values()]
-    return [one.detach().clone() for one in (*trainer.model.parameters(), *moments)]
+def training_state(trainer: Trainer) -> list[torch.Tensor]:
+    """Return a copy of everything that a step changes: weights, moments, Adam's step count."""
+    moments = [value for state in trainer.optimizer.state.values() for value in state.values()]
+    return [tensor.detach().clone() for tensor in (*trainer.model.parameters(), *moments)]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30])
-def test_an_update_with_a_non_finite_gradient_changes_nothing_and_is_counted(
+def test_an_update_with_a_non_finite_gradient_is_skipped_and_counted(
     trainer: Trainer, bad: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pass is one CUDA graph, which goes on being played."""
+    """The pass is one CUDA graph, which is replayed for the next updates."""
     trainer.update()
-    before, sums = held(trainer), trainer.gradient_step.sums.clone()
+    before, sums = training_state(trainer), trainer.gradient_step.sums.clone()
     with monkeypatch.context() as patch:
         compute = GradientStep.compute
 
@@ -73,24 +73,24 @@ def test_an_update_with_a_non_finite_gradient_changes_nothing_and_is_counted(
         update = trainer.update()
     assert trainer.gradient_step.graphed
     assert trainer.gradient_step.skipped.item() == 1
-    assert all(torch.equal(a, b) for a, b in zip(before, held(trainer), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, training_state(trainer), strict=True))
     assert torch.equal(trainer.gradient_step.sums, sums)
     assert trainer.gradient_step.counts[2:].tolist() == [1, update.tokens, 1]
     trainer.update()
     assert trainer.gradient_step.skipped.item() == 0
     assert trainer.gradient_step.counts[2:].tolist() == [1, update.tokens, 0]
-    assert not any(torch.equal(a, b) for a, b in zip(before, held(trainer), strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(before, training_state(trainer), strict=True))
     assert trainer.optimizer.state[next(trainer.model.parameters())]["step"].item() == 2
 
 
-def test_a_step_waits_for_nothing_on_the_device(trainer: Trainer) -> None:
+def test_a_step_does_not_synchronise_with_the_device(trainer: Trainer) -> None:
     for _ in range(2):
         trainer.update()
     torch.cuda.synchronize()
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        trainer.update()  # waiting would raise
+        trainer.update()  # a synchronisation would raise
     finally:
         torch.cuda.set_sync_debug_mode(before)
     assert trainer.state.step == 3
@@ -113,25 +113,25 @@ def test_non_finite_weights_end_the_run_and_are_not_saved(
         patch.setattr(Trainer, "update", poisoned)
         with pytest.raises(Diverged, match=r"resumes from .*step-0000004"):
             trained(tiny_files, tmp_path / "run")
-    assert [one.step for one in checkpoints(tmp_path / "run")] == [4]
+    assert [checkpoint.step for checkpoint in checkpoints(tmp_path / "run")] == [4]
     trained(tiny_files, tmp_path / "run")
-    for one in checkpoints(tmp_path / "run"):
+    for checkpoint in checkpoints(tmp_path / "run"):
         for kind in ("weights", "optimizer"):
-            tensors = load_tensors(one.path / f"{kind}.safetensors")
+            tensors = load_tensors(checkpoint.path / f"{kind}.safetensors")
             assert all(t.isfinite().all() for t in tensors.values() if t.is_floating_point())
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert not any("skipped" in json.loads(line) for line in lines)
 
 
-def test_a_snapshot_keeps_its_values_on_a_slow_gpu() -> None:
+def test_a_snapshot_has_the_values_at_its_request_even_if_the_gpu_is_late() -> None:
     weight = torch.ones(1_000_000, device="cuda")
     written: list[float] = []
     with Saver(background=True) as saver:
         for number in range(4):
-            torch.cuda._sleep(50_000_000)  # so that the copy is asked for long before it is made
-            kept = saver.snapshot({"weight": weight})["weight"]
+            torch.cuda._sleep(50_000_000)  # the copy runs long after its request
+            snapshot = saver.snapshot({"weight": weight})["weight"]
             weight.fill_(number + 2.0)
-            saver.submit(lambda kept=kept: written.append(float(kept.mean())))  # type: ignore[misc]
+            saver.submit(lambda snapshot=snapshot: written.append(float(snapshot.mean())))  # type: ignore[misc]
     assert written == [1, 2, 3, 4]
 
 

@@ -74,7 +74,7 @@ def test_attention_is_equation_1_forward_and_backward(
     for _ in range(2):
         out, lse = poisoned(queries, h, d_v, dtype=dtype), poisoned(h, queries)
         attention.forward(q, k, v, out, lse, view.first, view.last)
-        gradients = [poisoned(*one.shape, dtype=dtype) for one in (q, k, v)]
+        gradients = [poisoned(*tensor.shape, dtype=dtype) for tensor in (q, k, v)]
         attention.backward(d_out, q, k, v, out, lse, view, *gradients)
         found.append([out, *gradients])
     for ours, again, theirs in zip(*found, exact, strict=True):
@@ -89,8 +89,8 @@ def test_norm_and_relu_are_those_of_torch(D: int, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     x, d_out = (random(5001, D, dtype=dtype) for _ in range(2))
     weight, bias = 1 + 0.1 * random(D), 0.1 * random(D)
-    ours = [one.detach().clone().requires_grad_() for one in (x, weight, bias)]
-    exact = [one.detach().double().requires_grad_() for one in (x, weight, bias)]
+    ours = [tensor.detach().cltensor().requires_grad_() for tensor in (x, weight, bias)]
+    exact = [tensor.detach().double().requires_grad_() for tensor in (x, weight, bias)]
     out = norm_relu(ours[0], ours[1], ours[2], 1e-5, Kernels())
     expected = F.layer_norm(exact[0], (D,), exact[1], exact[2], 1e-5).relu()
     assert distance(out, expected) < EXACT[dtype]
@@ -115,7 +115,7 @@ def test_residual_and_norm_are_those_of_torch(D: int, P_drop: float, dtype: torc
 
     out, total, statistics = rows.residual_forward(x, y, weight, bias, seed, P_drop, eps)
     ours = rows.residual_backward(d_out, total, statistics, weight, seed, P_drop)
-    exact = [one.double().requires_grad_() for one in (x, y, weight, bias)]
+    exact = [tensor.double().requires_grad_() for tensor in (x, y, weight, bias)]
     expected = F.layer_norm(exact[0] + exact[1] * kept, (D,), exact[2], exact[3], eps)
     assert distance(out, expected) < EXACT[dtype]
     for a, b in zip(ours, torch.autograd.grad(expected, exact, d_out.double()), strict=True):
@@ -146,5 +146,5 @@ def test_softmax_leaves_the_gradient_of_the_smoothed_loss(
     found = rows.softmax(z, V, labels, 0.1, PAD)
     assert distance(found, exact) < 1e-5
     assert distance(z[:, :V], gradient) < EXACT[dtype]
-    for one in (z[:, V:], z[[2, 299]], found[[2, 299]]):
-        assert not one.any()
+    for rest in (z[:, V:], z[[2, 299]], found[[2, 299]]):
+        assert not rest.any()

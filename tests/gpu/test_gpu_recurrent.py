@@ -1,7 +1,4 @@
-"""What only a GPU can show of the recurrent baseline: cuDNN's LSTM, bf16, recorded steps.
-
-`make test-gpu` runs it.
-"""
+"""The recurrent baseline on a GPU: cuDNN's LSTM, bf16, recorded steps."""
 
 import copy
 import json
@@ -36,8 +33,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def chosen() -> None:
-    """Have torch compute as it does wherever a device was chosen."""
+def cuda() -> None:
+    """Set torch's flags as `choose_device` does."""
     choose_device("cuda")
 
 
@@ -69,7 +66,7 @@ def recurrent(seed: int = 0, **changes: Any) -> Transducer:
 
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
-def test_a_layer_is_one_call_of_cudnn_on_weights_that_lie_as_it_wants_them(
+def test_a_layer_is_one_call_of_cudnn_with_contiguous_weights(
     dtype: torch.dtype, directions: int
 ) -> None:
     torch.manual_seed(0)
@@ -77,46 +74,50 @@ def test_a_layer_is_one_call_of_cudnn_on_weights_that_lie_as_it_wants_them(
     steps = Steps.of(LengthGroups.of(np.array([3, 9, 9, 20])), CUDA)
     x = torch.randn(41, 64, device="cuda", dtype=dtype, requires_grad=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # cuDNN's of weights that it has to gather
+        warnings.simplefilter("error")  # cuDNN warns if it has to copy the weights
         y = run_lstm(layer, x, steps.sizes)
     assert y.grad_fn is not None
     assert "Cudnn" in y.grad_fn.name()
-    alone = copy.deepcopy(layer)
-    exact = run_lstm([one.cpu() for one in alone], x.detach().cpu().float(), steps.sizes)
+    on_cpu = copy.deepcopy(layer)
+    exact = run_lstm([lstm.cpu() for lstm in on_cpu], x.detach().cpu().float(), steps.sizes)
     assert distance(y, exact.cuda()) < {4: 1e-5, 2: 2e-2}[dtype.itemsize]
 
 
-def made(device: str, said: list[str], **recipe: Any) -> GradientStep:
-    told = TrainConfig(batch_tokens=3000, **recipe)
+def gradient_step_on(device: str, messages: list[str], **recipe: Any) -> GradientStep:
+    config = TrainConfig(batch_tokens=3000, **recipe)
     model = recurrent().train().to(device)
-    return GradientStep(model, told, part_of(PAIRS), Processes(), said.append)
+    return GradientStep(model, config, part_of(PAIRS), Processes(), messages.append)
 
 
 def gradient_of(gradient_step: GradientStep) -> list[Tensor]:
-    """The losses' sums and the gradients of an update."""
+    """Return the sums of the losses and the gradients of an update."""
     gradient_step.compute(gradient_step.prepare(np.arange(len(PAIRS)), DataPosition(0, 1), 0.5))
     gradients = [parameter.grad for parameter in gradient_step.model.parameters()]
-    return [gradient_step.sums.clone(), *(one for one in gradients if one is not None)]
+    return [
+        gradient_step.sums.clone(),
+        *(gradient for gradient in gradients if gradient is not None),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("precision", "tolerance", "of_gradients"), [("float32", 1e-5, 1e-3), ("bf16", 5e-3, 5e-2)]
+    ("precision", "tolerance", "gradient_tolerance"),
+    [("float32", 1e-5, 1e-3), ("bf16", 5e-3, 5e-2)],
 )
 def test_a_pass_has_the_loss_and_the_gradients_of_the_cpu(
-    precision: str, tolerance: float, of_gradients: float
+    precision: str, tolerance: float, gradient_tolerance: float
 ) -> None:
-    said: list[str] = []
-    sums, *gradients = gradient_of(made("cpu", said))
-    gradient_step = made("cuda", said, precision=precision)
+    messages: list[str] = []
+    cpu_sums, *cpu_gradients = gradient_of(gradient_step_on("cpu", messages))
+    gradient_step = gradient_step_on("cuda", messages, precision=precision)
     assert gradient_step.path == f"grouped, {precision}"
-    found, *others = gradient_of(gradient_step)
-    assert {one.dtype for one in others} == {torch.float32}
-    assert distance(found, sums.cuda()) < tolerance
-    for ours, theirs in zip(others, gradients, strict=True):
-        assert distance(ours, theirs.cuda()) < of_gradients
+    sums, *gradients = gradient_of(gradient_step)
+    assert {gradient.dtype for gradient in gradients} == {torch.float32}
+    assert distance(sums, cpu_sums.cuda()) < tolerance
+    for ours, theirs in zip(gradients, cpu_gradients, strict=True):
+        assert distance(ours, theirs.cuda()) < gradient_tolerance
 
 
-def found_by(decoder: Decoder, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
+def search_all(decoder: Decoder, jobs: list[Job], config: SearchConfig) -> list[list[Hypothesis]]:
     found = dict(decoder.search(jobs, config, 16))
     return [found[i] for i in range(len(jobs))]
 
@@ -134,32 +135,35 @@ def test_decoding_finds_what_the_cpu_finds(
     jobs = [Job(sentence(2 + 7 * n % 40, n), number=(n,)) for n in range(50)]
     jobs.sort(key=lambda job: -len(job.source))
     search = SearchConfig(extra=10, **config)
-    expected = found_by(Decoder([model], FORBIDDEN), jobs, search)
+    expected = search_all(Decoder([model], FORBIDDEN), jobs, search)
     decoder = Decoder([copy.deepcopy(model).cuda()], FORBIDDEN, record=record)
     for _ in range(2):
-        found = found_by(decoder, jobs, search)
+        found = search_all(decoder, jobs, search)
         assert len(decoder.workspaces.pool) == record
         for ours, theirs in zip(found, expected, strict=True):
-            assert [one.tokens for one in ours] == [one.tokens for one in theirs]
-            for one, other in zip(ours, theirs, strict=True):
-                assert one.score == pytest.approx(other.score, abs=1e-3)
+            assert [output.tokens for output in ours] == [output.tokens for output in theirs]
+            assert [output.score for output in ours] == pytest.approx(
+                [output.score for output in theirs], abs=1e-3
+            )
 
 
-def test_decoding_in_half_precision_scores_nearly_as_in_full() -> None:
-    """But for those few where a random model finds another way at a near tie."""
+def test_decoding_in_half_precision_scores_as_in_full() -> None:
+    """The median is compared: a random model decides some near ties differently."""
     model = recurrent(4).cuda()
     jobs = [Job(sentence(20, n), number=(n,)) for n in range(40)]
     search = SearchConfig(extra=5)
-    full = found_by(Decoder([model], FORBIDDEN), jobs, search)
-    half = found_by(Decoder([copy.deepcopy(model).narrow(torch.float16)], FORBIDDEN), jobs, search)
-    away = [abs(a[0].score - b[0].score) for a, b in zip(half, full, strict=True)]
-    assert median(away) < 0.02
+    full = search_all(Decoder([model], FORBIDDEN), jobs, search)
+    half = search_all(
+        Decoder([copy.deepcopy(model).narrow(torch.float16)], FORBIDDEN), jobs, search
+    )
+    differences = [abs(a[0].score - b[0].score) for a, b in zip(half, full, strict=True)]
+    assert median(differences) < 0.02
 
 
 def test_training_lowers_the_loss(tiny_files: tuple[Path, Path], tmp_path: Path) -> None:
-    own = {"d_ff": "24", "h": "1", "d_k": "16", "d_v": "16", "N": "2"}
+    sizes = {"d_ff": "24", "h": "1", "d_k": "16", "d_v": "16", "N": "2"}
     schedule = {"steps": "60", "validate_bleu": "5", "warmup": "20", "lr_scale": "2"}
-    settings = TINY | own | schedule
+    settings = TINY | sizes | schedule
     with threads_kept():
         out = tmp_path / "run"
         train(*tiny_files, out=out, settings=settings, preset="recurrent-small", device="cuda")

@@ -1,7 +1,4 @@
-"""Several threads on one GPU, recorded steps, overflow, and captures that fail.
-
-`make test-gpu` runs it.
-"""
+"""Several threads on one GPU, recorded steps, overflow, and captures that fail."""
 
 import copy
 import itertools
@@ -39,7 +36,7 @@ Found = list[list[int]]  # the tokens of each job's best output
 
 
 @pytest.fixture(autouse=True)
-def chosen() -> None:
+def cuda() -> None:
     """Set torch's flags as `choose_device` does."""
     choose_device("cuda")
 
@@ -47,15 +44,15 @@ def chosen() -> None:
 @pytest.fixture
 def captured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Keep the graphs that are captured."""
-    made: list[Any] = []
+    graphs_captured: list[Any] = []
     capture = graphs.capture
 
-    def kept(run: Callable[[], None], pool: Any = None) -> Any:
-        made.append(capture(run, pool))
-        return made[-1]
+    def recording(run: Callable[[], None], pool: Any = None) -> Any:
+        graphs_captured.append(capture(run, pool))
+        return graphs_captured[-1]
 
-    monkeypatch.setattr(graphs, "capture", kept)
-    return made
+    monkeypatch.setattr(graphs, "capture", recording)
+    return graphs_captured
 
 
 def peaked(seed: int) -> Transformer:
@@ -89,8 +86,8 @@ def test_two_threads_find_what_one_finds(
 ) -> None:
     """With two models or with one; steps are recorded while the other thread searches."""
     on_cpu = [peaked(seed) for seed in range(models)]
-    expected = [best(search_all(Decoder([one], FORBIDDEN), JOBS, SEARCH, 64)) for one in on_cpu]
-    decoders = [Decoder([copy.deepcopy(one).cuda()], FORBIDDEN) for one in on_cpu]
+    expected = [best(search_all(Decoder([model], FORBIDDEN), JOBS, SEARCH, 64)) for model in on_cpu]
+    decoders = [Decoder([copy.deepcopy(model).cuda()], FORBIDDEN) for model in on_cpu]
     search_all(Decoder(decoders[0].models, FORBIDDEN, record=False), JOBS, SEARCH, 64)  # compiles
     with ThreadPoolExecutor(2) as threads:
         both = [
@@ -99,11 +96,11 @@ def test_two_threads_find_what_one_finds(
             )
             for thread in range(2)
         ]
-        assert all(one.result() > 10 for one in both)
+        assert all(thread.result() > 10 for thread in both)
     assert caplog.messages == []
     shapes = 5  # 16 to 256 slots; two threads may need each at once
     assert shapes < len(captured) <= 2 * shapes
-    assert all(len(one.workspaces.pool) for one in decoders)
+    assert all(len(decoder.workspaces.pool) for decoder in decoders)
 
 
 def test_each_size_and_beam_is_recorded_once(captured: list[Any]) -> None:
@@ -170,7 +167,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     monkeypatch.setattr(graphs, "capture", broken)
 
 
-def test_a_capture_that_failed_is_tried_again_and_loses_no_sentence(
+def test_a_failed_capture_is_retried_and_no_sentence_is_lost(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(workspaces, "RETRY_SECONDS", 0.0)
@@ -186,25 +183,25 @@ def test_a_capture_that_failed_is_tried_again_and_loses_no_sentence(
     graphs.empty_cache()  # an open memory pool would refuse
 
 
-def test_a_capture_that_failed_leaves_no_trace_in_training(
+def test_a_failed_capture_does_not_affect_training(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Losses, gradients and dropout are unchanged, in that update and the next."""
-    said: list[str] = []
-    plain, gradient_step = (gradient_step_on(P_drop=0.1, said=said) for _ in range(2))
+    messages: list[str] = []
+    plain, gradient_step = (gradient_step_on(P_drop=0.1, messages=messages) for _ in range(2))
     plain.graphed = False
     failing(monkeypatch, 1)
     for _ in range(2):
         ours, theirs = gradient_of(gradient_step), gradient_of(plain)
         assert torch.equal(ours[0], theirs[0])
-        for one, other in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
+        for tensor, expected in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(tensor, expected, rtol=1e-3, atol=1e-6)
         after = torch.cuda.get_rng_state()
         gradient_of(gradient_step)
         assert torch.equal(torch.cuda.get_rng_state(), after)
     assert not gradient_step.graphed
-    assert len(said) == 1
-    assert said[0].startswith("CUDA graphs do not work here, which is slower: ")
+    assert len(messages) == 1
+    assert messages[0].startswith("CUDA graphs do not work here, which is slower: ")
 
 
 # --- Overflow ------------------------------------------------------------------------------------
@@ -218,12 +215,14 @@ def overflowing() -> Transformer:
     return model
 
 
-def test_what_overflows_float16_is_computed_in_bf16(caplog: pytest.LogCaptureFixture) -> None:
+def test_values_that_overflow_float16_are_computed_in_bf16(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     model = overflowing()
     exact = TorchEngine([copy.deepcopy(model)], FORBIDDEN)
-    gradient_step = TorchEngine([model.cuda().narrow(torch.float16)], FORBIDDEN)
+    half = TorchEngine([model.cuda().narrow(torch.float16)], FORBIDDEN)
     jobs = JOBS[:50]
-    expected, found = (dict(one.search(jobs, SEARCH, 64)) for one in (exact, gradient_step))
+    expected, found = (dict(engine.search(jobs, SEARCH, 64)) for engine in (exact, half))
     assert found.keys() == expected.keys()
     same = [found[n][0].tokens == expected[n][0].tokens for n in range(50)]
     assert sum(same) > 25, "bf16 decides near ties in its own way"
@@ -231,12 +230,12 @@ def test_what_overflows_float16_is_computed_in_bf16(caplog: pytest.LogCaptureFix
         "values exceed the range of float16: the sentences concerned are computed in bf16"
     ]
     pairs = [(job.source, np.array([5, 6, 7, 2])) for job in jobs[:5]]
-    for ours, theirs in zip(gradient_step.score(pairs), exact.score(pairs), strict=True):
+    for ours, theirs in zip(half.score(pairs), exact.score(pairs), strict=True):
         assert ours == pytest.approx(theirs, abs=0.3)
-    assert all(np.isfinite(one).all() for one in gradient_step.align(pairs))
+    assert all(np.isfinite(weights).all() for weights in half.align(pairs))
 
 
-def test_what_overflows_float32_is_an_error() -> None:
+def test_values_that_overflow_float32_are_an_error() -> None:
     model = peaked(3).cuda()
     with torch.no_grad():
         model.output[7] = torch.nan
@@ -244,7 +243,7 @@ def test_what_overflows_float32_is_an_error() -> None:
         list(TorchEngine([model], FORBIDDEN).search(JOBS[:3], SEARCH, 64))
 
 
-def test_threads_wait_for_one_another_only_to_capture() -> None:
+def test_threads_wait_for_each_other_only_to_capture() -> None:
     """A recorded search continues while another thread holds the lock of captures."""
     decoder = Decoder([peaked(1).cuda()], FORBIDDEN)
     expected = best(search_all(decoder, JOBS[:20], SEARCH, 64))

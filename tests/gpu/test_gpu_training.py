@@ -38,14 +38,14 @@ def cuda() -> None:
 
 
 def test_the_fastest_path_is_chosen_without_warnings() -> None:
-    said: list[str] = []
-    assert choose_device("auto", said.append).type == "cuda"
-    assert gradient_step_on(said=said).path == "packed, bf16, CUDA graph"
-    assert said == []
+    messages: list[str] = []
+    assert choose_device("auto", messages.append).type == "cuda"
+    assert gradient_step_on(messages=messages).path == "packed, bf16, CUDA graph"
+    assert messages == []
 
 
 @pytest.mark.parametrize(
-    ("recipe", "tolerance", "of_gradients"),
+    ("recipe", "tolerance", "gradient_tolerance"),
     [
         ({"precision": "float32"}, 1e-5, 1e-4),
         ({"precision": "bf16"}, 5e-3, 5e-2),
@@ -56,15 +56,15 @@ def test_the_fastest_path_is_chosen_without_warnings() -> None:
     ids=str,
 )
 def test_every_path_has_the_loss_and_the_gradients_of_the_cpu(
-    recipe: dict[str, Any], tolerance: float, of_gradients: float
+    recipe: dict[str, Any], tolerance: float, gradient_tolerance: float
 ) -> None:
-    said: list[str] = []
-    sums, *gradients = gradient_of(gradient_step_on("cpu", said=said))
-    found, *others = gradient_of(gradient_step_on(said=said, **recipe))
-    assert {one.dtype for one in others} == {torch.float32}
-    assert distance(found, sums) < tolerance
-    assert_same(others, gradients, of_gradients)
-    assert said == []
+    messages: list[str] = []
+    cpu_sums, *cpu_gradients = gradient_of(gradient_step_on("cpu", messages=messages))
+    sums, *gradients = gradient_of(gradient_step_on(messages=messages, **recipe))
+    assert {gradient.dtype for gradient in gradients} == {torch.float32}
+    assert distance(sums, cpu_sums) < tolerance
+    assert_same(gradients, cpu_gradients, gradient_tolerance)
+    assert messages == []
 
 
 @pytest.mark.parametrize("model", KINDS, ids=str)
@@ -72,41 +72,44 @@ def test_every_path_has_the_loss_and_the_gradients_of_the_cpu(
 def test_other_attention_has_the_loss_and_the_gradients_of_the_cpu(
     model: dict[str, Any], precision: str
 ) -> None:
-    said: list[str] = []
-    ours = gradient_step_on(said=said, model=model, precision=precision)
+    messages: list[str] = []
+    ours = gradient_step_on(messages=messages, model=model, precision=precision)
     additive = "attention" in model
     assert ours.path == (
         f"grouped, {precision}" if additive else f"packed, {precision}, CUDA graph"
     )
-    assert len(said) == additive
-    tolerance, of_gradients = {"float32": (1e-5, 1e-3), "bf16": (5e-3, 6e-2)}[precision]
-    sums, *gradients = gradient_of(gradient_step_on("cpu", said=said, model=model))
-    found, *others = gradient_of(ours)
-    assert distance(found, sums) < tolerance
-    assert_same(others, gradients, of_gradients)
+    assert len(messages) == additive
+    tolerance, gradient_tolerance = {"float32": (1e-5, 1e-3), "bf16": (5e-3, 6e-2)}[precision]
+    cpu_sums, *cpu_gradients = gradient_of(gradient_step_on("cpu", messages=messages, model=model))
+    sums, *gradients = gradient_of(ours)
+    assert distance(sums, cpu_sums) < tolerance
+    assert_same(gradients, cpu_gradients, gradient_tolerance)
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-def test_a_recorded_pass_computes_what_a_plain_pass_computes(
+def test_a_captured_pass_computes_what_a_plain_pass_computes(
     precision: str, accumulate: int
 ) -> None:
-    """For several updates; the first one is recorded."""
-    said: list[str] = []
+    """For several updates; the first one is captured."""
+    messages: list[str] = []
     recipe: dict[str, Any] = {"precision": precision, "accumulate": accumulate}
-    graphed, plain = gradient_step_on(said=said, **recipe), gradient_step_on(said=said, **recipe)
+    graphed, plain = (
+        gradient_step_on(messages=messages, **recipe),
+        gradient_step_on(messages=messages, **recipe),
+    )
     plain.graphed = False
     tolerance = {"float32": 1e-5, "bf16": 2e-2}[precision]
     for sentences in (SENTENCES, SENTENCES[:30], SENTENCES[20:]):
         assert_same(gradient_of(graphed, sentences), gradient_of(plain, sentences), tolerance)
     assert graphed.graphs is not None
     assert plain.graphs is None
-    assert said == []
+    assert messages == []
 
 
-def test_a_recorded_pass_draws_new_dropout_which_the_seed_decides() -> None:
-    gradient_step = gradient_step_on(P_drop=0.1, said=[])
-    first = gradient_of(gradient_step)  # which records it
+def test_each_replay_of_a_graph_draws_new_dropout_from_the_seed() -> None:
+    gradient_step = gradient_step_on(P_drop=0.1, messages=[])
+    first = gradient_of(gradient_step)  # captures the graph
     again = gradient_of(gradient_step)  # gradient_of sets the seed
     gradient_step.sums.zero_()
     gradient_step.compute(gradient_step.prepare(SENTENCES, DataPosition(0, 1), 0.5))
@@ -115,10 +118,12 @@ def test_a_recorded_pass_draws_new_dropout_which_the_seed_decides() -> None:
 
 
 def test_recomputing_layers_gives_the_same_gradient() -> None:
-    said: list[str] = []
-    plain = gradient_step_on(P_drop=0.1, precision="float32", said=said)
+    messages: list[str] = []
+    plain = gradient_step_on(P_drop=0.1, precision="float32", messages=messages)
     plain.graphed = False
-    recomputing = gradient_step_on(P_drop=0.1, precision="float32", recompute=True, said=said)
+    recomputing = gradient_step_on(
+        P_drop=0.1, precision="float32", recompute=True, messages=messages
+    )
     assert recomputing.path == "packed, float32"
     assert_same(gradient_of(recomputing), gradient_of(plain), 1e-5)
 
@@ -137,12 +142,12 @@ def test_a_pinned_batch_equals_the_batch() -> None:
 
 
 @contextmanager
-def room_for(more: int) -> Iterator[None]:
+def memory_limit(extra: int) -> Iterator[None]:
     """Limit torch to this many more bytes than it holds now."""
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     _, total = torch.cuda.mem_get_info()
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + more) / total)
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + extra) / total)
     try:
         yield
     finally:
@@ -150,41 +155,41 @@ def room_for(more: int) -> Iterator[None]:
         torch.cuda.empty_cache()
 
 
-def large(said: list[str], **recipe: Any) -> GradientStep:
-    """A gradient step whose update of 25,000 tokens takes GiBs, a tenth in micro-batches."""
+def large_step(messages: list[str], **recipe: Any) -> GradientStep:
+    """Return a gradient step whose update of 25,000 tokens needs GiBs of memory."""
     lengths = realistic(900, longest=64)
     model = small_model(P_drop=0.0, N=3, d_model=512, d_ff=2048, h=8, d_k=64, d_v=64, max_len=64)
-    told = TrainConfig(batch_tokens=25_000, **recipe)
+    config = TrainConfig(batch_tokens=25_000, **recipe)
     part = part_of(pairs_of(lengths))
-    return GradientStep(model.train().to("cuda"), told, part, Processes(), said.append)
+    return GradientStep(model.train().to("cuda"), config, part, Processes(), messages.append)
 
 
-def test_out_of_memory_an_update_is_cut_into_more_pieces_and_stays_the_same() -> None:
-    said: list[str] = []
-    gradient_step = large(said)
+def test_out_of_memory_an_update_is_cut_into_micro_batches_with_the_same_gradient() -> None:
+    messages: list[str] = []
+    gradient_step = large_step(messages)
     sentences = gradient_step.layout.updates(np.random.default_rng(0))[0]
     whole = gradient_of(gradient_step, sentences)
-    assert said == []
+    assert messages == []
     del gradient_step
-    gradient_step = large(said)
-    with room_for(3 * 2**29):
+    gradient_step = large_step(messages)
+    with memory_limit(3 * 2**29):
         found = gradient_of(gradient_step, sentences)
     assert gradient_step.micro_batches > 1
-    assert said
-    assert all(line.startswith("out of memory with ") for line in said)
+    assert messages
+    assert all(line.startswith("out of memory with ") for line in messages)
     assert_same(found, whole, 2e-2)
 
 
-def test_probing_finds_the_pieces_that_fit_and_leaves_no_trace() -> None:
-    said: list[str] = []
-    gradient_step = large(said, accumulate=None)
+def test_probing_finds_micro_batches_that_fit_and_changes_nothing_else() -> None:
+    messages: list[str] = []
+    gradient_step = large_step(messages, accumulate=None)
     torch.manual_seed(3)
     before = torch.cuda.get_rng_state()
     gradient_step.sums.fill_(3.0)  # as in a resumed run
-    with room_for(3 * 2**29):
+    with memory_limit(3 * 2**29):
         gradient_step.probe_memory()
     assert gradient_step.micro_batches > 1
-    assert said[-1] == (
+    assert messages[-1] == (
         f"25,000 tokens a side in {gradient_step.micro_batches} pieces: "
         "the largest that fit into memory"
     )
@@ -196,7 +201,7 @@ def test_probing_finds_the_pieces_that_fit_and_leaves_no_trace() -> None:
 
 
 class Killed(Exception):
-    """Stands for kill -9."""
+    """Simulates kill -9."""
 
 
 def trained(files: tuple[Path, Path], out: Path, **changes: str) -> Path:
@@ -219,7 +224,7 @@ def test_training_lowers_the_loss(tiny_files: tuple[Path, Path], tmp_path: Path)
 def test_a_killed_and_resumed_run_ends_with_the_same_bits(
     kernels: str, tiny_files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With dropout, whose random state is restored, recorded in a graph or not."""
+    """With dropout, whose random state is restored, with and without CUDA graphs."""
     changes = {"P_drop": "0.1", "kernels": kernels}
     whole = trained(tiny_files, tmp_path / "whole", **changes)
     original = Trainer.update

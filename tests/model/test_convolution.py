@@ -1,4 +1,4 @@
-"""What both convolutional baselines share: a sentence by itself, step by step, packed, trained."""
+"""Both convolutional baselines: alone and in batches, step by step, packed, trained."""
 
 import copy
 from pathlib import Path
@@ -25,9 +25,8 @@ from models import (
     together_and_alone,
     with_a_token_changed,
 )
-from transduce.batching.packed import make_batch
-from transduce.batching.packed import pack as lay
-from transduce.batching.static import pack
+from transduce.batching import static
+from transduce.batching.packed import make_batch, pack
 from transduce.bench.flops import flops
 from transduce.config import ModelConfig, SearchConfig
 from transduce.errors import BadSetting
@@ -49,14 +48,14 @@ CONVOLUTIONAL = [name for name in BASELINES if name.split("-")[0] in ARCHITECTUR
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("dilation", [1, 2, 4])
 @pytest.mark.parametrize("kernel", [1, 2, 3, 5])
-def test_a_convolution_of_a_run_is_torchs_of_each_sentence(
+def test_a_packed_convolution_equals_torchs_of_each_sentence(
     kernel: int, dilation: int, causal: bool
 ) -> None:
-    """Forward and backward; sentences shorter than the convolution is wide among them."""
+    """Forward and backward, also of sentences shorter than the kernel."""
     torch.manual_seed(0)
     lengths, reads = [1, 2, 2, 5, 13], taps(kernel, dilation, causal=causal)
     module = Convolution(Linear(kernel * 6, 4, bias=True), reads).double()
-    positions = lay([np.zeros(length, dtype=np.int64) for length in lengths]).positions
+    positions = pack([np.zeros(length, dtype=np.int64) for length in lengths]).positions
     x = torch.randn(sum(lengths), 6, dtype=torch.float64, requires_grad=True)
     upstream = torch.randn(sum(lengths), 4, dtype=torch.float64)
     weights = [x, *module.parameters()]
@@ -66,12 +65,12 @@ def test_a_convolution_of_a_run_is_torchs_of_each_sentence(
         [convolved(part, linear.weight, linear.bias, reads, dilation) for part in x.split(lengths)]
     )
     torch.testing.assert_close(ours, theirs)
-    for one, other in zip(
+    for gradient, expected in zip(
         torch.autograd.grad(ours, weights, upstream),
         torch.autograd.grad(theirs, weights, upstream),
         strict=True,
     ):
-        torch.testing.assert_close(one, other)
+        torch.testing.assert_close(gradient, expected)
 
 
 def test_a_causal_convolution_reads_nothing_ahead_and_a_centred_one_both_sides() -> None:
@@ -81,13 +80,13 @@ def test_a_causal_convolution_reads_nothing_ahead_and_a_centred_one_both_sides()
     assert taps(1, 16, causal=True) == taps(1, 16, causal=False) == (0,)
 
 
-def test_filler_has_no_neighbours() -> None:
-    """All of it stands at position 0, behind the last sentence."""
+def test_padding_has_no_neighbours() -> None:
+    """All padding is at position 0, after the last sentence."""
     positions = torch.tensor([0, 1, 2, 0, 1, 0, 0, 0])
-    near = Neighbours(positions, torch.float32)
-    assert near.mask(1).flatten().tolist() == [1, 1, 0, 1, 0, 0, 0]
-    assert near.mask(2).flatten().tolist() == [1, 0, 0, 0, 0, 0]
-    assert near.mask(9).numel() == 0
+    neighbours = Neighbours(positions, torch.float32)
+    assert neighbours.mask(1).flatten().tolist() == [1, 1, 0, 1, 0, 0, 0]
+    assert neighbours.mask(2).flatten().tolist() == [1, 0, 0, 0, 0, 0]
+    assert neighbours.mask(9).numel() == 0
 
 
 # --- The models --------------------------------------------------------------------------------
@@ -104,14 +103,14 @@ def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were(
 
 
 @both
-def test_every_source_token_counts(architecture: str) -> None:
-    """From the first output on, because the encoder is bidirectional."""
+def test_every_source_token_affects_the_output(architecture: str) -> None:
+    """Already the first output, because the encoder is bidirectional."""
     model = small(architecture)
     source, target = pairs_of([(9, 9)])[0]
     before = logits_by_sentence(model, make_batch([(source, target)]))[0]
-    for place in range(9):
+    for position in range(9):
         changed = source.copy()
-        changed[place] = (changed[place] - 4 + 1) % 46 + 4
+        changed[position] = (changed[position] - 4 + 1) % 46 + 4
         after = logits_by_sentence(model, make_batch([(changed, target)]))[0]
         assert not torch.allclose(before[0], after[0], atol=1e-6)
 
@@ -131,30 +130,32 @@ def loss_and_gradients(model: Transducer, batch: Any) -> tuple[Tensor, list[Tens
     model.zero_grad()
     smoothed, _ = loss(model(batch), model.output, batch.labels, 0.1)
     smoothed.backward()
-    return smoothed.detach(), [one.grad for one in model.parameters() if one.grad is not None]
+    return smoothed.detach(), [
+        weight.grad for weight in model.parameters() if weight.grad is not None
+    ]
 
 
 @both
 @pytest.mark.parametrize("recompute", [False, True])
-def test_a_packed_batch_with_filler_has_the_loss_and_the_gradients_of_a_grouped_one(
+def test_a_padded_packed_batch_has_the_loss_and_the_gradients_of_a_grouped_one(
     architecture: str, recompute: bool
 ) -> None:
     model, pairs = small(architecture, P_drop=0.0), pairs_of([(5, 6), (7, 3), (2, 9), (40, 37)])
     grouped = loss_and_gradients(model, make_batch(pairs))
     model.train()
     model.recompute = recompute
-    packed = loss_and_gradients(model, pack(part_of(pairs), np.arange(4), (80, 64)))
+    packed = loss_and_gradients(model, static.pack(part_of(pairs), np.arange(4), (80, 64)))
     torch.testing.assert_close(packed[0], grouped[0], rtol=1e-6, atol=0)
     assert len(packed[1]) == len(grouped[1]) == len(list(model.parameters()))
-    for one, other in zip(packed[1], grouped[1], strict=True):
-        assert torch.isfinite(one).all()
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+    for gradient, expected in zip(packed[1], grouped[1], strict=True):
+        assert torch.isfinite(gradient).all()
+        torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)
 
 
 def test_every_parameter_of_a_tiny_model_has_the_gradient_of_finite_differences(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In float64; ConvS2S makes the encoder's smaller on purpose, which is left out here."""
+    """In float64, without the gradient scaling of ConvS2S's encoder."""
 
     class Plain:
         @staticmethod
@@ -169,13 +170,13 @@ def test_every_parameter_of_a_tiny_model_has_the_gradient_of_finite_differences(
         model.compute_in(torch.float64)
         names, values = zip(*model.named_parameters(), strict=True)
 
-        def of(*tensors: Tensor, model: Any = model, names: Any = names) -> Tensor:
+        def sum_of_outputs(*tensors: Tensor, model: Any = model, names: Any = names) -> Tensor:
             weights = dict(zip(names, tensors, strict=True))
             output: Tensor = torch.func.functional_call(model, weights, (batch,))
             return output.sin().sum()
 
         torch.manual_seed(0)
-        assert torch.autograd.gradcheck(of, values, fast_mode=True)
+        assert torch.autograd.gradcheck(sum_of_outputs, values, fast_mode=True)
 
 
 @both
@@ -183,19 +184,19 @@ def test_every_parameter_of_a_tiny_model_has_the_gradient_of_finite_differences(
 def test_decoding_step_by_step_gives_the_teacher_forced_logits(
     architecture: str, changes: dict[str, int]
 ) -> None:
-    """Longer than the source and than any past that is kept."""
+    """For targets longer than the source and than the cached states."""
     model = small(architecture, **changes)
     pairs = pairs_of([(3, 30), (5, 30), (9, 30)])
     forced = logits_by_sentence(model, make_batch(pairs))
     with torch.inference_mode():
-        found = stepped(model, pairs, 2)
-    for step, logits in enumerate(found):
+        outputs = stepped(model, pairs, 2)
+    for step, logits in enumerate(outputs):
         for row in range(6):
             torch.testing.assert_close(logits[row], forced[row // 2][step], rtol=1e-4, atol=1e-5)
 
 
 @both
-def test_prepared_for_decoding_a_model_gives_the_same_logits(architecture: str) -> None:
+def test_a_model_prepared_for_decoding_gives_the_same_logits(architecture: str) -> None:
     model, pairs = small(architecture), pairs_of([(3, 12), (9, 12)])
     expected = torch.stack(stepped(model, pairs, 1)).detach()
     with torch.inference_mode():
@@ -208,29 +209,29 @@ def test_prepared_for_decoding_a_model_gives_the_same_logits(architecture: str) 
 
 @both
 @pytest.mark.parametrize("batch", [1, 3, 16])
-def test_a_search_does_not_depend_on_the_other_sentences(architecture: str, batch: int) -> None:
+def test_a_search_result_does_not_depend_on_the_batch(architecture: str, batch: int) -> None:
     """Slots are closed and filled again; scores are those of teacher forcing."""
     model = small(architecture, 2)
     sources = [sentence(2 + 5 * n % 13, n) for n in range(9)]
     config = SearchConfig(extra=6, nbest=4)
     alone = [search(model, [source], config, forbidden=[0, 1, 3])[0] for source in sources]
     together = search(model, sources, config, forbidden=[0, 1, 3], batch=batch)
-    assert [[one.tokens for one in found] for found in together] == [
-        [one.tokens for one in found] for found in alone
+    assert [[output.tokens for output in outputs] for outputs in together] == [
+        [output.tokens for output in outputs] for outputs in alone
     ]
 
 
 @both
-def test_a_cache_holds_as_many_numbers_as_it_says(architecture: str) -> None:
+def test_a_cache_has_the_computed_size(architecture: str) -> None:
     model = small(architecture)
     cache = model.cache(2, 3, (7, 9))
     assert isinstance(cache, States)
-    held = cache.source.numel() + sum(state.numel() for state in cache.states)
-    assert held == 2 * model.cache_size(3, (7, 9))
+    size = cache.source.numel() + sum(state.numel() for state in cache.states)
+    assert size == 2 * model.cache_size(3, (7, 9))
 
 
 @both
-def test_dropout_acts_in_training_alone(architecture: str) -> None:
+def test_dropout_is_only_applied_in_training(architecture: str) -> None:
     model, batch = small(architecture, P_drop=0.5), batch_of((5, 6))
     assert torch.equal(model(batch), model(batch))
     model.train()
@@ -238,7 +239,7 @@ def test_dropout_acts_in_training_alone(architecture: str) -> None:
 
 
 @both
-def test_a_few_pairs_are_learnt_by_heart(architecture: str) -> None:
+def test_a_few_pairs_can_be_memorised(architecture: str) -> None:
     model, batch = small(architecture, P_drop=0.0).train(), batch_of(*[(6, 7)] * 5)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     objective, nll = Objective(model, 0.0), torch.tensor(torch.inf)
@@ -250,7 +251,7 @@ def test_a_few_pairs_are_learnt_by_heart(architecture: str) -> None:
     assert nll / len(batch.labels) < 0.5  # log 50 = 3.9 at first
 
 
-# --- Around them -------------------------------------------------------------------------------
+# --- Settings, presets, commands -----------------------------------------------------------------
 
 
 @both
@@ -267,7 +268,7 @@ def test_a_few_pairs_are_learnt_by_heart(architecture: str) -> None:
     ],
     ids=str,
 )
-def test_a_setting_that_means_nothing_here_is_refused(
+def test_a_setting_without_effect_on_a_baseline_is_refused(
     architecture: str, setting: dict[str, Any]
 ) -> None:
     ((name, value),) = setting.items()
@@ -275,32 +276,32 @@ def test_a_setting_that_means_nothing_here_is_refused(
         ModelConfig(architecture=architecture, **setting)  # type: ignore[arg-type]
 
 
-def test_a_bytenet_whose_words_never_meet_is_refused() -> None:
+def test_a_bytenet_with_a_kernel_of_1_is_refused() -> None:
     with pytest.raises(BadSetting, match="kernel = 1: expected at least 2"):
         ModelConfig(architecture="bytenet", kernel=1)
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONAL)
-def test_a_baseline_has_about_as_many_weights_as_the_transformer_beside_it(name: str) -> None:
-    def inside(model: ModelConfig) -> int:
+def test_a_baseline_has_about_as_many_weights_as_the_transformer_of_its_size(name: str) -> None:
+    def without_embeddings(model: ModelConfig) -> int:
         return count_parameters(model) - model.d_model * model.target_vocabulary
 
-    chosen = find_preset(name)
+    baseline = find_preset(name)
     size = name.partition("-")[2]
-    beside = find_preset(size or "base")
-    assert inside(chosen.model) == pytest.approx(inside(beside.model), rel=0.1)
+    transformer = find_preset(size or "base")
+    assert without_embeddings(baseline.model) == pytest.approx(
+        without_embeddings(transformer.model), rel=0.1
+    )
     if not size:
-        assert 60e6 <= count_parameters(chosen.model) <= 66e6
-    assert chosen.train.steps == beside.train.steps
-    assert chosen.train.batch_tokens == beside.train.batch_tokens
+        assert 60e6 <= count_parameters(baseline.model) <= 66e6
+    assert baseline.train.steps == transformer.train.steps
+    assert baseline.train.batch_tokens == transformer.train.batch_tokens
 
 
 @both
 @pytest.mark.parametrize("changes", [{}, {"N_decoder": 2, "kernel": 5}], ids=str)
-def test_the_count_of_flops_is_that_of_the_products_that_torch_sees(
-    architecture: str, changes: dict[str, Any]
-) -> None:
-    """Forward and backward; attention has operators of its own."""
+def test_flops_equal_those_that_torch_counts(architecture: str, changes: dict[str, Any]) -> None:
+    """Matrix products forward and backward; attention has its own operators."""
     model, batch = small(architecture, **changes), batch_of(*[(7, 5)] * 3)
     with FlopCounterMode(display=False) as counter:
         model.logits(model(batch)).sum().backward()
@@ -310,12 +311,12 @@ def test_the_count_of_flops_is_that_of_the_products_that_torch_sees(
 
 
 @both
-def test_it_trains_and_translates_by_the_command_line_and_others_refuse_it(
+def test_a_baseline_trains_and_translates_and_cannot_be_exported_or_inspected(
     architecture: str, cli: CommandLine, tiny_files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    told = options(TINY | {"N": "2", "architecture": architecture, "steps": "6"})
-    done = cli("train", *tiny_files, "--out", run, "--preset", "tiny", "--device", "cpu", *told)
+    settings = options(TINY | {"N": "2", "architecture": architecture, "steps": "6"})
+    done = cli("train", *tiny_files, "--out", run, "--preset", "tiny", "--device", "cpu", *settings)
     assert done.status == 0, done.stderr
     lines = "the dog sees a man.\none bird!\n"
     translated = cli("translate", run, input=lines)
@@ -325,5 +326,5 @@ def test_it_trains_and_translates_by_the_command_line_and_others_refuse_it(
         refused = cli("export", run, tmp_path / target, "--to", target)
         assert f"architecture = {architecture!r}" in refused.error
     assert f"{architecture}, N 2, d_model" in cli("info", run).stdout
-    looked = cli("look", run, "the dog sees a man.", "--out", tmp_path / "map.html")
-    assert f"architecture = {architecture!r}" in looked.error
+    inspected = cli("look", run, "the dog sees a man.", "--out", tmp_path / "map.html")
+    assert f"architecture = {architecture!r}" in inspected.error

@@ -1,4 +1,4 @@
-"""ConvS2S is its authors': weight normalisation, gated blocks, attention in every layer."""
+"""ConvS2S follows its paper: weight normalisation, gated blocks, attention in every layer."""
 
 import math
 from typing import Any
@@ -29,11 +29,11 @@ def matrix(layer: WeightNormed) -> Tensor:
     return layer.g * layer.weight / layer.weight.pow(2).sum(1, keepdim=True).sqrt()
 
 
-def mapped(x: Tensor, layer: WeightNormed) -> Tensor:
+def linear(x: Tensor, layer: WeightNormed) -> Tensor:
     return x @ matrix(layer).T + layer.bias
 
 
-def test_a_weight_normed_map_is_torchs_forward_and_backward() -> None:
+def test_weight_normalisation_equals_torchs_forward_and_backward() -> None:
     torch.manual_seed(0)
     ours, theirs = WeightNormed(7, 5, gain=1), weight_norm(nn.Linear(7, 5))
     assert ours.g is not None
@@ -52,11 +52,11 @@ def test_a_weight_normed_map_is_torchs_forward_and_backward() -> None:
         ),
         strict=True,
     )
-    for one, other in pairs:
-        torch.testing.assert_close(one, other)
+    for gradient, expected in pairs:
+        torch.testing.assert_close(gradient, expected)
 
 
-def test_folded_a_weight_normed_map_is_the_same_and_has_no_lengths_any_more() -> None:
+def test_folding_the_weight_normalisation_keeps_the_output_and_removes_g() -> None:
     torch.manual_seed(0)
     layer = WeightNormed(7, 5, gain=1)
     assert layer.g is not None
@@ -69,7 +69,7 @@ def test_folded_a_weight_normed_map_is_the_same_and_has_no_lengths_any_more() ->
     assert [name for name, _ in layer.named_parameters()] == ["weight", "bias"]
 
 
-def test_the_first_weights_have_the_authors_deviation() -> None:
+def test_initial_weights_have_the_papers_deviation() -> None:
     torch.manual_seed(0)
     block = Block(ModelConfig(architecture="convs2s", d_ff=128, P_drop=0.2), causal=True)
     weights = block.convolution.weights
@@ -82,14 +82,14 @@ def test_the_first_weights_have_the_authors_deviation() -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "none"])
-def test_other_positions_begin_no_larger_than_the_embeddings(positions: str) -> None:
+def test_initial_sums_of_embeddings_and_positions_are_small(positions: str) -> None:
     model = model_of(positions=positions)
     x = model.source_embedding(torch.arange(4, 50), torch.arange(46))
     assert x.std().item() < 0.2
 
 
-def plain_block(block: Block, x: Tensor) -> Tensor:
-    """Convolve one sentence; the first half of the outputs times the gates of the second."""
+def reference_block(block: Block, x: Tensor) -> Tensor:
+    """Convolve one sentence, and gate the first half of the channels by the second (GLU)."""
     reads = block.convolution.reads
     weights = block.convolution.weights
     assert isinstance(weights, WeightNormed)
@@ -98,39 +98,39 @@ def plain_block(block: Block, x: Tensor) -> Tensor:
     return y[:, :half] / (1 + torch.exp(-y[:, half:]))
 
 
-def plain(model: ConvS2S, source: Tensor, inputs: Tensor) -> Tensor:
-    """The model for one pair, formula by formula, as the authors' program has it."""
+def reference(model: ConvS2S, source: Tensor, inputs: Tensor) -> Tensor:
+    """Compute the model for one pair by the formulas of fairseq."""
     root = math.sqrt(0.5)
     e = model.source_embedding(source, torch.arange(len(source)))
-    x = mapped(e, model.into_encoder)
+    x = linear(e, model.into_encoder)
     for layer in model.encoder:
-        x = (x + plain_block(layer.block, x)) * root
-    z = mapped(x, model.out_of_encoder)
+        x = (x + reference_block(layer.block, x)) * root
+    z = linear(x, model.out_of_encoder)
     values = (z + e) * root
     g = model.target_embedding(inputs, torch.arange(len(inputs)))
-    x = mapped(g, model.into_decoder)
+    x = linear(g, model.into_decoder)
     m = len(source)
     for decoder in model.decoder:
-        h = plain_block(decoder.block, x)
-        d = (mapped(h, decoder.W_Q) + g) * root
+        h = reference_block(decoder.block, x)
+        d = (linear(h, decoder.W_Q) + g) * root
         a = torch.stack([F.softmax(torch.stack([row @ key for key in z]), 0) for row in d])
         c = torch.stack([sum(a[i, j] * values[j] for j in range(m)) for i in range(len(d))])
-        h = (h + mapped(c * m * math.sqrt(1 / m), decoder.W_O)) * root
+        h = (h + linear(c * m * math.sqrt(1 / m), decoder.W_O)) * root
         x = (x + h) * root
-    return mapped(x, model.out_of_decoder)
+    return linear(x, model.out_of_decoder)
 
 
 @pytest.mark.parametrize("lengths", [(6, 9), (1, 1), (12, 3)])
-def test_the_model_is_its_formulas_in_float64(lengths: tuple[int, int]) -> None:
+def test_the_model_equals_its_formulas_in_float64(lengths: tuple[int, int]) -> None:
     model = model_of(kernel=3).double()
     model.compute_in(torch.float64)
     ((source, target),) = pairs_of([lengths])
     inputs = torch.tensor([BOS, *target[:-1].tolist()])
     found = model(make_batch([(source, target)]))
-    torch.testing.assert_close(found, plain(model, torch.tensor(source), inputs))
+    torch.testing.assert_close(found, reference(model, torch.tensor(source), inputs))
 
 
-def test_the_encoders_gradient_is_divided_by_twice_the_layers_that_attend(
+def test_the_encoders_gradient_is_divided_by_twice_the_number_of_decoder_layers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Plain:
@@ -140,15 +140,15 @@ def test_the_encoders_gradient_is_divided_by_twice_the_layers_that_attend(
 
     model, batch = model_of(N=2, N_decoder=3), batch_of((5, 6), (3, 4))
     weights = list(model.encoder.parameters())
-    gentle = torch.autograd.grad(model(batch).sin().sum(), weights)
+    scaled = torch.autograd.grad(model(batch).sin().sum(), weights)
     monkeypatch.setattr("transduce.model.baselines.convs2s._ScaleGradient", Plain)
-    whole = torch.autograd.grad(model(batch).sin().sum(), weights)
-    for one, other in zip(gentle, whole, strict=True):
-        torch.testing.assert_close(one * 6, other, rtol=1e-4, atol=1e-6)
+    unscaled = torch.autograd.grad(model(batch).sin().sum(), weights)
+    for gradient, expected in zip(scaled, unscaled, strict=True):
+        torch.testing.assert_close(gradient * 6, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_a_fresh_models_queries_see_more_than_one_key() -> None:
-    """Dot products have no 1 / sqrt(d_k), so what meets in them must begin small."""
+def test_initial_attention_is_not_concentrated_on_one_key() -> None:
+    """Dot products are not scaled by 1 / sqrt(d_k), so queries and keys must start small."""
     torch.manual_seed(0)
     model = ConvS2S(find_preset("convs2s").model).eval()
     run = make_batch(pairs_of([(20, 2)])).source

@@ -40,7 +40,11 @@ def sums_and_gradients(model: Transformer, batch: Batch) -> list[Tensor]:
     smoothed, nll = Objective(model, 0.1)(batch)
     smoothed.backward()
     gradients = [parameter.grad for parameter in model.parameters()]
-    return [smoothed.detach(), nll, *(one.clone() for one in gradients if one is not None)]
+    return [
+        smoothed.detach(),
+        nll,
+        *(gradient.clone() for gradient in gradients if gradient is not None),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -148,14 +152,18 @@ def test_a_trial_runs_the_kernels_of_a_model_with_its_sizes(
     called: list[str] = []
     shapes: list[tuple[int, ...]] = []
     for module, name in (
-        *((attention, one) for one in ("forward", "backward")),
-        *((rows, one) for one in vars(rows) if one.endswith(("ward", "softmax")) and one[0] != "_"),
+        *((attention, name) for name in ("forward", "backward")),
+        *(
+            (rows, name)
+            for name in vars(rows)
+            if name.endswith(("ward", "softmax")) and name[0] != "_"
+        ),
     ):
         original = getattr(module, name)
 
         def counted(*args: Tensor, original: Any = original, name: str = name) -> object:
             called.append(name)
-            shapes.extend(tuple(one.shape) for one in args if isinstance(one, Tensor))
+            shapes.extend(tuple(value.shape) for value in args if isinstance(value, Tensor))
             return original(*args)
 
         monkeypatch.setattr(module, name, counted)

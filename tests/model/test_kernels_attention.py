@@ -48,7 +48,7 @@ def test_attention_is_equation_1_forward_and_backward(
     )
     out, lse = poisoned(queries, h, d_v, dtype=dtype), poisoned(h, queries)
     attention.forward(q, k, v, out, lse, view.first, view.last)
-    gradients = [poisoned(*one.shape, dtype=dtype) for one in (q, k, v)]
+    gradients = [poisoned(*tensor.shape, dtype=dtype) for tensor in (q, k, v)]
     attention.backward(d_out, q, k, v, out, lse, view, *gradients)
     exact = attention_of(q, k, v, view, d_out)
     for ours, theirs in zip((out, *gradients), exact, strict=True):
@@ -63,13 +63,13 @@ def test_padding_has_no_output_and_no_gradient(batch: Batch) -> None:
     )
     out, lse = poisoned(PLACES[1], 2, 16), poisoned(2, PLACES[1])
     attention.forward(q, k, v, out, lse, view.first, view.last)
-    d_q, d_k, d_v = (poisoned(*one.shape) for one in (q, k, v))
+    d_q, d_k, d_v = (poisoned(*tensor.shape) for tensor in (q, k, v))
     attention.backward(d_out, q, k, v, out, lse, view, d_q, d_k, d_v)
     source, target = batch.used
     assert target < PLACES[1]
     assert source < PLACES[0]
-    for one in (out[target:], d_q[target:], d_k[source:], d_v[source:], lse[:, target:]):
-        assert (one == 0).all()
+    for rest in (out[target:], d_q[target:], d_k[source:], d_v[source:], lse[:, target:]):
+        assert (rest == 0).all()
 
 
 def test_keys_of_other_sentences_have_no_influence(batch: Batch) -> None:
@@ -118,7 +118,7 @@ def test_packed_attention_of_projections_is_equation_1(
     sizes = [h * d_k, h * d_k, h * d_v]
 
     def heads(*of: Tensor) -> list[Tensor]:
-        return [one.detach().unflatten(-1, (h, -1)) for one in of]
+        return [tensor.detach().unflatten(-1, (h, -1)) for tensor in of]
 
     out = attend_self(qkv, causal, h, d_k, d_v)
     (d_qkv,) = torch.autograd.grad(out, qkv, d_out)
@@ -171,7 +171,7 @@ def test_the_kernels_of_decoding_compute_what_products_and_masks_compute(
                 cache.put(slots, lengths, places, keys[:, places[0] * capacity[0] + places[1]])
         qkv, q = torch.randn(S * k, 2 * d_k + row).to(dtype), torch.randn(S * k, 2 * d_k).to(dtype)
         parents = torch.randint(k, (S, k))
-        made = torch.tensor([True, True, step < 7])
+        alive = torch.tensor([True, True, step < 7])
         for cache in caches:
             cache.begin_step(capacity[0], step + 1)
         outputs = []
@@ -179,7 +179,7 @@ def test_the_kernels_of_decoding_compute_what_products_and_masks_compute(
             ((own, source),) = cache.contexts(torch.full((S * k,), step))
             outputs.append((own.attend(qkv, heads), source.attend(q, torch.relu, None, heads)))
         exact, ours = outputs
-        for one, other in zip(ours, exact, strict=True):
-            assert distance(one, other) < EXACT[dtype]
+        for output, expected in zip(ours, exact, strict=True):
+            assert distance(output, expected) < EXACT[dtype]
         for cache in caches:
-            cache.end_step(parents, made)
+            cache.end_step(parents, alive)

@@ -30,7 +30,7 @@ def seed(number: int) -> Tensor:
     return torch.tensor([number])
 
 
-def kept(P_drop: float, number: int, tokens: int = ROWS, width: int = D) -> Tensor:
+def dropout_factors(P_drop: float, number: int, tokens: int = ROWS, width: int = D) -> Tensor:
     """Return the dropout factors of a seed: 0 or 1 / (1 - P_drop)."""
     zero, one = torch.zeros(tokens, width), torch.ones(tokens, width)
     _, total, _ = rows.residual_forward(zero, one, one[0], zero[0], seed(number), P_drop, EPS)
@@ -50,9 +50,9 @@ def test_residual_and_norm_are_those_of_torch_forward_and_backward(
     out, total, statistics = rows.residual_forward(x, y, weight, bias, seed(5), P_drop, EPS)
     ours = rows.residual_backward(d_out, total, statistics, weight, seed(5), P_drop)
 
-    exact = [one.double().requires_grad_() for one in (x, y, weight, bias)]
+    exact = [tensor.double().requires_grad_() for tensor in (x, y, weight, bias)]
     x_, y_, weight_, bias_ = exact
-    y_ = y_ * kept(P_drop, 5).double()
+    y_ = y_ * dropout_factors(P_drop, 5).double()
     expected = F.layer_norm(x_ + y_, (D,), weight_, bias_, EPS)
     assert distance(out, expected) < EXACT[dtype]
     assert distance(total, x_ + y_) < EXACT[dtype]
@@ -71,9 +71,9 @@ def test_norm_and_relu_are_those_of_torch_forward_and_backward(
     torch.manual_seed(0)
     x, d_out = torch.randn(2, ROWS, D).to(dtype)
     weight, bias = 1 + 0.1 * torch.randn(D), 0.1 * torch.randn(D)
-    ours = [one.clone().requires_grad_() for one in (x, weight, bias)]
+    ours = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
     out = fused.norm_relu(ours[0], ours[1], ours[2], EPS, INTERPRETED)
-    exact = [one.double().requires_grad_() for one in (x, weight, bias)]
+    exact = [tensor.double().requires_grad_() for tensor in (x, weight, bias)]
     expected = F.layer_norm(exact[0], (D,), exact[1], exact[2], EPS).relu()
     assert distance(out, expected) < EXACT[dtype]
     theirs = torch.autograd.grad(expected, exact, d_out.double())
@@ -87,7 +87,7 @@ def test_dropped_elements_have_no_gradient() -> None:
     weight, bias = torch.ones(D), torch.zeros(D)
     _, total, statistics = rows.residual_forward(x, y, weight, bias, seed(5), 0.3, EPS)
     d_x, d_y, _, _ = rows.residual_backward(d_out, total, statistics, weight, seed(5), 0.3)
-    factors = kept(0.3, 5)
+    factors = dropout_factors(0.3, 5)
     torch.testing.assert_close(total, x + y * factors)
     torch.testing.assert_close(d_y, d_x * factors)
     assert 0 < (factors == 0).sum() < factors.numel()
@@ -95,7 +95,7 @@ def test_dropped_elements_have_no_gradient() -> None:
 
 @pytest.mark.parametrize("P_drop", [0.1, 0.3])
 def test_dropout_drops_its_share_and_keeps_the_mean(P_drop: float) -> None:
-    factors = kept(P_drop, 1, 100, 1000)
+    factors = dropout_factors(P_drop, 1, 100, 1000)
     assert factors.unique().tolist() == pytest.approx([0.0, 1 / (1 - P_drop)])
     assert (factors == 0).float().mean().item() == pytest.approx(P_drop, abs=0.004)
     assert factors.mean().item() == pytest.approx(1, abs=0.004)
@@ -105,9 +105,9 @@ def test_the_seed_decides_what_is_dropped_and_rows_and_columns_differ() -> None:
     def agreement(one: Tensor, other: Tensor) -> float:
         return (one == other).float().mean().item()
 
-    first = kept(0.5, 1, 64, 512)
-    assert torch.equal(first, kept(0.5, 1, 64, 512))
-    assert agreement(first, kept(0.5, 2, 64, 512)) == pytest.approx(0.5, abs=0.01)
+    first = dropout_factors(0.5, 1, 64, 512)
+    assert torch.equal(first, dropout_factors(0.5, 1, 64, 512))
+    assert agreement(first, dropout_factors(0.5, 2, 64, 512)) == pytest.approx(0.5, abs=0.01)
     for step in (1, 2, 3, 4, 8):  # of four rows that share a draw, and of the next four
         assert agreement(first[step:], first[:-step]) == pytest.approx(0.5, abs=0.01)
         assert agreement(first[:, step:], first[:, :-step]) == pytest.approx(0.5, abs=0.01)
@@ -157,7 +157,7 @@ def test_the_fused_product_and_relu_are_those_of_torch() -> None:
     weight, bias = torch.randn(24, 16, requires_grad=True), torch.randn(24, requires_grad=True)
     d_out = torch.randn(9, 24)
     ours = fused.linear_relu(x, weight, bias, INTERPRETED)
-    exact = [one.detach().double().requires_grad_() for one in (x, weight, bias)]
+    exact = [tensor.detach().double().requires_grad_() for tensor in (x, weight, bias)]
     theirs = F.linear(*exact).relu()
     assert distance(ours, theirs) < 1e-6
     found = torch.autograd.grad(ours, (x, weight, bias), d_out)
@@ -231,7 +231,9 @@ def test_the_loss_by_the_kernel_is_the_loss_by_torch(
         assert distance(ours, theirs) < 1e-6
     with torch.inference_mode():
         plain = losses.loss(x, matrix, labels, 0.1, bias=bias, fused=True)
-    assert [one.item() for one in plain] == pytest.approx([one.item() for one in results[1][:2]])
+    assert [loss.item() for loss in plain] == pytest.approx(
+        [loss.item() for loss in results[1][:2]]
+    )
 
 
 @pytest.mark.parametrize(("tokens", "words"), [(1, 5), (24_960, 37_000), (25_000, 37_001), (7, 3)])

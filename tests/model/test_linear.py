@@ -22,7 +22,7 @@ def test_output_and_gradients_are_those_of_float64(
     x = torch.randn(rows, 24, requires_grad=True)
     y = layer(x)
     inputs = [x, *layer.parameters()]
-    exact = [one.detach().double().requires_grad_() for one in inputs]
+    exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
     reference = F.linear(*exact)
     torch.testing.assert_close(y.double(), reference, rtol=1e-5, atol=1e-5)
     upstream = torch.randn(rows, 40)

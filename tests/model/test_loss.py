@@ -122,11 +122,11 @@ def test_a_bias_of_the_words_counts_and_has_its_gradient(
 def test_a_bias_of_0_changes_nothing() -> None:
     torch.manual_seed(0)
     x, matrix, labels = torch.randn(13, 8), torch.randn(20, 8), torch.randint(1, 20, (13,))
-    for one in (x, x.bfloat16()):
-        without, with_one = (
-            loss(one, matrix, labels, 0.1, bias=bias) for bias in (None, torch.zeros(20))
+    for hidden in (x, x.bfloat16()):
+        without, with_zeros = (
+            loss(hidden, matrix, labels, 0.1, bias=bias) for bias in (None, torch.zeros(20))
         )
-        torch.testing.assert_close(without, with_one)
+        torch.testing.assert_close(without, with_zeros)
 
 
 def test_the_scale_of_a_bf16_gradient_is_not_rounded() -> None:

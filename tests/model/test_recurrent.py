@@ -1,4 +1,4 @@
-"""The recurrent baseline: LSTMs that are torch's, attention that is Bahdanau's, and no leaks."""
+"""The recurrent baseline: torch's LSTM, Bahdanau's attention, and no leaks."""
 
 import copy
 import math
@@ -79,7 +79,7 @@ def exact(model: Recurrent) -> Recurrent:
 # --- Its parts ------------------------------------------------------------------------------------
 
 
-def of_torch(*layer: LSTM) -> nn.LSTM:
+def torch_lstm(*layer: LSTM) -> nn.LSTM:
     """Return torch's LSTM with the weights of ours."""
     theirs = nn.LSTM(layer[0].inputs, layer[0].cells, bidirectional=len(layer) == 2)
     with torch.no_grad():
@@ -93,7 +93,7 @@ def of_torch(*layer: LSTM) -> nn.LSTM:
 
 
 @pytest.mark.parametrize("directions", [1, 2])
-def test_a_layer_reads_each_sentence_of_a_run_as_torchs_lstm_reads_it_alone(
+def test_a_layer_on_packed_sentences_equals_torchs_lstm_on_each(
     directions: int,
 ) -> None:
     torch.manual_seed(0)
@@ -103,21 +103,21 @@ def test_a_layer_reads_each_sentence_of_a_run_as_torchs_lstm_reads_it_alone(
     steps = Steps.of(LengthGroups.of(np.array(lengths)), run.device)
     found = take_rows(run_lstm(layer, take_rows(run, steps.order), steps.sizes), steps.back)
     for ours, x in zip(found.split(lengths), run.split(lengths), strict=True):
-        theirs, _ = of_torch(*layer)(x)
+        theirs, _ = torch_lstm(*layer)(x)
         torch.testing.assert_close(ours, theirs)
 
 
-def test_step_by_step_a_layer_gives_what_it_gives_at_once() -> None:
+def test_a_layer_gives_the_same_step_by_step() -> None:
     torch.manual_seed(0)
     layer, x = LSTM(6, 5), torch.randn(7, 6)
-    at_once, _ = of_torch(layer)(x)
+    at_once, _ = torch_lstm(layer)(x)
     h = c = torch.zeros(1, 5)
     for now, expected in zip(x, at_once, strict=True):
         h, c = layer.step(now[None], h, c)
         torch.testing.assert_close(h[0], expected)
 
 
-def test_the_two_matrices_of_each_gate_are_drawn_each_by_its_own_size() -> None:
+def test_both_matrices_of_a_gate_are_initialised_by_their_own_size() -> None:
     torch.manual_seed(0)
     layer = LSTM(300, 40)
     assert not layer.bias.any()
@@ -127,15 +127,15 @@ def test_the_two_matrices_of_each_gate_are_drawn_each_by_its_own_size() -> None:
             assert matrix.abs().max().item() == pytest.approx(bound, rel=0.01)
 
 
-def test_what_is_spread_into_rows_and_taken_back_is_the_run_and_so_is_its_gradient() -> None:
+def test_padding_rows_and_taking_them_back_is_the_identity_with_its_gradient() -> None:
     lengths = [2, 2, 5]
     run = torch.randn(9, 3, requires_grad=True)
     steps = Steps.of(LengthGroups.of(np.array(lengths)), run.device)
     rows = pad_rows(take_rows(run, steps.order), steps.rows, steps.shape)
     assert rows.shape == (3, 5, 3)
-    for row, own in zip(rows, run.split(lengths), strict=True):
-        assert torch.equal(row[: len(own)], own)
-        assert not row[len(own) :].any()
+    for row, sentence_rows in zip(rows, run.split(lengths), strict=True):
+        assert torch.equal(row[: len(sentence_rows)], sentence_rows)
+        assert not row[len(sentence_rows) :].any()
     back = take_rows(take_rows(rows.flatten(0, 1), steps.rows), steps.back)
     assert torch.equal(back, run)
     gradient = torch.randn(9, 3)
@@ -144,13 +144,13 @@ def test_what_is_spread_into_rows_and_taken_back_is_the_run_and_so_is_its_gradie
     assert torch.equal(run.grad, gradient)
 
 
-def by_the_formula(attention: Attention, q: Tensor, source: Tensor) -> Tensor:
-    """One query over the keys and values of one sentence, word by word."""
+def bahdanau(attention: Attention, q: Tensor, source: Tensor) -> Tensor:
+    """Attend with one query to the keys and values of one sentence, word by word."""
     assert attention.v_a is not None
     d_k = attention.sizes[0]
-    scores = torch.stack([(attention.v_a[0] * (q + one[:d_k]).tanh()).sum() for one in source])
+    scores = torch.stack([(attention.v_a[0] * (q + word[:d_k]).tanh()).sum() for word in source])
     weights = scores.exp() / scores.exp().sum()
-    return sum((a * one[d_k:] for a, one in zip(weights, source, strict=True)), torch.tensor(0.0))
+    return sum((a * word[d_k:] for a, word in zip(weights, source, strict=True)), torch.tensor(0.0))
 
 
 def test_additive_attention_is_bahdanaus_formula() -> None:
@@ -161,7 +161,7 @@ def test_additive_attention_is_bahdanaus_formula() -> None:
     found = attention(q, source, real)
     for row, keys in enumerate((5, 2)):
         for query in range(3):
-            expected = by_the_formula(attention, q[row, query], source[row, :keys])
+            expected = bahdanau(attention, q[row, query], source[row, :keys])
             torch.testing.assert_close(found[row, query], expected, rtol=1e-12, atol=1e-12)
 
 
@@ -174,7 +174,7 @@ def test_dot_product_attention_is_equation_1_scaled_or_not(scaled: bool, divisor
     torch.testing.assert_close(found, weights @ source[..., 16:])
 
 
-def test_scores_in_many_chunks_are_those_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_do_not_depend_on_the_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = torch.randn(3, 1, 7, 4), torch.randn(3, 1, 5, 4), torch.randn(1, 4)
     whole = additive_scores(q, k, v)
     monkeypatch.setattr("transduce.model.variants.additive.CHUNK", {"cpu": 100, "cuda": 100})
@@ -194,13 +194,13 @@ def test_changing_a_future_token_leaves_earlier_logits_exactly_as_they_were(
     assert not torch.allclose(before[6:], after[6:])
 
 
-def test_every_source_token_is_heard_at_every_target_token() -> None:
+def test_every_source_token_affects_every_target_token() -> None:
     model = recurrent()
     source, target = sentence(6, 0), sentence(5, 1)
     before = logits_by_sentence(model, make_batch([(source, target)]))[0]
-    for place in range(5):
+    for position in range(5):
         changed = source.copy()
-        changed[place] = (changed[place] - 4 + 1) % 46 + 4
+        changed[position] = (changed[position] - 4 + 1) % 46 + 4
         after = logits_by_sentence(model, make_batch([(changed, target)]))[0]
         assert ((after - before).abs().amax(-1) > 0).all()
 
@@ -215,7 +215,7 @@ def test_a_sentence_alone_and_beside_longer_ones_has_the_same_outputs(
 
 
 def filled(model: Recurrent, sources: list[Any]) -> States:
-    """Return a cache of one hypothesis each that holds these sources, sorted by length."""
+    """Return a cache with these sources, sorted by length, and one hypothesis of each."""
     lengths = [len(source) for source in sources]
     cache = model.cache(len(sources), 1, (max(lengths), 1))
     places = [(slot, i) for slot, length in enumerate(lengths) for i in range(length)]
@@ -234,17 +234,19 @@ def as_packed(model: Recurrent) -> Recurrent:
     return model.pack()
 
 
-@pytest.mark.parametrize("kept", [as_it_is, as_packed])
+@pytest.mark.parametrize("prepare", [as_it_is, as_packed])
 @pytest.mark.parametrize("changes", KINDS, ids=str)
 def test_decoding_step_by_step_gives_the_teacher_forced_logits(
-    changes: dict[str, Any], kept: Callable[[Recurrent], Recurrent]
+    changes: dict[str, Any], prepare: Callable[[Recurrent], Recurrent]
 ) -> None:
     model = recurrent(**changes)
     pairs = pairs_of([(3, 10), (5, 10), (9, 10)])
     forced = logits_by_sentence(model, make_batch(pairs))
     with torch.inference_mode():
-        found = stepped(kept(model), pairs, 1)
-    torch.testing.assert_close(torch.stack(found, dim=1), torch.stack(forced), rtol=1e-4, atol=1e-5)
+        outputs = stepped(prepare(model), pairs, 1)
+    torch.testing.assert_close(
+        torch.stack(outputs, dim=1), torch.stack(forced), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_packed_model_still_scores_whole_sentences() -> None:
@@ -264,15 +266,15 @@ def test_a_narrow_model_scores_nearly_the_same() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_a_search_scores_what_it_finds_as_teacher_forcing_does(beam: int) -> None:
-    """With more sentences than slots: states are kept, reordered, removed and reused."""
+def test_scores_of_a_search_are_those_of_teacher_forcing(beam: int) -> None:
+    """With more sentences than slots: states are reordered, and slots are reused."""
     model = recurrent(3)
     with torch.no_grad():
         model.output.mul_(4)
     sources = [sentence(2 + 3 * n % 11, n) for n in range(9)]
     config = SearchConfig(beam=beam, alpha=0.0, extra=6)
     found = search(model, sources, config, forbidden=FORBIDDEN, batch=4)
-    assert len({tuple(one[0].tokens) for one in found}) > 3
+    assert len({tuple(outputs[0].tokens) for outputs in found}) > 3
     for source, (best, *_) in zip(sources, found, strict=True):
         pairs = [(source, np.array([*best.tokens, EOS]))]
         assert best.score == pytest.approx(sum(log_probabilities([model], pairs)[0]), abs=1e-3)
@@ -280,7 +282,7 @@ def test_a_search_scores_what_it_finds_as_teacher_forcing_does(beam: int) -> Non
 
 @pytest.mark.parametrize("changes", [{}, DOT, {"h": 2, "N": 1, "logits_bias": True}], ids=str)
 def test_gradients_are_those_of_finite_differences(changes: dict[str, Any]) -> None:
-    """In float64, of the whole model and its loss, each parameter in a direction at random."""
+    """In float64, for the loss of the whole model, along a random direction of each parameter."""
     model = exact(recurrent(P_drop=0.0, **changes)).train()
     objective, batch = Objective(model, 0.1), batch_of((5, 4), (2, 6), (7, 1))
 
@@ -304,9 +306,9 @@ def test_recomputing_layers_gives_the_same_gradient() -> None:
     model, batch = recurrent(P_drop=0.1).train(), batch_of((5, 4), (2, 6))
     again = copy.deepcopy(model)
     again.recompute = True
-    for one in (model, again):
+    for network in (model, again):
         torch.manual_seed(1)
-        one(batch).square().sum().backward()
+        network(batch).square().sum().backward()
     for ours, theirs in zip(again.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad)
 
@@ -319,7 +321,7 @@ def test_dropout_is_off_in_evaluation_and_on_in_training() -> None:
 
 
 @pytest.mark.parametrize("attention", ["additive", "dot-product"])
-def test_it_learns_a_few_pairs_by_heart(attention: str) -> None:
+def test_a_few_pairs_can_be_memorised(attention: str) -> None:
     model = recurrent(attention=attention, P_drop=0.0).train()
     pairs = pairs_of([(5, 6), (7, 4), (3, 8), (6, 6)])
     batch = make_batch(pairs)
@@ -332,7 +334,7 @@ def test_it_learns_a_few_pairs_by_heart(attention: str) -> None:
     found = search(
         model.eval(), [source for source, _ in pairs], SearchConfig(), forbidden=FORBIDDEN
     )
-    assert [one[0].tokens for one in found] == [target[:-1].tolist() for _, target in pairs]
+    assert [outputs[0].tokens for outputs in found] == [target[:-1].tolist() for _, target in pairs]
 
 
 # --- Settings, presets and arithmetic -------------------------------------------------------------
@@ -348,32 +350,33 @@ def test_it_learns_a_few_pairs_by_heart(attention: str) -> None:
         ("scaled", False, "scaled = False: expected true"),
     ],
 )
-def test_a_setting_that_means_nothing_is_refused(name: str, value: object, expected: str) -> None:
+def test_a_setting_without_effect_is_refused(name: str, value: object, expected: str) -> None:
     with pytest.raises(BadSetting, match=f"^{expected}"):
         ModelConfig(**(RECURRENT | {name: value}))
 
 
 @pytest.mark.parametrize(
-    ("name", "beside", "vocabulary"),
+    ("name", "transformer", "vocabulary"),
     [
         ("recurrent", "base", 37_000),
         ("recurrent-small", "small", 8_000),
         ("recurrent-tiny", "tiny", 8_000),
     ],
 )
-def test_a_preset_is_as_large_as_the_transformer_it_stands_beside(
-    name: str, beside: str, vocabulary: int
+def test_a_preset_is_as_large_as_the_transformer_of_its_size(
+    name: str, transformer: str, vocabulary: int
 ) -> None:
     words = {"source_vocabulary": vocabulary, "target_vocabulary": vocabulary}
     ours, theirs = (
-        count_parameters(find_preset(one).model.replace(**words)) for one in (name, beside)
+        count_parameters(find_preset(preset).model.replace(**words))
+        for preset in (name, transformer)
     )
     assert ours == pytest.approx(theirs, rel=0.03)
 
 
 @pytest.mark.parametrize("changes", [{}, {"N": 1}, {"N": 2, "N_decoder": 4, "h": 2}], ids=str)
-def test_the_flops_are_those_of_the_products_that_torch_sees(changes: dict[str, Any]) -> None:
-    """Of a step; into `torch.lstm` it does not see, where a token meets each weight once."""
+def test_flops_equal_those_that_torch_counts(changes: dict[str, Any]) -> None:
+    """In a decoding step: torch does not count inside `torch.lstm`, which is computed by hand."""
     model = recurrent(**changes)
     with torch.no_grad():
         cache = filled(model, [sentence(1, 0)])
@@ -381,9 +384,9 @@ def test_the_flops_are_those_of_the_products_that_torch_sees(changes: dict[str, 
         cache.begin_step(1, 1)
         model.step(torch.tensor([BOS]), torch.tensor([0]), cache)
     counts = counter.get_flop_counts()["Global"]
-    seen = sum(counts[kind] for kind in (torch.ops.aten.mm, torch.ops.aten.addmm))
-    # In the backward pass a weight costs as much for each of the two gradients.
-    assert flops(model.config, source_tokens=0, target_tokens=1) == 3 * seen
+    counted = sum(counts[kind] for kind in (torch.ops.aten.mm, torch.ops.aten.addmm))
+    # The backward pass costs as much again for each of its two gradients.
+    assert flops(model.config, source_tokens=0, target_tokens=1) == 3 * counted
     layers = [*model.both_ways, *model.encoder, model.W_M, model.attention.W_KV]
-    of_source = sum(layer.weight.numel() for layer in layers if isinstance(layer, Linear))
-    assert flops(model.config, source_tokens=1, target_tokens=0) == 6 * of_source
+    source_weights = sum(layer.weight.numel() for layer in layers if isinstance(layer, Linear))
+    assert flops(model.config, source_tokens=1, target_tokens=0) == 6 * source_weights

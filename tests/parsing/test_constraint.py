@@ -1,4 +1,4 @@
-"""Whatever a model prefers, its output is a tree over exactly the words that were given."""
+"""The output of a constrained search is always a tree over exactly the given words."""
 
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,12 @@ IDS = {name: number for number, name in enumerate(SYMBOLS.names)}
 ANY = Lexicon(((),), {})
 CONSTRAIN = well_formed(SYMBOLS, ANY)
 CPU = torch.device("cpu")
-ROOM = 41  # words of the longest sentence, and one more
+ROOM = 41  # one more than the words of the longest sentence
 
 
 def rows(*sentences: list[int]) -> Tensor:
-    """Return the classes of the words of sentences."""
-    return torch.tensor([own + [NONE] * (ROOM - len(own)) for own in sentences])
+    """Return the word classes of sentences, padded."""
+    return torch.tensor([classes + [NONE] * (ROOM - len(classes)) for classes in sentences])
 
 
 def steps(seed: int, sizes: list[int], limits: list[int], k: int) -> list[list[list[str]]]:
@@ -44,29 +44,31 @@ def steps(seed: int, sizes: list[int], limits: list[int], k: int) -> list[list[l
     classes = rows(*([0] * size for size in sizes))
     constraint.begin(torch.arange(len(sizes)), classes, torch.tensor(limits))
     outputs: list[list[list[int]]] = [[[] for _ in range(k)] for _ in sizes]
-    bias = torch.randn(len(IDS), generator=chance) * 3  # some symbols are much liked
+    bias = torch.randn(len(IDS), generator=chance) * 3  # some symbols are far more likely
     for _ in range(max(limits)):
         logits = torch.randn(len(sizes) * k, len(IDS), generator=chance) + bias
         allowed = constraint.allowed()
         assert allowed.shape == logits.shape
         words = logits.masked_fill(~allowed, -torch.inf).argmax(-1).view(-1, k)
         parents = torch.randint(k, (len(sizes), k), generator=chance)
-        # Hypotheses that have ended stay as they are; the others may be carried on twice.
-        over = torch.tensor([[bool(one) and one[-1] == EOS for one in own] for own in outputs])
-        anyone = over.gather(1, parents) | over
-        parents = torch.where(anyone, torch.arange(k).expand_as(parents), parents)
+        # Hypotheses that have ended stay unchanged; others may be continued twice.
+        ended = torch.tensor(
+            [[bool(output) and output[-1] == EOS for output in beam] for beam in outputs]
+        )
+        fixed = ended.gather(1, parents) | ended
+        parents = torch.where(fixed, torch.arange(k).expand_as(parents), parents)
         words = words.gather(1, parents)
         constraint.follow(words, parents)
         outputs = [
             [
-                own[parent] if over[place, rank] else [*own[parent], int(word)]
+                beam[parent] if ended[row, rank] else [*beam[parent], int(word)]
                 for rank, (parent, word) in enumerate(
-                    zip(parents[place].tolist(), words[place].tolist(), strict=True)
+                    zip(parents[row].tolist(), words[row].tolist(), strict=True)
                 )
             ]
-            for place, own in enumerate(outputs)
+            for row, beam in enumerate(outputs)
         ]
-    return [[[SYMBOLS.names[one] for one in output] for output in own] for own in outputs]
+    return [[[SYMBOLS.names[token] for token in output] for output in beam] for beam in outputs]
 
 
 @given(
@@ -89,7 +91,7 @@ def test_random_choices_always_make_a_tree_within_the_limit(
 
 
 def longest_chain(tree: Tree) -> int:
-    """Return how many constituents there are at most over the same words."""
+    """Return the length of the longest chain of constituents over the same words."""
     longest = chain = 0
     for node, entered in tree.visits():
         if entered:
@@ -99,7 +101,7 @@ def longest_chain(tree: Tree) -> int:
 
 
 def after(text: str, size: int, limit: int) -> set[str]:
-    """Return what may follow some symbols."""
+    """Return the symbols that may follow some symbols."""
     constraint = CONSTRAIN(1, 1, ROOM, CPU)
     constraint.begin(torch.tensor([0]), rows([0] * size), torch.tensor([limit]))
     for symbol in text.split():
@@ -115,23 +117,25 @@ OPENINGS, WORDS = {"(NP", "(S", "(VP"}, {"NN", "DT"}
     ("text", "size", "limit", "may"),
     [
         ("", 2, 99, OPENINGS | WORDS),
-        ("(S", 2, 99, OPENINGS | WORDS),  # nothing is in it yet
+        ("(S", 2, 99, OPENINGS | WORDS),  # still empty
         ("(S DT", 2, 99, OPENINGS | WORDS | {")"}),
         ("(S DT NN", 2, 99, {")"}),  # no words are left
         ("(S DT NN )", 2, 99, {"</s>"}),
         ("(S DT )", 2, 99, OPENINGS | WORDS),  # a word is left
-        ("", 2, 3, WORDS),  # no room for brackets
-        ("", 2, 5, OPENINGS | WORDS),  # room for one
+        ("", 2, 3, WORDS),  # the limit allows no brackets
+        ("", 2, 5, OPENINGS | WORDS),  # the limit allows one pair
         ("(S", 2, 5, WORDS),
         ("(S DT", 2, 6, WORDS | {")"}),
         ("(NP " * IN_A_ROW, 2, 99, WORDS),
     ],
 )
-def test_what_may_come_next(text: str, size: int, limit: int, may: set[str]) -> None:
+def test_the_allowed_symbols_depend_on_words_brackets_and_limit(
+    text: str, size: int, limit: int, may: set[str]
+) -> None:
     assert after(text, size, limit) == may
 
 
-def test_a_slot_that_gets_another_sentence_forgets_the_one_before() -> None:
+def test_a_slot_with_a_new_sentence_starts_from_scratch() -> None:
     constraint = CONSTRAIN(2, 1, ROOM, CPU)
     constraint.begin(torch.tensor([0, 1]), rows([0] * 3, [0] * 3), torch.tensor([50, 50]))
     word = torch.tensor([[IDS["(NP"]], [IDS["NN"]]])
@@ -147,7 +151,7 @@ def test_a_slot_that_gets_another_sentence_forgets_the_one_before() -> None:
 @pytest.mark.parametrize("settings", [{"beam": 1}, {"beam": 5}, {"sample": True, "nbest": 3}])
 @hypothesis_settings(max_examples=5)
 @given(seed=st.integers(0, 1000), extra=st.integers(1, 30))
-def test_a_search_with_an_untrained_model_finds_nothing_but_trees(
+def test_a_search_with_an_untrained_model_finds_only_trees(
     settings: dict[str, Any], seed: int, extra: int
 ) -> None:
     model = small_model(
@@ -164,8 +168,8 @@ def test_a_search_with_an_untrained_model_finds_nothing_but_trees(
     found = dict(decoder.search(jobs, config, 4))
     assert sorted(found) == list(range(len(jobs)))
     for place, hypotheses in found.items():
-        for one in hypotheses:
-            symbols = [SYMBOLS.names[token] for token in one.tokens]
+        for hypothesis in hypotheses:
+            symbols = [SYMBOLS.names[token] for token in hypothesis.tokens]
             assert len(symbols) < len(jobs[place].source) + extra
             assert len(to_tree(symbols, ["word"] * sizes[place]).words()) == sizes[place]
 
@@ -175,18 +179,18 @@ LEXICON = Lexicon.learn(
 )
 
 
-def test_a_word_takes_a_tag_that_it_was_seen_with() -> None:
+def test_a_word_gets_only_tags_that_it_had_in_training() -> None:
     tagged = well_formed(SYMBOLS, LEXICON)(1, 1, ROOM, CPU)
     words = ["a", "unseen", "dog"]
     tagged.begin(torch.tensor([0]), rows([LEXICON.of(w) for w in words]), torch.tensor([50]))
-    for tag, others in (("DT", {"NN"}), ("NN", {"DT"}), ("NN", {"DT"})):
-        may = {name for name, one in zip(IDS, tagged.allowed()[0].tolist(), strict=True) if one}
-        assert tag in may
-        assert not may & others
+    for tag, forbidden in (("DT", {"NN"}), ("NN", {"DT"}), ("NN", {"DT"})):
+        allowed = {name for name, ok in zip(IDS, tagged.allowed()[0].tolist(), strict=True) if ok}
+        assert tag in allowed
+        assert not allowed & forbidden
         tagged.follow(torch.tensor([[IDS[tag]]]), torch.tensor([[0]]))
 
 
-def test_trees_without_tags_leave_all_words_free() -> None:
+def test_masked_trees_do_not_restrict_tags() -> None:
     masked = Lexicon.learn(["a dog"] * FREQUENT, ["XX XX"] * FREQUENT)
     assert masked == ANY
 
@@ -204,7 +208,7 @@ def test_a_lexicon_with_values_of_the_wrong_type_is_refused(words: Any, tmp_path
         Lexicon.load(path)
 
 
-def test_a_word_of_the_lexicon_may_hold_a_space_that_is_not_ascii() -> None:
+def test_a_word_of_the_lexicon_may_contain_a_non_ascii_space() -> None:
     word = "Xpd\N{THIN SPACE}TTD"
     lexicon = Lexicon.learn([f"a {word}"] * FREQUENT, ["(NP DT NN )"] * FREQUENT)
     assert lexicon.classes[lexicon.of(word)] == ("NN",)

@@ -1,4 +1,4 @@
-"""Parsers: trained on trees, loaded, asked, and refused where something does not fit."""
+"""Parsers: training, loading, parsing, and refusals."""
 
 import dataclasses
 import shutil
@@ -29,7 +29,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def run(files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A parser that has learnt something."""
+    """A trained parser."""
     out = tmp_path_factory.mktemp("runs") / "parser"
     with threads_kept():
         train_parser(files[0], out=out, valid=files[1], settings=PARSER_SETTINGS, device="cpu")
@@ -57,7 +57,7 @@ def right_branching(tree: Tree) -> Tree:
     return Tree(TOP, (inner,))
 
 
-def test_a_parser_learns_far_more_than_that_trees_branch_to_the_right(parser: Parser) -> None:
+def test_a_parser_is_much_better_than_right_branching_trees(parser: Parser) -> None:
     gold = trees(40, seed=3)
     found = parser.parse_words([tree.words() for tree in gold], beam=4)
     assert [tree and tree.words() for tree in found] == [tree.words() for tree in gold]
@@ -83,7 +83,7 @@ def test_the_search_is_the_papers(parser: Parser) -> None:
 def test_a_tree_does_not_depend_on_its_neighbours(parser: Parser) -> None:
     sentences = [" ".join(tree.words()) for tree in trees(9, seed=4)]
     together = parser.parse(sentences, cut=True, beam=3)
-    assert together == [parser.parse([one], cut=True, beam=3)[0] for one in sentences]
+    assert together == [parser.parse([sentence], cut=True, beam=3)[0] for sentence in sentences]
 
 
 def test_a_blank_sentence_has_no_tree(parser: Parser) -> None:
@@ -107,7 +107,7 @@ def test_a_sentence_longer_than_the_limit_is_refused_with_its_number(parser: Par
     assert not parser.fits(["dog"] * 99)
 
 
-def test_compounds_are_cut_where_the_trees_cut_them(parser: Parser) -> None:
+def test_compounds_are_split_if_the_trees_split_them(parser: Parser) -> None:
     assert parser.words("a red-brown dog") == ["a", "red-brown", "dog"]
     parser.hyphens = True
     assert parser.words("a red-brown dog") == ["a", "red", "-", "brown", "dog"]
@@ -120,7 +120,7 @@ def test_parsers_are_among_the_public_names() -> None:
         assert getattr(transduce, name).__name__ == name
 
 
-def test_the_command_prints_a_tree_a_line_and_keeps_blank_lines(
+def test_the_command_prints_one_tree_per_line_and_keeps_blank_lines(
     cli: CommandLine, run: Path
 ) -> None:
     text = "the dog sees a cell.\n\nevery mouse likes it.\n"
@@ -132,19 +132,19 @@ def test_the_command_prints_a_tree_a_line_and_keeps_blank_lines(
     assert found == ["the dog sees a cell .", "every mouse likes it ."]
 
 
-def test_sentences_may_stand_on_the_command_line_or_in_a_file(
+def test_sentences_are_read_from_arguments_or_a_file(
     cli: CommandLine, run: Path, tmp_path: Path
 ) -> None:
     sentences = ["a dog sees the cell .", "a cell ."]
     given = cli("parse", run, *sentences, "--words", "--beam", "2")
     path = tmp_path / "sentences.txt"
-    path.write_text("".join(f"{one}\n" for one in sentences))
+    path.write_text("".join(f"{sentence}\n" for sentence in sentences))
     assert given.stdout.count("\n") == 2
     assert cli("parse", run, "").stdout == "\n"
     assert cli("parse", run, path, "--words", "--beam", "2").stdout == given.stdout
 
 
-def test_a_sentence_may_hold_a_slash(cli: CommandLine, run: Path) -> None:
+def test_a_sentence_may_contain_a_slash(cli: CommandLine, run: Path) -> None:
     done = cli("parse", run, "a dog and/or a cell", "--words", "--beam", "2")
     assert "and/or" in done.stdout
 
@@ -157,7 +157,7 @@ def test_a_tree_is_written_indented_and_drawn(cli: CommandLine, run: Path, tmp_p
     assert done.stdout.startswith("(TOP\n  ")
     (tree,) = parse_trees(done.stdout.splitlines(), "stdout")
     texts = ET.parse(picture).iter("{http://www.w3.org/2000/svg}text")
-    assert [one.text for one in texts if one.get("class") == "word"] == tree.words()
+    assert [text.text for text in texts if text.get("class") == "word"] == tree.words()
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_tree_is_written_indented_and_drawn(cli: CommandLine, run: Path, tmp_p
         (["a dog", "--beam", "0"], "beam = 0"),
     ],
 )
-def test_what_cannot_be_parsed_is_refused_in_one_sentence(
+def test_bad_arguments_of_parse_are_refused_in_one_sentence(
     cli: CommandLine, run: Path, arguments: list[str], error: str
 ) -> None:
     assert error in cli("parse", run, *arguments).error
@@ -183,22 +183,22 @@ def test_what_cannot_be_parsed_is_refused_in_one_sentence(
 def test_a_parser_does_not_translate_and_a_translator_does_not_parse(
     cli: CommandLine, run: Path, tiny_run: Path, tmp_path: Path
 ) -> None:
-    said = cli("translate", run, input="a dog").error
-    assert said == f"{run} holds a parser: use it with `transduce parse`"
-    said = cli("parse", tiny_run, "a dog").error
-    assert said == f"{tiny_run} holds a translator: use it with `transduce translate`"
+    error = cli("translate", run, input="a dog").error
+    assert error == f"{run} holds a parser: use it with `transduce parse`"
+    error = cli("parse", tiny_run, "a dog").error
+    assert error == f"{tiny_run} holds a translator: use it with `transduce translate`"
     assert "holds a parser" in cli("look", run, "a dog").error
     out = tmp_path / "out"
     assert "holds a parser" in cli("export", run, out, "--to", "huggingface").error
 
 
-def test_info_tells_of_words_and_trees(cli: CommandLine, run: Path) -> None:
-    said = cli("info", run).stdout
-    assert "words to trees" in said
-    assert "symbols of trees" in said
+def test_info_describes_a_parser(cli: CommandLine, run: Path) -> None:
+    output = cli("info", run).stdout
+    assert "words to trees" in output
+    assert "symbols of trees" in output
 
 
-def test_training_goes_on_where_it_was_stopped_and_refuses_other_trees(
+def test_training_resumes_and_refuses_other_trees_or_settings(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     train, dev = files
@@ -209,8 +209,8 @@ def test_training_goes_on_where_it_was_stopped_and_refuses_other_trees(
         train_parser(train, out=out, valid=dev, settings=more, device="cpu")
         once = tmp_path / "once"
         train_parser(train, out=once, valid=dev, settings=more, device="cpu")
-    ours, others = (load_tensors(one / "model.safetensors") for one in (out, once))
-    assert all((ours[name] == others[name]).all() for name in others)
+    resumed, whole = (load_tensors(run / "model.safetensors") for run in (out, once))
+    assert all((resumed[name] == whole[name]).all() for name in whole)
     assert RunConfig.load(out).train.steps == 4
     with pytest.raises(BadRun, match="holds other trees than"):
         train_parser(dev, out=out, valid=dev, settings=more)
@@ -222,7 +222,7 @@ def test_training_goes_on_where_it_was_stopped_and_refuses_other_trees(
         train_parser(train, out=out, valid=dev, settings=more, preset="parse")
 
 
-def test_masked_tags_are_neither_learnt_nor_written(
+def test_masked_tags_are_neither_learned_nor_written(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     with threads_kept():
@@ -258,24 +258,26 @@ def test_bad_trees_and_folders_are_refused_before_anything_is_trained(
         train_parser(files[0], out=out, preset="pars")
 
 
-def test_sentences_that_are_too_long_are_counted_and_said(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_sentences_that_are_too_long_are_counted_and_reported(tmp_path: Path) -> None:
+    messages: list[str] = []
 
-    class Told(Silent):
+    class Recorder(Silent):
         def say(self, text: str) -> None:
-            said.append(text)
+            messages.append(text)
 
     many = trees(30)
     long = Tree(TOP, tuple(part for tree in many[:9] for part in tree.children))
     path = write(tmp_path / "train.trees", [*many, long, Tree(TOP, (Tree("-NONE-", word="*"),))])
     with threads_kept():
-        train_parser(path, out=tmp_path / "run", settings=TWO_STEPS, device="cpu", progress=Told())
-    assert f"{path}: 31 trees; 1 without words are left out" in said
-    assert any(line.startswith("train:") and "1 over-long" in line for line in said), said
+        train_parser(
+            path, out=tmp_path / "run", settings=TWO_STEPS, device="cpu", progress=Recorder()
+        )
+    assert f"{path}: 31 trees; 1 without words are left out" in messages
+    assert any(line.startswith("train:") and "1 over-long" in line for line in messages), messages
 
 
-def test_what_an_engine_finds_must_be_a_tree(parser: Parser) -> None:
-    """The constraint makes it one; without it, nothing is passed off as a tree."""
+def test_output_that_is_not_a_tree_is_an_error(parser: Parser) -> None:
+    """The constraint prevents it; without the constraint, the output is checked."""
 
     class Careless:
         batch = 4
@@ -296,7 +298,7 @@ def test_a_run_copied_elsewhere_still_parses(run: Path, tmp_path: Path) -> None:
         assert Parser.load(copy, device="cpu")("a dog sees it.").words()[-1] == "."
 
 
-def test_the_error_for_a_missing_parser_says_how_to_train_one(
+def test_the_error_of_a_missing_parser_says_how_to_train_one(
     cli: CommandLine, tmp_path: Path
 ) -> None:
     error = cli("parse", tmp_path / "none", "A word.").error

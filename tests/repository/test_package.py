@@ -150,7 +150,7 @@ def test_a_recipe_downloads_and_trains_from_the_wheel(
         got = ("--recipe", "iwslt14-de-en", "--preset", "tiny", "--device", "cpu")
         command = ("transduce", "train", *got, "--out", "runs/talks", *options(shape))
         first = installed(*command, TRANSDUCE_MIRROR=server.address)
-        assert len(server.asked) == 2  # the rest was fetched at once
+        assert len(server.requests) == 2  # the rest was fetched at once
     data = installed.folder / "data" / "iwslt14-de-en"
     assert len((data / "train.de").read_text(encoding="utf-8").splitlines()) > 150
     assert first.stdout.startswith("BLEU = ")

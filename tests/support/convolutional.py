@@ -1,4 +1,4 @@
-"""Small convolutional models that several tests share, and a plain convolution to compare with."""
+"""Small convolutional models for tests, and a reference convolution."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 
 
 def small(architecture: str, seed: int = 0, **changes: Any) -> Transducer:
-    """Return a small model with random weights, ready for evaluation; biases are none of 0."""
+    """Return a small model with random weights, ready for evaluation; no bias is 0."""
     torch.manual_seed(seed)
     sizes = SMALL | ARCHITECTURES[architecture] | {"architecture": architecture} | changes
     model = build(ModelConfig(**sizes)).eval()
@@ -30,9 +30,9 @@ def small(architecture: str, seed: int = 0, **changes: Any) -> Transducer:
 
 
 def convolved(
-    x: Tensor, weight: Tensor, bias: Tensor, reads: tuple[int, ...], dilation: int
+    x: Tensor, weight: Tensor, bias: Tensor, taps: tuple[int, ...], dilation: int
 ) -> Tensor:
-    """Return torch's convolution of one sentence, its channels last. (T, C) -> (T, outputs)."""
-    kernel = weight.unflatten(1, (len(reads), -1)).transpose(1, 2)  # (outputs, C, k)
-    padded = F.pad(x.T[None], (-reads[0], reads[-1]))
+    """Convolve one sentence with torch. (T, C) -> (T, outputs)."""
+    kernel = weight.unflatten(1, (len(taps), -1)).transpose(1, 2)  # (outputs, C, k)
+    padded = F.pad(x.T[None], (-taps[0], taps[-1]))
     return F.conv1d(padded, kernel, bias, dilation=dilation)[0].T

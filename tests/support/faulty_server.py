@@ -20,7 +20,7 @@ class Faulty:
     address: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, list[Answer]] = field(default_factory=dict)  # for the next requests, in order
-    asked: list[tuple[str, str | None]] = field(default_factory=list)  # path and Range
+    requests: list[tuple[str, str | None]] = field(default_factory=list)  # path and Range
 
     def serve(self, name: str, content: bytes, *faults: Answer) -> str:
         """Serve a file; the first requests meet the faults, later ones succeed."""
@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         name = self.path.lstrip("/")
         faulty = self.server.faulty
-        faulty.asked.append((name, self.headers.get("Range")))
+        faulty.requests.append((name, self.headers.get("Range")))
         self.close_connection = True
         if name not in faulty.files:
             say(404)(self, b"")

@@ -31,15 +31,15 @@ def gradient_step_on(
     device: str = "cuda",
     *,
     P_drop: float = 0.0,
-    said: list[str],
+    messages: list[str],
     model: dict[str, Any] | None = None,
     **settings: Any,
 ) -> GradientStep:
-    """Return a small model's gradient step; what it reports is added to `said`."""
+    """Return a small model's gradient step; its messages are appended to `messages`."""
     shape = {"d_model": 64, "d_k": 16, "d_v": 16, "max_len": 64} | (model or {})
     model_ = small_model(P_drop=P_drop, **shape).train()
     config = TrainConfig(batch_tokens=3000, **settings)
-    return GradientStep(model_.to(device), config, part_of(PAIRS), Processes(), said.append)
+    return GradientStep(model_.to(device), config, part_of(PAIRS), Processes(), messages.append)
 
 
 def gradient_of(gradient_step: GradientStep, sentences: Ints = SENTENCES) -> list[Tensor]:
@@ -48,13 +48,16 @@ def gradient_of(gradient_step: GradientStep, sentences: Ints = SENTENCES) -> lis
     torch.manual_seed(0)
     gradient_step.compute(gradient_step.prepare(sentences, DataPosition(0, 1), 0.5))
     gradients = [parameter.grad for parameter in gradient_step.model.parameters()]
-    return [gradient_step.sums.clone(), *(one.clone() for one in gradients if one is not None)]
+    return [
+        gradient_step.sums.clone(),
+        *(gradient.clone() for gradient in gradients if gradient is not None),
+    ]
 
 
 def assert_same(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
     assert len(ours) == len(theirs) > 1
-    for one, other in zip(ours, theirs, strict=True):
-        assert distance(one, other) < tolerance
+    for tensor, expected in zip(ours, theirs, strict=True):
+        assert distance(tensor, expected) < tolerance
 
 
 def search_all(decoder: Decoder, jobs: list[Job], config: SearchConfig, batch: int) -> list[Any]:

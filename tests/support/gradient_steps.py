@@ -50,7 +50,10 @@ def gradient_of(step: GradientStep) -> list[Tensor]:
     torch.manual_seed(0)
     step.compute(step.prepare(SENTENCES, DataPosition(0, 1), 0.5))
     gradients = [parameter.grad for parameter in step.model.parameters()]
-    return [step.sums.clone(), *(one.clone() for one in gradients if one is not None)]
+    return [
+        step.sums.clone(),
+        *(gradient.clone() for gradient in gradients if gradient is not None),
+    ]
 
 
 def expected_gradient() -> list[Tensor]:
@@ -63,8 +66,8 @@ def expected_gradient() -> list[Tensor]:
 
 def assert_same(ours: list[Tensor], theirs: list[Tensor], tolerance: float = 1e-5) -> None:
     assert len(ours) == len(theirs)
-    for one, other in zip(ours, theirs, strict=True):
-        assert distance(one, other) < tolerance
+    for tensor, expected in zip(ours, theirs, strict=True):
+        assert distance(tensor, expected) < tolerance
 
 
 def limit_memory(

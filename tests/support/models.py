@@ -66,10 +66,10 @@ def part_of(pairs: list[tuple[Ints, Ints]]) -> Split:
 
 
 def realistic(pairs: int, seed: int = 0, longest: int = 256) -> list[tuple[int, int]]:
-    """Return lengths as those of real text: log-normal, and alike on both sides of a pair."""
+    """Return lengths like those of real text: log-normal, and similar on both sides of a pair."""
     random = np.random.default_rng(seed)
     mean, spread = random.normal(3.1, 0.6, pairs), random.normal(0, 0.2, (2, pairs))
-    source, target = (np.exp(mean + one).astype(int).clip(2, longest) for one in spread)
+    source, target = (np.exp(mean + noise).astype(int).clip(2, longest) for noise in spread)
     return list(zip(source.tolist(), target.tolist(), strict=True))
 
 
@@ -104,7 +104,7 @@ def filled_cache(model: Transformer, sources: Sequence[Ints], hypotheses: int, s
 def with_a_token_changed(
     model: Transducer, length: int = 9, place: int = 5
 ) -> tuple[Tensor, Tensor]:
-    """Return the logits of a sentence, before and after one of its tokens is another.
+    """Return the logits of a sentence before and after one of its tokens is changed.
 
     It is an input of the decoder from the position after `place` on. (length, V) each.
     """
@@ -121,7 +121,7 @@ def with_a_token_changed(
 def together_and_alone(
     model: Transducer, lengths: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the logits of each sentence of a batch, and those that it has in one of its own."""
+    """Yield the logits of each sentence in the batch, and alone in a batch."""
     pairs = pairs_of(list(lengths))
     together = logits_by_sentence(model, make_batch(pairs))
     for pair, logits in zip(pairs, together, strict=True):
@@ -129,7 +129,7 @@ def together_and_alone(
 
 
 def stepped(model: Transducer, pairs: list[tuple[Ints, Ints]], k: int) -> list[Tensor]:
-    """Return the logits of each step over given targets, k alike hypotheses of each. (R, V)."""
+    """Return the logits of each decoding step, with k hypotheses equal to the target. (R, V)."""
     sources, lengths = [source for source, _ in pairs], [len(source) for source, _ in pairs]
     cache = model.cache(len(pairs), k, (max(lengths), 1))
     places = [(slot, i) for slot, length in enumerate(lengths) for i in range(length)]
@@ -143,7 +143,9 @@ def stepped(model: Transducer, pairs: list[tuple[Ints, Ints]], k: int) -> list[T
         cache.grow(max(lengths), step + 1)
         cache.begin_step(max(lengths), step + 1)
         found.append(model.step(tokens, torch.full_like(tokens, step), cache))
-        parents = torch.arange(k).flip(0).expand(len(pairs), k)  # alike, so any order will do
+        parents = (
+            torch.arange(k).flip(0).expand(len(pairs), k)
+        )  # they are equal, so any order will do
         cache.end_step(parents, torch.ones(len(pairs), dtype=torch.bool))
         tokens = torch.tensor([int(target[step]) for _, target in pairs]).repeat_interleave(k)
     return found
@@ -159,7 +161,7 @@ def search(
     numbers: Sequence[tuple[int, ...]] | None = None,
     batch: int = 32,
 ) -> list[list[Hypothesis]]:
-    """Return what is found for each source."""
+    """Return the hypotheses of each source."""
     jobs = [
         Job(source, prefixes[i] if prefixes else (), numbers[i] if numbers else (i,))
         for i, source in enumerate(sources)

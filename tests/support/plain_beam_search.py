@@ -36,7 +36,7 @@ def plain_search(
         ]
         grown.sort(key=lambda item: -item[1])
         best = grown[: config.beam - len(ended)]
-        live = [one for one in best if one[0][-1] != EOS]
+        live = [hypothesis for hypothesis in best if hypothesis[0][-1] != EOS]
         ended += [Hypothesis.of(one[:-1], total, config) for one, total in best if one[-1] == EOS]
         ended.sort(key=lambda one: -one.score)
         if not live:

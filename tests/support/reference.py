@@ -28,20 +28,20 @@ def view_of(batch: Batch, kind: str) -> KeyRanges:
 
 
 def attention_of(q: Tensor, k: Tensor, v: Tensor, view: KeyRanges, d_out: Tensor) -> list[Tensor]:
-    """Return Eq. 1, and the gradients of q, k and v. (T, H, C) each."""
-    at = torch.arange(len(k), device=k.device)
-    seen = (at >= view.first[:, None]) & (at < view.last[:, None])  # (Q, K)
-    q, k, v = (one.detach().double().requires_grad_() for one in (q, k, v))
+    """Return the output of Eq. 1 and the gradients of q, k and v. (T, H, C) each."""
+    positions = torch.arange(len(k), device=k.device)
+    allowed = (positions >= view.first[:, None]) & (positions < view.last[:, None])  # (Q, K)
+    q, k, v = (tensor.detach().double().requires_grad_() for tensor in (q, k, v))
     scores = torch.einsum("qhc,khc->hqk", q, k) / math.sqrt(q.size(2))
-    # Filler sees nothing: all of its weights are 0.
-    p = scores.masked_fill(~seen, -math.inf)[:, seen.any(-1)].softmax(-1)
+    # Padding attends to nothing: its output is 0.
+    p = scores.masked_fill(~allowed, -math.inf)[:, allowed.any(-1)].softmax(-1)
     out = torch.zeros(len(q), *v.shape[1:], dtype=torch.float64, device=q.device)
-    out[seen.any(-1)] = torch.einsum("hqk,khc->qhc", p, v)
+    out[allowed.any(-1)] = torch.einsum("hqk,khc->qhc", p, v)
     return [out.detach(), *torch.autograd.grad(out, (q, k, v), d_out.double())]
 
 
 def cross_entropy_of(z: Tensor, labels: Tensor, eps_ls: float) -> tuple[Tensor, Tensor]:
-    """Return both losses of each token, smoothed and not (T, 2), and the gradient of the first."""
+    """Return the smoothed and plain loss of each token (T, 2), and the gradient of the first."""
     z = z.detach().double().requires_grad_()
     V, right = z.size(1), labels.long()[:, None]
     q = torch.full_like(z, eps_ls / (V - 1))

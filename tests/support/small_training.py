@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 class Killed(Exception):
-    """Stands for kill -9: nothing is saved or cleaned up after it."""
+    """Simulates kill -9: nothing is saved or cleaned up after it."""
 
 
 class Recorder(Silent):
@@ -82,7 +82,7 @@ def train_tiny(
 
 
 def records(run: Path) -> list[dict[str, float]]:
-    """Return what a run has logged, except for what depends on the clock."""
+    """Return the logged metrics of a run, except times."""
     timed = ("seconds", "target_tokens_per_second")
     lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     return [{k: v for k, v in line.items() if k not in timed} for line in lines]
@@ -94,5 +94,5 @@ def samples(run: Path) -> list[str]:
 
 
 def weights(run: Path) -> dict[str, list[float]]:
-    """Return all weights that translate, as lists."""
+    """Return the weights of the model, as lists."""
     return {k: v.flatten().tolist() for k, v in load_tensors(run / "model.safetensors").items()}

@@ -73,7 +73,7 @@ def start(
     """Start torchrun; with `tests`, the program may import helpers of the tests."""
     path = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    with stderr.open("wb") as file:  # a pipe would stay open in a process that is left
+    with stderr.open("wb") as file:  # a pipe would stay open in a process that is left over
         return subprocess.Popen(
             [*command, "--nproc-per-node", str(processes), *program, "--device", "cpu"],
             stdout=subprocess.DEVNULL,
@@ -100,7 +100,7 @@ def run(files: Files, out: Path, processes: int, **changes: str) -> Result:
 
 
 def run_until(files: Files, out: Path, processes: int, signalled: str) -> Result:
-    """Train until a process has sent a signal: its rank, the step, which signal, to whom."""
+    """Train until a process has sent a signal: its rank, the step, the signal, the receiver."""
     stderr, program = out.with_suffix(".stderr"), out.with_suffix(".py")
     program.write_text(SIGNALLED)
     words = [str(program), signalled, *arguments(files, out, {})]

@@ -40,10 +40,10 @@ def never_ending(seed: int = 0, **changes: Any) -> Transformer:
 
 
 def assert_same(ours: Sequence[Hypothesis], theirs: Sequence[Hypothesis]) -> None:
-    assert [one.tokens for one in ours] == [one.tokens for one in theirs]
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.score == pytest.approx(other.score, abs=1e-4)
-        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+    assert [output.tokens for output in ours] == [output.tokens for output in theirs]
+    for output, expected in zip(ours, theirs, strict=True):
+        assert output.score == pytest.approx(expected.score, abs=1e-4)
+        assert output.log_probability == pytest.approx(expected.log_probability, abs=1e-4)
 
 
 def mixed(count: int) -> list[Ints]:

@@ -15,14 +15,14 @@ SETTINGS = TINY | {"steps": "10", "validate_every": "5", "P_drop": "0.1"}
 TIMED = ("seconds", "target_tokens_per_second")
 
 
-def made(run: Path) -> dict[str, str]:
+def hashes_of(run: Path) -> dict[str, str]:
     """Return the hash of every file of a run, except those with times."""
-    told = {path: value for path, value in snapshot(run).items() if not clocked(path)}
-    assert len(told) > 15
-    return told
+    hashes = {path: digest for path, digest in snapshot(run).items() if not has_times(path)}
+    assert len(hashes) > 15
+    return hashes
 
 
-def clocked(path: str) -> bool:
+def has_times(path: str) -> bool:
     return path.endswith(("state.json", "metrics.jsonl"))
 
 
@@ -33,27 +33,27 @@ def logged(run: Path) -> list[dict[str, float]]:
 
 @pytest.fixture(scope="module")
 def runs(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """One command, twice, in processes whose hashes are seeded otherwise."""
-    folder, found = tmp_path_factory.mktemp("runs"), []
+    """Two runs of one command, in processes with different PYTHONHASHSEED."""
+    folder, trained = tmp_path_factory.mktemp("runs"), []
     for seed in ("1", "2"):
-        home = folder / seed
-        home.mkdir()
+        directory = folder / seed
+        directory.mkdir()
         command = ["train", *map(str, tiny_files), "--out", "run", "--preset", "tiny"]
         subprocess.run(
             [*COMMAND, *command, "--device", "cpu", *options(SETTINGS)],
-            cwd=home,
+            cwd=directory,
             env=environment({"PYTHONHASHSEED": seed}),
             check=True,
             capture_output=True,
         )
-        found.append(home / "run")
-    return found
+        trained.append(directory / "run")
+    return trained
 
 
-def test_a_text_is_prepared_and_a_model_trained_to_the_same_bytes(runs: list[Path]) -> None:
-    one, other = map(made, runs)
-    assert {"config.json", "corpus/manifest.json", "model.safetensors"} <= one.keys()
-    assert one == other
+def test_preparation_and_training_give_the_same_bytes(runs: list[Path]) -> None:
+    first, second = map(hashes_of, runs)
+    assert {"config.json", "corpus/manifest.json", "model.safetensors"} <= first.keys()
+    assert first == second
     assert logged(runs[0]) == logged(runs[1])
 
 
@@ -66,25 +66,25 @@ def test_the_bytes_are_the_same_with_deterministic(
         *("--deterministic", *options(SETTINGS)),
     )
     assert result.status == 0, result.stderr
-    one, other = made(runs[0]), made(out)
+    plain, deterministic = hashes_of(runs[0]), hashes_of(out)
     assert json.loads((out / "config.json").read_text())["train"]["deterministic"] is True
-    assert {name for name in one if one[name] != other[name]} == {"config.json"}
+    assert {name for name in plain if plain[name] != deterministic[name]} == {"config.json"}
 
 
-def test_checkpoints_have_one_mean(runs: list[Path], tmp_path: Path, cli: CommandLine) -> None:
-    found = []
+def test_averaging_gives_the_same_bytes(runs: list[Path], tmp_path: Path, cli: CommandLine) -> None:
+    models = []
     for number, run in enumerate(runs):
-        own = Path(shutil.copytree(run, tmp_path / str(number)))
-        result = cli("average", own, "--last", "2")
+        copy = Path(shutil.copytree(run, tmp_path / str(number)))
+        result = cli("average", copy, "--last", "2")
         assert result.status == 0, result.stderr
-        found.append((own / "model.safetensors").read_bytes())
-    assert found[0] == found[1]
+        models.append((copy / "model.safetensors").read_bytes())
+    assert models[0] == models[1]
 
 
 def test_translations_do_not_depend_on_the_hash_seed(
     runs: list[Path], tiny_files: Files, run_cli: CommandLine
 ) -> None:
-    found = []
+    outputs = []
     for run, seed in zip(runs, ("1", "2"), strict=True):
         result = run_cli(
             *("translate", run, "--engine", "torch", "--device", "cpu", "--nbest", "2"),
@@ -92,9 +92,9 @@ def test_translations_do_not_depend_on_the_hash_seed(
             env={"PYTHONHASHSEED": seed},
         )
         assert result.status == 0, result.stderr
-        found.append(result.stdout)
-    assert found[0] == found[1]
-    assert found[0].strip()
+        outputs.append(result.stdout)
+    assert outputs[0] == outputs[1]
+    assert outputs[0].strip()
 
 
 def test_a_corpus_does_not_depend_on_batch_size_or_threads(
@@ -104,7 +104,6 @@ def test_a_corpus_does_not_depend_on_batch_size_or_threads(
     monkeypatch: pytest.MonkeyPatch,
     cli: CommandLine,
 ) -> None:
-    """And with as many threads as tokenizers likes."""
     monkeypatch.setattr(encoding, "BATCH_PAIRS", 7)
     monkeypatch.setenv("RAYON_NUM_THREADS", "3")
     out = tmp_path / "run"

@@ -1,7 +1,4 @@
-"""The best working device is chosen; on Apple's GPUs only supported operations are used.
-
-tests/support/fake_mps.py simulates an Apple GPU.
-"""
+"""The choice of the device, and training and translation on a fake Apple GPU (MPS)."""
 
 from pathlib import Path
 
@@ -29,7 +26,7 @@ SETTINGS = TINY | {"steps": "3", "save_every": "1", "validate_every": "1000", "P
 
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
-    """Have two GPUs of CUDA; return those that were made the current one."""
+    """Fake two CUDA GPUs; return the list of those that are made current."""
     chosen: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -39,7 +36,9 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
 
 def trained(files: Files, out: Path, device: str, **changes: str) -> Path:
     with threads_kept(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validation, "GREEDY", SearchConfig(beam=1, extra=1))  # of a model without end
+        patch.setattr(
+            validation, "GREEDY", SearchConfig(beam=1, extra=1)
+        )  # an untrained model does not end its outputs
         return train(*files, out=out, preset="tiny", settings=SETTINGS | changes, device=device)
 
 
@@ -56,7 +55,7 @@ def test_a_gpu_is_chosen_by_its_number_and_is_the_current_one(two_gpus: list[tor
     assert choose_device("cuda:1") == torch.device("cuda", 1)
     assert two_gpus == [torch.device("cuda", 1)]
     assert choose_device("auto") == choose_device("cuda") == torch.device("cuda")
-    assert len(two_gpus) == 1  # CUDA_VISIBLE_DEVICES and torchrun go on choosing
+    assert len(two_gpus) == 1  # otherwise CUDA_VISIBLE_DEVICES or torchrun chooses
 
 
 @pytest.mark.usefixtures("two_gpus")
@@ -92,7 +91,7 @@ def test_a_missing_or_broken_apple_gpu_is_reported(
 ) -> None:
     with pytest.raises(BadSetting, match="has no MPS device; --device cpu works everywhere"):
         choose_device("mps")
-    # This build of torch has none, so that trying it fails.
+    # This build of torch has no MPS, so trying it fails.
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     messages: list[str] = []
@@ -103,10 +102,10 @@ def test_a_missing_or_broken_apple_gpu_is_reported(
         choose_device("mps")
 
 
-def test_apples_gpu_learns_what_a_cpu_learns(
+def test_training_on_apples_gpu_gives_the_weights_of_the_cpu(
     on_apple: Path, tiny_files: Files, tmp_path: Path
 ) -> None:
-    """No float64, no pinned memory, no Triton, and nothing left on the wrong device."""
+    """Without float64, pinned memory and Triton, and with all tensors on one device."""
     config = RunConfig.load(on_apple)
     assert config.device == "mps"
     on_cpu = load_tensors(trained(tiny_files, tmp_path / "cpu", "cpu") / "model.safetensors")
@@ -150,16 +149,16 @@ def test_apples_gpu_translates_as_a_cpu_does(
     search = {"sample": True, "draw": 3, "top_p": 0.9} if sample else {"beam": 3, "nbest": 2}
     search |= {"extra": 2}
     with threads_kept():
-        expected = Translator.load(tiny_run, device="cpu", engine="torch")
-        wanted = [one.text for one in expected.translate(sentences, **search)]
+        on_cpu = Translator.load(tiny_run, device="cpu", engine="torch")
+        expected = [text.text for text in on_cpu.translate(sentences, **search)]
         with apple_machine(monkeypatch):
             translator = Translator.load(tiny_run, device="mps")
             assert translator.engine.name == "torch on mps"
-            found = [one.text for one in translator.translate(sentences, **search)]
-    assert found == wanted
+            found = [text.text for text in translator.translate(sentences, **search)]
+    assert found == expected
 
 
-def test_our_kernels_are_not_for_apples_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_kernels_are_not_used_on_apples_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     with apple_machine(monkeypatch):
         assert not Kernels().usable(torch.ones(2, device="mps"))
 

@@ -32,7 +32,7 @@ def test_the_gradient_does_not_depend_on_the_number_of_micro_batches(
     step = make_step(accumulate=accumulate)
     assert isinstance(step.layout, PackedLayout if path == "packed" else GroupedLayout)
     assert len(step.layout.micro_batches(SENTENCES)) == (accumulate or 1)
-    for _ in range(2):  # the second update begins anew
+    for _ in range(2):  # the second update starts from zero
         assert_same(gradient_of(step), expected_gradient())
 
 
@@ -131,8 +131,8 @@ def test_in_bf16_the_loss_is_close_and_gradients_are_float32(
     step.model.compute_in(torch.bfloat16)
     assert step.model(make_batch(PAIRS)).dtype == torch.bfloat16
     found = gradient_of(step)
-    assert {one.dtype for one in found[1:]} == {torch.float32}
-    assert {one.dtype for one in step.model.parameters()} == {torch.float32}
+    assert {gradient.dtype for gradient in found[1:]} == {torch.float32}
+    assert {weight.dtype for weight in step.model.parameters()} == {torch.float32}
     sums, *gradients = expected_gradient()
     assert found[0].tolist() == pytest.approx(sums.tolist(), rel=0.01)
     for ours, theirs in zip(found[1:], gradients, strict=True):

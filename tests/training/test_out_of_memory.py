@@ -1,4 +1,4 @@
-"""If memory does not suffice, updates are cut into micro-batches and learn the same."""
+"""Out of memory: updates are cut into micro-batches with the same gradient."""
 
 import weakref
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from transduce.training.gradient import Objective
 
 @pytest.mark.parametrize("error", [CPU_IS_FULL, GPU_IS_FULL], ids=["CPU", "GPU"])
 @pytest.mark.parametrize("path", ["packed", "grouped"])
-def test_out_of_memory_an_update_is_cut_into_twice_as_many_micro_batches_and_stays_the_same(
+def test_out_of_memory_doubles_the_micro_batches_and_keeps_the_gradient(
     path: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path(monkeypatch, path)
@@ -47,7 +47,7 @@ def test_out_of_memory_an_update_is_cut_into_twice_as_many_micro_batches_and_sta
     ]
     sizes.clear()
     assert_same(gradient_of(step), expected_gradient())
-    assert len(sizes) > 1  # and nothing is tried that has not fitted
+    assert len(sizes) > 1  # sizes that did not fit are not tried again
     assert max(sizes) <= 150
     assert len(messages) == 2
 
@@ -73,7 +73,7 @@ def test_losses_before_memory_ran_out_count_once(
     assert len(calls) > 2 + 2
 
 
-def test_an_update_laid_out_before_the_cut_is_laid_out_again(
+def test_an_update_prepared_before_the_cut_is_prepared_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     step = make_step(say=lambda _: None)
@@ -82,7 +82,7 @@ def test_an_update_laid_out_before_the_cut_is_laid_out_again(
     gradient_of(step)
     step.sums.zero_()
     step.compute(before)
-    gradients = [one.grad for one in step.model.parameters() if one.grad is not None]
+    gradients = [weight.grad for weight in step.model.parameters() if weight.grad is not None]
     assert_same([step.sums, *gradients], expected_gradient())
 
 
@@ -96,7 +96,7 @@ def test_the_error_is_raised_if_micro_batches_cannot_be_smaller(
     limit_memory(monkeypatch, 0)
     with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
         gradient_of(step)
-    assert 400 // step.micro_batches <= 20  # the longest sentence that may come
+    assert 400 // step.micro_batches <= 20  # the longest possible sentence
     assert len(messages) == 5
 
 
@@ -139,8 +139,8 @@ def test_memory_is_freed_before_the_next_try(
     assert left == [None]
 
 
-class Played:
-    """Stands for a CUDA graph, whose first pass of an update writes, and the others add."""
+class FakeGraphs:
+    """A fake CUDA graph: the first pass of an update writes the gradient, others add to it."""
 
     def __init__(
         self, batch: Batch, run: Callable[[Batch], None], model: Transformer, sums: Tensor
@@ -159,7 +159,7 @@ def test_a_graph_gives_the_same_gradient_also_when_memory_runs_out(
     accumulate: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path(monkeypatch, "packed")
-    monkeypatch.setattr(gradient, "Graphs", Played)
+    monkeypatch.setattr(gradient, "Graphs", FakeGraphs)
     messages: list[str] = []
     step = make_step(accumulate=accumulate, say=messages.append)
     step.graphed = True
@@ -167,14 +167,14 @@ def test_a_graph_gives_the_same_gradient_also_when_memory_runs_out(
     for _ in range(2):
         assert_same(gradient_of(step), expected_gradient())
     first: Any = step.graphs
-    assert isinstance(first, Played)
+    assert isinstance(first, FakeGraphs)
     assert messages == []
     limit_memory(monkeypatch, first.shape[0] - 1)
     for _ in range(2):
         assert_same(gradient_of(step), expected_gradient())
     second: Any = step.graphs
-    assert isinstance(second, Played)
-    assert second is not first  # it is recorded again, for smaller batches
+    assert isinstance(second, FakeGraphs)
+    assert second is not first  # captured again, for smaller batches
     assert len(messages) == 1
 
 
@@ -194,10 +194,10 @@ def test_without_a_graph_or_with_a_smaller_one_if_capturing_fails(
 ) -> None:
     on_path(monkeypatch, "packed")
 
-    def recorded(batch: Batch, *others: Any) -> Played:
+    def recorded(batch: Batch, *others: Any) -> FakeGraphs:
         if max(batch.places) >= 400:
             raise error
-        return Played(batch, *others)
+        return FakeGraphs(batch, *others)
 
     monkeypatch.setattr(gradient, "Graphs", recorded)
     messages: list[str] = []
@@ -211,10 +211,10 @@ def test_without_a_graph_or_with_a_smaller_one_if_capturing_fails(
 
 
 @pytest.mark.parametrize(("fits", "pieces"), [(400, 1), (150, 4)])
-def test_probing_finds_the_micro_batches_that_fit_and_leaves_no_trace(
+def test_probing_finds_micro_batches_that_fit_and_changes_nothing_else_on_a_fake_gpu(
     fits: int, pieces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a GPU that is one in name alone: what is moved there stays here."""
+    """On a fake GPU: tensors moved there stay on the CPU."""
     monkeypatch.setattr(Batch, "to", lambda batch, _: batch)
     monkeypatch.setattr(Batch, "pinned", lambda batch: batch)
     monkeypatch.setattr(torch.cuda, "get_rng_state", torch.get_rng_state)
@@ -223,7 +223,7 @@ def test_probing_finds_the_micro_batches_that_fit_and_leaves_no_trace(
     messages: list[str] = []
     step = make_step(P_drop=0.1, accumulate=None, say=messages.append)
     step.device = torch.device("cuda")
-    step.sums += torch.tensor([3.0, 2.0])  # of a window that a resumed run goes on with
+    step.sums += torch.tensor([3.0, 2.0])  # as in the window of a resumed run
     sizes, before = limit_memory(monkeypatch, fits), torch.get_rng_state()
     step.probe_memory()
     assert step.micro_batches == pieces

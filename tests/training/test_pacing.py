@@ -25,8 +25,8 @@ from transduce.training.optimizer import fit_ramp, learning_rate
 SETTINGS = TINY | {"select": "auto", "steps": "20", "save_every": "5"}
 
 
-class Spoken(Silent):
-    """Keeps the lines that people would see."""
+class Recorder(Silent):
+    """Keeps the printed lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -121,10 +121,10 @@ def test_the_fastest_number_of_threads_is_measured_stored_and_reported(
     monkeypatch.setattr(pacing, "thread_counts", lambda: [2, 1])
     monkeypatch.setattr(pacing, "_timed", slow_with_two_threads)
     monkeypatch.setattr(pacing, "PAUSE", 0.0)
-    spoken = Spoken()
-    config = train(files, tmp_path / "run", spoken, threads=None)
+    recorder = Recorder()
+    config = train(files, tmp_path / "run", recorder, threads=None)
     assert config.train.threads == 1
-    assert any("with 1 thread; " in line and line.endswith(": 1 chosen") for line in spoken.lines)
+    assert any("with 1 thread; " in line and line.endswith(": 1 chosen") for line in recorder.lines)
     monkeypatch.setattr(pacing, "thread_counts", lambda: pytest.fail("measured again"))
     assert train(files, tmp_path / "run", steps="22", threads=None).train.threads == 1
 
@@ -165,8 +165,8 @@ def test_measured_passes_change_nothing_that_is_learned(
         weights = load_tensors(plain.path / "weights.safetensors")
         found = load_tensors(ours.path / "weights.safetensors")
         assert all(torch.equal(found[name], weights[name]) for name in weights)
-    kept = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    assert len(kept) == len((short_run / "metrics.jsonl").read_text().splitlines())
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == len((short_run / "metrics.jsonl").read_text().splitlines())
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_the_rate_rises_in_at_most_a_quarter_of_a_run_to_the_same_peak(
     assert learning_rate(400, 512, after) == pytest.approx(peak)
     rates = [learning_rate(step, 512, after) for step in range(1, 600)]
     assert max(rates) == pytest.approx(peak)
-    for step in (401, 599):  # a run that is given more steps goes on by Eq. 3
+    for step in (401, 599):  # with more steps, a run continues by Eq. 3
         assert learning_rate(step, 512, after) == learning_rate(step, 512, before)
 
 
@@ -198,13 +198,15 @@ def test_the_papers_presets_with_nothing_set_keep_their_warm_up() -> None:
 def test_a_run_shorter_than_its_warm_up_gets_a_shorter_one(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    spoken = Spoken()
-    config = train(files, tmp_path / "run", spoken)
+    recorder = Recorder()
+    config = train(files, tmp_path / "run", recorder)
     assert (config.train.ramp, config.train.warmup) == (5, 400)  # a quarter of 20 steps
-    said = "\n".join(spoken.lines)
-    assert "warm-up 5 steps instead of 400, because the run has about 20" in said
-    assert "warning: about 20 steps are too few to learn to translate" in said
-    assert train(files, tmp_path / "run", steps="25").train.ramp == 5  # it goes on as it began
+    messages = "\n".join(recorder.lines)
+    assert "warm-up 5 steps instead of 400, because the run has about 20" in messages
+    assert "warning: about 20 steps are too few to learn to translate" in messages
+    assert (
+        train(files, tmp_path / "run", steps="25").train.ramp == 5
+    )  # a resumed run keeps its warm-up
 
 
 def test_epochs_count_as_planned_steps(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -240,10 +242,10 @@ def test_the_measured_step_is_about_the_time_that_a_step_takes(
 def test_a_warm_up_that_is_set_stays_with_a_warning(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    spoken = Spoken()
-    config = train(files, tmp_path / "run", spoken, warmup="30")
+    recorder = Recorder()
+    config = train(files, tmp_path / "run", recorder, warmup="30")
     assert (config.train.warmup, config.train.ramp) == (30, None)
-    assert any("within its warm-up of 30, and learns next to nothing" in x for x in spoken.lines)
+    assert any("within its warm-up of 30, and learns next to nothing" in x for x in recorder.lines)
 
 
 def test_a_warm_up_cap_must_be_a_fraction() -> None:

@@ -1,4 +1,4 @@
-"""The path that a machine allows is chosen, and what it lacks is said."""
+"""The choice of the training path, and messages about missing features."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -82,7 +82,7 @@ def test_kernels_switched_off_by_the_user_give_no_message(monkeypatch: pytest.Mo
 def test_kernels_of_a_model_without_packing_are_tried_too(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loss has kernels too, which no packed batch is needed for."""
+    """The kernels of the loss work without packed batches."""
     messages: list[str] = []
     model = on_cuda(monkeypatch, **settings)
     model.supports_packed = False

@@ -37,14 +37,14 @@ def test_processes_share_the_threads_of_a_machine(monkeypatch: pytest.MonkeyPatc
     assert [Processes(0, 2, here).share(8) for here in (1, 2, 3, 16)] == [8, 4, 2, 1]
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    for told, expected in (("1", 8), ("3", 6), ("", 8)):  # torchrun sets 1 where nothing is set
-        monkeypatch.setenv("OMP_NUM_THREADS", told)
+    for threads, expected in (("1", 8), ("3", 6), ("", 8)):  # torchrun sets 1 by default
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
         assert cores() == expected
 
 
 @pytest.fixture
 def handlers() -> Iterator[None]:
-    """Give signals back their handlers."""
+    """Restore the signal handlers."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
     yield
@@ -53,8 +53,8 @@ def handlers() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("handlers")
-def test_several_signals_stop_a_process_once_and_its_end_ignores_more() -> None:
-    """A scheduler's signal may come once more from torchrun, and another when one has ended."""
+def test_several_signals_stop_a_process_once_and_later_ones_are_ignored() -> None:
+    """torchrun may repeat a scheduler's signal, and send another when a process has ended."""
     with signals_as_interrupt(), stop_signals(several=True) as interrupted:
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), number)
@@ -67,7 +67,7 @@ def test_several_signals_stop_a_process_once_and_its_end_ignores_more() -> None:
 def test_a_process_that_fails_alone_reports_why(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the first ends for the same reason, torchrun has ended this one before."""
+    """If the first process fails for the same reason, torchrun ends this one before it reports."""
     waited: list[float] = []
     with monkeypatch.context() as patch:
         patch.setenv("LOCAL_RANK", "1")
@@ -76,7 +76,7 @@ def test_a_process_that_fails_alone_reports_why(
         patch.setattr(time, "sleep", waited.append)
         before = sys.stdout
         for name in ("stdout", "stderr"):
-            patch.setattr(sys, name, getattr(sys, name))  # to have them back
+            patch.setattr(sys, name, getattr(sys, name))  # restored afterwards
         with pytest.raises(SystemExit):
             cli.main()
         assert sys.stdout is not before
@@ -167,16 +167,16 @@ def test_every_command_refuses_variables_of_torchrun_that_are_not_numbers(
     [(0, 2, 2), (1, 2, 2), (1, 2, 8), pytest.param(0, 8, 1, id="each is shown its own")],
 )
 def test_each_process_takes_its_own_gpu(
-    own: int, processes: int, gpus: int, monkeypatch: pytest.MonkeyPatch
+    rank: int, processes: int, gpus: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = machine_with(gpus, own, processes, monkeypatch)
-    assert _own_gpu() == torch.device("cuda", own)
-    assert taken == [own]
+    taken = machine_with(gpus, rank, processes, monkeypatch)
+    assert _own_gpu() == torch.device("cuda", rank)
+    assert taken == [rank]
 
 
 @pytest.mark.parametrize("own", [0, 1, 2])
-def test_more_processes_than_gpus_are_refused(own: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = machine_with(2, own, 3, monkeypatch)
+def test_more_processes_than_gpus_are_refused(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = machine_with(2, rank, 3, monkeypatch)
     with pytest.raises(BadSetting) as caught:
         _own_gpu()
     assert str(caught.value) == (
@@ -186,17 +186,19 @@ def test_more_processes_than_gpus_are_refused(own: int, monkeypatch: pytest.Monk
     assert not taken
 
 
-def machine_with(gpus: int, own: int, processes: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Feign a machine, and one of its processes; return the GPUs that it takes."""
+def machine_with(
+    gpus: int, rank: int, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
+    """Fake a machine and one of its processes; return the GPUs that it takes."""
     taken: list[int] = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(torch.cuda, "set_device", taken.append)
-    monkeypatch.setenv("LOCAL_RANK", str(own))
+    monkeypatch.setenv("LOCAL_RANK", str(rank))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
     return taken
 
 
-def test_an_environment_without_an_address_to_meet_at_is_refused(
+def test_an_environment_without_a_rank_and_an_address_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -1,4 +1,4 @@
-"""A run resumes exactly where it was stopped, and nothing else resumes it."""
+"""A run resumes exactly where it was stopped, and only with the same settings and text."""
 
 import dataclasses
 import shutil
@@ -40,12 +40,12 @@ def whole(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_small(files, tmp_path_factory.mktemp("whole") / "run")
 
 
-def killing(at: int, kind: type = Trainer, where: str = "update") -> Callable[..., Any]:
-    """Return a stand-in for a method that dies after step `at`."""
-    original = getattr(kind, where)
+def killing(at: int, owner: type = Trainer, method: str = "update") -> Callable[..., Any]:
+    """Return a replacement of a method that raises Killed from step `at` on."""
+    original = getattr(owner, method)
 
     def dying(self: Any, *args: Any, **named: Any) -> Any:
-        step = self.state.step if kind is Trainer else args[0].step
+        step = self.state.step if owner is Trainer else args[0].step
         if step >= at:
             raise Killed
         return original(self, *args, **named)
@@ -54,7 +54,7 @@ def killing(at: int, kind: type = Trainer, where: str = "update") -> Callable[..
 
 
 @pytest.mark.parametrize("at", range(1, 24, 3))
-def test_killed_at_any_step_and_resumed_it_ends_with_the_same_bits(
+def test_a_run_killed_at_any_step_and_resumed_ends_with_the_same_bits(
     at: int,
     files: Files,
     whole: Path,
@@ -73,24 +73,24 @@ def test_killed_at_any_step_and_resumed_it_ends_with_the_same_bits(
 
 
 @pytest.mark.parametrize(
-    ("kind", "where"),
+    ("owner", "method"),
     [
-        *((Trainer, where) for where in ("save", "validate", "_validate")),
+        *((Trainer, method) for method in ("save", "validate", "_validate")),
         (Trainer, "finish"),
         (Checkpointer, "save"),
-        *((Log, where) for where in ("add", "_write", "save_window")),
+        *((Log, method) for method in ("add", "_write", "save_window")),
     ],
 )
-def test_killed_while_saving_or_validating_it_ends_with_the_same_bits(
-    kind: type,
-    where: str,
+def test_a_run_killed_while_saving_or_validating_ends_with_the_same_bits(
+    owner: type,
+    method: str,
     files: Files,
     whole: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(kind, where, killing(12, kind, where))
+        patch.setattr(owner, method, killing(12, owner, method))
         with pytest.raises(Killed):
             train_small(files, tmp_path / "run")
     train_small(files, tmp_path / "run")
@@ -99,11 +99,11 @@ def test_killed_while_saving_or_validating_it_ends_with_the_same_bits(
     assert samples(tmp_path / "run") == samples(whole)
 
 
-def test_killed_while_choosing_the_weights_it_ends_with_the_same_bits(
+def test_a_run_killed_while_selecting_weights_ends_with_the_same_bits(
     files: Files, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "finish", killing(24, where="finish"))
+        patch.setattr(Trainer, "finish", killing(24, method="finish"))
         with pytest.raises(Killed):
             train_small(files, tmp_path / "run")
     assert not (tmp_path / "run" / "model.safetensors").exists()
@@ -116,7 +116,7 @@ def test_old_checkpoints_are_deleted_on_resuming_after_a_kill(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("transduce.training.saving.prune", lambda *_: None)
-        patch.setattr(Trainer, "finish", killing(24, where="finish"))
+        patch.setattr(Trainer, "finish", killing(24, method="finish"))
         with pytest.raises(Killed):
             train_small(files, tmp_path / "run")
     assert len(checkpoints(tmp_path / "run")) > len(checkpoints(whole))
@@ -156,10 +156,10 @@ def test_an_interruption_saves_and_the_same_command_resumes(
     assert all(checkpoint.scheduled for checkpoint in checkpoints(tmp_path / "run"))
 
 
-def test_patience_and_the_best_survive_resuming(
+def test_patience_and_the_best_validation_survive_resuming(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a rate of almost nothing no validation is better than the first by much."""
+    """With a learning rate of almost 0, no validation is better than the first."""
     changes = {"patience": "2", "validate_every": "2", "save_every": "2", "lr_scale": "1e-30"}
     out = train_small(files, tmp_path / "a", **changes)
     ended = checkpoints(out)[-1].step
@@ -173,7 +173,7 @@ def test_patience_and_the_best_survive_resuming(
     assert records(again) == records(out)
 
 
-def test_a_finished_run_is_left_as_it_is(files: Files, tmp_path: Path) -> None:
+def test_training_a_finished_run_changes_nothing(files: Files, tmp_path: Path) -> None:
     out = train_small(files, tmp_path / "run")
     before = weights(out), records(out), [checkpoint.step for checkpoint in checkpoints(out)]
     train_small(files, out)
@@ -193,7 +193,7 @@ def test_a_finished_run_can_be_trained_further(files: Files, tmp_path: Path) -> 
     assert checkpoints(out)[-1].state()["place"] == {"epoch": 9, "update": 0}
 
 
-def test_a_refused_command_leaves_the_settings_of_a_run_alone(
+def test_a_refused_command_does_not_change_the_settings_of_a_run(
     files: Files, whole: Path, tmp_path: Path
 ) -> None:
     before = (whole / "config.json").read_bytes()
@@ -207,14 +207,14 @@ def test_a_refused_command_leaves_the_settings_of_a_run_alone(
 def test_a_run_that_lost_its_subwords_is_refused(files: Files, tmp_path: Path) -> None:
     out = train_small(files, tmp_path / "run")
     config = RunConfig.load(out)
-    owns = {name: known for name, known in config.hashes.items() if name != "subwords.json"}
-    dataclasses.replace(config, hashes=owns).save(out)  # as an older version wrote it
+    hashes = {name: digest for name, digest in config.hashes.items() if name != "subwords.json"}
+    dataclasses.replace(config, hashes=hashes).save(out)  # as older versions did
     (out / "subwords.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"subwords\.json"):
         train_small(files, out, steps="30")
 
 
-def test_the_corpus_of_a_run_of_an_older_version_is_left_alone(
+def test_the_corpus_of_a_run_of_an_older_version_is_kept(
     files: Files, whole: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(whole, tmp_path / "run")
@@ -228,7 +228,7 @@ def test_the_corpus_of_a_run_of_an_older_version_is_left_alone(
     assert (tmp_path / "run" / "corpus" / "manifest.json").exists()
 
 
-def test_a_deleted_corpus_is_made_again_only_from_the_same_text(
+def test_a_deleted_corpus_is_prepared_again_only_from_the_same_text(
     files: Files, whole: Path, tmp_path: Path
 ) -> None:
     before = weights(whole)
@@ -281,19 +281,19 @@ def test_a_run_that_is_removed_while_it_is_trained_is_reported_and_starts_over(
 def test_a_repeated_last_validation_is_logged_once(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = {"steps": "8", "validate_every": "5", "save_every": "4"}
-    expected = train_small(files, tmp_path / "expected", **few)
+    settings = {"steps": "8", "validate_every": "5", "save_every": "4"}
+    expected = train_small(files, tmp_path / "expected", **settings)
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "finish", killing(1, where="finish"))
+        patch.setattr(Trainer, "finish", killing(1, method="finish"))
         with pytest.raises(Killed):
-            train_small(files, tmp_path / "run", **few)
-    # As one that was killed before the checkpoint knew of the validation.
+            train_small(files, tmp_path / "run", **settings)
+    # As if killed before the checkpoint recorded the validation.
     (newest,) = [checkpoint for checkpoint in checkpoints(tmp_path / "run") if checkpoint.step == 8]
     state = newest.state()
     write_checksummed(newest.path / "state.json", state | {"validated": 5})
     for path in (
-        train_small(files, tmp_path / "run", **few),
-        train_small(files, tmp_path / "run", **few),
+        train_small(files, tmp_path / "run", **settings),
+        train_small(files, tmp_path / "run", **settings),
     ):
         assert samples(path) == samples(expected)
         assert records(path) == records(expected)
@@ -304,7 +304,7 @@ def test_a_file_of_another_run_is_refused_on_resuming(
     name: str, files: Files, whole: Path, tmp_path: Path
 ) -> None:
     other = train_small(files, tmp_path / "other", seed="7", vocabulary="270")
-    own = Path(shutil.copytree(whole, tmp_path / "own"))
-    shutil.copy(other / name, own / name)
-    with pytest.raises((BadRun, BadSetting), match="own"):
-        train(*files, out=own, settings={"select": "best"}, device="cpu")
+    copy = Path(shutil.copytree(whole, tmp_path / "copy"))
+    shutil.copy(other / name, copy / name)
+    with pytest.raises((BadRun, BadSetting), match="copy"):
+        train(*files, out=copy, settings={"select": "best"}, device="cpu")

@@ -15,14 +15,14 @@ def test_in_the_background_writes_are_done_in_order() -> None:
     gate, written = threading.Event(), list[float]()
     weight = torch.ones(1)
 
-    def write(one: torch.Tensor) -> None:
+    def write(tensor: torch.Tensor) -> None:
         gate.wait()
-        written.append(one.item())
+        written.append(tensor.item())
 
     with Saver(background=True) as saver:
         for _ in range(MOST_WAITING):
-            kept = saver.snapshot({"weight": weight})
-            saver.submit(lambda kept=kept: write(kept["weight"]))  # type: ignore[misc]
+            tensors = saver.snapshot({"weight": weight})
+            saver.submit(lambda tensors=tensors: write(tensors["weight"]))  # type: ignore[misc]
             weight += 1
         saver.poll()
         assert saver.busy
@@ -33,7 +33,7 @@ def test_in_the_background_writes_are_done_in_order() -> None:
     assert written == [1.0, 2.0, 0.0]
 
 
-def test_on_a_cpu_writes_are_done_at_once_without_copies() -> None:
+def test_on_a_cpu_writes_are_synchronous_and_without_copies() -> None:
     weight, written = torch.ones(1), list[float]()
     with Saver(background=False) as saver:
         assert saver.snapshot({"weight": weight})["weight"] is weight
@@ -58,7 +58,7 @@ def test_an_error_of_a_write_is_raised_at_the_next_poll_or_wait() -> None:
 
 
 def test_nothing_is_written_after_a_write_has_failed() -> None:
-    """A checkpoint must not speak of best weights that are not there."""
+    """A checkpoint must not refer to best weights that are missing."""
     gate, written = threading.Event(), list[float]()
 
     def fail_late() -> None:
@@ -75,7 +75,7 @@ def test_nothing_is_written_after_a_write_has_failed() -> None:
     assert written == []
 
 
-def test_another_error_is_raised_before_that_of_a_write() -> None:
+def test_another_error_takes_precedence_over_that_of_a_write() -> None:
     with pytest.raises(ValueError, match="another"), Saver(background=True) as saver:  # noqa: PT012
         saver.submit(fail)
         raise ValueError("another")

@@ -28,7 +28,7 @@ TRAINING = {name: value for name, value in TINY.items() if name not in SHAPE} | 
 
 
 class Killed(Exception):
-    """Stands for kill -9."""
+    """Simulates kill -9."""
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_the_config_records_the_start_of_a_run(tuned: Path, tiny_run: Path) -> N
 def test_the_first_update_starts_from_the_other_weights(
     other_files: Files, tiny_run: Path, tmp_path: Path
 ) -> None:
-    """At a rate of next to nothing they stay what they were, and the optimizer is fresh."""
+    """At a learning rate of almost 0 the weights stay the same, and the optimizer starts fresh."""
     out = further(other_files, tmp_path / "run", tiny_run, lr_scale="1e-30", steps="1")
     assert weights(out / "model.safetensors") == weights(tiny_run / "model.safetensors")
     moments = load_tensors(checkpoints(out)[-1].path / "optimizer.safetensors")
@@ -220,7 +220,7 @@ def test_only_the_subwords_may_be_taken_from_another_run(
 ) -> None:
     settings = TRAINING | {"N": "1", "d_model": "16", "d_ff": "32", "h": "2", "steps": "1"}
     with threads_kept():
-        for steps in ("1", "2"):  # and it goes on
+        for steps in ("1", "2"):  # and it resumes
             out = train(
                 *other_files,
                 out=tmp_path / "run",
@@ -265,8 +265,8 @@ def test_the_command_prints_the_run_it_starts_from(
     assert f"with the model of {tiny_run}: N 1, d_model 32" in done.stderr
     assert f"starting from the weights of {tiny_run.resolve()}: mean of" in done.stderr
     assert "endings say de-en, but the model translates en-de" in done.stderr
-    told = cli("info", tmp_path / "run").stdout
-    assert f"of {tiny_run.resolve()}" in told
+    output = cli("info", tmp_path / "run").stdout
+    assert f"of {tiny_run.resolve()}" in output
     assert "fresh weights" in cli("info", tiny_run).stdout
 
 
@@ -295,5 +295,5 @@ def test_the_learning_rate_is_lower_when_starting_from_a_run(
     whole = find_preset("tiny").train.lr_scale
     out = further(other_files, tmp_path / "gently", tiny_run, steps="1")
     assert RunConfig.load(out).train.lr_scale == pytest.approx(0.3 * whole)
-    out = further(other_files, tmp_path / "told", tiny_run, steps="1", lr_scale="2")
+    out = further(other_files, tmp_path / "scaled", tiny_run, steps="1", lr_scale="2")
     assert RunConfig.load(out).train.lr_scale == 2

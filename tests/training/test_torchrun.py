@@ -1,4 +1,4 @@
-"""Several processes learn what one learns; one of them writes; none hangs, any may die.
+"""Several processes learn the same as one, only the first writes, and any of them may die.
 
 These tests start torchrun with gloo on the CPU.
 """
@@ -36,7 +36,7 @@ preset = "tiny"
 beam = 1
 [settings]
 """
-# Only the second of these processes could pack; prints what each learns of an update.
+# Only the second process could pack; prints the sentences that each learns in an update.
 DIFFERENT = """
 import sys
 import numpy as np
@@ -57,10 +57,9 @@ processes = Processes(rank, 2, 2)
 gradient_step = gradient.GradientStep(
     small_model(max_len=64), config, part, processes, messages.append
 )
-update = gradient_step.prepare(np.arange(40), DataPosition(0, 1), 0.5)
-own = sorted(int(one) for batch in update.batches for one in batch.order)
+gradient_step.prepare(np.arange(40), DataPosition(0, 1), 0.5)
 pieces = gradient_step.layout.micro_batches(np.arange(40))[rank::2]
-learned = sorted(int(one) for piece in pieces for one in piece)
+learned = sorted(int(number) for piece in pieces for number in piece)
 with open(f"{sys.argv[1]}.{rank}", "w") as file:
     print(gradient_step.path, learned, len(messages), sep="|", file=file)
 dist.destroy_process_group()
@@ -81,7 +80,7 @@ def pair(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
 
 
 def require_equal(one: Path, other: Path) -> None:
-    """Compare the last checkpoints: weights, and Adam's moments, which know a gradient's size."""
+    """Compare the last checkpoints: weights and Adam's moments, which show the gradients."""
     weights, others = (last(run, "weights") for run in (one, other))
     far = max((weights[name] - others[name]).abs().max().item() for name in weights)
     moments, others = (last(run, "optimizer") for run in (one, other))
@@ -102,7 +101,7 @@ def last(run: Path, kind: str) -> dict[str, torch.Tensor]:
 
 
 def steps_of(run: Path) -> list[dict[str, float]]:
-    """Read what was logged, but for what the clock says."""
+    """Return the logged metrics without times."""
     timed = ("seconds", "target_tokens_per_second")
     lines = (run / "metrics.jsonl").read_text().splitlines()
     return [{k: v for k, v in json.loads(line).items() if k not in timed} for line in lines]
@@ -124,7 +123,7 @@ def test_two_processes_learn_the_same_in_more_micro_batches(
 
 
 @pytest.mark.long
-def test_three_processes_learn_the_same_if_some_have_no_share(
+def test_three_processes_learn_the_same_if_some_have_no_micro_batch(
     tiny_files: Files, tmp_path: Path
 ) -> None:
     """Some compute fewer micro-batches than others, or none."""
@@ -187,13 +186,13 @@ def test_a_stopped_run_resumes_with_another_number_of_processes(
     processes: int, stopped: tuple[Path, Result], alone: Path, tiny_files: Files, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(stopped[0], tmp_path / "run"))
-    go_on(tiny_files, out, processes)
+    resume(tiny_files, out, processes)
     assert checkpoints(out)[-1].step == checkpoints(alone)[-1].step
     require_equal(out, alone)
     require_same_log(out, alone)
 
 
-def go_on(files: Files, out: Path, processes: int) -> None:
+def resume(files: Files, out: Path, processes: int) -> None:
     if processes == 1:
         run_alone(files, out)
     else:
@@ -205,7 +204,7 @@ def go_on(files: Files, out: Path, processes: int) -> None:
 def test_if_any_process_dies_the_others_end_and_the_run_resumes(
     alone: Path, tiny_files: Files, tmp_path: Path
 ) -> None:
-    """The first one, if it lives, saves what it has learned with those that died."""
+    """The first one, if it is alive, saves before it ends."""
     out = tmp_path / "run"
     first = run_until(tiny_files, out, 2, f"0 7 {signal.SIGKILL:d} itself")
     require_lost(first, 0)
@@ -215,26 +214,26 @@ def test_if_any_process_dies_the_others_end_and_the_run_resumes(
     second = run_until(tiny_files, out, 2, f"1 12 {signal.SIGKILL:d} itself")
     require_lost(second, 1)
     assert "resuming from step 5" in second.stderr
-    kept = [(checkpoint.step, checkpoint.scheduled) for checkpoint in checkpoints(out)]
-    assert kept == [(5, True), (10, True), (12, False)]
-    go_on(tiny_files, out, 1)
+    saved = [(checkpoint.step, checkpoint.scheduled) for checkpoint in checkpoints(out)]
+    assert saved == [(5, True), (10, True), (12, False)]
+    resume(tiny_files, out, 1)
     require_equal(out, alone)
-    require_same_log(out, alone, without=12)  # half of its losses died
+    require_same_log(out, alone, without=12)  # half of its losses are lost
 
 
 def require_lost(result: Result, rank: int) -> None:
     assert result.status != 0
     assert result.stderr.count(f"error: the process of rank {rank} (pid ") == 1, result.stderr
-    assert result.stderr.count(") has ended or cannot be reached: what was saved ") == 1
+    assert result.stderr.count(") has ended or cannot be reached: the last checkpoint ") == 1
     assert result.stderr.count("error: ") == 1, result.stderr
-    assert "rank0" not in result.stderr  # whose traceback would begin so
+    assert "rank0" not in result.stderr  # a traceback would contain it
 
 
 def test_unusable_text_is_reported_once_and_all_end(tiny_files: Files, tmp_path: Path) -> None:
     result = run((Path("there.en"), tiny_files[1]), tmp_path / "run", 2)
     assert result.status != 0
     assert result.stderr.count("error: there.en does not exist: expected a text file\n") == 1
-    assert result.stderr.count("error: ") == 1, result.stderr  # torchrun adds words of its own
+    assert result.stderr.count("error: ") == 1, result.stderr  # torchrun adds its own messages
 
 
 def test_all_follow_a_recipe_and_only_the_first_evaluates(tmp_path: Path) -> None:
@@ -265,17 +264,17 @@ def test_a_mistyped_option_is_reported_once_and_all_end(tmp_path: Path) -> None:
     assert "Try 'python -m transduce train -h' for help." in result.stderr
 
 
-def test_processes_take_the_path_that_all_of_them_can_take(tmp_path: Path) -> None:
-    """If each took its own, some sentences would be learned twice and others not at all."""
+def test_processes_choose_a_path_that_all_of_them_support(tmp_path: Path) -> None:
+    """Otherwise some sentences would be learned twice and others not at all."""
     program, stderr = tmp_path / "program.py", tmp_path / "stderr"
     program.write_text(DIFFERENT)
     torchrun = start(2, [str(program), str(tmp_path / "out")], stderr, tests=True)
     result = end(torchrun, stderr)
     assert result.status == 0, result.stderr
-    paths, learned, said = zip(
+    paths, learned, message_counts = zip(
         *((tmp_path / f"out.{rank}").read_text().strip().split("|") for rank in range(2)),
         strict=True,
     )
     assert paths == ("grouped, float32",) * 2
-    assert sorted(n for own in learned for n in json.loads(own)) == list(range(40))
-    assert said == ("0", "1"), "the one that could do better says why it does not"
+    assert sorted(n for numbers in learned for n in json.loads(numbers)) == list(range(40))
+    assert message_counts == ("0", "1"), "the one that could do better says why it does not"

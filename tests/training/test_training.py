@@ -1,4 +1,4 @@
-"""What a training makes: model, samples, records, and refusals."""
+"""Training: model, samples, records, and refusals."""
 
 import itertools
 import math
@@ -42,10 +42,10 @@ def whole(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_model_is_the_mean_of_the_last_scheduled_checkpoints(whole: Path) -> None:
-    kept = checkpoints(whole)
-    assert [checkpoint.step for checkpoint in kept] == [12, 18, 24]
+    saved = checkpoints(whole)
+    assert [checkpoint.step for checkpoint in saved] == [12, 18, 24]
     mean = average(
-        [load_tensors(checkpoint.path / "weights.safetensors") for checkpoint in kept[-2:]]
+        [load_tensors(checkpoint.path / "weights.safetensors") for checkpoint in saved[-2:]]
     )
     for name, tensor in load_tensors(whole / "model.safetensors").items():
         assert torch.equal(tensor, mean[name])
@@ -127,8 +127,8 @@ def test_an_update_in_micro_batches_learns_the_same_from_the_same_sentences_at_t
     )
     assert whole[0]["learning_rate"] == pytest.approx(16**-0.5 * 10**-1.5)
     assert len(whole) == len(pieces) == 6 + 1
-    for one, other in zip(whole, pieces, strict=True):
-        assert one == pytest.approx(other, rel=1e-5)
+    for record, expected in zip(whole, pieces, strict=True):
+        assert record == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_settings_may_be_python_values_and_names_of_other_toolkits(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"steps": 2, "settings": {"steps": 3}}, "steps is given as an argument and in settings"),
         ({"steps": 2, "settings": {"max_steps": 3}}, "steps is given as an argument and in"),
@@ -268,9 +268,9 @@ def test_settings_may_be_python_values_and_names_of_other_toolkits(
     ],
 )
 def test_settings_of_the_wrong_type_are_refused_before_anything_is_written(
-    arguments: Any, said: str, files: Files, tmp_path: Path
+    arguments: Any, message: str, files: Files, tmp_path: Path
 ) -> None:
-    with pytest.raises(BadSetting, match=f"^{said}"):
+    with pytest.raises(BadSetting, match=f"^{message}"):
         train(*files, out=tmp_path / "run", preset="tiny", device="cpu", **arguments)
     assert not (tmp_path / "run").exists()
 

@@ -37,7 +37,7 @@ from transduce.workflows.distillation import choose_student, distill
 
 
 class Killed(Exception):
-    """Stands for kill -9: nothing is saved or cleaned up after it."""
+    """Simulates kill -9: nothing is saved or cleaned up after it."""
 
 
 @pytest.fixture(autouse=True)
