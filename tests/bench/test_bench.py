@@ -90,7 +90,7 @@ def measurement(
 def as_json(
     measurement: Measurement, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[int], Any]:
-    """Return the output of --json for so many presets."""
+    """Return the output of --json for this many presets."""
 
     def written(presets: int) -> Any:
         result = [measurement.comparison] * presets
@@ -172,7 +172,7 @@ def test_every_side_learns_from_full_batches(measurement: Measurement) -> None:
             assert max(tokens) > 200
 
 
-def test_the_peers_have_our_shape_but_for_the_biases_of_their_projections(
+def test_the_peers_have_our_shape_except_for_biases_of_projections(
     measurement: Measurement,
 ) -> None:
     attentions = 2 + 2 * 2  # one in each layer of the encoder, two in each of the decoder
@@ -201,50 +201,50 @@ class Counting:
 
     device, parameters, precision = "cpu", 7, "float32"
 
-    def __init__(self, asked: list[str]) -> None:
-        self.asked = asked
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
         self.path = "not yet chosen"
-        asked.append("make")
+        calls.append("make")
 
     def prepare(self, steps: int) -> None:
-        self.asked.append(f"prepare {steps}")
+        self.calls.append(f"prepare {steps}")
 
     def step(self) -> StepTokens:
-        self.asked.append("step")
+        self.calls.append("step")
         self.path = "chosen in a step"
         return StepTokens(target_tokens=10, source_tokens=8, places_source=16, places_target=20)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The calls of a side, with every reading of the clock and synchronisation."""
-    asked: list[str] = []
+    calls: list[str] = []
 
     def clock() -> float:
-        asked.append("clock")
-        return float(len(asked))
+        calls.append("clock")
+        return float(len(calls))
 
     monkeypatch.setattr(
-        bench_workers, "synchronise", lambda device: asked.append(f"wait for {device}")
+        bench_workers, "synchronise", lambda device: calls.append(f"wait for {device}")
     )
     monkeypatch.setattr("time.perf_counter", clock)
-    return asked
+    return calls
 
 
 def test_the_first_step_is_timed_from_construction_to_synchronisation(
-    asked: list[str],
+    calls: list[str],
 ) -> None:
-    _, started = start(Counting, asked)
-    assert asked == ["clock", "make", "prepare 1", "step", "wait for cpu", "clock"]
+    _, started = start(Counting, calls)
+    assert calls == ["clock", "make", "prepare 1", "step", "wait for cpu", "clock"]
     assert started == Started(7, "float32", "chosen in a step", seconds=5)
 
 
 def test_a_round_warms_up_and_waits_for_the_device_before_it_reads_the_clock(
-    asked: list[str],
+    calls: list[str],
 ) -> None:
-    result = measure(Counting(asked), 3)
+    result = measure(Counting(calls), 3)
     before = ["make", f"prepare {WARM_UP + 3}", *["step"] * WARM_UP, "wait for cpu", "clock"]
-    assert asked == [*before, *["step"] * 3, "wait for cpu", "clock"]
+    assert calls == [*before, *["step"] * 3, "wait for cpu", "clock"]
     assert (result.steps, result.tokens, result.seconds) == (3, (30, 24, 48, 60), 5)
 
 
@@ -304,16 +304,16 @@ class Writer(Counting):
         return self.left >= 0
 
     def save(self) -> None:
-        self.asked.append("save")
+        self.calls.append("save")
         self.left = 2
 
 
 def test_steps_during_a_background_save_do_not_count_as_its_cost(
-    asked: list[str],
+    calls: list[str],
 ) -> None:
-    result = measure_saving(Writer(asked), 4)
+    result = measure_saving(Writer(calls), 4)
     chunk = ["prepare 4", "clock", *["step"] * 4, "wait for cpu", "clock"]
-    assert asked[-19:] == ["clock", "save", "clock", *chunk * 2]
+    assert calls[-19:] == ["clock", "save", "clock", *chunk * 2]
     assert result == Saving(checkpoint=2 + 2 * 6 - 8 * 1.5, step=1.5)
 
 

@@ -80,7 +80,7 @@ def test_by_default_a_missing_library_is_skipped(
 ) -> None:
     monkeypatch.setattr(bench_workers, "installed", lambda _: False)
     found = cli("bench", "train", "nowhere.en", "nowhere.de")
-    assert found.error.startswith("nowhere.en does not exist")  # so it got to the text
+    assert found.error.startswith("nowhere.en does not exist")  # it read the text
     assert "transformers is not installed: measuring without a peer" in found.stderr
 
 
@@ -128,6 +128,6 @@ def test_libraries_are_imported_and_the_environment_set_before_a_side_is_made(
         worker.started()
 
 
-def test_neither_help_nor_a_starting_process_waits_for_torch() -> None:
+def test_neither_help_nor_a_new_process_imports_torch() -> None:
     code = "import sys, transduce.cli, transduce.bench.workers; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

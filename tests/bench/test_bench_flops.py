@@ -14,8 +14,8 @@ from transduce.config import ModelConfig
 from transduce.model.transformer import Transformer
 
 
-def test_the_base_model_meets_as_many_weights_as_a_count_by_hand() -> None:
-    """All its matrices are 512 x 512 or 512 x 2,048, but for the vocabulary's."""
+def test_the_flops_of_the_base_model_equal_a_count_by_hand() -> None:
+    """All its matrices are 512 x 512 or 512 x 2,048, except those of the vocabulary."""
     square, wide, words = 512 * 512, 512 * 2048, 512 * 37_000
     of_source, of_target = Transformer.weights_per_token(ModelConfig())
     assert of_source == 6 * (4 * square + 2 * wide) + 6 * 2 * square == 22_020_096
@@ -23,7 +23,7 @@ def test_the_base_model_meets_as_many_weights_as_a_count_by_hand() -> None:
     assert flops(ModelConfig(), 100, 10) == 6 * (100 * of_source + 10 * of_target)
 
 
-def test_heads_that_do_not_make_up_the_model_count_with_their_own_width() -> None:
+def test_heads_narrower_than_the_model_count_with_their_own_width() -> None:
     """Row B-dk16: queries and keys of 8 x 16, values of 8 x 64."""
     of_source, _ = Transformer.weights_per_token(ModelConfig(N=1, d_k=16))
     narrow, square, wide = 512 * 128, 512 * 512, 512 * 2048
@@ -31,8 +31,8 @@ def test_heads_that_do_not_make_up_the_model_count_with_their_own_width() -> Non
 
 
 @pytest.mark.parametrize("changes", [{}, {"N": 1, "N_decoder": 3}])
-def test_the_count_is_that_of_the_products_that_torch_sees(changes: dict[str, Any]) -> None:
-    """Forward and backward of the peer, with no padding; attention has operators of its own."""
+def test_flops_of_the_transformer_equal_those_that_torch_counts(changes: dict[str, Any]) -> None:
+    """Matrix products of the peer, forward and backward; attention has its own operators."""
     config = ModelConfig(**(SMALL | changes))
     batch = Padded.from_pairs(pairs_of([(7, 5)] * 3))
     model = pytorch.Model(config)

@@ -1,4 +1,4 @@
-"""The peers of `transduce bench` do our work: our model, our sentences, our loss."""
+"""The peers of `transduce bench` train the same model on the same sentences with the same loss."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -59,16 +59,16 @@ def test_a_step_of_a_peer_learns_from_pairs_of_the_corpus(
         side.prepare(2)
         batch, expected = side.waiting[0]
         before = [parameter.clone() for parameter in side.model.parameters()]
-        seen = side.step()
-    assert seen == expected == batch.tokens()
-    assert seen.source_tokens <= 300
-    assert 200 < seen.target_tokens <= 300
+        tokens = side.step()
+    assert tokens == expected == batch.tokens()
+    assert tokens.source_tokens <= 300
+    assert 200 < tokens.target_tokens <= 300
     for row in zip(batch.source.tolist(), batch.labels.tolist(), strict=True):
         assert tuple(tuple(filter(None, side)) for side in row) in pairs
     changed = [
-        not torch.equal(item, other)
-        for item, other in zip(before, side.model.parameters(), strict=True)
-        if other.requires_grad
+        not torch.equal(old, new)
+        for old, new in zip(before, side.model.parameters(), strict=True)
+        if new.requires_grad
     ]
     assert all(changed)
     assert len(side.waiting) == 1
@@ -80,23 +80,25 @@ def test_padding_has_no_influence_on_a_peer(make: Callable[[ModelConfig], nn.Mod
     torch.manual_seed(0)
     model = make(SHAPE).eval()
     short, long = pairs_of([(5, 4), (9, 8)])
-    alone, beside = Padded.from_pairs([short]), Padded.from_pairs([short, long])
-    # With gradients: without them torch takes kernels that training never meets.
+    alone, batch = Padded.from_pairs([short]), Padded.from_pairs([short, long])
+    # With gradients: otherwise torch uses kernels that training does not use.
     torch.testing.assert_close(
-        model(beside.source, beside.target)[0, :4], model(alone.source, alone.target)[0]
+        model(batch.source, batch.target)[0, :4], model(alone.source, alone.target)[0]
     )
 
 
-def test_the_peer_torch_computes_what_our_model_does() -> None:
+def test_the_peer_torch_computes_the_same_as_our_model() -> None:
     """Its attention has biases; they are 0 here."""
     ours = small_model()
     theirs = pytorch.Model(ours.config).eval()
     other: Any
     with torch.no_grad():
         theirs.embedding.weight.copy_(ours.output)
-        for own, other in zip(ours.encoder, theirs.transformer.encoder.layers, strict=True):
-            copy_feed_forward(own, other)
-            copy_attention(own.self_attention.W_QKV.weight, own.self_attention.W_O, other.self_attn)
+        for layer, other in zip(ours.encoder, theirs.transformer.encoder.layers, strict=True):
+            copy_feed_forward(layer, other)
+            copy_attention(
+                layer.self_attention.W_QKV.weight, layer.self_attention.W_O, other.self_attn
+            )
         for layer, other in zip(ours.decoder, theirs.transformer.decoder.layers, strict=True):
             own_attention, cross = layer.self_attention, layer.cross_attention
             copy_feed_forward(layer, other)
@@ -118,15 +120,15 @@ def copy_attention(projections: Tensor, W_O: nn.Linear, other: nn.MultiheadAtten
 
 
 def copy_feed_forward(ours: Any, other: Any) -> None:
-    for linear, item in (
+    for linear, target in (
         (ours.feed_forward.W_1, other.linear1),
         (ours.feed_forward.W_2, other.linear2),
     ):
-        item.weight.copy_(linear.weight)
-        item.bias.copy_(linear.bias)
+        target.weight.copy_(linear.weight)
+        target.bias.copy_(linear.bias)
 
 
-def test_the_peer_torch_drops_out_what_we_do() -> None:
+def test_the_peer_torch_has_the_same_dropout() -> None:
     config = SHAPE.replace(P_drop=0.3, attention_dropout=0.1, relu_dropout=0.2)
     layer: Any = pytorch.transformer(config).decoder.layers[0]
     assert layer.self_attn.dropout == layer.multihead_attn.dropout == 0.1
@@ -160,7 +162,7 @@ def switched(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return result
 
 
-def test_a_peer_on_a_gpu_is_tuned_unless_it_shall_run_as_it_comes(
+def test_a_peer_on_a_gpu_is_tuned_unless_defaults_are_requested(
     switched: dict[str, Any],
 ) -> None:
     assert tune("cpu", as_it_comes=False) == []

@@ -1,4 +1,4 @@
-"""Random text for `transduce bench`: a real corpus, with lengths as promised."""
+"""Random text for `transduce bench`: a real corpus with the documented lengths."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from transduce.corpus.token_files import Corpus
 from transduce.errors import BadSetting
 
 
-def made(
+def make_corpus(
     folder: Path,
     kind: str,
     *,
@@ -33,9 +33,9 @@ def made(
     )
 
 
-def test_mixed_lengths_are_spread_and_those_of_a_pair_are_alike(tmp_path: Path) -> None:
-    """A log-normal distribution with its middle at exp(3.25), which is 26."""
-    part = made(tmp_path, "mixed").train
+def test_mixed_lengths_vary_and_those_of_a_pair_are_similar(tmp_path: Path) -> None:
+    """A log-normal distribution with the median exp(3.25), which is 26."""
+    part = make_corpus(tmp_path, "mixed").train
     source, target = part.source.lengths, part.target.lengths
     assert 24 <= np.median(source) <= 28
     assert source.min() >= 4 <= target.min()
@@ -45,20 +45,22 @@ def test_mixed_lengths_are_spread_and_those_of_a_pair_are_alike(tmp_path: Path) 
 
 
 def test_equal_lengths_are_thirty(tmp_path: Path) -> None:
-    part = made(tmp_path, "equal").train
+    part = make_corpus(tmp_path, "equal").train
     assert set(part.source.lengths) == set(part.target.lengths) == {30}
 
 
 @pytest.mark.parametrize("kind", ["mixed", "equal"])
-def test_there_is_text_for_so_many_batches_and_not_much_more(tmp_path: Path, kind: str) -> None:
-    part = made(tmp_path, kind).train
+def test_the_text_suffices_for_the_batches_and_is_not_much_longer(
+    tmp_path: Path, kind: str
+) -> None:
+    part = make_corpus(tmp_path, kind).train
     tokens = len(part.source.tokens), len(part.target.tokens)
     assert min(tokens) >= BATCHES * 2000
     assert max(tokens) < 1.1 * BATCHES * 2000
 
 
-def test_words_are_any_of_the_vocabulary_but_the_special_ones(tmp_path: Path) -> None:
-    corpus = made(tmp_path, "mixed")
+def test_words_are_drawn_from_the_vocabulary_without_special_tokens(tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path, "mixed")
     for side in (corpus.train.source, corpus.train.target):
         assert np.array_equal(np.unique(side.tokens), [2, *range(4, 1000)])  # 2 is </s>
     assert corpus.manifest.vocabulary == (1000, 1000)
@@ -66,25 +68,24 @@ def test_words_are_any_of_the_vocabulary_but_the_special_ones(tmp_path: Path) ->
     assert corpus.manifest.train.pairs == len(corpus.train)
 
 
-def test_no_sentence_is_longer_than_the_model_can_read(tmp_path: Path) -> None:
+def test_no_sentence_is_longer_than_max_len(tmp_path: Path) -> None:
     for kind in ("mixed", "equal"):
         (tmp_path / kind).mkdir()
-        part = made(tmp_path / kind, kind, max_len=20).train
+        part = make_corpus(tmp_path / kind, kind, max_len=20).train
         assert max(part.source.lengths.max(), part.target.lengths.max()) == 20
 
 
-def test_the_two_sides_may_have_vocabularies_of_their_own(tmp_path: Path) -> None:
-    assert not made(tmp_path, "equal", joint=False).codec.joint
+def test_the_two_sides_may_have_separate_vocabularies(tmp_path: Path) -> None:
+    assert not make_corpus(tmp_path, "equal", joint=False).codec.joint
 
 
-def test_a_vocabulary_can_be_as_large_as_any(tmp_path: Path) -> None:
-    """More words than there are pairs of bytes."""
-    assert len(made(tmp_path, "equal", vocabulary=70_000).codec.target) == 70_000
+def test_a_vocabulary_can_be_larger_than_65536(tmp_path: Path) -> None:
+    assert len(make_corpus(tmp_path, "equal", vocabulary=70_000).codec.target) == 70_000
 
 
 def test_a_vocabulary_without_all_bytes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match="vocabulary = 100: expected at least 260"):
-        made(tmp_path, "equal", vocabulary=100)
+        make_corpus(tmp_path, "equal", vocabulary=100)
 
 
 def test_random_text_is_measured_with_each_preset_in_turn(
@@ -99,11 +100,11 @@ def test_random_text_is_measured_with_each_preset_in_turn(
     first, second = json.loads(result.stdout)
     assert (first["preset"], second["preset"]) == ("tiny", "B-dk16")
     assert (first["model"]["h"], second["model"]["h"]) == (4, 8)
-    for item in (first, second):
-        assert item["text"] == "random words in sentences of equal length"
-        assert item["peers"] == []
-        assert item["ours"]["rounds"][0]["target_tokens"] == 300
-        assert item["model"]["target_vocabulary"] == 300
+    for report in (first, second):
+        assert report["text"] == "random words in sentences of equal length"
+        assert report["peers"] == []
+        assert report["ours"]["rounds"][0]["target_tokens"] == 300
+        assert report["model"]["target_vocabulary"] == 300
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_random_text_is_measured_with_each_preset_in_turn(
         ),
     ],
 )
-def test_no_text_or_two_are_one_sentence(
+def test_missing_or_conflicting_texts_are_one_sentence(
     cli: CommandLine, arguments: list[str], expected: str
 ) -> None:
     assert cli("bench", "train", *arguments).error == expected

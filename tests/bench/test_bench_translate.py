@@ -102,10 +102,10 @@ def test_libraries_print_nothing_during_the_measurement(measured: Result) -> Non
 def test_options_of_bench_translate_are_passed_on(
     cli: CommandLine, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: dict[str, Any] = {}
+    requests: dict[str, Any] = {}
 
     def noted(*places: Any, **options: Any) -> Comparison:
-        asked.update(options, places=places)
+        requests.update(options, places=places)
         return comparison(side("torch", 1.0), peers=0)
 
     monkeypatch.setattr(translation, "compare", noted)
@@ -114,13 +114,13 @@ def test_options_of_bench_translate_are_passed_on(
         *("--peer", "none", "--device", "cpu"),
     )
     assert result.stdout == comparison(side("torch", 1.0), peers=0).report() + "\n"
-    assert asked["places"] == (Path("run"), str(files[0]), None)
-    assert (asked["settings"], asked["batch"], asked["single"]) == ({"alpha": 1}, 7, 0)
-    assert (asked["peers"], asked["engines"], asked["lines"]) == (["none"], None, None)
+    assert requests["places"] == (Path("run"), str(files[0]), None)
+    assert (requests["settings"], requests["batch"], requests["single"]) == ({"alpha": 1}, 7, 0)
+    assert (requests["peers"], requests["engines"], requests["lines"]) == (["none"], None, None)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("--peer hugingface", "there is no peer hugingface. Did you mean huggingface? The peers"),
         ("--peer huggingface:int8", "there is no peer huggingface:int8. Did you mean huggingface?"),
@@ -131,9 +131,9 @@ def test_options_of_bench_translate_are_passed_on(
     ],
 )
 def test_an_unknown_side_is_one_sentence_with_the_nearest_name(
-    cli: CommandLine, tiny_run: Path, options: str, said: str
+    cli: CommandLine, tiny_run: Path, options: str, message: str
 ) -> None:
-    assert said in cli("bench", "translate", tiny_run, "text.en", *options.split()).error
+    assert message in cli("bench", "translate", tiny_run, "text.en", *options.split()).error
 
 
 def test_a_missing_library_is_named_with_its_remedy(
@@ -155,7 +155,7 @@ def test_by_default_missing_engines_are_skipped(
 ) -> None:
     monkeypatch.setattr(bench_workers, "installed", lambda _: False)
     result = cli("bench", "translate", tiny_run, "nowhere.en")
-    assert result.error.startswith("nowhere.en does not exist")  # so it got to the text
+    assert result.error.startswith("nowhere.en does not exist")  # it read the text
     assert "transformers is not installed: measuring without a peer" in result.stderr
 
 
@@ -177,20 +177,20 @@ class InProcess:
     make: Any
     first: str
     arguments: tuple[Any, ...]
-    asked: list[Any]
+    requests: list[Any]
 
     def __enter__(self) -> "InProcess":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.asked.append("end")
+        self.requests.append("end")
 
     def started(self) -> str:
         return f"{self.make.__name__} on cpu"
 
     def measure(self, request: tuple[str, Sequence[str]]) -> Any:
         how, lines = request
-        self.asked.append((self.name, how, list(lines)))
+        self.requests.append((self.name, how, list(lines)))
         return [0.5] * len(lines) if how == "each" else TimedTranslation(2.0, list(PEOPLE), 5)
 
 
@@ -201,7 +201,9 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[InProcess]:
 
     def worker(name: str, make: Any, first: str, *arguments: Any, begin: Any) -> InProcess:
         assert begin is start_translating
-        created.append(InProcess(name, make, first, arguments, created[0].asked if created else []))
+        created.append(
+            InProcess(name, make, first, arguments, created[0].requests if created else [])
+        )
         return created[-1]
 
     monkeypatch.setattr(translation, "Worker", worker)
@@ -220,9 +222,9 @@ def test_sides_take_turns_and_the_first_round_does_not_count(
         device="cpu",
     )
     names = ["torch", "ctranslate2:int8"]
-    asked = [(name, "all", TEXT) for _ in range(3) for name in names]
-    asked += [(name, "each", TEXT[:2]) for name in names]
-    assert workers[0].asked == [*asked, "end", "end"]
+    requests = [(name, "all", TEXT) for _ in range(3) for name in names]
+    requests += [(name, "each", TEXT[:2]) for name in names]
+    assert workers[0].requests == [*requests, "end", "end"]
     assert [(item.make, item.first) for item in workers] == [(translators.OurEngine, TEXT[0])] * 2
     for item in result.sides:
         assert (len(item.rounds), item.each, item.speed) == (2, (0.5, 0.5), 1.5)
@@ -240,7 +242,7 @@ def test_blank_lines_are_left_out_with_their_translations(
         *(tiny_run, str(source), str(reference)),
         engines=["torch"], peers=["none"], lines=3, rounds=1, device="cpu",
     )  # fmt: skip
-    assert workers[0].asked[0] == ("torch", "all", TEXT)
+    assert workers[0].requests[0] == ("torch", "all", TEXT)
     assert result.sides[0].bleu == 100
     assert result.text == f"3 lines of {source}"
 
@@ -313,9 +315,9 @@ def test_names_are_deduplicated() -> None:
         check_names("engine", ["torch:int8"], known)
 
 
-def test_rounds_for_warming_up_are_left_out() -> None:
-    asked: list[Any] = []
-    created: list[Any] = [InProcess(name, None, "", (), asked) for name in "ab"]
+def test_warm_up_rounds_are_left_out() -> None:
+    requests: list[Any] = []
+    created: list[Any] = [InProcess(name, None, "", (), requests) for name in "ab"]
     result = take_turns(created, ("each", ["x"]), 2, str, Silent(), warm_ups=1)
-    assert [name for name, *_ in asked] == list("ababab")
+    assert [name for name, *_ in requests] == list("ababab")
     assert result == [[[0.5], [0.5]]] * 2

@@ -1,4 +1,4 @@
-"""Checkpoints are whole or absent; averages are the paper's."""
+"""Checkpoints are complete or absent; averages are the paper's."""
 
 import itertools
 import json
@@ -71,15 +71,15 @@ def test_an_average_is_taken_in_float32() -> None:
     assert mean["h"].item() == 60_000.0  # in float16 the sum is infinite
 
 
-def test_an_average_is_the_mean_of_all() -> None:
+def test_an_average_is_the_mean_of_all_checkpoints() -> None:
     draws = [{"w": torch.randn(3, 4), "v": torch.randn(2)} for _ in range(7)]
     mean = average(draws)
     for name in ("w", "v"):
-        expected = torch.stack([one[name].double() for one in draws]).mean(0)
+        expected = torch.stack([weights[name].double() for weights in draws]).mean(0)
         torch.testing.assert_close(mean[name].double(), expected, rtol=0, atol=1e-6)
 
 
-def test_whole_numbers_are_not_averaged() -> None:
+def test_integer_tensors_are_not_averaged() -> None:
     of = [{"count": torch.tensor(n), "flag": torch.tensor([n > 1])} for n in (1, 2, 9)]
     mean = average(of)
     assert mean["count"].item() == 9
@@ -89,7 +89,7 @@ def test_whole_numbers_are_not_averaged() -> None:
 
 def test_averaging_does_not_change_its_inputs() -> None:
     draws = [{"w": torch.randn(3)} for _ in range(2)]
-    before = [{"w": one["w"].clone()} for one in draws]
+    before = [{"w": weights["w"].clone()} for weights in draws]
     mean = average(draws)
     mean["w"] += 1
     assert all(equal_bits(one, then) for one, then in zip(draws, before, strict=True))

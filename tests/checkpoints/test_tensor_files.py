@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 
 
 def refused_or_harmless(path: Path, expected: dict[str, Tensor]) -> bool:
-    """Tell whether a file is refused; if not, it must hold what was written."""
+    """Return whether a file is refused; if not, its tensors must be the expected ones."""
     try:
         found = load_tensors(path)
     except BadRun as error:
@@ -47,13 +47,13 @@ def test_tensors_are_loaded_as_they_were_saved(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file.safetensors"]
 
 
-def test_equal_tensors_make_equal_files(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.safetensors", tmp_path / "other.safetensors"
-    save_tensors(one, TENSORS)
+def test_equal_tensors_give_equal_files(tmp_path: Path) -> None:
+    first, second = tmp_path / "one.safetensors", tmp_path / "other.safetensors"
+    save_tensors(first, TENSORS)
     copies = {name: tensor.clone() for name, tensor in reversed(TENSORS.items())}
-    transposed = {"a": copies["a"].T.contiguous().T}  # the same values, laid out otherwise
-    save_tensors(other, copies | transposed)
-    assert one.read_bytes() == other.read_bytes()
+    transposed = {"a": copies["a"].T.contiguous().T}  # the same values in another memory layout
+    save_tensors(second, copies | transposed)
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_a_flipped_byte_anywhere_is_refused_or_harmless(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_a_flipped_byte_anywhere_is_refused_or_harmless(tmp_path: Path) -> None:
     save_tensors(path, TENSORS)
     whole = path.read_bytes()
     refused = 0
-    for place in range(len(whole)):
+    for position in range(len(whole)):
         changed = bytearray(whole)
-        changed[place] ^= (0x01, 0x20, 0xFF)[place % 3]
+        changed[position] ^= (0x01, 0x20, 0xFF)[position % 3]
         path.write_bytes(changed)
         refused += refused_or_harmless(path, TENSORS)
     assert refused > 0.97 * len(whole)
@@ -117,15 +117,15 @@ def test_a_failure_while_saving_leaves_the_old_file(
     path = tmp_path / "model.safetensors"
     save_tensors(path, TENSORS)
 
-    def fail(tensors: Any, beside: Path, **named: Any) -> None:
-        beside.write_bytes(b"half")
+    def fail(tensors: Any, path: Path, **named: Any) -> None:
+        path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("transduce.checkpoints.checkpoint.save_file", fail)
     with pytest.raises(OSError, match="No space left"):
         save_tensors(path, {"a": torch.zeros(1)})
     assert equal_bits(load_tensors(path), TENSORS)
-    assert [one.name for one in tmp_path.iterdir()] == ["model.safetensors"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 @pytest.mark.parametrize("mask", [0o077, 0o027, 0o022, 0o002])
@@ -156,11 +156,11 @@ def test_a_tied_matrix_is_stored_once_and_tied_again_when_loaded(
     stored = load_tensors(path)
     shape = (model.config.target_vocabulary, model.config.d_model)
     assert sum(tensor.shape == shape for tensor in stored.values()) == matrices
-    other = small_model(seed=1, tie=tie)
-    load_weights(other, stored, path)
-    three = [other.source_embedding.matrix, other.target_embedding.matrix, other.output]
+    loaded = small_model(seed=1, tie=tie)
+    load_weights(loaded, stored, path)
+    three = [loaded.source_embedding.matrix, loaded.target_embedding.matrix, loaded.output]
     assert len({matrix.data_ptr() for matrix in three}) == matrices
-    assert equal_bits(weights_of(other), weights_of(model))
+    assert equal_bits(weights_of(loaded), weights_of(model))
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
@@ -201,5 +201,5 @@ def test_weights_that_are_not_finite_are_refused_by_name(bad: float, tmp_path: P
     with pytest.raises(BadRun, match=f"^{path} cannot be used: the tensor {name} holds values"):
         load_weights(model, broken, path)
     assert equal_bits(weights_of(model), before)
-    huge = before | {name: torch.full_like(before[name], 3e38)}  # finite, though their sum is not
+    huge = before | {name: torch.full_like(before[name], 3e38)}  # finite, but their sum is not
     load_weights(model, huge, path)

@@ -23,7 +23,7 @@ UNCACHED = "the CTranslate2 export of the model is not cached"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for each test, and nothing said yet."""
+    """An empty cache for each test, with no warning given yet."""
     monkeypatch.setenv("TRANSDUCE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "_warned", set())
     return tmp_path / "cache"
@@ -52,14 +52,14 @@ def test_the_cache_is_where_the_system_keeps_a_users_caches(
     assert cache.cache_folder() == Path(expected)
 
 
-def test_only_the_user_can_use_a_cache_that_was_made(tiny_run: Path, folder: Path) -> None:
+def test_a_new_cache_is_accessible_to_its_user_only(tiny_run: Path, folder: Path) -> None:
     before = os.umask(0)
     try:
         load(tiny_run)
     finally:
         os.umask(before)
-    for made in (folder, folder / "ctranslate2"):
-        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    for path in (folder, folder / "ctranslate2"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
 def link(folder: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_cache_that_others_can_write_to_is_refused_with_one_warning(
     before = sorted(folder.parent.rglob("*"))
     assert_translates_by_its_weights(tiny_run)
     assert_translates_by_its_weights(tiny_run)
-    (said,) = caplog.messages
-    assert said.startswith(f"{UNCACHED} ({folder.parent}/{reason}): every start makes it again")
+    (message,) = caplog.messages
+    assert message.startswith(f"{UNCACHED} ({folder.parent}/{reason}): every start makes it again")
     assert sorted(folder.parent.rglob("*")) == before
 
 
@@ -120,7 +120,7 @@ def no_home() -> Path:
     raise RuntimeError("Could not determine home directory.")
 
 
-def test_without_a_home_folder_it_translates_and_says_so(
+def test_without_a_home_folder_translation_works_with_a_warning(
     tiny_run: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TRANSDUCE_CACHE")
@@ -146,9 +146,9 @@ def test_a_cache_that_cannot_be_written_is_not_needed(
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     assert_translates_by_its_weights(tiny_run)
-    (said,) = caplog.messages
-    assert said.startswith(UNCACHED)
-    assert f"{os.strerror(number)})" in said
+    (message,) = caplog.messages
+    assert message.startswith(UNCACHED)
+    assert f"{os.strerror(number)})" in message
     assert entries(folder) == []
 
 
@@ -165,12 +165,12 @@ def test_a_read_only_cache_is_read(
 
     for name in ("utime", "mkdir", "rename", "replace"):
         monkeypatch.setattr(os, name, refuse)
-    monkeypatch.setattr(cache, "write", refuse)  # or it would be made again
+    monkeypatch.setattr(cache, "write", refuse)  # otherwise it would be exported again
     assert load(tiny_run).translate(SENTENCES)
     assert not caplog.messages
 
 
-def test_the_command_translates_and_says_that_nothing_is_cached(
+def test_the_command_translates_and_warns_that_nothing_is_cached(
     run_cli: CommandLine, tiny_run: Path, folder: Path
 ) -> None:
     folder.write_text("a file")
@@ -186,7 +186,7 @@ def test_the_command_translates_and_says_that_nothing_is_cached(
     assert second == "engine: ctranslate2 on cpu, float32"
 
 
-def test_auto_takes_torch_where_no_export_can_be_written(
+def test_auto_uses_torch_if_no_export_can_be_written(
     tiny_run: Path,
     folder: Path,
     caplog: pytest.LogCaptureFixture,

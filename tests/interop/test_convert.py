@@ -32,14 +32,14 @@ def converted(cli: CommandLine, folder: Path, name: str, *more: str | Path) -> d
 
 
 def leaves(tree: Any, above: str = "") -> list[str]:
-    """List the keys of a tree by their ways; written apart from what is tested."""
+    """Return the paths of all leaves of a tree, independently of the tested code."""
     if not isinstance(tree, dict):
         return [above]
     return [name for key in tree for name in leaves(tree[key], f"{above}.{key}".lstrip("."))]
 
 
 def refused(cli: CommandLine, path: Path, text: str) -> str:
-    """Return the sentence by which a file is refused."""
+    """Return the error for a file with this text."""
     path.write_text(text, encoding="utf-8")
     return cli("convert", path).error
 
@@ -61,7 +61,7 @@ def test_the_command_of_fairseq_becomes_a_recipe(cli: CommandLine, tmp_path: Pat
     found = recipe["settings"]
     assert found | expected == found
     assert found["lr_scale"] == 5e-4 * math.sqrt(512 * 4000)
-    source, target = "your-raw-text.de", "your-raw-text.en"  # what it has is cut
+    source, target = "your-raw-text.de", "your-raw-text.en"  # its own text is segmented
     assert recipe["data"] == {"source": source, "target": target}
     assert "evaluate" not in recipe
 
@@ -97,7 +97,7 @@ def test_the_file_of_opennmt_becomes_a_recipe(cli: CommandLine, tmp_path: Path) 
     expected |= {"lr_scale": 2.0, "batch_tokens": 5000 * 2 * 4, "max_len": 100, "clip": 5.0}
     expected |= {"beta2": 0.998, "attention_dropout": 0.1, "relu_dropout": 0.1, "keep": 50}
     assert recipe["settings"] | expected == recipe["settings"]
-    assert recipe["data"]["source"] == "your-raw-text.en"  # of two corpora, to be joined
+    assert recipe["data"]["source"] == "your-raw-text.en"  # there are two corpora to join
     assert recipe["data"]["valid"] == ["text/valid.en", "text/valid.de"]
 
 
@@ -116,12 +116,12 @@ def test_the_file_of_joeynmt_becomes_a_recipe(cli: CommandLine, tmp_path: Path) 
     assert recipe["data"]["test"] == ["text/test.de", "text/test.en"]
 
 
-def test_a_setting_that_a_key_gives_is_not_called_a_default(tmp_path: Path) -> None:
+def test_the_origin_of_a_setting_is_its_key_or_the_default(tmp_path: Path) -> None:
     joined = FAIRSEQ.replace("--nwordssrc 10000", "--joined-dictionary --nwordssrc 10000")
     for text, origin in ((FAIRSEQ, "the default of fairseq"), (joined, "--joined-dictionary")):
         (tmp_path / "train.sh").write_text(text, encoding="utf-8")
         recipe = convert([tmp_path / "train.sh"], tmp_path).text
-        (line,) = [one for one in recipe.splitlines() if one.startswith("joint = ")]
+        (line,) = [row for row in recipe.splitlines() if row.startswith("joint = ")]
         assert line.endswith(origin)
 
 
@@ -156,8 +156,8 @@ def test_an_unknown_key_is_listed(
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
     tree = yaml.safe_load(ALL[name])
-    place = tree.get(section, tree)
-    place.setdefault(f"x_{key}", value)
+    target = tree.get(section, tree)
+    target.setdefault(f"x_{key}", value)
     (folder / name).write_text(yaml.safe_dump(tree, allow_unicode=True), encoding="utf-8")
     conversion = convert([folder / name], folder)
     assert sum(entry.key.endswith(f"x_{key}") for entry in conversion.entries) == 1
@@ -194,12 +194,12 @@ def test_the_learning_rate_equals_that_of_fairseq(warmup: int, tmp_path: Path) -
     found = tomllib.loads(convert([tmp_path / "train.sh"], tmp_path).text)["settings"]
     config = TrainConfig(warmup=found["warmup"], lr_scale=found["lr_scale"])
     for n in (1, warmup // 2, warmup, warmup + 1, 10 * warmup):
-        # After n updates: a line up to the peak, then the root.
+        # Linear up to the peak, then the inverse square root.
         theirs = 5e-4 * n / warmup if n < warmup else 5e-4 * (warmup / n) ** 0.5
         assert learning_rate(n, 512, config) == pytest.approx(theirs, rel=1e-12)
 
 
-def test_raw_text_is_taken_and_segmented_text_is_not(cli: CommandLine, tmp_path: Path) -> None:
+def test_raw_text_is_used_and_segmented_text_is_not(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     write_pairs(tmp_path / "text", "train", [("A dog runs.", "Ein Hund läuft.")] * 5)
     write_pairs(tmp_path / "text", "dev", [("A d@@ og runs .", "Ein H@@ und läuft .")] * 5)
@@ -223,7 +223,9 @@ def test_text_and_dictionaries_may_be_given_as_options(cli: CommandLine, tmp_pat
     assert recipe["settings"]["vocabulary"] == 2
 
 
-def test_dictionaries_of_the_folder_of_data_are_counted(cli: CommandLine, tmp_path: Path) -> None:
+def test_the_vocabulary_size_is_read_from_dictionaries_in_the_data_folder(
+    cli: CommandLine, tmp_path: Path
+) -> None:
     folder = tmp_path / "data-bin" / "de-en"
     folder.mkdir(parents=True)
     for side, count in (("de", 30), ("en", 20)):
@@ -232,7 +234,7 @@ def test_dictionaries_of_the_folder_of_data_are_counted(cli: CommandLine, tmp_pa
     assert converted(cli, tmp_path, "train.sh")["settings"]["vocabulary"] == 30
 
 
-def test_a_recipe_goes_to_standard_output_and_is_never_written_over(
+def test_a_recipe_goes_to_standard_output_and_never_overwrites_a_file(
     cli: CommandLine, tmp_path: Path
 ) -> None:
     converted(cli, tmp_path, "joey.yaml")
@@ -298,7 +300,7 @@ def test_a_checkpoint_is_never_opened(cli: CommandLine, tmp_path: Path) -> None:
     assert "checkpoints (.pt) are never opened" in cli("convert", other).error
 
 
-def test_nothing_of_a_script_is_run(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_script_is_never_executed(cli: CommandLine, tmp_path: Path) -> None:
     script = f"touch {tmp_path}/ran; fairseq-train x --lr $(touch {tmp_path}/ran) --seed 3\n"
     (tmp_path / "a.sh").write_text(script, encoding="utf-8")
     cli("convert", tmp_path / "a.sh")

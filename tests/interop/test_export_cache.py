@@ -29,7 +29,7 @@ SENTENCES = [source for source, _ in tiny_pairs(2, seed=2)]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for each test, and nothing said yet."""
+    """An empty cache for each test, with no warning given yet."""
     monkeypatch.setenv("TRANSDUCE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "_warned", set())
     return tmp_path / "cache"
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_export_in_a_run_folder_is_neither_loaded_nor_changed(
     own_run: Path, tmp_path: Path
 ) -> None:
-    """Anybody can write one with a stamp that fits; earlier versions kept theirs there."""
+    """Anybody could have written it with a valid stamp; earlier versions stored exports there."""
     other = Path(shutil.copytree(own_run, tmp_path / "other"))
     change_weights(other, 1.5)
     inside = own_run / "ctranslate2-none"
@@ -78,10 +78,10 @@ def test_an_export_is_used_again_while_the_weights_are_the_same(
 ) -> None:
     before = snapshot(own_run)
     first = load(own_run).translate(SENTENCES)
-    (kept,) = entries(folder)
-    made = (kept / "model.bin").stat().st_ino
+    (export_path,) = entries(folder)
+    inode = (export_path / "model.bin").stat().st_ino
     assert load(own_run).translate(SENTENCES) == first
-    assert [(one / "model.bin").stat().st_ino for one in entries(folder)] == [made]
+    assert [(entry / "model.bin").stat().st_ino for entry in entries(folder)] == [inode]
     assert snapshot(own_run) == before
 
     change_weights(own_run, 1.5)
@@ -113,21 +113,19 @@ def test_everything_that_determines_an_export_is_part_of_its_key(
 
 @pytest.mark.parametrize("name", ["model.bin", "shared_vocabulary.json", STAMP])
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_damaged_export_is_made_again(
-    name: str, lost: bool, tiny_run: Path, folder: Path
-) -> None:
+def test_a_damaged_export_is_replaced(name: str, lost: bool, tiny_run: Path, folder: Path) -> None:
     expected = load(tiny_run).translate(SENTENCES)
-    (kept,) = entries(folder)
-    whole = snapshot(kept)
+    (export_path,) = entries(folder)
+    whole = snapshot(export_path)
     if lost:
-        (kept / name).unlink()
+        (export_path / name).unlink()
     else:
-        content = bytearray((kept / name).read_bytes())
+        content = bytearray((export_path / name).read_bytes())
         content[len(content) // 2] ^= 1
-        (kept / name).write_bytes(content)
+        (export_path / name).write_bytes(content)
     assert load(tiny_run).translate(SENTENCES) == expected
-    assert entries(folder) == [kept]
-    assert snapshot(kept) == whole
+    assert entries(folder) == [export_path]
+    assert snapshot(export_path) == whole
 
 
 def test_the_hash_of_weights_is_cached_while_the_file_is_the_same(
@@ -143,7 +141,7 @@ def test_the_hash_of_weights_is_cached_while_the_file_is_the_same(
     monkeypatch.setattr(cache, "sha256", counted)
     load(own_run)
     load(own_run)
-    assert hashed == [path, path]  # it has changed a moment ago, and might change again
+    assert hashed == [path, path]  # it was just changed, and might change again
     monkeypatch.setattr(cache, "SETTLED", -1)
     for _ in range(3):
         load(own_run)
@@ -180,14 +178,14 @@ def test_the_number_of_cached_hashes_is_limited(
 def test_the_least_recently_used_exports_are_deleted_and_nothing_else(
     own_run: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = []
+    created = []
     for factor in (1.0, 1.1, 1.2):
         change_weights(own_run, factor)
         load(own_run)
-        made += [path for path in entries(folder) if path not in made]
-    size = sum(file.stat().st_size for file in made[0].iterdir())
-    for age, path in enumerate(made):
-        os.utime(path, (1000 - age, 1000 - age))  # the last made was used the longest ago
+        created += [path for path in entries(folder) if path not in created]
+    size = sum(file.stat().st_size for file in created[0].iterdir())
+    for age, path in enumerate(created):
+        os.utime(path, (1000 - age, 1000 - age))  # the last export was used the longest ago
     exports = folder / "ctranslate2"
     abandoned = (".making-abandoned", ".transduce-0123456789abcdef")
     for name in ("mine", "f" * 64, ".making-recent", *abandoned):
@@ -198,23 +196,23 @@ def test_the_least_recently_used_exports_are_deleted_and_nothing_else(
     monkeypatch.setattr(cache, "LIMIT", round(2.5 * size))
     load(own_run, "int16" if "int16" in library.get_supported_compute_types("cpu") else "int8")
     left = {path.name for path in exports.iterdir()}
-    (new,) = left - {path.name for path in made} - {"mine", "f" * 64, "e" * 64, ".making-recent"}
-    assert left == {new, made[0].name, "mine", "f" * 64, "e" * 64, ".making-recent"}
+    (new,) = left - {path.name for path in created} - {"mine", "f" * 64, "e" * 64, ".making-recent"}
+    assert left == {new, created[0].name, "mine", "f" * 64, "e" * 64, ".making-recent"}
     assert (own_run / "config.json").exists()
 
 
 def test_an_export_that_is_used_counts_as_recent(tiny_run: Path, folder: Path) -> None:
     load(tiny_run)
-    (kept,) = entries(folder)
-    os.utime(kept, (1000, 1000))
+    (export_path,) = entries(folder)
+    os.utime(export_path, (1000, 1000))
     load(tiny_run)
-    assert kept.stat().st_mtime > 1000
+    assert export_path.stat().st_mtime > 1000
 
 
 def test_weights_that_change_while_they_are_exported_are_refused(
     own_run: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the export of the old weights would be kept under the hash of the new ones."""
+    """Otherwise the export of the old weights would be cached under the hash of the new ones."""
 
     def changing(path: Path) -> Any:
         arrays = load_arrays(path)

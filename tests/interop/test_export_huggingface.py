@@ -31,15 +31,15 @@ TEXTS = [source for source, _ in tiny_pairs(4, seed=7)]
 
 
 class Exported:
-    """A run, and what `transformers` loads of its export."""
+    """A run and its export, loaded by `transformers`."""
 
     def __init__(self, run: Path, folder: Path) -> None:
         from transformers import AutoTokenizer, MarianMTModel
 
         self.run, self.folder = run, folder
         export(run, folder)
-        model, told = MarianMTModel.from_pretrained(folder, output_loading_info=True)
-        assert not any(told.values())  # nothing missing, nothing unexpected
+        model, loading = MarianMTModel.from_pretrained(folder, output_loading_info=True)
+        assert not any(loading.values())  # nothing missing, nothing unexpected
         self.model: Any = model.eval()
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         self.ours = Translator.load(run, device="cpu", engine="torch")
@@ -76,9 +76,9 @@ def assert_same_logits(exported: Exported) -> None:
             )
             for side in (0, 1)
         )
-        begun = torch.cat([torch.full((3, 1), BOS), target[:, :-1]], dim=1)
+        inputs = torch.cat([torch.full((3, 1), BOS), target[:, :-1]], dim=1)
         theirs = exported.model(
-            input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=begun
+            input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=inputs
         ).logits
     for row, logits in enumerate(ours):
         torch.testing.assert_close(theirs[row, : len(logits)], logits, rtol=1e-4, atol=1e-4)
@@ -99,7 +99,7 @@ def test_logits_are_the_same(exported: Exported) -> None:
     ],
     ids=str,
 )
-def test_logits_are_the_same_whatever_the_model(
+def test_logits_are_the_same_for_every_kind_of_model(
     settings: dict[str, Any], own_run: Path, tmp_path: Path
 ) -> None:
     exported = Exported(changed(own_run, **settings), tmp_path / "hf")
@@ -112,7 +112,7 @@ def test_logits_are_the_same_whatever_the_model(
 
 @pytest.fixture(scope="module")
 def known(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """The export of a model that knows some pairs by heart, so that its outputs end."""
+    """The export of a model that has memorised some pairs, so that its outputs end."""
     folder = tmp_path_factory.mktemp("known")
     run = Path(shutil.copytree(tiny_run, folder / "run"))
     memorise(run, KNOWN)
@@ -121,7 +121,7 @@ def known(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Exported:
 
 @pytest.mark.parametrize(("beam", "alpha"), [(1, 0.0), (4, 0.0), (2, 0.0)])
 def test_greedy_and_beam_output_are_the_same(beam: int, alpha: float, known: Exported) -> None:
-    """Of four texts the model knows the translations of three, and makes up that of the last."""
+    """The model has memorised the translations of three of the four texts."""
     for text, expected in [*KNOWN, ("a fish likes a tree.", None)]:
         tokens = known.tokenizer(text, return_tensors="pt")
         output = known.model.generate(**tokens, num_beams=beam, length_penalty=alpha)
@@ -130,7 +130,7 @@ def test_greedy_and_beam_output_are_the_same(beam: int, alpha: float, known: Exp
         assert expected in (theirs, None)
 
 
-def test_search_begins_with_our_settings_and_forbids_what_ours_does(exported: Exported) -> None:
+def test_generation_has_our_search_settings_and_forbidden_tokens(exported: Exported) -> None:
     generation, search = exported.model.generation_config, exported.ours.config.search
     assert generation.num_beams == search.beam
     assert generation.length_penalty == search.alpha
@@ -242,7 +242,7 @@ def test_an_interrupted_export_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(BadRun, match="there is no run folder"):
         export(tmp_path / "none", tmp_path / "hf")
 

@@ -25,7 +25,7 @@ from transduce.subwords import BOS, UNK
 
 @pytest.fixture(scope="module")
 def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as OPUS-MT's, for looking at only."""
+    """A folder like those of OPUS-MT; tests do not change it."""
     return write_opus(tmp_path_factory.mktemp("opus") / "opus-mt-en-de")
 
 
@@ -38,13 +38,13 @@ def both(opus: Path, tmp_path_factory: pytest.TempPathFactory) -> Both:
 
 @pytest.fixture
 def own(opus: Path, tmp_path: Path) -> Path:
-    """A folder to change."""
+    """A copy of the folder that a test may change."""
     return Path(shutil.copytree(opus, tmp_path / "own"))
 
 
 @pytest.fixture(scope="module")
 def tuned(both: Both, tmp_path_factory: pytest.TempPathFactory) -> tuple[Both, list[float]]:
-    """The imported model after some steps of training, exported, and the losses of the steps."""
+    """The imported model, trained for some steps and exported, and the losses of the steps."""
     folder = tmp_path_factory.mktemp("tuned")
     run = Path(shutil.copytree(both.run, folder / "run"))
     losses = memorise(run, SHORT)
@@ -55,7 +55,7 @@ def tuned(both: Both, tmp_path_factory: pytest.TempPathFactory) -> tuple[Both, l
 SHORT = sorted(pocket.pairs(100, "valid"), key=lambda pair: len(pair[1]))[:4]
 
 
-def test_a_given_translation_has_the_same_probability_by_both_libraries(both: Both) -> None:
+def test_a_given_translation_has_the_same_probability_in_both_libraries(both: Both) -> None:
     for source, target in pocket.pairs(3, "test"):
         assert both.differences(source, target) < 1e-4
 
@@ -77,9 +77,7 @@ def test_greedy_output_is_that_of_generate(both: Both) -> None:
     ],
     ids=str,
 )
-def test_every_shape_of_marians_is_imported_as_it_is(
-    changes: dict[str, Any], tmp_path: Path
-) -> None:
+def test_every_kind_of_marian_model_is_imported(changes: dict[str, Any], tmp_path: Path) -> None:
     write_opus(tmp_path / "theirs", **changes)
     import_model(tmp_path / "theirs", tmp_path / "run")
     both = Both(tmp_path / "theirs", tmp_path / "run")
@@ -88,7 +86,7 @@ def test_every_shape_of_marians_is_imported_as_it_is(
     assert both.translated(source, beam=1) == both.theirs(source, num_beams=1)
 
 
-def test_weights_of_older_folders_come_through_transformers(own: Path, tmp_path: Path) -> None:
+def test_weights_in_older_formats_are_loaded_by_transformers(own: Path, tmp_path: Path) -> None:
     from transformers import MarianMTModel
 
     import_model(own, tmp_path / "new")
@@ -99,7 +97,7 @@ def test_weights_of_older_folders_come_through_transformers(own: Path, tmp_path:
     assert snapshot(tmp_path / "new") == snapshot(tmp_path / "old")
 
 
-def test_the_run_says_where_it_comes_from_and_how_to_search(both: Both) -> None:
+def test_the_run_records_its_origin_and_search_settings(both: Both) -> None:
     config = RunConfig.load(both.run)
     assert config.languages == ("en", "de")
     assert config.preset == "imported"
@@ -121,7 +119,7 @@ def test_the_token_that_begins_outputs_is_not_in_the_softmax(both: Both) -> None
     assert torch.equal(model.output[0], model.output[BOS])
 
 
-def test_training_goes_on_from_an_imported_model(tuned: tuple[Both, list[float]]) -> None:
+def test_training_can_start_from_an_imported_model(tuned: tuple[Both, list[float]]) -> None:
     _, losses = tuned
     assert losses[-1] < losses[0] / 3
 
@@ -130,7 +128,7 @@ def test_training_goes_on_from_an_imported_model(tuned: tuple[Both, list[float]]
 def test_a_fine_tuned_import_translates_the_same_after_its_export(
     tuned: tuple[Both, list[float]], beam: int, alpha: float
 ) -> None:
-    """The two searches agree where the best output ends before any other has taken its slot."""
+    """The searches agree if the best output ends first."""
     both, _ = tuned
     for source, target in SHORT[:2]:
         ours = both.translated(source, beam=beam, alpha=alpha, penalty="power")
@@ -149,7 +147,7 @@ def test_an_export_of_an_import_is_imported_as_the_same_run(
     assert RunConfig.load(tmp_path / "again").model == RunConfig.load(both.run).model
 
 
-def test_the_command_makes_a_run_for_other_commands(
+def test_the_command_creates_a_run_that_other_commands_can_use(
     opus: Path, both: Both, tmp_path: Path, cli: CommandLine
 ) -> None:
     run = tmp_path / "run"
@@ -174,7 +172,7 @@ def test_the_command_makes_a_run_for_other_commands(
 
 
 def settings(**changes: Any) -> Callable[[Path], None]:
-    """Return what changes the settings of a folder."""
+    """Return a function that changes the settings of a folder."""
 
     def change(folder: Path) -> None:
         path = folder / "config.json"
@@ -184,14 +182,14 @@ def settings(**changes: Any) -> Callable[[Path], None]:
     return change
 
 
-def test_unk_is_never_written(both: Both) -> None:
+def test_unk_is_never_generated(both: Both) -> None:
     assert UNK in both.ours.codec.target.forbidden_ids()
 
 
-def test_an_import_translates_the_same_by_the_engine_ctranslate2(
+def test_an_import_translates_the_same_with_ctranslate2(
     tuned: tuple[Both, list[float]], tmp_path: Path
 ) -> None:
-    """Swish, the logits' bias, and subwords of SentencePiece go through the export."""
+    """With swish, the bias of the logits, and SentencePiece subwords."""
     both, _ = tuned
     fast = Translator.load(shutil.copytree(both.run, tmp_path / "run"), engine="ctranslate2")
     sources = [source for source, _ in SHORT[:2]]
@@ -208,7 +206,7 @@ def test_an_import_translates_the_same_by_the_engine_ctranslate2(
 def test_an_import_exported_to_ctranslate2_can_be_used_without_transduce(
     tuned: tuple[Both, list[float]], tmp_path: Path
 ) -> None:
-    """As docs/deployment.md says: sentencepiece cuts the text and joins what comes out."""
+    """As in docs/deployment.md: sentencepiece splits the text and joins the output."""
     import ctranslate2
     import sentencepiece
 

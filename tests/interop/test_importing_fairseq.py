@@ -1,7 +1,6 @@
-"""Weights of fairseq become a run that says what fairseq's mathematics say.
+"""Imported fairseq weights give the probabilities of fairseq's model.
 
-The reference is written from fairseq's documented model, plainly, sentence by sentence, apart from
-anything of ours.
+The reference implements fairseq's documented model for one sentence, independently of our code.
 """
 
 import argparse
@@ -46,11 +45,11 @@ SETTINGS: dict[str, Any] = {
     "activation_fn": "relu",
     "dropout": 0.1,
 }
-PAD, EOS, UNK = 1, 2, 3  # of fairseq; 0 is <s>
+PAD, EOS, UNK = 1, 2, 3  # fairseq's ids; 0 is <s>
 
 
 def layer(state: dict[str, Tensor], name: str, *, cross: bool) -> None:
-    """Draw the weights of a layer by fairseq's names."""
+    """Draw random weights of a layer, with fairseq's names."""
     attentions = ("self_attn", "encoder_attn") if cross else ("self_attn",)
     shapes = {f"{a}.{p}_proj": (D, D) for a in attentions for p in ("q", "k", "v", "out")}
     shapes |= {"fc1": (FF, D), "fc2": (D, FF)}
@@ -89,15 +88,15 @@ def write(folder: Path, *, joint: bool = False, **changes: Any) -> Path:
     if settings.get("share_all_embeddings"):
         state["encoder.embed_tokens.weight"] = state["decoder.embed_tokens.weight"].clone()
     tied = settings.get("share_all_embeddings") or settings["share_decoder_input_output_embed"]
-    own = torch.randn(sizes[1], D) * D**-0.5
+    separate = torch.randn(sizes[1], D) * D**-0.5
     shared = state["decoder.embed_tokens.weight"].clone()
-    state["decoder.output_projection.weight"] = shared if tied else own
+    state["decoder.output_projection.weight"] = shared if tied else separate
     save_file(state, folder / "model.safetensors")
     return folder
 
 
 class Reference:
-    """fairseq's Transformer for one sentence at a time. S tokens, T of the target."""
+    """fairseq's Transformer for one sentence at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -105,7 +104,7 @@ class Reference:
         self.settings = json.loads((folder / "fairseq.json").read_text(encoding="utf-8"))
 
     def ids(self, text: str, side: str, language: str) -> list[int]:
-        """Cut a text and number its pieces as fairseq's dictionary does."""
+        """Encode a text with fairseq's ids."""
         words = (self.folder / f"dict.{language}.txt").read_text(encoding="utf-8").splitlines()
         numbers = {line.rpartition(" ")[0]: n + 4 for n, line in enumerate(words)}
         path = str(self.folder / f"{side}.spm")
@@ -149,7 +148,7 @@ class Reference:
         return self.norm(x + self.linear(hidden, f"{name}.fc2"), f"{name}.final_layer_norm")
 
     def log_probabilities(self, source: str, target: str) -> Tensor:
-        """Return those of the tokens of a given translation."""
+        """Return the log-probabilities of the tokens of a given translation."""
         memory = self.embed(self.ids(source, "source", "en"), "encoder")
         for n in range(self.settings["encoder_layers"]):
             name = f"encoder.layers.{n}"
@@ -190,7 +189,7 @@ def test_a_given_translation_has_the_probability_that_fairseq_gives_it(
         torch.testing.assert_close(torch.tensor(found).double(), expected, atol=2e-5, rtol=0)
 
 
-def test_what_is_imported_translates(cli: CommandLine, tmp_path: Path) -> None:
+def test_an_imported_model_translates_with_both_engines(cli: CommandLine, tmp_path: Path) -> None:
     folder, run = write(tmp_path / "theirs"), tmp_path / "run"
     assert cli("import", folder, "--out", run).status == 0
     texts = "".join(f"{source}\n\n" for source, _ in pocket.pairs(3, "test"))
@@ -204,13 +203,13 @@ def test_what_is_imported_translates(cli: CommandLine, tmp_path: Path) -> None:
     assert cli("info", run).status == 0
 
 
-def test_the_script_of_the_page_writes_what_is_imported(
+def test_the_script_of_the_documentation_writes_files_that_can_be_imported(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a checkpoint laid out as fairseq's: settings in a Namespace, tied matrices once."""
+    """With a checkpoint like fairseq's: settings in a Namespace, tied matrices stored once."""
     page = (Path(__file__).parents[2] / "docs" / "converting.md").read_text(encoding="utf-8")
     (script,) = [block for block in page.split("```python\n") if '"""python weights.py' in block]
-    folder = write(tmp_path / "made", joint=True, share_all_embeddings=True)
+    folder = write(tmp_path / "written", joint=True, share_all_embeddings=True)
     state: dict[str, Tensor] = load_file(folder / "model.safetensors")
     for name in ("encoder.embed_tokens.weight", "decoder.output_projection.weight"):
         state[name] = state["decoder.embed_tokens.weight"]

@@ -21,7 +21,7 @@ from transduce.interop.importing import import_model
 
 @pytest.fixture(scope="module")
 def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as OPUS-MT's, for looking at only."""
+    """A folder like those of OPUS-MT; tests do not change it."""
     return write_opus(tmp_path_factory.mktemp("opus") / "opus-mt-en-de")
 
 
@@ -34,12 +34,12 @@ def both(opus: Path, tmp_path_factory: pytest.TempPathFactory) -> Both:
 
 @pytest.fixture
 def own(opus: Path, tmp_path: Path) -> Path:
-    """A folder to change."""
+    """A copy of the folder that a test may change."""
     return Path(shutil.copytree(opus, tmp_path / "own"))
 
 
 def settings(**changes: Any) -> Callable[[Path], None]:
-    """Return what changes the settings of a folder."""
+    """Return a function that changes the settings of a folder."""
 
     def change(folder: Path) -> None:
         path = folder / "config.json"
@@ -61,7 +61,7 @@ def written(name: str, content: str) -> Callable[[Path], None]:
 
 
 def renamed(before: str, after: str) -> Callable[[Path], None]:
-    """Return what takes a tensor away."""
+    """Return a function that renames a tensor."""
 
     def rename(folder: Path) -> None:
         path = folder / "model.safetensors"
@@ -74,7 +74,7 @@ def renamed(before: str, after: str) -> Callable[[Path], None]:
 
 
 def pieces_of(**settings: Any) -> Callable[[Path], None]:
-    """Return what gives a folder another SentencePiece model."""
+    """Return a function that replaces the SentencePiece model of a folder."""
 
     def write(folder: Path) -> None:
         (folder / "source.spm").write_bytes(spm(0, **settings))
@@ -161,7 +161,7 @@ def test_tied_matrices_that_differ_are_refused(own: Path, tmp_path: Path) -> Non
         import_model(own, tmp_path / "run")
 
 
-def test_a_lack_of_weights_in_an_older_folder_is_named(own: Path, tmp_path: Path) -> None:
+def test_missing_weights_in_an_older_folder_are_named(own: Path, tmp_path: Path) -> None:
     tensors = load_file(own / "model.safetensors")
     del tensors["model.encoder.layers.0.fc1.bias"]
     torch.save(tensors, own / "pytorch_model.bin")
@@ -187,7 +187,7 @@ def test_a_missing_library_is_named(
         import_model(own, tmp_path / "run")
 
 
-def test_the_export_of_an_import_names_the_library_that_it_lacks(
+def test_the_export_of_an_import_names_a_missing_library(
     both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)

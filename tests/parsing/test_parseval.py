@@ -1,6 +1,6 @@
 """Labelled brackets as EVALB counts them; all numbers here are EVALB's own (COLLINS.prm).
 
-They were found by the program of Sekine and Collins, compiled from its C source, on trees that
+They were computed by the program of Sekine and Collins, compiled from its C source, on trees that
 `treebank` makes. On CRAFT's 2,540 validation trees and on its own samples it agreed too, line by
 line and in the summary, for ten kinds of changes to the trees.
 """
@@ -15,12 +15,12 @@ from transduce.parsing.trees import Tree, parse_trees
 from treebank import joined, parseval, perturbed, trees
 
 
-def one(text: str) -> Tree:
+def parse_one(text: str) -> Tree:
     (tree,) = parse_trees([text], "FILE")
     return tree
 
 
-def made() -> tuple[list[Tree], list[Tree]]:
+def perturbed_trees() -> tuple[list[Tree], list[Tree]]:
     gold = trees(400, seed=5)
     gold += [joined(gold[begin : begin + 5]) for begin in range(0, 100, 5)]
     chance = random.Random(6)
@@ -28,7 +28,7 @@ def made() -> tuple[list[Tree], list[Tree]]:
 
 
 def test_four_hundred_perturbed_trees_get_the_summary_that_evalb_gives() -> None:
-    gold, guesses = made()
+    gold, guesses = perturbed_trees()
     every, short = parseval(gold, guesses), parseval(gold, guesses, CUTOFF)
     assert (every.sentences, every.errors, every.skipped) == (420, 39, 0)
     assert (short.sentences, short.errors, short.skipped) == (408, 39, 0)
@@ -44,7 +44,7 @@ def test_four_hundred_perturbed_trees_get_the_summary_that_evalb_gives() -> None
 
 
 def test_each_sentence_gets_the_line_that_evalb_gives() -> None:
-    gold, guesses = made()
+    gold, guesses = perturbed_trees()
     marks = [score_tree(*pair) for pair in zip(gold, guesses, strict=True)]
     # Length, status, matched, gold, test, crossing, words, correct tags.
     assert marks[0] == TreeScore(14, 1)
@@ -61,45 +61,45 @@ GOLD = "(TOP (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))"
 @pytest.mark.parametrize(
     ("guess", "expected"),
     [
-        # PRT is ADVP, function tags do not count, and punctuation has no place.
+        # PRT equals ADVP; function tags and punctuation are ignored.
         ("(S (NP-SBJ (PRP We)) (VP (VBD gave) (ADVP (RP up)) (. .)))", (4, 0, 4, 4, 4, 0, 3, 3)),
-        # TOP does not count, but any other root does, one without a label too.
+        # TOP is not counted, but any other root is, even without a label.
         ("(ROOT (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))", (4, 0, 4, 4, 5, 0, 3, 3)),
         ("( (S (NP (PRP We)) (VP (VBD gave) (PRT (RP up))) (. .)))", (4, 0, 4, 4, 5, 0, 3, 3)),
-        # A word with the tag of punctuation is not there.
+        # Words tagged as punctuation are removed.
         ("(S (NP (PRP We)) (VP (VBD gave) (PRT (, up))) (. .))", (4, 1)),
         ("(S (. We) (, gave) (: up) (. .))", (4, 2)),
         ("(S (NP (PRP We)) (VP (VBD Gave) (PRT (RP up))) (. .))", (4, 1)),
-        # Traces are not there, nor what is empty without them.
+        # Traces are removed, and constituents that are empty without them.
         ("(S (NP (PRP We)) (VP (VBD gave) (RP up) (NP (-NONE- *))))", (4, 0, 3, 4, 3, 0, 3, 3)),
-        # Brackets match one by one.
+        # Each bracket matches at most one other.
         ("(S (NP (NP (PRP We))) (VP (VBD gave) (PRT (RP up))) (. .))", (4, 0, 4, 4, 5, 0, 3, 3)),
         ("(S (X (PRP We) (VBD gave)) (RB up) (. .))", (4, 0, 1, 4, 2, 1, 3, 2)),
     ],
 )
 def test_the_rules_of_evalb(guess: str, expected: tuple[int, ...]) -> None:
     """Length, status, matched, gold, test, crossing, words, correct tags."""
-    assert score_tree(one(GOLD), one(guess)) == TreeScore(*expected)
+    assert score_tree(parse_one(GOLD), parse_one(guess)) == TreeScore(*expected)
 
 
 def test_a_sentence_without_a_tree_is_skipped() -> None:
-    assert score_tree(one(GOLD), None) == TreeScore(4, 2)
+    assert score_tree(parse_one(GOLD), None) == TreeScore(4, 2)
 
 
-def test_errors_and_skipped_sentences_count_nowhere() -> None:
-    found = parseval([one(GOLD)] * 3, [one(GOLD), one("(NP (NN cell))"), None])
+def test_errors_and_skipped_sentences_do_not_affect_the_scores() -> None:
+    found = parseval([parse_one(GOLD)] * 3, [parse_one(GOLD), parse_one("(NP (NN cell))"), None])
     assert (found.sentences, found.errors, found.skipped) == (3, 1, 1)
     assert found.f1 == found.exact == 100
 
 
-def test_where_nothing_matches_f1_is_zero() -> None:
-    assert parseval([one(GOLD)], [one("(NP (NN cell))")]).f1 == 0
-    assert parseval([one(GOLD)], [one("(X (PRP We) (VBD gave) (RP up) (. .))")]).f1 == 0
+def test_f1_is_zero_if_nothing_matches() -> None:
+    assert parseval([parse_one(GOLD)], [parse_one("(NP (NN cell))")]).f1 == 0
+    assert parseval([parse_one(GOLD)], [parse_one("(X (PRP We) (VBD gave) (RP up) (. .))")]).f1 == 0
 
 
 @pytest.mark.parametrize("nothing", ["", "(())", "( )"])
 def test_files_of_trees_are_compared_tree_by_tree(nothing: str, tmp_path: Path) -> None:
-    gold, guesses = made()
+    gold, guesses = perturbed_trees()
     (tmp_path / "gold").write_text("\n".join(tree.indented() for tree in gold), encoding="utf-8")
     lines = [str(tree) for tree in guesses]
     (tmp_path / "guess").write_text("\n".join(lines), encoding="utf-8")

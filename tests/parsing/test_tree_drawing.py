@@ -1,4 +1,4 @@
-"""A drawn tree has its words in a row, everything in the picture, and no lines that cross."""
+"""A drawn tree has its words in a row, no crossing lines, and nothing outside the picture."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -13,11 +13,11 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def texts(svg: str, kind: str) -> list[tuple[str, float, float]]:
     root = ET.fromstring(svg)
-    found = [one for one in root.iter(f"{SVG}text") if one.get("class") == kind]
-    return [(one.text or "", float(one.get("x", 0)), float(one.get("y", 0))) for one in found]
+    nodes = [node for node in root.iter(f"{SVG}text") if node.get("class") == kind]
+    return [(node.text or "", float(node.get("x", 0)), float(node.get("y", 0))) for node in nodes]
 
 
-def test_words_stand_in_a_row_from_left_to_right_with_room_between_them() -> None:
+def test_words_are_in_a_row_from_left_to_right_without_overlap() -> None:
     (tree,) = parse_trees(["(S (NP (DT The) (NN phosphatidylinositol)) (VP (VBZ binds)))"], "FILE")
     words = texts(draw(tree), "word")
     assert [word for word, _, _ in words] == ["The", "phosphatidylinositol", "binds"]
@@ -26,7 +26,7 @@ def test_words_stand_in_a_row_from_left_to_right_with_room_between_them() -> Non
         assert after - x > 3.5 * (len(left) + len(right))
 
 
-def test_each_label_is_there_once_above_what_it_holds() -> None:
+def test_each_label_is_drawn_once_above_its_words() -> None:
     tree = trees(1)[0]
     svg = draw(tree)
     inner = [node.label for node, entered in tree.visits() if entered and node.children]
@@ -34,12 +34,12 @@ def test_each_label_is_there_once_above_what_it_holds() -> None:
     assert texts(svg, "label")[0][2] == min(y for _, _, y in texts(svg, "label"))
 
 
-def test_brackets_and_signs_of_markup_are_drawn_as_people_write_them() -> None:
+def test_brackets_and_markup_characters_are_drawn_as_written() -> None:
     tree = Tree("NP", (Tree("-LRB-", word="-LRB-"), Tree("SYM", word="<&>")))
     assert [word for word, _, _ in texts(draw(tree), "word")] == ["(", "<&>"]
 
 
-def test_everything_lies_within_the_picture_and_goes_only_down() -> None:
+def test_everything_is_inside_the_picture_and_lines_go_down() -> None:
     for tree in trees(5):
         svg = draw(tree)
         root = ET.fromstring(svg)

@@ -1,4 +1,4 @@
-"""Trees in brackets: read, made plain, written, and refused where they are none."""
+"""Trees in brackets: parsing, normalisation, writing, and errors."""
 
 import lzma
 import subprocess
@@ -38,7 +38,7 @@ def read(text: str) -> list[Tree]:
     return list(parse_trees(text.split("\n"), "FILE"))
 
 
-def one(text: str) -> Tree:
+def parse_one(text: str) -> Tree:
     (tree,) = read(text)
     return tree
 
@@ -51,20 +51,22 @@ def chain(depth: int) -> Tree:
 
 
 def test_a_tree_is_written_as_it_was_read() -> None:
-    assert str(one("(S (NP (DT The) (NN cell)) (VP (VBZ binds)))")) == (
+    assert str(parse_one("(S (NP (DT The) (NN cell)) (VP (VBZ binds)))")) == (
         "(S (NP (DT The) (NN cell)) (VP (VBZ binds)))"
     )
 
 
-def test_a_tree_may_stand_on_several_indented_lines_as_in_the_penn_treebank() -> None:
+def test_a_tree_may_span_several_indented_lines_as_in_the_penn_treebank() -> None:
     text = "( (S\n    (NP (NN Annexin) )\n    (VP (VBZ binds) )))\n\n(NP (NN A7))\n"
     first, second = read(text)
-    assert normalize(first) == one("(TOP (S (NP (NN Annexin)) (VP (VBZ binds))))")
-    assert second == one("(NP (NN A7))")
+    assert normalize(first) == parse_one("(TOP (S (NP (NN Annexin)) (VP (VBZ binds))))")
+    assert second == parse_one("(NP (NN A7))")
 
 
-def test_traces_function_tags_and_indices_go_and_the_whole_is_one_top() -> None:
-    assert normalize(one(PENN)) == one("(TOP (S (NP (DT The) (NN cell)) (VP (VBZ binds)) (. .)))")
+def test_normalisation_removes_traces_function_tags_and_indices_and_adds_top() -> None:
+    assert normalize(parse_one(PENN)) == parse_one(
+        "(TOP (S (NP (DT The) (NN cell)) (VP (VBZ binds)) (. .)))"
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,37 +76,39 @@ def test_traces_function_tags_and_indices_go_and_the_whole_is_one_top() -> None:
         *[("-LRB-", "-LRB-"), ("-NONE-", "-NONE-"), ("=", "="), ("``", "``")],
     ],
 )
-def test_of_a_label_the_category_stays(label: str, stays: str) -> None:
+def test_a_label_is_reduced_to_its_category(label: str, stays: str) -> None:
     assert category(label) == stays
 
 
 @pytest.mark.parametrize("top", ["(", "(TOP", "(ROOT", "(S1", "(VROOT"])
-def test_however_the_outermost_bracket_is_called_it_becomes_top(top: str) -> None:
-    assert normalize(one(f"{top} (NP (NN cell)) (. .))")) == one("(TOP (NP (NN cell)) (. .))")
+def test_the_outermost_bracket_becomes_top_whatever_its_label(top: str) -> None:
+    assert normalize(parse_one(f"{top} (NP (NN cell)) (. .))")) == parse_one(
+        "(TOP (NP (NN cell)) (. .))"
+    )
 
 
 def test_a_tree_whose_root_is_a_constituent_or_a_word_gets_a_top() -> None:
-    assert normalize(one("(NP (NN cell))")) == one("(TOP (NP (NN cell)))")
-    assert normalize(one("(NN cell)")) == one("(TOP (NN cell))")
-    assert normalize(one("(S (NN cell))")) == one("(TOP (S (NN cell)))")
+    assert normalize(parse_one("(NP (NN cell))")) == parse_one("(TOP (NP (NN cell)))")
+    assert normalize(parse_one("(NN cell)")) == parse_one("(TOP (NN cell))")
+    assert normalize(parse_one("(S (NN cell))")) == parse_one("(TOP (S (NN cell)))")
 
 
-def test_a_tree_of_nothing_but_traces_has_no_words() -> None:
-    assert normalize(one("( (S (NP (-NONE- *)) (VP (-NONE- *))) )")) is None
+def test_a_tree_of_traces_only_has_no_words() -> None:
+    assert normalize(parse_one("( (S (NP (-NONE- *)) (VP (-NONE- *))) )")) is None
 
 
-def test_a_word_may_hold_other_spaces_than_ascii_ones() -> None:
-    tree = one("(NN Xpd\N{THIN SPACE}TTD)")
+def test_a_word_may_contain_non_ascii_spaces() -> None:
+    tree = parse_one("(NN Xpd\N{THIN SPACE}TTD)")
     assert tree.words() == ["Xpd\N{THIN SPACE}TTD"]
 
 
-def test_brackets_in_a_word_are_written_by_their_names() -> None:
+def test_brackets_in_a_word_are_escaped() -> None:
     assert str(Tree("NN", word="f(x)")) == "(NN f-LRB-x-RRB-)"
 
 
-def test_a_tree_as_deep_as_it_likes_is_read_written_and_compared() -> None:
+def test_a_very_deep_tree_is_read_written_and_compared() -> None:
     deep = chain(20_000)
-    assert one(str(deep)) == deep
+    assert parse_one(str(deep)) == deep
     whole = normalize(deep)
     assert whole is not None
     assert to_tree(to_symbols(whole), ["cell"]) == whole
@@ -114,7 +118,7 @@ def test_a_tree_as_deep_as_it_likes_is_read_written_and_compared() -> None:
 def test_compressed_trees_are_read(tmp_path: Path) -> None:
     path = tmp_path / "trees.xz"
     path.write_bytes(lzma.compress(f"{PENN}\n{PENN}\n".encode()))
-    assert list(read_trees(path)) == [one(PENN)] * 2
+    assert list(read_trees(path)) == [parse_one(PENN)] * 2
 
 
 @pytest.mark.parametrize(
@@ -136,12 +140,12 @@ def test_compressed_trees_are_read(tmp_path: Path) -> None:
         ("the cell", "the is outside all brackets"),
     ],
 )
-def test_malformed_trees_are_refused_with_their_line(text: str, error: str) -> None:
+def test_invalid_trees_are_refused_with_their_line(text: str, error: str) -> None:
     with pytest.raises(BadInput, match=error):
         read(text)
 
 
-def test_indented_text_is_the_same_tree_and_keeps_to_its_width() -> None:
+def test_indented_text_is_the_same_tree_within_the_line_width() -> None:
     tree = Tree(TOP, tuple(Tree("NP", (Tree("NN", word="cell"),) * 3) for _ in range(4)))
     text = tree.indented(40)
     assert max(map(len, text.splitlines())) <= 40
@@ -149,7 +153,7 @@ def test_indented_text_is_the_same_tree_and_keeps_to_its_width() -> None:
     assert read(text) == [tree]
 
 
-def test_a_constituent_has_parts_or_a_word_and_never_both() -> None:
+def test_a_constituent_has_either_children_or_a_word() -> None:
     with pytest.raises(ValueError, match="either children or a word"):
         Tree("NP")
     with pytest.raises(ValueError, match="either children or a word"):
@@ -157,13 +161,13 @@ def test_a_constituent_has_parts_or_a_word_and_never_both() -> None:
 
 
 @given(WHOLE)
-def test_every_tree_survives_brackets(tree: Tree) -> None:
-    assert one(str(tree)) == tree
-    assert one(tree.indented(30)) == tree
+def test_a_tree_is_unchanged_by_writing_and_reading_brackets(tree: Tree) -> None:
+    assert parse_one(str(tree)) == tree
+    assert parse_one(tree.indented(30)) == tree
 
 
 @given(WHOLE)
-def test_every_tree_survives_symbols(tree: Tree) -> None:
+def test_a_tree_is_unchanged_by_conversion_to_symbols_and_back(tree: Tree) -> None:
     assert to_tree(to_symbols(tree), tree.words()) == tree
 
 
@@ -175,7 +179,7 @@ def test_masked_symbols_keep_everything_but_the_tags(tree: Tree) -> None:
 
 
 def test_symbols_are_openings_with_labels_tags_and_closings_without() -> None:
-    tree = one("(TOP (S (NP (NN Annexin)) (VP (VBZ binds))) (. .))")
+    tree = parse_one("(TOP (S (NP (NN Annexin)) (VP (VBZ binds))) (. .))")
     assert " ".join(to_symbols(tree)) == "(S (NP NN ) (VP VBZ ) ) ."
     assert " ".join(to_symbols(tree, masked=True)) == "(S (NP XX ) (VP XX ) ) XX"
 
@@ -183,7 +187,7 @@ def test_symbols_are_openings_with_labels_tags_and_closings_without() -> None:
 @pytest.mark.parametrize(
     "symbols", ["", ")", "(NP )", "(NP NN", "NN )", "NN NN NN", "NN", "(NP ) NN NN"]
 )
-def test_symbols_that_make_no_tree_over_two_words_are_refused(symbols: str) -> None:
+def test_symbols_that_are_not_a_tree_over_the_words_are_refused(symbols: str) -> None:
     with pytest.raises(ValueError, match=r"bracket|words"):
         to_tree(symbols.split(), ["a", "b"])
 

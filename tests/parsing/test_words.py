@@ -34,6 +34,6 @@ def test_compounds_are_cut_at_hyphens_where_the_treebank_does_so() -> None:
     assert " ".join(tokenize(sentence)) == "Ca2+-dependent , red/blue non-toxic X-ray"
 
 
-def test_words_that_are_cut_already_stay_as_they_are_but_for_brackets() -> None:
+def test_tokenised_words_are_unchanged_except_brackets() -> None:
     assert " ".join(split_words("It does n't ( 5:30. ) ")) == "It does n't -LRB- 5:30. -RRB-"
     assert split_words("Xpd\N{THIN SPACE}TTD") == ["Xpd\N{THIN SPACE}TTD"]

@@ -79,7 +79,7 @@ def test_the_texts_of_the_demo_are_rewritten_only_if_unchanged(tmp_path: Path) -
     with pytest.raises(TransduceError, match=r"holds train.en, which transduce did not write"):
         write(tmp_path / "data", 1000, 5)
     assert first["train"][0].read_text() == "changed by hand\n"
-    # Versions before kept no record of what they wrote.
+    # Older versions kept no record of what they wrote.
     write(tmp_path / "older", 1000, 5)
     (tmp_path / "older" / "data.json").unlink()  # older versions had none
     write(tmp_path / "older", 1000, 5)
@@ -178,7 +178,7 @@ def test_a_finding_does_not_overwrite_files_of_others(
     page = tmp_path / "report.html"
     page.write_text("mine")
     Finding(name="table2", title="T", said="S").save(tmp_path / "own")
-    Finding(name="table2", title="T", said="S").save(tmp_path / "own")  # which it may replace
+    Finding(name="table2", title="T", said="S").save(tmp_path / "own")  # replaces its own file
     report = ("paper", "report", tmp_path / "own", "--out", page)
     assert "was not made by transduce" in cli(*report).error
     page.unlink()

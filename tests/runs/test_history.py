@@ -1,4 +1,4 @@
-"""What a run has logged is read as it grows, whatever becomes of its files meanwhile."""
+"""The log of a run is read while it grows, is rewritten or disappears."""
 
 import json
 from pathlib import Path
@@ -109,8 +109,8 @@ def test_samples_are_dropped_with_what_came_after_the_checkpoint(tmp_path: Path)
     Samples(run, 10)
     log.catch_up()
     assert log.samples == [Sample(10, ["a", "b", "c"])]
-    kept = (run / "samples.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line) for line in kept] == lines[:2]
+    left = (run / "samples.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in left] == lines[:2]
 
 
 def test_damaged_lines_are_skipped(tmp_path: Path) -> None:

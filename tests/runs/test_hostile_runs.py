@@ -27,7 +27,7 @@ ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b1m\nerror: spoofed\r\u202e"
 
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fail if the block takes longer, as it does when it waits for a pipe."""
+    """Fail if the block takes longer, for example because it waits for a pipe."""
 
     def stop(number: int, frame: Any) -> None:
         raise AssertionError(f"it did not end within {seconds} s")
@@ -41,32 +41,32 @@ def within(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to every field of an object, but not far into lists and vocabularies."""
+def fields_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every field of an object; only the first items of long lists."""
     if isinstance(value, dict):
         for name in list(value)[:30]:
             yield (*path, name)
-            yield from places(value[name], (*path, name))
+            yield from fields_of(value[name], (*path, name))
     elif isinstance(value, list):
-        for place, one in list(enumerate(value))[:2]:
-            yield (*path, place)
-            yield from places(one, (*path, place))
+        for index, item in list(enumerate(value))[:2]:
+            yield (*path, index)
+            yield from fields_of(item, (*path, index))
 
 
 def with_wrong_types(path: Path) -> Iterator[str]:
-    """Give each field of a sealed file a value of each wrong type in turn, and yield its name."""
+    """Set each field of a checksummed file to each wrong value in turn, and yield its name."""
     whole = path.read_bytes()
     content = json.loads(whole)
     del content["sha256"]
-    for way in places(content):
+    for field in fields_of(content):
         for wrong in WRONG:
             changed = json.loads(json.dumps(content))
             inner = changed
-            for name in way[:-1]:
+            for name in field[:-1]:
                 inner = inner[name]
-            inner[way[-1]] = wrong
+            inner[field[-1]] = wrong
             path.write_text(json.dumps({"sha256": checksum(changed), **changed}))
-            yield f"{way} = {wrong!r:.20}"
+            yield f"{field} = {wrong!r:.20}"
     path.write_bytes(whole)
 
 
@@ -93,13 +93,13 @@ def test_a_field_of_the_wrong_type_is_refused_in_one_sentence(
     newest = last_checkpoint(own_run)
     assert newest is not None
     path = newest.path / "state.json" if name == "checkpoints" else own_run / name
-    complaints = [complaint(read, own_run, field) for field in with_wrong_types(path)]
-    assert not [one for one in complaints if "\n" in one]
+    complaints = [error_of(read, own_run, field) for field in with_wrong_types(path)]
+    assert not [complaint for complaint in complaints if "\n" in complaint]
     assert read is summaries or sum(map(bool, complaints)) > 30
 
 
-def complaint(read: Callable[[Path], object], run: Path, field: str) -> str:
-    """Return how a run is refused, or nothing where it is not; no other error may come."""
+def error_of(read: Callable[[Path], object], run: Path, field: str) -> str:
+    """Return the error of reading a run, or an empty string; it must be one of our errors."""
     try:
         read(run)
     except TransduceError as error:
@@ -119,10 +119,9 @@ def test_one_bad_run_does_not_hide_the_others(origin: Any, own_run: Path, tiny_r
     assert (good["state"], good["preset"]) == ("finished", "tiny")
 
 
-def test_a_run_that_cannot_be_summed_up_does_not_hide_the_others(
+def test_an_unexpected_error_of_one_run_does_not_hide_the_others(
     own_run: Path, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is wrong with it, even what nobody has thought of."""
     original = RunConfig.load
 
     def load(run: Path) -> RunConfig:
@@ -188,9 +187,9 @@ def test_an_import_of_a_folder_with_a_pipe_is_refused(cli: CommandLine, tmp_path
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("of", ["settings", "json"])
+@pytest.mark.parametrize("output_format", ["settings", "json"])
 def test_text_in_a_run_cannot_control_the_terminal(
-    of: str, own_run: Path, cli: CommandLine
+    output_format: str, own_run: Path, cli: CommandLine
 ) -> None:
     origin = {"run": ESCAPES, "subwords": ESCAPES, "weights": ESCAPES}
     hostile_files.reseal(
@@ -200,11 +199,11 @@ def test_text_in_a_run_cannot_control_the_terminal(
         versions={ESCAPES: ESCAPES},
         origin=origin,
     )
-    done = cli("info", own_run, *(["--json"] if of == "json" else []))
+    done = cli("info", own_run, *(["--json"] if output_format == "json" else []))
     assert done.status == 0, done.stderr
     assert all(line.isprintable() for line in done.stdout.split("\n"))
     assert "spoofed" in done.stdout
-    if of == "json":
+    if output_format == "json":
         assert json.loads(done.stdout)["preset"] == ESCAPES
     else:
         assert len(done.stdout.splitlines()) == 11
@@ -221,13 +220,13 @@ def test_text_for_terminals_keeps_letters_and_escapes_control_characters() -> No
 def test_a_link_in_the_place_of_a_folder_of_a_run_is_refused(
     name: str, own_run: Path, tiny_files: tuple[Path, Path], tmp_path: Path, cli: CommandLine
 ) -> None:
-    """`train` deletes old checkpoints: through a link, those of somebody else."""
+    """`train` deletes old checkpoints; through a link these could be foreign folders."""
     last = last_checkpoint(own_run)
     assert last is not None
     path = own_run / name.replace("LAST", last.path.name)
     elsewhere = tmp_path / "elsewhere"
     path.rename(elsewhere)
-    for step in range(100, 105):  # as many as would be deleted
+    for step in range(100, 105):  # so many that old ones would be deleted
         (elsewhere / f"step-{step:07}").mkdir()
         (elsewhere / f"step-{step:07}" / "state.json").touch()
     path.symlink_to(elsewhere)

@@ -12,11 +12,11 @@ from transduce.system.processes import cores
 
 
 def test_auto_is_the_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     for there, name in ((False, "cpu"), (True, "cuda")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert choose_device("auto", said.append) == torch.device(name)
-        assert said == []
+        assert choose_device("auto", messages.append) == torch.device(name)
+        assert messages == []
         assert choose_device("cpu") == torch.device("cpu")
 
 
@@ -41,15 +41,15 @@ def test_auto_uses_the_cpu_and_says_why_if_the_driver_is_too_old(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", too_old)
-    said: list[str] = []
-    assert choose_device("auto", said.append) == torch.device("cpu")
-    (line,) = said
+    messages: list[str] = []
+    assert choose_device("auto", messages.append) == torch.device("cpu")
+    (line,) = messages
     assert line == (
         "the GPU cannot be used, using the CPU: "
         "CUDA initialization: The NVIDIA driver on your system is too old"
     )
-    assert choose_device("cpu", said.append) == torch.device("cpu")
-    assert len(said) == 1
+    assert choose_device("cpu", messages.append) == torch.device("cpu")
+    assert len(messages) == 1
 
 
 def test_an_old_driver_is_named_when_cuda_is_refused(

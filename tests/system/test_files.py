@@ -38,7 +38,7 @@ def fail_after(path: Path, text: str, error: type[BaseException]) -> None:
 
 
 def dying(call: Callable[..., Any], at: int) -> Callable[..., Any]:
-    """Return a stand-in for a function that fails when it is called the `at`-th time."""
+    """Return a replacement of a function that fails when it is called the `at`-th time."""
     calls = 0
 
     def stand_in(*args: Any, **named: Any) -> Any:
@@ -73,7 +73,7 @@ def test_the_old_content_stays_until_the_new_one_is_complete(tmp_path: Path) -> 
     with atomic_write(path) as temporary:
         temporary.write_text("new")
         assert path.read_text() == "old"
-        # On the same disk, where a rename is one act, and out of other users' reach.
+        # On the same disk, where a rename is atomic, and inaccessible to other users.
         assert temporary.parent.parent == path.parent
         assert temporary.parent.stat().st_mode & 0o777 == 0o700
     assert path.read_text() == "new"
@@ -205,7 +205,7 @@ def test_only_temporary_folders_of_killed_processes_are_removed(tmp_path: Path) 
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     others = {name for name in found if name.startswith("other/.transduce-")}
     assert found - others == set(kept)
-    assert len(working_folders(tmp_path / "other")) == 2  # which was not asked for
+    assert len(working_folders(tmp_path / "other")) == 2  # outside the cleaned folder
     remove_leftovers(tmp_path / "nothing")
 
 
@@ -259,7 +259,7 @@ def test_a_temporary_folder_without_a_record_is_removed(record: bool, tmp_path: 
 def test_links_and_files_of_others_are_neither_followed_nor_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even a stranger who could guess the random name would gain nothing."""
+    """Even a user who guesses the random name gains nothing."""
     monkeypatch.setattr("secrets.token_hex", lambda _: "0123456789abcdef")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".transduce-0123456789abcdef").symlink_to(tmp_path / "elsewhere")
@@ -305,7 +305,7 @@ def test_a_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_was_moved_away_is_restored(tmp_path: Path) -> None:
-    """Killed between two renames: the only whole copy is the one that was moved aside."""
+    """Killed between two renames: the only complete copy is the one that was moved aside."""
     folder = tmp_path / "checkpoints"
     folder.mkdir()
     aside = leave_unfinished(folder, "step-0000005", restore=True)

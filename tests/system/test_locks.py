@@ -29,7 +29,7 @@ with locked(Path(sys.argv[1])):
 
 @contextmanager
 def holder(run: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds a run folder until it is told to end."""
+    """Start a process that locks a run folder until it is ended."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(run)],
         stdin=subprocess.PIPE,
@@ -44,14 +44,14 @@ def holder(run: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_second_process_is_refused_with_the_id_of_the_first(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with holder(run) as process:
         with pytest.raises(BadRun) as caught, locked(run):
             pass
         assert str(caught.value) == f"{run} is in use by process {process.pid}"
         with pytest.raises(BadRun, match=f"process {process.pid}$"), locked(run):
-            pass  # being refused has not made the first forget its number
+            pass  # the refused attempt did not overwrite the process number
 
 
 @pytest.mark.parametrize("kill", [True, False])
@@ -68,7 +68,7 @@ def test_a_run_is_free_again_however_its_process_ended(tmp_path: Path, kill: boo
             assert (run / ".lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_an_error_lets_go_of_the_run(tmp_path: Path) -> None:
+def test_an_error_releases_the_lock(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="bad"), locked(tmp_path):
         raise ValueError("bad")
     with locked(tmp_path), pytest.raises(BadRun), locked(tmp_path):
@@ -77,7 +77,7 @@ def test_an_error_lets_go_of_the_run(tmp_path: Path) -> None:
         pass
 
 
-def test_a_run_that_is_held_is_in_use_and_looking_holds_nothing(tmp_path: Path) -> None:
+def test_in_use_reports_a_lock_and_takes_none(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert not in_use(run)
     with locked(run):
@@ -88,7 +88,7 @@ def test_a_run_that_is_held_is_in_use_and_looking_holds_nothing(tmp_path: Path) 
         pass
 
 
-def test_a_run_that_is_only_looked_at_is_not_in_use_by_another(
+def test_a_short_shared_lock_of_in_use_does_not_refuse_a_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looking = (tmp_path / ".lock").open("w")
@@ -98,17 +98,17 @@ def test_a_run_that_is_only_looked_at_is_not_in_use_by_another(
         assert in_use(tmp_path)
 
 
-def test_a_lock_that_holds_rubbish_names_no_process(tmp_path: Path) -> None:
+def test_a_lock_with_invalid_content_names_no_process(tmp_path: Path) -> None:
     with locked(tmp_path):
         (tmp_path / ".lock").write_bytes(b"\xff rubbish")
         with pytest.raises(BadRun, match=r"is in use by another process$"), locked(tmp_path):
             pass
 
 
-def test_a_lock_that_another_process_has_deleted_does_not_lock(
+def test_a_deleted_lock_file_does_not_count_as_a_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else two processes could hold a folder: one by the old file, one by the new."""
+    """Otherwise two processes could lock a folder: one by the old file, one by the new."""
     original = locks._lock
 
     def lock(file: Any, **named: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Long work speaks in lines when piped, in a bar on a terminal, and not at all by default."""
+"""Progress: lines in a pipe, a bar on a terminal, nothing by default."""
 
 import io
 import itertools
@@ -16,7 +16,7 @@ from transduce.system.progress import Plain, Progress, Silent, Terminal, console
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A clock that stands still until a test moves it: clock[0] is now."""
+    """A clock that a test sets: clock[0] is the time."""
     now = [1000.0]
     monkeypatch.setattr("transduce.system.progress.time.monotonic", lambda: now[0])
     monkeypatch.setattr(progress, "PLAIN_EVERY", 10.0)
@@ -29,11 +29,11 @@ def terminal() -> Iterator[tuple[Terminal, io.StringIO]]:
     it = Terminal()
     it.console = Console(file=screen, force_terminal=True, width=120, highlight=False)
     yield it, screen
-    assert it.console._live_stack == []  # nothing is still being drawn
+    assert it.console._live_stack == []  # the drawing thread has ended
 
 
 def lines(screen: io.StringIO) -> list[str]:
-    """Return what was drawn, without colours and movements."""
+    """Return the drawn text, without escape sequences."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).rstrip().splitlines()
 
 
@@ -200,7 +200,7 @@ def test_the_terminal_prints_to_stderr(
     assert capsys.readouterr().out == ""
 
 
-def test_results_written_beside_a_bar_stay_on_stdout(
+def test_results_written_during_a_bar_stay_on_stdout(
     terminal: tuple[Terminal, io.StringIO], capsys: pytest.CaptureFixture[str]
 ) -> None:
     it, screen = terminal

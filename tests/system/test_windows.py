@@ -22,9 +22,9 @@ from transduce.text.reading import read_lines, read_pairs
 ROOT = Path(transduce.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.py"))
 
-# Only Unix has these modules and names. Third-party libraries are imported first, because the
-# installed builds of them need these names.
-ELSEWHERE = """
+# Only Unix has these modules and names. Our dependencies are imported before they are removed,
+# because the installed builds are for Unix.
+WITHOUT_UNIX = """
 import os, signal, sys
 import numpy, sacrebleu, safetensors.torch, tokenizers, torch, typer
 for name in ("fcntl", "resource", "termios", "tty", "pwd", "grp", "uvloop", "readline"):
@@ -38,10 +38,10 @@ transduce.system.files.WINDOWS = True
 """
 
 
-def elsewhere(code: str, *args: str | Path) -> str:
-    """Run code without these names and with a Windows code page; return its output."""
+def run_without_unix(code: str, *args: str | Path) -> str:
+    """Run code without the features of Unix and with a code page; return its output."""
     done = subprocess.run(
-        [sys.executable, "-X", "utf8=0", "-c", ELSEWHERE + code, *map(str, args)],
+        [sys.executable, "-X", "utf8=0", "-c", WITHOUT_UNIX + code, *map(str, args)],
         capture_output=True,
         env=environment() | {"LC_ALL": "C", "PYTHONIOENCODING": "cp1252"},
         check=False,
@@ -52,18 +52,18 @@ def elsewhere(code: str, *args: str | Path) -> str:
 
 
 def test_every_module_can_be_imported_on_windows() -> None:
-    """But for those written for Triton, and for the service, whose libraries are optional."""
+    """Except the Triton kernels; the libraries of the service are imported first."""
     names = [".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for path in SOURCES]
-    late = ("transduce.model.ops.triton.", "transduce.__main__")
-    chosen = [one.removesuffix(".__init__") for one in names if not one.startswith(late)]
+    late = ("transduce.model.ops.kernels.", "transduce.__main__")
+    chosen = [name.removesuffix(".__init__") for name in names if not name.startswith(late)]
     code = "import fastapi, prometheus_client, uvicorn\n"
     code += "\n".join(f"import {name}" for name in chosen)
-    assert elsewhere(code + "\nprint(len(sys.modules))")
+    assert run_without_unix(code + "\nprint(len(sys.modules))")
 
 
 def test_training_and_translation_work_on_windows(tmp_path: Path) -> None:
     source, target = write_pairs(tmp_path, "train", tiny_pairs(200, seed=7))
-    for path in (source, target):  # as Windows writes lines
+    for path in (source, target):  # Windows line ends
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
     lines, run = tmp_path / "lines.en", tmp_path / "run"
     lines.write_bytes("Fähre.\r\n\r\na dog sees the man.\r\n".encode())
@@ -84,10 +84,10 @@ for command in json.loads(sys.argv[1]):
     except SystemExit as end:
         assert not end.code, command
 """
-    said = elsewhere(code, json.dumps(commands))
-    assert said.count("\n") == 3
-    assert said.split("\n")[1] == ""
-    assert "\r" not in said
+    output = run_without_unix(code, json.dumps(commands))
+    assert output.count("\n") == 3
+    assert output.split("\n")[1] == ""
+    assert "\r" not in output
     for path in run.rglob("*"):
         if path.suffix in (".json", ".jsonl"):
             assert b"\r" not in path.read_bytes(), path
@@ -96,7 +96,7 @@ for command in json.loads(sys.argv[1]):
 def test_a_windows_lock_is_exclusive_and_leaves_the_process_number_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held: set[tuple[int, int]] = set()  # files, and bytes of them
+    held: set[tuple[int, int]] = set()  # inode and position
 
     def locking(number: int, mode: int, count: int) -> None:
         assert (mode, count) == (2, 1)
@@ -114,7 +114,7 @@ def test_a_windows_lock_is_exclusive_and_leaves_the_process_number_readable(
         with pytest.raises(BadRun, match=f"in use by process {os.getpid()}$"), locked(tmp_path):
             pass
     ((_, place),) = held
-    assert place > 1 << 20  # not where the number stands
+    assert place > 1 << 20  # not where the process number is
 
 
 def test_folders_are_not_opened_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +134,12 @@ def test_folders_are_not_opened_on_windows(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_standard_output_has_line_feeds_on_every_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(kept, encoding="cp1252", newline="\r\n"))
+    stdout = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(stdout, encoding="cp1252", newline="\r\n"))
     streams.secure()
     sys.stdout.write("Fähre ✓\n")
     sys.stdout.flush()
-    assert kept.getvalue() == "Fähre ✓\n".encode()
+    assert stdout.getvalue() == "Fähre ✓\n".encode()
 
 
 def test_windows_line_ends_are_read(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_windows_line_ends_are_read(tmp_path: Path) -> None:
 
 
 def calls(path: Path) -> list[tuple[str, ast.Call]]:
-    """Return the calls in a module with the names of what is called."""
+    """Return the names of called functions and the calls of a module."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = []
     for node in ast.walk(tree):
@@ -163,16 +163,17 @@ def calls(path: Path) -> list[tuple[str, ast.Call]]:
 
 
 def mode_of(call: ast.Call) -> str:
-    """Return how a file is opened."""
-    given = [*call.args, *(one.value for one in call.keywords if one.arg == "mode")]
-    texts = [one.value for one in given if isinstance(one, ast.Constant)]
-    return next((one for one in texts if isinstance(one, str) and set(one) <= set("rwab+x")), "r")
+    """Return the mode in which a file is opened."""
+    values = [*call.args, *(word.value for word in call.keywords if word.arg == "mode")]
+    texts = [value.value for value in values if isinstance(value, ast.Constant)]
+    modes = (text for text in texts if isinstance(text, str) and set(text) <= set("rwab+x"))
+    return next(modes, "r")
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_text_files_are_opened_as_utf8_with_line_feeds(path: Path) -> None:
     for name, call in calls(path):
-        named = {one.arg for one in call.keywords}
+        named = {word.arg for word in call.keywords}
         func = ast.unparse(call.func)
         opens = func == "open" or (name == "open" and ("encoding" in named or "b" in mode_of(call)))
         if opens and "b" in mode_of(call):

@@ -66,7 +66,7 @@ def test_bleu_is_that_of_the_translations(trained: Path) -> None:
 def test_bleu_of_perfect_translations_is_100(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then the references are compared with something else than themselves above."""
+    """So the scores above do not compare the references with themselves."""
 
     def perfect(model: Transformer, corpus: object, count: int) -> Translated:
         found = translations(model, corpus, count)  # type: ignore[arg-type]

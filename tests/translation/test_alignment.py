@@ -1,4 +1,4 @@
-"""Links between words: as many as the target has, over what white space separates."""
+"""Alignments: one link for each target word; words are separated by white space."""
 
 import numpy as np
 import pytest
@@ -17,13 +17,13 @@ def test_each_target_word_is_linked_to_the_source_word_it_attended_to_most() -> 
     assert link_words(weights, [0, 1, 2], [0, 1]) == [(1, 0), (0, 1)]
 
 
-def test_what_a_words_pieces_receive_adds_up() -> None:
+def test_weights_received_by_the_pieces_of_a_word_are_added() -> None:
     weights = np.array([[0.4, 0.3, 0.3]], dtype=np.float32)
     assert link_words(weights, [0, 1, 2], [0]) == [(0, 0)]
     assert link_words(weights, [0, 1, 1], [0]) == [(1, 0)]
 
 
-def test_what_a_words_pieces_attend_to_is_averaged() -> None:
+def test_weights_given_by_the_pieces_of_a_word_are_averaged() -> None:
     weights = np.array([[0.6, 0.4], [0.1, 0.9], [0.9, 0.1]], dtype=np.float32)
     assert link_words(weights, [0, 1], [0, 0, 1]) == [(1, 0), (0, 1)]
 
@@ -48,15 +48,15 @@ def test_words_are_those_of_str_split(text: str) -> None:
         if word != NO_WORD:
             found[word] = found.get(word, b"") + piece
     assert sorted(found) == list(range(len(text.split())))
-    for place, written in enumerate(text.split()):
-        assert found[place].decode(errors="replace").strip() == written
+    for number, written in enumerate(text.split()):
+        assert found[number].decode(errors="replace").strip() == written
 
 
-def test_bytes_that_are_no_text_are_words_too() -> None:
+def test_invalid_bytes_belong_to_words() -> None:
     assert word_indices([[b" a", b"\xe2", b" \xff", b"b"]], [""]) == [[0, 0, 1, 1]]
 
 
-def test_a_unit_continues_a_word_only_without_white_space_before_it() -> None:
+def test_a_word_continues_in_the_next_unit_only_without_a_gap() -> None:
     units = [[b" one", b" two."], [b" three"], [], [b" four", b" five"]]
     assert word_indices(units, ["", " ", " ", "  "]) == [[0, 1], [2], [], [3, 4]]
     assert word_indices(units, ["", "", " ", ""]) == [[0, 1], [1], [], [1, 2]]

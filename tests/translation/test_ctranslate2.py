@@ -1,4 +1,4 @@
-"""CTranslate2: what is exported is the same model, and what is found is what ours finds."""
+"""The engine ctranslate2 gives the scores, searches and alignments of the engine torch."""
 
 import dataclasses
 import itertools
@@ -55,7 +55,7 @@ def jobs_of(run: Path, *, prefix: str = "") -> list[Job]:
 
 def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
     for ours, theirs in zip(expected, found, strict=True):
-        assert [one.tokens for one in theirs] == [one.tokens for one in ours]
+        assert [output.tokens for output in theirs] == [output.tokens for output in ours]
         for a, b in zip(theirs, ours, strict=True):
             assert a.log_probability == pytest.approx(b.log_probability, abs=1e-3)
             assert a.score == pytest.approx(b.score, abs=1e-3)
@@ -63,7 +63,7 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
 
 @pytest.fixture(scope="module")
 def trained(tiny_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learned which words there are, and that sentences end."""
+    """A run trained until its outputs consist of words and end."""
     run = tmp_path_factory.mktemp("runs") / "trained"
     settings = {
         "steps": "160",
@@ -104,7 +104,7 @@ def engines(trained: Path) -> Iterator[tuple[TorchEngine, CTranslate2Engine]]:
     ],
     ids=str,
 )
-def test_every_shape_scores_and_attends_as_the_model_does(
+def test_every_model_shape_gives_the_same_scores_and_attention(
     changes: dict[str, Any], tiny_run: Path, tmp_path: Path
 ) -> None:
     run = run_of(tmp_path / "run", tiny_run, **changes)
@@ -123,7 +123,7 @@ def test_every_shape_scores_and_attends_as_the_model_does(
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 @pytest.mark.parametrize("beam", [1, 4])
-def test_it_finds_what_our_search_finds(
+def test_search_finds_what_our_search_finds(
     alpha: float, beam: int, engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
 ) -> None:
     settings = {"alpha": alpha, "beam": beam}
@@ -132,56 +132,56 @@ def test_it_finds_what_our_search_finds(
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_the_best_are_as_many_as_asked_for_and_as_good_as_ours(
+def test_nbest_returns_the_requested_number_of_good_hypotheses(
     alpha: float, engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
 ) -> None:
     settings = {"alpha": alpha, "nbest": 3}
     expected, found = (searched(engine, jobs_of(trained), **settings) for engine in engines)
     assert_same([best[:1] for best in found], [best[:1] for best in expected])
     for best in found:
-        assert len({tuple(one.tokens) for one in best}) == 3
-        assert best == sorted(best, key=lambda one: -one.score)
-    totals = [sum(one.score for best in each for one in best) for each in (found, expected)]
-    assert totals[0] > totals[1]  # what ends makes room for others
+        assert len({tuple(output.tokens) for output in best}) == 3
+        assert best == sorted(best, key=lambda output: -output.score)
+    totals = [sum(output.score for best in each for output in best) for each in (found, expected)]
+    assert totals[0] > totals[1]  # CTranslate2 continues the beam where a hypothesis ended
 
 
-def test_the_power_penalty_is_heard(
+def test_the_power_penalty_is_used(
     engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
 ) -> None:
     settings = {"alpha": 1.0, "penalty": "power", "nbest": 4}
     for best in searched(engines[1], jobs_of(trained), **settings):
-        scores = [one.score for one in best]
+        scores = [output.score for output in best]
         assert scores == sorted(scores, reverse=True)
-        for one in best:
-            assert one.score == pytest.approx(one.log_probability / (len(one.tokens) + 1))
+        for output in best:
+            assert output.score == pytest.approx(output.log_probability / (len(output.tokens) + 1))
 
 
-def test_scores_found_are_those_given(
+def test_scores_of_the_search_equal_those_of_given_translations(
     engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
 ) -> None:
     jobs = jobs_of(trained)
     for job, best in zip(jobs, searched(engines[1], jobs, nbest=4), strict=True):
-        pairs = [(job.source, np.array([*one.tokens, EOS])) for one in best]
-        for one, of_tokens in zip(best, engines[0].score(pairs), strict=True):
-            assert one.log_probability == pytest.approx(sum(of_tokens), abs=1e-3)
+        pairs = [(job.source, np.array([*output.tokens, EOS])) for output in best]
+        for output, of_tokens in zip(best, engines[0].score(pairs), strict=True):
+            assert output.log_probability == pytest.approx(sum(of_tokens), abs=1e-3)
 
 
-def test_an_output_begins_with_its_prefix_and_that_counts(
+def test_an_output_begins_with_its_prefix_and_the_score_includes_it(
     engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
 ) -> None:
     jobs = jobs_of(trained, prefix="ein Hund")
-    jobs[3] = dataclasses.replace(jobs[3], prefix=[])  # beside others that have one
+    jobs[3] = dataclasses.replace(jobs[3], prefix=[])  # the others have one
     expected, found = (searched(engine, jobs, beam=1) for engine in engines)
     assert_same(found, expected)
     for job, best in zip(jobs, searched(engines[1], jobs, nbest=3), strict=True):
-        for one in best:
-            assert one.tokens[: len(job.prefix)] == job.prefix
-        pairs = [(job.source, np.array([*one.tokens, EOS])) for one in best]
-        for one, of_tokens in zip(best, engines[0].score(pairs), strict=True):
-            assert one.log_probability == pytest.approx(sum(of_tokens), abs=1e-3)
+        for output in best:
+            assert output.tokens[: len(job.prefix)] == job.prefix
+        pairs = [(job.source, np.array([*output.tokens, EOS])) for output in best]
+        for output, of_tokens in zip(best, engines[0].score(pairs), strict=True):
+            assert output.log_probability == pytest.approx(sum(of_tokens), abs=1e-3)
 
 
-def test_a_prefix_as_long_as_the_output_may_be_is_all_of_it(
+def test_a_prefix_of_the_maximum_length_is_the_whole_output(
     engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
 ) -> None:
     longest = RunConfig.load(trained).model.max_positions
@@ -191,7 +191,7 @@ def test_a_prefix_as_long_as_the_output_may_be_is_all_of_it(
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_each_output_keeps_its_own_limit_beside_longer_ones(
+def test_each_output_has_its_own_limit_in_a_batch(
     beam: int, engines: tuple[TorchEngine, CTranslate2Engine], trained: Path
 ) -> None:
     jobs = jobs_of(trained)
@@ -202,10 +202,10 @@ def test_each_output_keeps_its_own_limit_beside_longer_ones(
     for job, best in zip(jobs, found, strict=True):
         assert len(best[0].tokens) + 1 <= len(job.source) + 2
         at_limit += len(best[0].tokens) + 1 == len(job.source) + 2
-    assert at_limit  # or nothing was seen
+    assert at_limit  # otherwise the limit was not tested
 
 
-def test_neighbours_and_the_number_of_workers_change_nothing(
+def test_results_do_not_depend_on_the_batch_or_the_number_of_workers(
     engines: tuple[TorchEngine, CTranslate2Engine],
     trained: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -219,23 +219,25 @@ def test_neighbours_and_the_number_of_workers_change_nothing(
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_a_forbidden_word_never_comes_out(alpha: float, tiny_run: Path, tmp_path: Path) -> None:
+def test_forbidden_words_are_never_generated_by_ctranslate2(
+    alpha: float, tiny_run: Path, tmp_path: Path
+) -> None:
     run = run_of(tmp_path / "run", tiny_run, tie="none")
     arrays = load_arrays(run / "model.safetensors")
     forbidden = Codec.load(run / "subwords.json").target.forbidden_ids()
-    arrays["output"][forbidden] *= 30  # the model wants nothing more
-    tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
+    arrays["output"][forbidden] *= 30  # the likeliest words by far
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     save_model(run, RunConfig.load(run), tensors, "changed")
     ours, theirs = both(run)
     jobs = jobs_of(run)[:5]
-    assert any(set(forbidden) & set(np.argsort(one)[-3:]) for one in _first_words(ours, jobs))
+    assert any(set(forbidden) & set(np.argsort(logits)[-3:]) for logits in _first_words(ours, jobs))
     found = searched(theirs, jobs, alpha=alpha, nbest=4)
     for job, best in zip(jobs, found, strict=True):
         assert len(best) == 4
-        for one in best:
-            assert not {*one.tokens} & {*forbidden, EOS}
-            (expected,) = ours.score([(job.source, np.array([*one.tokens, EOS]))])
-            assert one.log_probability == pytest.approx(sum(expected), rel=1e-4, abs=1e-3)
+        for output in best:
+            assert not {*output.tokens} & {*forbidden, EOS}
+            (expected,) = ours.score([(job.source, np.array([*output.tokens, EOS]))])
+            assert output.log_probability == pytest.approx(sum(expected), rel=1e-4, abs=1e-3)
 
 
 def _first_words(engine: TorchEngine, jobs: list[Job]) -> list[Any]:
@@ -253,8 +255,8 @@ def test_an_empty_output_is_possible(tiny_run: Path, tmp_path: Path) -> None:
     arrays = load_arrays(run / "model.safetensors")
     last = f"decoder.{RunConfig.load(run).model.decoder_layers - 1}.after_feed.norm"
     arrays[f"{last}.bias"][:] = 1
-    arrays["output"][EOS] = 1  # whatever was read
-    tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
+    arrays["output"][EOS] = 1  # whatever the source
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     save_model(run, RunConfig.load(run), tensors, "changed")
     ours, theirs = both(run)
     jobs = [*jobs_of(run)[:4], Job(np.array([EOS]))]
@@ -264,16 +266,16 @@ def test_an_empty_output_is_possible(tiny_run: Path, tmp_path: Path) -> None:
         assert_same(searched(theirs, jobs, alpha=alpha, beam=beam), expected)
 
 
-def test_blank_and_over_long_lines_are_as_with_torch(trained: Path) -> None:
+def test_blank_and_over_long_lines_are_translated_as_with_torch(trained: Path) -> None:
     lines = ["", "a dog", "   ", " ".join(["the dog sees a man and"] * 60), "a tree.\n"]
     expected = Translator.load(trained, engine="torch").translate(lines)
     found = Translator.load(trained, engine="ctranslate2", quantize="none").translate(lines)
     assert expected[3].parts > 1
-    assert [one.parts for one in found] == [one.parts for one in expected]
-    assert [one.text for one in found] == [one.text for one in expected]
+    assert [text.parts for text in found] == [text.parts for text in expected]
+    assert [text.text for text in found] == [text.text for text in expected]
 
 
-def test_drawing_is_refused_by_the_engine_and_done_by_torch_on_auto(
+def test_sampling_is_refused_by_the_engine_and_auto_uses_torch(
     tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
@@ -285,7 +287,7 @@ def test_drawing_is_refused_by_the_engine_and_done_by_torch_on_auto(
     assert found == ours.translate(SENTENCES[:3], sample=True, nbest=2)
 
 
-def test_an_export_can_be_used_without_us(trained: Path, tmp_path: Path) -> None:
+def test_an_export_can_be_used_without_transduce(trained: Path, tmp_path: Path) -> None:
 
     assert export(trained, tmp_path / "out", "none") == "none"
     settings = json.loads((tmp_path / "out" / "config.json").read_text())

@@ -33,7 +33,7 @@ SENTENCES = [source for source, _ in tiny_pairs(30, seed=2)]
         ({"h": 5}, "d_model = 32 is not a multiple of h = 5"),
     ],
 )
-def test_what_the_format_cannot_hold_is_refused_by_name_and_left_to_torch_on_auto(
+def test_an_unsupported_shape_is_refused_by_name_and_auto_uses_torch(
     changes: dict[str, Any],
     message: str,
     tiny_run: Path,
@@ -66,7 +66,7 @@ def test_separate_vocabularies_stay_separate(tiny_run: Path, tmp_path: Path) -> 
     ("quantize", "kind"),
     [("none", "float32"), ("int8", "int8"), ("int16", "int16"), ("float16", "float16")],
 )
-def test_matrices_are_stored_as_asked(
+def test_matrices_are_stored_in_the_requested_precision(
     quantize: str, kind: str, tiny_run: Path, tmp_path: Path
 ) -> None:
     export(tiny_run, tmp_path / "whole", "none")
@@ -77,7 +77,7 @@ def test_matrices_are_stored_as_asked(
     assert stamp["quantize"] == quantize
 
 
-def test_int8_is_near(tiny_run: Path) -> None:
+def test_int8_scores_are_close(tiny_run: Path) -> None:
     pairs = tiny_pairs(20, seed=3)
     exact = Translator.load(tiny_run, engine="ctranslate2", quantize="none").score(pairs)
     rough = Translator.load(tiny_run, engine="ctranslate2", quantize="int8").score(pairs)
@@ -86,13 +86,13 @@ def test_int8_is_near(tiny_run: Path) -> None:
     assert exact != rough
 
 
-def test_an_export_is_refused_where_the_folder_exists(tiny_run: Path, tmp_path: Path) -> None:
+def test_an_export_into_an_existing_folder_is_refused(tiny_run: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="exists already"):
         export(tiny_run, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_export_is_whole_or_absent(
+def test_an_export_is_complete_or_absent(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -104,7 +104,7 @@ def test_an_export_is_whole_or_absent(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_quantisation_that_is_none_or_that_the_processor_lacks_is_refused_by_name(
+def test_an_unknown_or_unsupported_quantisation_is_refused_by_name(
     tiny_run: Path, tmp_path: Path
 ) -> None:
 
@@ -129,7 +129,7 @@ def test_a_quantisation_that_is_none_or_that_the_processor_lacks_is_refused_by_n
         (None, "none"),
     ],
 )
-def test_auto_takes_bytes_where_the_processor_multiplies_them(
+def test_auto_uses_int8_if_the_processor_has_fast_instructions(
     text: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "cpuinfo"
@@ -139,7 +139,7 @@ def test_auto_takes_bytes_where_the_processor_multiplies_them(
     assert choose_quantization("auto") == expected
 
 
-def test_auto_takes_ctranslate2_on_a_processor_and_torch_without_it(
+def test_auto_uses_ctranslate2_on_a_cpu_and_torch_if_it_is_missing(
     tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transduce.translation.engines.selection.may_have_cuda", lambda: False)
@@ -167,7 +167,7 @@ def _uninstall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", missing)
 
 
-def test_an_engine_or_device_that_is_none_is_refused(tiny_run: Path) -> None:
+def test_an_unknown_engine_or_device_is_refused(tiny_run: Path) -> None:
     with pytest.raises(BadSetting, match="engine = 'jax': expected auto, torch, ctranslate2"):
         Translator.load(tiny_run, engine="jax")
     for device in ("cuda", "tpu"):
@@ -177,7 +177,7 @@ def test_an_engine_or_device_that_is_none_is_refused(tiny_run: Path) -> None:
         Translator.load(tiny_run, device="tpu")
 
 
-def test_nothing_of_it_imports_torch_and_torch_can_be_imported_after(
+def test_ctranslate2_works_without_torch_and_torch_can_be_imported_later(
     tiny_run: Path, tmp_path: Path
 ) -> None:
     found = libraries_after(
@@ -217,7 +217,9 @@ def test_the_command_line_translates_and_exports_without_torch(
         assert not {"torch", "transformers", "sacrebleu"} & found
 
 
-def test_the_command_says_what_it_wrote(cli: CommandLine, tiny_run: Path, tmp_path: Path) -> None:
+def test_the_export_command_reports_what_it_wrote(
+    cli: CommandLine, tiny_run: Path, tmp_path: Path
+) -> None:
     arguments: list[str | Path] = [
         "export",
         tiny_run,

@@ -25,13 +25,15 @@ def test_extremes_of_length_give_one_line_each(translator: Translator) -> None:
     texts.append("")
     translations = translator.translate(texts)
     assert len(translations) == len(texts) >= 4
-    assert np.array([one.parts for one in translations]).max() == 2
+    assert np.array([translation.parts for translation in translations]).max() == 2
 
 
 def test_a_paragraph_is_its_sentences_with_the_same_white_space(translator: Translator) -> None:
     sentences = ["A man sleeps.", "Two dogs run.", "A woman reads!"]
     (whole,) = translator.translate(["A man sleeps.  Two dogs run.\tA woman reads!"], split=True)
-    first, second, third = (one.text.strip() for one in translator.translate(sentences))
+    first, second, third = (
+        translation.text.strip() for translation in translator.translate(sentences)
+    )
     assert whole.text == f"{first}  {second}\t{third}"
     assert (whole.parts, whole.cut) == (3, False)
     (together,) = translator.translate([" ".join(sentences)], split=False)
@@ -39,14 +41,14 @@ def test_a_paragraph_is_its_sentences_with_the_same_white_space(translator: Tran
     assert translator("A man sleeps.  Two dogs run.\tA woman reads!") == whole.text
 
 
-def test_a_paragraph_of_one_sentence_and_a_blank_one_are_as_without_splitting(
+def test_single_sentences_and_blank_texts_are_the_same_without_splitting(
     translator: Translator,
 ) -> None:
     texts = ["A man sleeps.", "", " \t ", "  A man sleeps. ", "Two dogs", "Dr. A runs 3.5 miles."]
     assert translator.translate(texts) == translator.translate(texts, split=False)
 
 
-def test_line_breaks_of_any_kind_never_come_out_of_a_paragraph(translator: Translator) -> None:
+def test_the_translation_of_a_paragraph_has_no_line_breaks(translator: Translator) -> None:
     paragraph = "A man sleeps.\n\nTwo dogs run.\u2028A woman.\x85Two.\rA man sleeps."
     (found,) = translator.translate([paragraph], split=True)
     assert found.parts > 3
@@ -72,8 +74,8 @@ def test_a_prefix_begins_the_paragraph_and_not_each_sentence(translator: Transla
     assert found.text.count("Ein Mann") == 1
 
 
-def test_a_prefix_of_several_sentences_keeps_its_text_whole(translator: Translator) -> None:
-    """Each sentence of such a prefix translates one of the text: only the whole can go on."""
+def test_with_a_prefix_of_several_sentences_a_text_is_not_split(translator: Translator) -> None:
+    """Such a prefix translates several sentences of the text, so the text is not split."""
     text, prefix = "A man sleeps. Two dogs run.", "Ein Mann. Zwei"
     prefixes = [prefix, "Ein Mann."]
     whole, split = translator.translate([text, text], prefixes=prefixes, beam=1)
@@ -95,17 +97,17 @@ def test_candidates_of_several_sentences_join_those_of_the_same_rank(
         assert joined.score == pytest.approx(left.score + right.score, abs=1e-4)
 
 
-def test_given_translations_are_scored_whole(translator: Translator) -> None:
+def test_given_translations_are_scored_without_splitting(translator: Translator) -> None:
     pair = ("A man sleeps. Two dogs run.", "Ein Mann. Zwei Hunde.")
     (whole,) = translator.score([pair], alpha=0.0)
     parts = translator.score(
         [("A man sleeps.", "Ein Mann."), ("Two dogs run.", "Zwei Hunde.")], alpha=0.0
     )
     assert whole.text == pair[1]
-    assert whole.log_probability != pytest.approx(sum(one.log_probability for one in parts))
+    assert whole.log_probability != pytest.approx(sum(part.log_probability for part in parts))
 
 
-def test_without_the_splitter_lines_stay_whole_and_a_warning_says_so(
+def test_without_the_splitter_lines_are_not_split_and_a_warning_says_so(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = ["A man sleeps. Two dogs run."]
@@ -117,44 +119,46 @@ def test_without_the_splitter_lines_stay_whole_and_a_warning_says_so(
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_links_are_within_the_words_of_both_texts(translator: Translator, split: bool) -> None:
+def test_alignments_are_within_the_words_of_both_texts(translator: Translator, split: bool) -> None:
     texts = ["A man sleeps.  Two dogs run.", "", "Two", " ".join(TEXT[:12]), "我爱你。你呢？"]
-    for one in translator.translate(texts, split=split, align=True, nbest=3):
-        for candidate in one.candidates:
+    for translation in translator.translate(texts, split=split, align=True, nbest=3):
+        for candidate in translation.candidates:
             assert candidate.alignment is not None
             targets = [target for _, target in candidate.alignment]
             assert targets == sorted(targets)
-            if one.source.strip():
+            if translation.source.strip():
                 assert {*targets} == set(range(len(candidate.text.split())))
-            words = len(one.source.split())
+            words = len(translation.source.split())
             assert all(0 <= source < words for source, _ in candidate.alignment)
 
 
-def test_links_of_parts_are_those_of_the_sentences_moved(translator: Translator) -> None:
+def test_alignments_of_a_paragraph_are_those_of_its_sentences_with_offsets(
+    translator: Translator,
+) -> None:
     sentences = ["A man sleeps.", "Two dogs run over the grass.", "A woman."]
     (whole,) = translator.translate([" ".join(sentences)], split=True, align=True)
     expected = []
     source = target = 0
-    for one in translator.translate(sentences, align=True):
-        assert one.alignment is not None
-        expected += [(source + s, target + t) for s, t in one.alignment]
-        source += len(one.source.split())
-        target += len(one.text.split())
+    for translation in translator.translate(sentences, align=True):
+        assert translation.alignment is not None
+        expected += [(source + s, target + t) for s, t in translation.alignment]
+        source += len(translation.source.split())
+        target += len(translation.text.split())
     assert whole.alignment == tuple(expected)
 
 
-def test_links_follow_the_attention(
+def test_alignments_follow_the_attention(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where every token attends to the last word's tokens, all links lead there."""
+    """If every token attends to the last word, all words are aligned to it."""
 
-    def to_the_last(pairs: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+    def attend_to_last_word(pairs: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
         found = [np.zeros((len(target), len(source)), np.float32) for source, target in pairs]
-        for one in found:
-            one[:, -2] = 1  # the token before </s>
+        for weights in found:
+            weights[:, -2] = 1  # the token before </s>
         return found
 
-    monkeypatch.setattr(translator.engine, "align", to_the_last)
+    monkeypatch.setattr(translator.engine, "align", attend_to_last_word)
     (found,) = translator.translate(["Two dogs run"], align=True)
     assert found.alignment is not None
     assert {source for source, _ in found.alignment} == {2}

@@ -23,7 +23,7 @@ HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(\'2\')"> & "quotes
 
 
 class Tags(HTMLParser):
-    """The tags and attributes of a text, and its words."""
+    """Parses the tags, attributes and words of a text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def translated(source: str, *texts: str) -> Translation:
     return Translation(source, tuple(Candidate(text, -1.25, -2.0, ()) for text in texts))
 
 
-def shown() -> list[str]:
+def rendered() -> list[str]:
     """Return everything that is shown, with hostile words in every place."""
     weights = np.full((2, 2), 0.5, dtype=np.float32)
     some = Translations([translated(HOSTILE, HOSTILE, HOSTILE), translated("b", "c")])
@@ -55,19 +55,19 @@ def shown() -> list[str]:
     ]
 
 
-def test_what_is_shown_runs_nothing_and_loads_nothing() -> None:
-    for text in shown():
+def test_the_html_runs_no_script_and_loads_nothing() -> None:
+    for text in rendered():
         tags = Tags(text)
         assert not {*tags.found} & {"script", "img", "iframe", "link", "style", "object"}
         for name, value in tags.attributes:
             assert not name.startswith("on"), name
             assert name not in ("src", "href"), name
             assert "url(" not in value or name == "aria-label", value
-        assert "<script>" in tags.words  # the reader sees what was written
+        assert "<script>" in tags.words  # shown as text
 
 
-def test_what_is_shown_is_read_in_light_and_in_dark() -> None:
-    for text in shown():
+def test_the_html_sets_no_colours_that_conflict_with_a_theme() -> None:
+    for text in rendered():
         for style in re.findall(r'style="([^"]*)"', text):
             assert not re.search(r"(?<![-\w])color:|background(?:-color)?:(?!none)", style), style
         assert not re.search(r'fill="(?!currentColor|none|#3b82f6)', text)
@@ -80,14 +80,14 @@ def test_a_table_has_each_text_once_and_all_its_translations() -> None:
     assert text.count("-1.25") == 3
 
 
-def test_some_of_a_list_are_shown_as_all_are() -> None:
+def test_a_slice_of_translations_has_html_too() -> None:
     some = Translations([translated("one", "eins"), translated("two", "zwei")])
     assert "two" in some[1:]._repr_html_()
     assert ">one<" not in some[1:]._repr_html_()
     assert some[0].text == "eins"
 
 
-def test_what_is_translated_is_a_list_that_shows_itself(tiny_run: Path) -> None:
+def test_translations_are_a_list_with_html(tiny_run: Path) -> None:
     found = Translator.load(tiny_run, device="cpu").translate(["the dog sees a man.", ""])
     assert isinstance(found, list)
     assert found == list(found)
@@ -95,7 +95,7 @@ def test_what_is_translated_is_a_list_that_shows_itself(tiny_run: Path) -> None:
     assert found[0].text in Tags(found[0]._repr_html_()).words
 
 
-def test_a_weight_is_drawn_in_its_place_and_a_faint_one_is_not() -> None:
+def test_a_weight_is_drawn_at_its_position_and_a_small_one_is_not() -> None:
     weights = np.array([[0.96, 0.005], [0.25, 0.75]], dtype=np.float32)
     text = heatmap(weights, ["a", "b"], ["c", "d"], "")
     squares = re.findall(r'<rect x="(\d+)" y="(\d+)" .*?opacity="(.*?)"><title>(.*?)</title>', text)
@@ -111,24 +111,24 @@ def inspection(tiny_run: Path) -> Inspection:
     return Inspector.load(tiny_run).inspect("the dog sees a man.", "der Hund sieht ein Mann.")
 
 
-def test_a_map_shows_the_heads_that_were_asked_for(inspection: Inspection) -> None:
-    whole, one = attention_map(inspection), attention_map(inspection, "encoder", heads=[2])
-    assert "layer 1 of 1, mean of all 2 heads" in repr(whole)
-    assert repr(one) == "<Self-attention of the encoder: layer 1 of 1, head 2 of 2>"
-    assert "Hund → dog" in whole._repr_html_()
-    assert "dog → " in one._repr_html_()
+def test_a_map_shows_the_requested_heads(inspection: Inspection) -> None:
+    mean, head = attention_map(inspection), attention_map(inspection, "encoder", heads=[2])
+    assert "layer 1 of 1, mean of all 2 heads" in repr(mean)
+    assert repr(head) == "<Self-attention of the encoder: layer 1 of 1, head 2 of 2>"
+    assert "Hund → dog" in mean._repr_html_()
+    assert "dog → " in head._repr_html_()
     for wrong in ({"layer": 2}, {"heads": [3]}):
         with pytest.raises(BadInput):
             attention_map(inspection, **wrong)
 
 
-def test_an_inspection_shows_what_the_last_layer_looks_at(inspection: Inspection) -> None:
+def test_an_inspection_shows_the_attention_of_the_last_layer(inspection: Inspection) -> None:
     text = Tags(inspection._repr_html_()).words
     assert "the dog sees a man. → der Hund sieht ein Mann." in text
     assert text.count("→") > len(inspection.target)
 
 
-def test_a_map_is_kept_as_a_picture(inspection: Inspection, tmp_path: Path) -> None:
+def test_a_map_can_be_saved_as_a_picture(inspection: Inspection, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     attention_map(inspection).save(tmp_path / "map.svg")
     assert (tmp_path / "map.svg").read_text(encoding="utf-8").count("<svg") == 1
@@ -136,11 +136,11 @@ def test_a_map_is_kept_as_a_picture(inspection: Inspection, tmp_path: Path) -> N
         attention_map(inspection).save(tmp_path / "map.txt")
 
 
-def test_a_browser_draws_the_map_and_its_labels_do_not_leave_it(
+def test_a_browser_draws_the_map_with_all_labels_inside(
     browser: "Browser", inspection: Inspection
 ) -> None:
     with opened(browser, size=(390, 844), dark=True) as page:
-        page.set_content("".join([attention_map(inspection)._repr_html_(), *shown()]))
+        page.set_content("".join([attention_map(inspection)._repr_html_(), *rendered()]))
         outside = page.evaluate(
             """() => [...document.querySelectorAll("svg")].flatMap(svg => {
                 const box = svg.getBoundingClientRect();

@@ -1,4 +1,4 @@
-"""Lines are answered as they come: one at once, many together, and none is lost."""
+"""Streaming: lines are translated as they arrive, together if several are ready."""
 
 import gzip
 import os
@@ -22,7 +22,7 @@ Write = Callable[[bytes], None]
 
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Standard input is a pipe; call this to write into it, with nothing to close it."""
+    """Make standard input a pipe; the fixture writes to it, and closes it if given no data."""
     reading, writing = os.pipe()
     ends = {writing}
 
@@ -40,7 +40,7 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
             os.close(end)
 
 
-def test_a_line_is_had_before_the_next_is_written(pipe: Write) -> None:
+def test_a_line_is_read_before_the_next_is_written(pipe: Write) -> None:
     lines = LineReader("-")
     for line in ("one", "", "three"):
         pipe(f"{line}\n".encode())
@@ -51,7 +51,7 @@ def test_a_line_is_had_before_the_next_is_written(pipe: Write) -> None:
     assert list(lines) == []
 
 
-def test_lines_that_have_come_are_ready_and_half_a_line_is_not(pipe: Write) -> None:
+def test_complete_lines_are_ready_and_half_a_line_is_not(pipe: Write) -> None:
     lines = LineReader("-")
     pipe(b"one\ntwo\nthr")
     assert next(lines) == "one"
@@ -68,7 +68,7 @@ def test_lines_that_have_come_are_ready_and_half_a_line_is_not(pipe: Write) -> N
     assert list(lines) == ["four"]
 
 
-def test_a_file_is_ready_to_its_end(tmp_path: Path) -> None:
+def test_all_lines_of_a_file_are_ready(tmp_path: Path) -> None:
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(b"line\n" * 50_000))
     lines = LineReader(path)
@@ -80,7 +80,7 @@ def test_a_file_is_ready_to_its_end(tmp_path: Path) -> None:
     assert next(lines, None) is None
 
 
-def test_what_cannot_be_read_is_an_error_where_it_comes(pipe: Write) -> None:
+def test_unreadable_text_is_an_error_at_its_line(pipe: Write) -> None:
     lines = LineReader("-")
     pipe(b"one\n")
     assert next(lines) == "one"
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_an_error_where_it_comes(pipe: Write) -> None:
         lines.ready()
 
 
-def test_memory_does_not_grow_with_what_comes_through_a_pipe(pipe: Write) -> None:
+def test_memory_does_not_grow_with_the_input(pipe: Write) -> None:
     """100 MB in lines of 50 kB."""
     block = (b"x" * 49_999 + b"\n") * 20
 
@@ -113,7 +113,7 @@ def test_memory_does_not_grow_with_what_comes_through_a_pipe(pipe: Write) -> Non
     assert peak < 5_000_000
 
 
-def test_a_program_that_waits_for_each_answer_gets_it(tiny_run: Path) -> None:
+def test_a_program_can_wait_for_each_translation(tiny_run: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "translate", str(tiny_run), "--beam", "1", "--nbest", "1"],
         stdin=subprocess.PIPE,

@@ -31,27 +31,29 @@ def test_a_call_translates_one_text(translator: Translator) -> None:
 def test_order_and_blank_lines_are_kept(translator: Translator) -> None:
     texts = ["A man sleeps.", "", "   ", "Two dogs run over the wet grass.", "\t", "Two"]
     translations = translator.translate(texts, batch=2)
-    assert [one.source for one in translations] == texts
-    assert [bool(one.text) for one in translations[1:3]] == [False, False]
+    assert [translation.source for translation in translations] == texts
+    assert [bool(translation.text) for translation in translations[1:3]] == [False, False]
     assert translations[1].candidates[0].tokens == ()
-    for text, one in zip(texts, translations, strict=True):
+    for text, translation in zip(texts, translations, strict=True):
         if text.strip():
-            assert one.text == translator(text)
+            assert translation.text == translator(text)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 64])
-def test_the_batch_changes_no_translation(translator: Translator, batch: int) -> None:
+def test_translations_do_not_depend_on_the_batch_size(translator: Translator, batch: int) -> None:
     texts = [" ".join(TEXT[i % 4].split()[: 1 + i % 7]) for i in range(20)]
     expected = [translator(text) for text in texts]
-    assert [one.text for one in translator.translate(texts, batch=batch)] == expected
+    assert [
+        translation.text for translation in translator.translate(texts, batch=batch)
+    ] == expected
 
 
 def test_nbest_are_distinct_and_in_order(translator: Translator) -> None:
     (translation,) = translator.translate(["Two dogs run."], beam=5, nbest=5)
-    scores = [one.score for one in translation.candidates]
+    scores = [candidate.score for candidate in translation.candidates]
     assert len(scores) == 5
     assert scores == sorted(scores, reverse=True)
-    assert len({one.tokens for one in translation.candidates}) == 5
+    assert len({candidate.tokens for candidate in translation.candidates}) == 5
     assert translation.score == scores[0]
     assert translation.tokens == translation.candidates[0].tokens
 
@@ -94,8 +96,8 @@ def test_line_breaks_in_a_text_are_spaces(translator: Translator) -> None:
 
 def test_a_translation_never_has_a_newline(translator: Translator) -> None:
     many = translator.translate(["Two dogs run."] * 20, sample=True, nbest=5, temperature=5.0)
-    for one in many:
-        for candidate in one.candidates:
+    for translation in many:
+        for candidate in translation.candidates:
             assert not re.search(r"[\n\r\0]", candidate.text)
 
 
@@ -113,7 +115,11 @@ def test_a_prefix_begins_the_translation(translator: Translator) -> None:
 
 def test_given_translations_are_scored_as_the_search_scores_them(translator: Translator) -> None:
     found = translator.translate(["Two dogs run.", "A man."], nbest=3)
-    pairs = [(one.source, candidate) for one in found for candidate in one.candidates]
+    pairs = [
+        (translation.source, candidate)
+        for translation in found
+        for candidate in translation.candidates
+    ]
     subwords = translator.codec.target
     for source, candidate in pairs:
         # Several token sequences may spell one text; only the canonical one is scored.
@@ -126,21 +132,21 @@ def test_given_translations_are_scored_as_the_search_scores_them(translator: Tra
 def test_pairs_are_scored_in_order_and_too_long_ones_are_refused(translator: Translator) -> None:
     pairs = [("Two dogs run.", "Zwei Hunde."), ("A", "B"), ("A man sleeps.", "Ein Mann schläft.")]
     together = translator.score(pairs)
-    for pair, one in zip(pairs, together, strict=True):
-        assert one.log_probability == pytest.approx(
+    for pair, scored in zip(pairs, together, strict=True):
+        assert scored.log_probability == pytest.approx(
             translator.score([pair])[0].log_probability, abs=1e-3
         )
-        assert one.text == pair[1]
+        assert scored.text == pair[1]
     with pytest.raises(BadInput, match="pair 2 has"):
         translator.score([("A", "B"), ("dogs " * 100, "B")])
 
 
-def test_a_stream_is_endless_and_bounded(translator: Translator) -> None:
+def test_a_stream_of_endless_input_reads_a_bounded_number_ahead(translator: Translator) -> None:
     import itertools
 
     endless = itertools.cycle(TEXT[:2])
     first = list(itertools.islice(translator.stream(endless, batch=1, window=2, beam=1), 3))
-    assert [one.source for one in first] == [TEXT[0], TEXT[1], TEXT[0]]
+    assert [translation.source for translation in first] == [TEXT[0], TEXT[1], TEXT[0]]
 
 
 def test_progress_counts_every_text_once(translator: Translator) -> None:
@@ -176,14 +182,17 @@ def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_translation_is_written_as_json(translator: Translator) -> None:
-    (one,) = translator.translate(["Two dogs run."], nbest=2)
-    value = one.to_json()
+    (translation,) = translator.translate(["Two dogs run."], nbest=2)
+    value = translation.to_json()
     assert json.loads(json.dumps(value)) == value
     assert list(value) == ["source", "text", "score", "log_probability", "tokens"]
-    assert value["text"] == one.text
-    assert (value["score"], value["log_probability"]) == (one.score, one.log_probability)
-    texts = [candidate["text"] for candidate in one.to_json(candidates=True)["candidates"]]
-    assert texts == [candidate.text for candidate in one.candidates]
+    assert value["text"] == translation.text
+    assert (value["score"], value["log_probability"]) == (
+        translation.score,
+        translation.log_probability,
+    )
+    texts = [candidate["text"] for candidate in translation.to_json(candidates=True)["candidates"]]
+    assert texts == [candidate.text for candidate in translation.candidates]
     (whole,) = translator.translate(["A man. Two dogs run."], split=True, align=True)
     assert whole.to_json()["parts"] == 2
     assert [tuple(link) for link in whole.to_json()["alignment"]] == list(whole.alignment or ())
@@ -198,11 +207,11 @@ def test_texts_are_translated_at_once_when_no_other_is_ready(translator: Transla
             yield TEXT[number]
 
     stream = translator.stream(texts(), ready=lambda: len(taken) not in (1, 3), beam=1)
-    seen = []
+    taken_before = []
     for _ in range(5):
         next(stream)
-        seen.append(len(taken))
-    assert seen == [1, 3, 3, 5, 5]
+        taken_before.append(len(taken))
+    assert taken_before == [1, 3, 3, 5, 5]
 
 
 def test_long_texts_are_not_all_held_in_memory(translator: Translator) -> None:
@@ -240,9 +249,9 @@ def test_several_runs_are_loaded_as_one_translator(tiny_run: Path, own_run: Path
     texts = ["the dog sees a man.", "one bird!"]
     alone = Translator.load(tiny_run, device="cpu", engine="torch").translate(texts)
     both = Translator.load([tiny_run, str(own_run)], device="cpu").translate(texts)
-    assert [one.text for one in both] == [one.text for one in alone]
-    for one, other in zip(both, alone, strict=True):
-        assert one.score == pytest.approx(other.score, abs=1e-4)
+    assert [translation.text for translation in both] == [translation.text for translation in alone]
+    for together, single in zip(both, alone, strict=True):
+        assert together.score == pytest.approx(single.score, abs=1e-4)
 
 
 def test_runs_of_different_subwords_do_not_translate_together(
@@ -272,7 +281,7 @@ def test_sampling_settings_need_sampling(translator: Translator) -> None:
 
 
 def test_every_call_in_the_package_passes_split() -> None:
-    """The default is for people. What is scored line by line must not follow it unawares."""
+    """The default suits users; texts that are scored line by line must choose explicitly."""
     root = Path(transduce.__file__).parent
     found = []
     for path in sorted(root.rglob("*.py")):
