@@ -94,15 +94,14 @@ def test_the_peer_torch_computes_the_same_as_our_model() -> None:
     other: Any
     with torch.no_grad():
         theirs.embedding.weight.copy_(ours.output)
-        for layer, other in zip(ours.encoder, theirs.transformer.encoder.layers, strict=True):
-            copy_feed_forward(layer, other)
-            copy_attention(
-                layer.self_attention.W_QKV.weight, layer.self_attention.W_O, other.self_attn
-            )
-        for layer, other in zip(ours.decoder, theirs.transformer.decoder.layers, strict=True):
-            own_attention, cross = layer.self_attention, layer.cross_attention
-            copy_feed_forward(layer, other)
-            copy_attention(own_attention.W_QKV.weight, own_attention.W_O, other.self_attn)
+        for encoder, other in zip(ours.encoder, theirs.transformer.encoder.layers, strict=True):
+            attention = encoder.self_attention
+            copy_feed_forward(encoder, other)
+            copy_attention(attention.W_QKV.weight, attention.W_O, other.self_attn)
+        for decoder, other in zip(ours.decoder, theirs.transformer.decoder.layers, strict=True):
+            attention, cross = decoder.self_attention, decoder.cross_attention
+            copy_feed_forward(decoder, other)
+            copy_attention(attention.W_QKV.weight, attention.W_O, other.self_attn)
             projections = torch.cat([cross.W_Q.weight, cross.W_KV.weight])
             copy_attention(projections, cross.W_O, other.multihead_attn)
     pairs = pairs_of([(5, 8), (9, 3), (2, 6)])

@@ -50,12 +50,12 @@ def test_all_experiments_are_on_one_page(
     cli: CommandLine, tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two tables, the figures and the page; slow experiments have tests of their own."""
-    kept = {name: SHARES[name] for name in ("table2", "table3", "figures")}
-    monkeypatch.setattr(all_experiments, "SHARES", kept)
+    shares = {name: SHARES[name] for name in ("table2", "table3", "figures")}
+    monkeypatch.setattr(all_experiments, "SHARES", shares)
     monkeypatch.setitem(hardware.PRODUCTS, "cpu", hardware.Product(64, "float32", 1, 3))
     hour = {"table2": 3600.0, "table3": 3600.0}
     monkeypatch.setattr(all_experiments, "OVERHEAD", hour)
-    monkeypatch.setattr(all_experiments, "LEAST_TRAINING_SHARE", 0.0)  # leaves a second for each
+    monkeypatch.setattr(all_experiments, "LEAST_TRAINING_SHARE", 0.0)  # one second for each
     out, valid = tmp_path / "all", write_pairs(tmp_path, "dev", tiny_pairs(20, seed=2))
     texts: list[str | Path] = [*tiny_files, "--valid", *valid]
     command: list[str | Path] = ["paper", "all", *texts, "--time", "1h"]
@@ -63,7 +63,7 @@ def test_all_experiments_are_on_one_page(
     done = cli(*command, *how, "--out", out)
     assert done.status == 0, done.stderr
     page = (out / "report.html").read_text(encoding="utf-8")
-    for name in kept:
+    for name in shares:
         assert (out / name / f"{name}.json").exists()
         assert f'<section id="{name}">' in page
     assert "no trees were given" in page
@@ -133,7 +133,7 @@ def test_typing_mistakes_are_refused_before_anything_is_measured(
     assert started == []
 
 
-def test_ctrl_c_says_that_the_same_command_goes_on(
+def test_ctrl_c_says_how_to_resume(
     tiny_files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> Finding:

@@ -86,7 +86,7 @@ def test_near_words_punctuation_and_function_words_are_not_long_distance(
     assert found.strength < 0.05
 
 
-def test_a_word_that_everything_looks_at_is_no_dependency() -> None:
+def test_a_word_that_all_words_attend_to_is_not_a_dependency() -> None:
     sink = np.full((11, 11), 0.01)
     sink[:, 8] = 0.9
     found = phenomena.long_distance(attention_of(LONG, sink), [1], "en")
@@ -241,7 +241,7 @@ def test_the_sentences_of_the_paper_are_the_default(cli: CommandLine, learnt_run
     pytest.importorskip("matplotlib")
     result = cli("paper", "figures", learnt_run, "--layer", "1")
     assert result.status == 0, result.stderr
-    assert "in 1 sentence;" in result.stdout  # the other has too many of so few subwords
+    assert "in 1 sentence;" in result.stdout  # the other sentence has too many pieces
     assert "its → " in result.stdout
 
 

@@ -55,7 +55,7 @@ class Read(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what a tag names and what it loads."""
+        """Note the ids and links of a tag."""
         values = dict(attrs)
         if tag not in ("meta", "img", "link"):
             self.open.append(tag)
@@ -67,7 +67,7 @@ class Read(HTMLParser):
             self.loaded.append(values.get("src") or values.get("href") or "")
 
     def handle_endtag(self, tag: str) -> None:
-        """Hold that what is opened last is closed first."""
+        """Check that tags are closed in the reverse order."""
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:

@@ -1,4 +1,4 @@
-"""`transduce paper table4`: a parser trained, chosen, scored once and put beside the paper's."""
+"""`transduce paper table4`: a parser is trained, selected, scored, and compared with the paper."""
 
 import dataclasses
 import json
@@ -46,7 +46,7 @@ def command(files: list[str], tmp_path: Path) -> list[str]:
     return ["paper", "table4", *files, *where, *options(BUDGET)]
 
 
-def test_the_command_finds_what_its_files_say_and_does_nothing_twice(
+def test_the_command_reports_what_its_files_contain_and_repeats_no_work(
     cli: CommandLine, command: list[str], tmp_path: Path
 ) -> None:
     done = cli(*command)
@@ -74,7 +74,7 @@ def test_the_command_finds_what_its_files_say_and_does_nothing_twice(
 
 
 @pytest.mark.parametrize("best", [10.0, 90.0])
-def test_the_weights_that_parse_are_those_that_did_best_on_the_validation_trees(
+def test_the_weights_with_the_best_validation_score_are_used(
     best: float,
     cli: CommandLine,
     command: list[str],
@@ -100,9 +100,9 @@ def test_the_weights_that_parse_are_those_that_did_best_on_the_validation_trees(
     assert parsed.stdout.startswith("(TOP ")
 
 
-def test_brackets_are_scored_over_gold_tags_and_tags_by_themselves() -> None:
+def test_brackets_are_scored_with_gold_tags_and_tags_separately() -> None:
     class Mistagging:
-        """Draws brackets as people do, and tags all words as nouns but those of long sentences."""
+        """Returns the gold brackets, with all words tagged as nouns except in long sentences."""
 
         def fits(self, words: Sequence[str]) -> bool:
             return len(words) < 12
@@ -126,7 +126,7 @@ def test_brackets_are_scored_over_gold_tags_and_tags_by_themselves() -> None:
     assert scores.tagging == pytest.approx(100 * nouns / sum(len(tree.words()) for tree in gold))
 
 
-def test_where_steps_are_set_the_schedule_fits_them_unless_it_is_set_too(tmp_path: Path) -> None:
+def test_the_schedule_follows_the_number_of_steps_unless_it_is_set(tmp_path: Path) -> None:
     def paced(**settings: str) -> dict[str, str]:
         nothing = tmp_path / "nothing"
         return ParserExperiment(

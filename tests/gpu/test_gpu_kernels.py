@@ -89,7 +89,7 @@ def test_norm_and_relu_are_those_of_torch(D: int, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     x, d_out = (random(5001, D, dtype=dtype) for _ in range(2))
     weight, bias = 1 + 0.1 * random(D), 0.1 * random(D)
-    ours = [tensor.detach().cltensor().requires_grad_() for tensor in (x, weight, bias)]
+    ours = [tensor.detach().clone().requires_grad_() for tensor in (x, weight, bias)]
     exact = [tensor.detach().double().requires_grad_() for tensor in (x, weight, bias)]
     out = norm_relu(ours[0], ours[1], ours[2], 1e-5, Kernels())
     expected = F.layer_norm(exact[0], (D,), exact[1], exact[2], 1e-5).relu()

@@ -64,7 +64,7 @@ def pressed(page: "Page") -> list[str]:
 
 
 def swatches(page: "Page", side: str) -> list[float]:
-    """Return the weights that the swatches beside the words of a side stand for."""
+    """Return the weights of the colour swatches of the words of a side."""
     found = page.locator(f".swatch[data-side={side}]")
     return [float(swatch.get_attribute("fill-opacity") or 0) for swatch in found.all()]
 

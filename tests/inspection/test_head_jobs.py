@@ -88,7 +88,7 @@ def test_a_moved_word_is_translated_from_a_distant_position() -> None:
         ("the word after that", 1),
     ],
 )
-def test_heads_can_attend_beside_the_translated_word(job: str, steps: int) -> None:
+def test_heads_can_attend_next_to_the_translated_word(job: str, steps: int) -> None:
     found = inspection_with("cross", 2, 3, lambda query: query, LONG)
     found.cross[0, 1] = np.eye(11, 11, k=steps)
     (best,) = [head for head in find([found]) if head.job == job]

@@ -1,4 +1,4 @@
-"""The picture of how runs went: it shows what was logged, and says what it cannot show."""
+"""Training curves: they show the logged values, and report what cannot be shown."""
 
 import builtins
 import json
@@ -27,7 +27,7 @@ Row = Mapping[str, float]
 
 
 def log(*steps: int, seed: int = 1) -> list[Row]:
-    """Make what a run would log at these steps."""
+    """Return the metrics of training at these steps."""
     draws = random.Random(seed)
     return [
         {
@@ -41,7 +41,7 @@ def log(*steps: int, seed: int = 1) -> list[Row]:
 
 
 def valid(*steps: int, seed: int = 2, bleu: bool = True) -> list[Row]:
-    """Make what a run would log of validations after these steps."""
+    """Return the metrics of validations after these steps."""
     draws = random.Random(seed)
     return [
         {"step": step, "valid_loss": draws.uniform(3, 5)}
@@ -51,7 +51,7 @@ def valid(*steps: int, seed: int = 2, bleu: bool = True) -> list[Row]:
 
 
 def write(run: Path, rows: Sequence[Row], config: Mapping[str, Any] | None = None) -> Path:
-    """Write a run that has logged this."""
+    """Write a run folder with these metrics."""
     run.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row) + "\n" for row in sorted(rows, key=lambda row: row["step"]))
     (run / "metrics.jsonl").write_text(text)
@@ -70,21 +70,21 @@ def points(line: Line2D) -> list[tuple[float, float]]:
 
 
 def titles(figure: Figure) -> list[str]:
-    """Return what the panels begin with."""
+    """Return the titles of the panels."""
     return [axes.get_title(loc="left").split()[0] for axes in figure.axes]
 
 
 def listed(axes: Axes) -> list[str]:
-    """Return what stands beside a panel."""
+    """Return the texts of the legend of a panel."""
     legend = axes.get_legend()
     assert legend is not None
     return [text.get_text() for text in legend.get_texts()]
 
 
-# What is drawn.
+# Drawing.
 
 
-def test_the_lines_are_exactly_what_was_logged(tmp_path: Path) -> None:
+def test_the_lines_are_exactly_the_logged_values(tmp_path: Path) -> None:
     rows = [*log(5, 10, 15, 20), *valid(10, 20)]
     loss, bleu, speed = draw(read_histories([write(tmp_path / "run", rows)])).axes
     training, validation, _ = loss.lines
@@ -101,7 +101,7 @@ def test_the_best_validation_has_a_ring_and_its_value(tmp_path: Path) -> None:
         {"step": 30, "valid_loss": 3.25, "valid_bleu": 12.0},
     ]
     loss, bleu = draw(read_histories([write(tmp_path / "run", rows)])).axes
-    assert points(loss.lines[-1]) == [(20, 3.25)]  # the first of two equal ones, as training keeps
+    assert points(loss.lines[-1]) == [(20, 3.25)]  # the first of two equal ones, as in training
     assert points(bleu.lines[-1]) == [(20, 15.96)]
     assert listed(loss) == ["3.250  run"]
     assert listed(bleu) == ["16.0"]
@@ -117,7 +117,7 @@ def test_a_run_has_the_same_colour_and_marker_in_all_panels(tmp_path: Path) -> N
     assert [label.split()[1] for label in listed(loss)] == [run.name for run in runs]
 
 
-def test_a_panel_without_values_is_left_out_and_a_run_without_has_none(
+def test_panels_and_lines_without_values_are_left_out(
     tmp_path: Path,
 ) -> None:
     without = write(tmp_path / "without", [*log(5, 10), *valid(10, bleu=False)])
@@ -220,7 +220,7 @@ def test_a_title_warns_of_losses_that_are_not_comparable(tmp_path: Path) -> None
     assert title(base, same) == "Loss, lower is better"
 
 
-def test_a_name_is_shown_whole_with_any_characters(tmp_path: Path) -> None:
+def test_a_run_name_with_any_characters_is_shown_completely(tmp_path: Path) -> None:
     names = ["_hidden", "a$b$c", "x" * 60, "日本", "caf\udce9"]
     figure = draw(read_histories([write(tmp_path / name, log(5)) for name in names]))
     labels = [re.sub(r"^none  |\n|\\", "", label) for label in listed(figure.axes[0])]
@@ -244,7 +244,7 @@ def test_drawing_curves_leaves_the_callers_settings_unchanged(tmp_path: Path) ->
     assert same_color(figure.axes[0].get_facecolor(), "white")
 
 
-# What is written.
+# Files.
 
 
 def test_a_picture_has_1200_by_800_pixels_and_is_light(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_without_matplotlib_plot_names_the_extra(
         draw(histories)
 
 
-# What cannot be read.
+# Unreadable logs.
 
 
 def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_several_runs_are_drawn_into_the_working_folder_or_to_out(
     assert (tmp_path / "new" / "both.svg").exists()
 
 
-def test_a_folder_of_runs_stands_for_those_that_have_logged_something(
+def test_a_folder_of_runs_means_all_its_runs_with_logged_values(
     cli: CommandLine, tmp_path: Path
 ) -> None:
     for name in ("b", "a"):

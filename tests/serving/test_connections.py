@@ -48,12 +48,12 @@ def test_an_idle_connection_may_be_used_again(tiny_run: Path) -> None:
         for _ in range(3):
             client.sendall(request)
             assert b"200 OK" in client.recv(65_536)
-            time.sleep(0.4)  # 1.2 seconds in all, longer than it may be idle
+            time.sleep(0.4)  # 1.2 seconds in total, longer than the idle limit
         client.sendall(b"GET /hea")
         assert received(client) == b""
 
 
-IDLE = b"GET /hea"  # of which more never comes
+IDLE = b"GET /hea"  # the rest is never sent
 
 
 def test_silent_connections_do_not_lock_others_out(tiny_run: Path) -> None:
@@ -201,7 +201,7 @@ def test_an_aborted_answer_is_logged_without_values(
 
     async def breaks(self: Response, scope: object, receive: object, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        raise ValueError(words)  # which are not in the line of code that the log shows
+        raise ValueError(words)  # not part of the line of code in the log
 
     with (
         caplog.at_level("DEBUG"),
@@ -226,7 +226,7 @@ def test_background_errors_are_logged_without_values(caplog: pytest.LogCaptureFi
 
 
 def test_uvicorn_still_has_the_connections_that_the_sweep_reads() -> None:
-    """`server_state.connections` is not documented: this fails clearly when it goes."""
+    """`server_state.connections` is not documented: this test fails if it disappears."""
     from uvicorn.server import ServerState
 
     assert ServerState().connections == set(), "uvicorn has changed: see Server._sweep"

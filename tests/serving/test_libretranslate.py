@@ -73,7 +73,7 @@ def test_libretranslatepy_works(place: tuple[str, int, str | None], best: str) -
     client = pytest.importorskip("libretranslatepy").LibreTranslateAPI(f"http://{host}:{port}", key)
     assert client.translate(TEXT, "en", "de") == best
     assert client.detect(TEXT) == [{"confidence": 0.0, "language": "en"}]
-    assert [one["code"] for one in client.languages()] == ["de", "en"]
+    assert [language["code"] for language in client.languages()] == ["de", "en"]
 
 
 # --- Requests of clients for Node, as they were recorded -----------------------------------------
@@ -167,7 +167,7 @@ def test_parameters_may_be_in_a_query_a_form_or_json(app: FastAPI, best: str) ->
 
 
 def test_a_multipart_form_keeps_its_text_exactly(tiny_run: Path) -> None:
-    served, _ = scripted(tiny_run)  # which returns its source
+    served, _ = scripted(tiny_run)  # its engine returns the source
     app = create_app([served])
     text = '--boundary\r\n\r\na "dog" é\r\n--'
     boundary = b"x-y_z"

@@ -1,4 +1,4 @@
-"""The page that translates as you type: a real browser before the real service."""
+"""The translation page in a real browser, with a real service."""
 
 import dataclasses
 import json
@@ -71,19 +71,21 @@ def type_in(page: "Page", site: str, text: str = TEXT) -> "Locator":
     return page.locator("#translation")
 
 
-def asked(page: "Page", path: str) -> list[dict[str, Any]]:
-    """Return a list to which every request to a path adds its body."""
+def requests_to(page: "Page", path: str) -> list[dict[str, Any]]:
+    """Return a list to which the body of every request to a path is added."""
     bodies: list[dict[str, Any]] = []
     page.on(
         "request",
-        lambda item: (
-            bodies.append(json.loads(item.post_data or "")) if item.url.endswith(path) else None
+        lambda request: (
+            bodies.append(json.loads(request.post_data or ""))
+            if request.url.endswith(path)
+            else None
         ),
     )
     return bodies
 
 
-def shown(translation: "Locator") -> list[str]:
+def paragraphs(translation: "Locator") -> list[str]:
     """Return the paragraphs of the translation."""
     return translation.locator(".paragraph").all_text_contents()
 
@@ -101,26 +103,26 @@ def answer_with_markup(route: "Route") -> None:
     route.fulfill(json={"model": "en-de", "paragraphs": [{"segments": [segment]}]})
 
 
-def test_typing_translates_and_only_what_has_changed_is_asked_for(
+def test_typing_translates_and_only_changed_text_is_requested(
     browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     with opened(browser) as page:
-        bodies = asked(page, "/api/translate")
+        bodies = requests_to(page, "/api/translate")
         translation = type_in(page, site)
-        assert shown(translation) == translations(served, TEXT)
+        assert paragraphs(translation) == translations(served, TEXT)
         assert page.locator("#status").inner_text().startswith("3 sentences in ")
         assert [body["text"] for body in bodies] == [f"{FIRST} {SECOND}\n{SECOND}"]
         page.keyboard.press("Enter")
         page.keyboard.type("one bird.", delay=5)
         page.keyboard.press("Control+Enter")
         expect(page.locator("#status")).to_contain_text("4 sentences in")
-        assert shown(translation) == translations(served, f"{TEXT}\none bird.")
+        assert paragraphs(translation) == translations(served, f"{TEXT}\none bird.")
         assert bodies[-1]["text"] == "one bird."
         count = len(bodies)
         for _ in range(len("\none bird.")):
             page.keyboard.press("Backspace")
         expect(page.locator("#status")).to_have_text("3 sentences")
-        assert shown(translation) == translations(served, TEXT)
+        assert paragraphs(translation) == translations(served, TEXT)
         assert not [body for body in bodies[count:] if SECOND in body["text"]]
         page.get_by_role("button", name="Clear").click()
         expect(page.locator("#text")).to_be_focused()
@@ -133,30 +135,30 @@ def test_typing_translates_and_only_what_has_changed_is_asked_for(
         page.get_by_role("button", name="Clear").click()
         page.locator("#examples button").first.click()
         expect(page.locator("#status")).to_contain_text("1 sentence in")
-        assert shown(translation) == translations(served, page.locator("#text").input_value())
+        assert paragraphs(translation) == translations(served, page.locator("#text").input_value())
 
 
-def test_a_word_tells_how_sure_the_model_was_and_what_it_attended_to(
+def test_a_word_shows_its_probability_and_its_attention(
     browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     from transduce.inspection.inspector import Inspector
 
     inspection = Inspector.load(served[0].run).inspect(SECOND)
-    seen = inspection.to_json()
+    expected = inspection.to_json()
     with opened(browser) as page:
         translation = type_in(page, site, SECOND)
         words = translation.locator(".word")
         expect(words.last).to_have_attribute("data-shade", re.compile("[0-3]"))
-        first = [piece for piece, word in enumerate(seen["words"]["target"]) if word == 0]
+        first = [piece for piece, word in enumerate(expected["words"]["target"]) if word == 0]
         chance = 1.0
         for piece in first:
-            chance *= seen["probabilities"][piece]
+            chance *= expected["probabilities"][piece]
         shade = sum(chance < bound for bound in (0.7, 0.4, 0.15))
         expect(words.first).to_have_attribute("data-shade", str(shade))
         words.first.hover()
         card = page.get_by_role("tooltip")
         expect(card).to_be_visible()
-        likeliest = [text.strip() for text, _ in seen["alternatives"][0]][:2]
+        likeliest = [text.strip() for text, _ in expected["alternatives"][0]][:2]
         assert card.locator(".piece").all_text_contents()[:2] == likeliest
         page.keyboard.press("Escape")
         expect(card).to_be_hidden()
@@ -168,9 +170,9 @@ def test_a_word_tells_how_sure_the_model_was_and_what_it_attended_to(
         )
         assert page.locator("#echo").inner_text() == SECOND
         received = inspection.cross[-1].mean(0)[first].mean(0)  # by each piece of the source
-        of_words = np.bincount(seen["words"]["source"], received)[:-1]
+        by_word = np.bincount(expected["words"]["source"], received)[:-1]
         tints = page.locator("#echo .attended").evaluate_all(TINTS)
-        np.testing.assert_allclose(tints, 100 * of_words, atol=0.2)
+        np.testing.assert_allclose(tints, 100 * by_word, atol=0.2)
         explorer = page.locator("#explorer")
         expect(explorer).to_be_visible()
         expect(explorer.locator("[data-side=row][aria-pressed=true]")).to_have_count(1)
@@ -186,15 +188,15 @@ def test_a_word_tells_how_sure_the_model_was_and_what_it_attended_to(
         page.reload()
         type_in(page, site, SECOND)
         words.first.click()
-        expect(explorer).to_be_hidden()  # as the reader has left it
+        expect(explorer).to_be_hidden()  # as it was left
 
 
-def test_another_candidate_is_taken_and_settings_reach_the_search(
+def test_another_candidate_can_be_chosen_and_settings_reach_the_search(
     browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     (best,) = served[0].translator.translate([SECOND], beam=4, nbest=4)
     with opened(browser) as page:
-        bodies = asked(page, "/api/translate")
+        bodies = requests_to(page, "/api/translate")
         translation = type_in(page, site, SECOND)
         candidates = page.locator("#candidates button")
         texts = [item.text for item in best.candidates]
@@ -206,7 +208,7 @@ def test_another_candidate_is_taken_and_settings_reach_the_search(
         page.locator("#text").press("End")
         page.keyboard.type(f" {FIRST}")
         expect(page.locator("#status")).to_contain_text("2 sentences in")
-        expect(translation.locator(".sentence").first).to_have_text(texts[1])  # a choice stays
+        expect(translation.locator(".sentence").first).to_have_text(texts[1])  # the choice is kept
 
         page.get_by_role("button", name="Settings").click()
         page.get_by_label("Beam").fill("2")
@@ -232,7 +234,7 @@ def test_another_candidate_is_taken_and_settings_reach_the_search(
         expect(candidates).to_have_count(4)
 
 
-def test_everything_can_be_done_with_keys_alone(browser: "Browser", site: str) -> None:
+def test_everything_can_be_done_with_the_keyboard(browser: "Browser", site: str) -> None:
     with opened(browser) as page:
         translation = type_in(page, site)
         words = translation.locator(".word")
@@ -273,14 +275,14 @@ def test_everything_can_be_done_with_keys_alone(browser: "Browser", site: str) -
         expect(page.get_by_role("dialog", name="Shortcuts")).to_be_hidden()
 
 
-def test_a_phone_in_the_dark_shows_odd_texts_as_text(
+def test_unusual_texts_are_shown_as_text_on_a_phone_in_the_dark_theme(
     browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     odd, long = "<script>alert(1)</script> 👩‍👩‍👧 שלום", "x" * 70
     with opened(browser, size=PHONE, dark=True) as page:
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         translation = type_in(page, site, f"{odd}\n{long}")
-        assert shown(translation) == translations(served, f"{odd}\n{long}")
+        assert paragraphs(translation) == translations(served, f"{odd}\n{long}")
         expect(page.locator("#echo")).to_have_text(long)
         page.locator("#text").press("Control+Home")
         expect(page.locator("#echo")).to_have_text(odd)
@@ -300,13 +302,13 @@ def test_a_phone_in_the_dark_shows_odd_texts_as_text(
         assert max(map(int, re.findall(r"\d+", ground))) < 60
 
 
-def test_the_other_way_is_a_button_where_such_a_model_is_served(
+def test_a_button_swaps_the_languages_if_the_opposite_model_is_served(
     browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
     with opened(browser) as page:
-        bodies = asked(page, "/api/translate")
+        bodies = requests_to(page, "/api/translate")
         translation = type_in(page, site, SECOND)
-        before = shown(translation)
+        before = paragraphs(translation)
         page.get_by_role("button", name="Swap").click()
         expect(page.locator("#from")).to_have_text("German")
         assert page.locator("#text").input_value() == "\n".join(before)
@@ -330,10 +332,10 @@ def test_examples_are_validation_sentences_of_the_model(
         expect(examples.first).to_have_attribute("lang", "de")
 
 
-def test_errors_are_shown_and_disappear_when_resolved(
+def test_problems_are_shown_in_a_sentence_and_retried(
     browser: "Browser", site: str, served: "list[ServedModel]"
 ) -> None:
-    with browser.new_page() as page:  # whose console tells of what is refused here
+    with browser.new_page() as page:  # refused requests are logged in its console
         translation = type_in(page, site, SECOND)
         problem = page.locator("#problem")
         page.keyboard.insert_text("x" * 2000)
@@ -359,17 +361,17 @@ def test_errors_are_shown_and_disappear_when_resolved(
         expect(problem).to_contain_text("trying again in 1 s")
         expect(translation.locator(".paragraph")).to_have_class(re.compile("stale"))
         expect(problem).to_have_text("")
-        assert shown(translation) == translations(served, FIRST)
+        assert paragraphs(translation) == translations(served, FIRST)
 
 
-def test_a_model_that_is_served_no_longer_gives_way_to_one_that_is(
+def test_a_model_that_is_no_longer_served_is_replaced_by_another(
     browser: "Browser", site: str
 ) -> None:
     def with_another(route: "Route") -> None:
         reported = route.fetch().json()
         route.fulfill(json={**reported, "models": [{**reported["models"][0], "name": "gone"}]})
 
-    with browser.new_page() as page:  # whose console tells of what is refused here
+    with browser.new_page() as page:  # refused requests are logged in its console
         page.route("**/api/models", with_another, times=1)
         page.goto(site)
         expect(page.locator("#model-words")).to_contain_text("gone")
@@ -383,11 +385,11 @@ def test_a_model_that_is_served_no_longer_gives_way_to_one_that_is(
         ]
 
 
-def test_an_inspection_error_is_shown_in_place_of_the_explorer(
+def test_the_reason_why_a_sentence_cannot_be_inspected_is_shown(
     browser: "Browser", site: str
 ) -> None:
-    why = "the source has 300 pieces: at most 128 can be inspected"
-    with browser.new_page() as page:  # whose console tells of what is refused here
+    why = "the source has 300 pieces: at most 128 can be looked at"
+    with browser.new_page() as page:  # refused requests are logged in its console
         page.route("**/api/inspect", lambda route: route.fulfill(status=400, json={"error": why}))
         type_in(page, site, FIRST)
         page.locator("#attention summary").click()

@@ -22,7 +22,7 @@ FILES = sorted(
 )
 ROOT = PACKAGE.parents[1]
 
-# Names of XML, which nobody fetches.
+# XML namespaces, which are never fetched.
 NAMESPACE = re.compile(r"http://www\.w3\.org/(2000/svg|1999/xlink|1999/xhtml|1998/Math/MathML)")
 ADDRESS = re.compile(r"""\b(?:https?|wss?|ftp)://[^\s"'`)]*|(?<=["'`(=])\s*//[\w.-]+\.[^\s"'`)]*""")
 IMPORT = re.compile(r"""(?:\bfrom\s+|\bimport\s*\(?)\s*["']([^"']+)["']""")
@@ -93,7 +93,7 @@ def test_no_file_refers_to_anything_outside() -> None:
         ('"/api//models"', []),
     ],
 )
-def test_what_is_outside_is_seen(text: str, expected: list[str]) -> None:
+def test_outside_addresses_are_detected(text: str, expected: list[str]) -> None:
     assert outside(text) == expected
 
 
@@ -115,12 +115,12 @@ def test_pages_hold_no_script_or_style_of_their_own() -> None:
         '<base href="/x/">',
     ],
 )
-def test_what_the_policy_forbids_is_seen(text: str) -> None:
+def test_inline_scripts_and_styles_are_detected(text: str) -> None:
     assert len(Inline(f"<!doctype html><html>{text}</html>").forbidden) == 1
     assert Inline('<script src="/a.js"></script><p class="style">on</p>').forbidden == []
 
 
-def test_every_file_that_a_page_asks_for_is_there() -> None:
+def test_every_file_that_a_page_requests_exists() -> None:
     target = {path.name for path in FILES}
     for path in FILES:
         if path.suffix in {".html", ".js"} and path.parent == PAGE:

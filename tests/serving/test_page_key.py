@@ -1,4 +1,4 @@
-"""The pages of a service that needs a key: they ask for it once, and this tab keeps it."""
+"""The pages of a service that needs a key ask for it once per tab."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def site(tiny_run: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (PHONE, True)])
-def test_the_page_asks_for_the_key_once_with_keys_alone(
+def test_the_page_asks_once_for_the_key_and_works_by_keyboard(
     browser: "Browser", site: str, size: tuple[int, int], dark: bool
 ) -> None:
     with opened(browser, size=size, dark=dark, refused=True) as page:
@@ -63,7 +63,9 @@ def test_the_page_asks_for_the_key_once_with_keys_alone(
         assert KEY not in page.url
 
 
-def test_a_user_without_a_key_is_not_asked_twice(browser: "Browser", site: str) -> None:
+def test_without_a_key_the_page_says_so_and_does_not_ask_again(
+    browser: "Browser", site: str
+) -> None:
     with opened(browser, refused=True) as page:
         page.goto(site)
         page.get_by_role("button", name="Not now").click()
@@ -75,7 +77,7 @@ def test_a_user_without_a_key_is_not_asked_twice(browser: "Browser", site: str) 
         expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_the_description_is_read_without_a_key(browser: "Browser", site: str) -> None:
+def test_the_api_description_needs_no_key(browser: "Browser", site: str) -> None:
     with opened(browser) as page:
         page.goto(f"{site}/docs")
         expect(page.get_by_role("heading", name="API", exact=True)).to_be_visible()

@@ -62,7 +62,7 @@ def look_again(page: "Page") -> None:
     page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
 
 
-def test_a_run_is_shown_as_it_goes(browser: "Browser", runs: Path) -> None:
+def test_a_run_is_shown_live(browser: "Browser", runs: Path) -> None:
     run = runs / "base"
     with watching(run) as address, opened(browser) as page, locked_run(run):
         page.goto(address)
@@ -93,7 +93,7 @@ def test_a_run_is_shown_as_it_goes(browser: "Browser", runs: Path) -> None:
         assert first.locator(".output").inner_text() == "Zwei Hunde 200"
         assert first.locator("mark").all_inner_texts() == ["Zwei Hunde"]
 
-        # A run that is resumed has less than it had.
+        # A resumed run has fewer rows than before.
         (run / "metrics.jsonl").write_text("")
         append(run / "metrics.jsonl", training(50, 100))
         look_again(page)
@@ -123,7 +123,7 @@ def test_runs_are_compared_and_read_by_mouse_and_keys(
         page.mouse.move(plot["x"] + plot["width"] / 2, plot["y"] + 50)
         assert "step 500" in loss.locator(".readout").inner_text()
 
-        # Dragging shows a part of the axis in all charts, until it is given back.
+        # Dragging zooms all charts, until the zoom is reset.
         page.mouse.down()
         page.mouse.move(plot["x"] + 0.75 * plot["width"], plot["y"] + 60, steps=3)
         page.mouse.up()
@@ -187,9 +187,7 @@ def test_the_legend_of_a_saved_picture_has_room_for_every_run(
     assert max(ends) < 960
 
 
-def test_on_a_phone_in_the_dark_with_runs_that_have_little_to_show(
-    browser: "Browser", runs: Path
-) -> None:
+def test_runs_with_little_data_on_a_phone_in_the_dark_theme(browser: "Browser", runs: Path) -> None:
     mute = write_run(runs / "mute", training(10))
     write_run(runs / "begun", [])
     with watching(runs) as address, opened(browser, size=PHONE, dark=True) as page:

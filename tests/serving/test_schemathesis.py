@@ -1,4 +1,4 @@
-"""The service keeps to its own description, whatever it is asked within it."""
+"""The service conforms to its OpenAPI description."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_every_path_is_tried(operations: dict[str, Any]) -> None:
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 def test_every_answer_is_as_described(operations: dict[str, Any], path: str, mode: str) -> None:
     if mode == "negative" and path not in ASKING:
-        return  # nothing can be wrong with a request that says nothing
+        return  # an empty request cannot be invalid
 
     @settings(
         max_examples=25,
@@ -51,7 +51,7 @@ def test_every_answer_is_as_described(operations: dict[str, Any], path: str, mod
     )
     @given(case=operations[path].as_strategy(schemathesis.GenerationMode(mode)))
     def check(case: Any) -> None:
-        # It cannot say that there is no model of a name, or that nbest is at most the beam.
+        # The description cannot express unknown model names, or that nbest is at most the beam.
         case.call_and_validate(excluded_checks=[schemathesis.checks.positive_data_acceptance])
 
     check()

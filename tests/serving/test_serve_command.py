@@ -1,4 +1,4 @@
-"""`transduce serve`: its address, its host names, and what it refuses."""
+"""`transduce serve`: its address, host names and refusals."""
 
 import socket
 import subprocess

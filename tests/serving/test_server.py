@@ -165,7 +165,7 @@ def test_an_endless_body_is_refused_early(tiny_run: Path) -> None:
     with scripted_service(tiny_run, limits=limits) as (address, _, _), connected(address) as client:
         client.sendall(written(b"", "/api/translate", "Transfer-Encoding: chunked"))
         with contextlib.suppress(OSError):
-            for _ in range(1_000):  # 64 MB, of which few can have been taken
+            for _ in range(1_000):  # 64 MB, of which few are read
                 client.sendall(chunk)
         assert parse_answer(received(client))[0] == 413
         with connected(address, written(b"", "/translate", "Content-Length: 99999999")) as other:
@@ -182,10 +182,10 @@ def test_a_connection_survives_a_refused_body(tiny_run: Path) -> None:
             client.sendall(b"hello" + written(text_body("a dog.")))
             assert parse_answer(received(client))[1]["text"] == "a dog."
         with connected(address, late) as client:
-            assert b"415 " in received(client)  # which ends though the body never comes
+            assert b"415 " in received(client)  # it ends although the body never arrives
 
 
-@pytest.mark.parametrize("size", [100, 6_000_000])  # more than the kernel takes off its hands
+@pytest.mark.parametrize("size", [100, 6_000_000])  # more than the kernel buffers
 def test_a_client_that_is_still_sending_gets_the_error(tiny_run: Path, size: int) -> None:
     """urllib sends the whole body before it reads the answer."""
     limits = Limits(characters=500, receiving=PATIENCE)

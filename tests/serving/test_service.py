@@ -245,7 +245,7 @@ def test_a_lone_surrogate_does_not_break_an_answer() -> None:
     "q", [[""] * 1_000, "«" * 50_000, "\n" * 50_000], ids=["texts", "marks", "lines"]
 )
 def test_many_texts_do_not_block_other_requests(tiny_run: Path, q: str | list[str]) -> None:
-    """The event loop goes on while a text is split; sentencex alone would hold it for 3 seconds.
+    """The event loop runs while a text is split; sentencex alone would block it for 3 seconds.
 
     The limit leaves room for a machine on which other tests run at the same time.
     """

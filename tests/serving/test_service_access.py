@@ -15,10 +15,10 @@ FOREIGN = {
     "another site": {"Origin": "https://evil.example"},
     "a sandboxed page": {"Origin": "null"},
     "another port": {"Origin": "http://localhost:3000"},
-    "a name that begins alike": {"Origin": "http://localhost.evil.example"},
-    "a browser's word": {"Sec-Fetch-Site": "cross-site"},
-    "a neighbour": {"Sec-Fetch-Site": "same-site"},
-    "a form that is sent": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+    "a name with the same beginning": {"Origin": "http://localhost.evil.example"},
+    "a cross-site request": {"Sec-Fetch-Site": "cross-site"},
+    "a same-site request": {"Sec-Fetch-Site": "same-site"},
+    "a submitted form": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
 }
 
 
@@ -35,18 +35,18 @@ def test_requests_from_pages_of_other_sites_are_refused(
     )
     assert "another site" in error(answer, 403)
     assert engine.batches == []
-    assert not [item for item in answer.headers if item.startswith("access-control")]
+    assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_programs_own_pages_and_links_are_answered(tiny_run: Path) -> None:
+def test_requests_of_programs_own_pages_and_links_are_answered(tiny_run: Path) -> None:
     app = scripted_app(tiny_run)
     same_site = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
     for headers in ({}, same_site, {"Origin": "http://localhost"}, {"Sec-Fetch-Site": "none"}):
-        sent = ask(app, "POST", "/api/translate", json={"text": "a dog."}, headers=headers)
-        assert sent.status_code == 200
+        response = ask(app, "POST", "/api/translate", json={"text": "a dog."}, headers=headers)
+        assert response.status_code == 200
     proxied = {"Origin": "https://translate.example", "Sec-Fetch-Site": "same-origin"}
-    sent = ask(app, "POST", "/api/translate", json={"text": "a dog."}, headers=proxied)
-    assert sent.status_code == 200  # behind a proxy, the host has another name
+    response = ask(app, "POST", "/api/translate", json={"text": "a dog."}, headers=proxied)
+    assert response.status_code == 200  # behind a proxy, the host has another name
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert ask(app, "GET", "/", headers=link).status_code == 200
     image = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
@@ -57,28 +57,33 @@ def test_programs_own_pages_and_links_are_answered(tiny_run: Path) -> None:
 def test_allowed_origins_get_cors_headers(tiny_run: Path) -> None:
     origin = "https://app.example"
     app = scripted_app(tiny_run, origins=parse_origins([origin + "/"]), keys=Keys([KEY]))
-    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-api-key"}
-    leave = ask(app, "OPTIONS", "/api/translate", headers={"Origin": origin, **asks})
-    assert leave.status_code == 200
-    assert leave.headers["access-control-allow-origin"] == origin
-    assert "POST" in leave.headers["access-control-allow-methods"]
-    assert "x-api-key" in leave.headers["access-control-allow-headers"].lower()
-    assert "access-control-allow-credentials" not in leave.headers
+    request = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "x-api-key",
+    }
+    preflight = ask(app, "OPTIONS", "/api/translate", headers={"Origin": origin, **request})
+    assert preflight.status_code == 200
+    assert preflight.headers["access-control-allow-origin"] == origin
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert "x-api-key" in preflight.headers["access-control-allow-headers"].lower()
+    assert "access-control-allow-credentials" not in preflight.headers
     site = {"Origin": origin, "Sec-Fetch-Site": "cross-site"}
-    sent = ask(
+    response = ask(
         app, "POST", "/api/translate", json={"text": "a dog."}, headers={**site, **bearer(KEY)}
     )
-    assert sent.headers["access-control-allow-origin"] == origin
-    assert sent.headers["vary"] == "Origin"
-    assert sent.headers["access-control-expose-headers"] == "Retry-After"
+    assert response.headers["access-control-allow-origin"] == origin
+    assert response.headers["vary"] == "Origin"
+    assert response.headers["access-control-expose-headers"] == "Retry-After"
     refused = ask(app, "POST", "/api/translate", json={"text": "a dog."}, headers=site)
     error(refused, 401)
-    assert refused.headers["access-control-allow-origin"] == origin  # its page can tell why
+    assert (
+        refused.headers["access-control-allow-origin"] == origin
+    )  # so its page can read the error
     for other in ("https://evil.example", "http://app.example", "https://app.example.evil"):
         for method, status in (("OPTIONS", 400), ("POST", 403)):
-            sent = ask(app, method, "/api/translate", headers={"Origin": other, **asks})
-            assert sent.status_code == status
-            assert "access-control-allow-origin" not in sent.headers
+            response = ask(app, method, "/api/translate", headers={"Origin": other, **request})
+            assert response.status_code == status
+            assert "access-control-allow-origin" not in response.headers
     assert app.state.service.close()
 
 
@@ -122,11 +127,11 @@ def test_every_page_file_answer_and_error_has_security_headers(tiny_run: Path) -
     ["/../keys.py", "/..%2fkeys.py", "/%2e%2e/%2e%2e/app.py", "//etc/passwd", "/base.css/..",
      "/base.css%00.js", "/page/../base.css", "/....//base.css", "/C:/x", "/./base.css"],
 )  # fmt: skip
-def test_no_path_leads_out_of_the_files(tiny_run: Path, path: str) -> None:
+def test_no_path_leads_outside_the_files(tiny_run: Path, path: str) -> None:
     from transduce.serving import static_files
 
-    sent = ask(scripted_app(tiny_run), "GET", path)
+    response = ask(scripted_app(tiny_run), "GET", path)
     known = {
         file.content for file in static_files.files().values()
-    }  # clients follow dots by themselves
-    assert sent.status_code == 404 or sent.content in known
+    }  # clients resolve dots themselves
+    assert response.status_code == 404 or response.content in known

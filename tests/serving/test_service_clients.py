@@ -26,7 +26,7 @@ from transduce.serving.problems import Problem
 
 
 def scope(address: str, *forwarded: str) -> dict[str, Any]:
-    headers = [(b"x-forwarded-for", item.encode()) for item in forwarded]
+    headers = [(b"x-forwarded-for", address.encode()) for address in forwarded]
     return {"client": (address, 1234), "headers": headers}
 
 
@@ -43,7 +43,7 @@ def test_the_rate_limit_is_per_client_and_minute() -> None:
     clock = Clock()
     clients = Clients(Limits(rate=30), clock=clock)
 
-    def asks(address: str = "10.0.0.1") -> int:
+    def retry_after(address: str = "10.0.0.1") -> int:
         try:
             admission = clients.admission(scope(address))
             admission.admit(None, free=True)
@@ -52,15 +52,15 @@ def test_the_rate_limit_is_per_client_and_minute() -> None:
             return int((problem.headers or {})["Retry-After"])
         return 0
 
-    assert [asks() for _ in range(30)] == [0] * 30
-    assert asks() == 2
-    assert asks("10.0.0.2") == 0
+    assert [retry_after() for _ in range(30)] == [0] * 30
+    assert retry_after() == 2
+    assert retry_after("10.0.0.2") == 0
     clock.now = 1.0
-    assert asks() == 1
+    assert retry_after() == 1
     clock.now = 2.0
-    assert [asks(), asks()] == [0, 2]
+    assert [retry_after(), retry_after()] == [0, 2]
     clock.now = 1_000.0
-    assert [asks() for _ in range(31)] == [0] * 30 + [2]
+    assert [retry_after() for _ in range(31)] == [0] * 30 + [2]
 
 
 def test_default_limits_apply_to_other_machines_only() -> None:
@@ -80,26 +80,26 @@ def test_addresses_of_one_network_are_one_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "forwarded", "found"),
+    ("address", "forwarded", "expected"),
     [
-        ("10.0.0.9", ["1.2.3.4"], "10.0.0.9"),  # whoever asks may say anything
+        ("10.0.0.9", ["1.2.3.4"], "10.0.0.9"),  # not a trusted proxy: ignored
         ("127.0.0.1", ["1.2.3.4"], "1.2.3.4"),
-        ("127.0.0.1", ["6.6.6.6, 1.2.3.4"], "1.2.3.4"),  # the last is what the proxy saw
+        ("127.0.0.1", ["6.6.6.6, 1.2.3.4"], "1.2.3.4"),  # the last entry is the proxy's
         ("127.0.0.1", ["6.6.6.6", "1.2.3.4, 10.0.0.1"], "1.2.3.4"),  # behind two proxies
         ("::ffff:127.0.0.1", ["2001:db8::5"], "2001:db8::/64"),
-        ("127.0.0.1", ["1.2.3.4, no address"], UNKNOWN),  # never as one of this machine
+        ("127.0.0.1", ["1.2.3.4, no address"], UNKNOWN),  # never treated as local
         ("127.0.0.1", [], UNKNOWN),
         ("127.0.0.1", ["10.0.0.1"], UNKNOWN),
     ],
 )
 def test_trusted_proxies_forward_the_client_address(
-    address: str, forwarded: list[str], found: str
+    address: str, forwarded: list[str], expected: str
 ) -> None:
     clients = Clients(Limits(), proxies=proxy_addresses(["127.0.0.1", "10.0.0.1"]))
-    assert clients.address(scope(address, *forwarded)) == found
+    assert clients.address(scope(address, *forwarded)) == expected
 
 
-def test_a_proxy_is_an_address() -> None:
+def test_a_trusted_proxy_must_be_an_address() -> None:
     with pytest.raises(BadInput, match="--trusted-proxy nginx: expected an address"):
         proxy_addresses(["nginx"])
 
@@ -114,7 +114,7 @@ def test_the_number_of_remembered_clients_is_bounded(monkeypatch: pytest.MonkeyP
     assert len(clients._recent) == 50
 
 
-def test_a_bucket_never_holds_more_than_a_minute() -> None:
+def test_a_bucket_never_holds_more_than_one_minute_of_requests() -> None:
     bucket = TokenBucket(60, now=0.0)
     assert bucket.wait(1e9) == 0
     for _ in range(60):
@@ -123,20 +123,20 @@ def test_a_bucket_never_holds_more_than_a_minute() -> None:
     assert bucket.wait(1e9) == 1
 
 
-async def together(app: FastAPI, *sent: tuple[str, str]) -> list[httpx.Response]:
+async def send_together(app: FastAPI, *sent: tuple[str, str]) -> list[httpx.Response]:
     """Send texts from some addresses; none is answered before the last is sent."""
     service = app.state.service
     waiting = []
     for address, text in sent:
         transport = httpx.ASGITransport(app=app, client=(address, 1))
         client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
-        held = service.sentences
+        before = service.sentences
         task = asyncio.ensure_future(client.post("/api/translate", json={"text": text}))
         waiting.append((client, task))
-        while not task.done() and service.sentences == held:
+        while not task.done() and service.sentences == before:
             await asyncio.sleep(0.001)
-    (item,) = service.models.values()
-    item.translator.engine.go.set()
+    (served,) = service.models.values()
+    served.translator.engine.go.set()
     answers = [await task for _, task in waiting]
     for client, _ in waiting:
         await client.aclose()
@@ -145,34 +145,34 @@ async def together(app: FastAPI, *sent: tuple[str, str]) -> list[httpx.Response]
 
 def statuses(run: Path, limits: Limits, *sent: tuple[str, str]) -> list[int]:
     app = create_app([scripted(run, held=True)[0]], limits=limits)
-    answers = asyncio.run(together(app, *sent))
+    answers = asyncio.run(send_together(app, *sent))
     assert app.state.service.close()
-    for item in answers:
-        if item.status_code == 429:
-            assert int(item.headers["retry-after"]) >= 1
-            assert "of your" in error(item, 429)
-    return [item.status_code for item in answers]
+    for answer in answers:
+        if answer.status_code == 429:
+            assert int(answer.headers["retry-after"]) >= 1
+            assert "of your" in error(answer, 429)
+    return [answer.status_code for answer in answers]
 
 
 def test_one_client_cannot_fill_the_queue(tiny_run: Path) -> None:
-    item, other, here = "10.0.0.1", "10.0.0.2", "127.0.0.1"
-    several = [(item, "a dog."), (item, "a man."), (item, "a fish."), (other, "a tree.")]
+    client, other, local = "10.0.0.1", "10.0.0.2", "127.0.0.1"
+    several = [(client, "a dog."), (client, "a man."), (client, "a fish."), (other, "a tree.")]
     assert statuses(tiny_run, Limits(per_client=2), *several) == [200, 200, 429, 200]
     three, five = "a dog. a man. a fish.", "a dog. a man. a fish. a tree. a bird."
-    half = [(item, three), (item, "a bird. a tree."), (other, three), (item, "a bird.")]
+    half = [(client, three), (client, "a bird. a tree."), (other, three), (client, "a bird.")]
     assert statuses(tiny_run, Limits(queue=8), *half) == [200, 429, 200, 200]
-    assert statuses(tiny_run, Limits(queue=8), (item, five), (here, five)) == [413, 200]
+    assert statuses(tiny_run, Limits(queue=8), (client, five), (local, five)) == [413, 200]
 
 
 def test_a_request_that_would_wait_too_long_is_answered_503(tiny_run: Path) -> None:
     served, engine = scripted(tiny_run, held=True)
     app = create_app([served], limits=Limits(wait=1.0))
     service = app.state.service
-    service._speed.add(100, 100.0)  # one in a second
+    service._speed.add(100, 100.0)  # one sentence per second
     sent = [("127.0.0.1", f"number {n}.") for n in range(engine.batch + 1)]
-    *fine, late = asyncio.run(together(app, *sent))
+    *fine, late = asyncio.run(send_together(app, *sent))
     assert app.state.service.close()
-    assert {item.status_code for item in fine} == {200}  # they fit into the next batch
+    assert {answer.status_code for answer in fine} == {200}  # they fit into the next batch
     assert f"{engine.batch} requests are waiting" in error(late, 503)
     assert int(late.headers["retry-after"]) >= 1
 

@@ -67,31 +67,31 @@ def test_wrong_keys_are_refused_and_rate_limited(tiny_run: Path) -> None:
     app = scripted_app(tiny_run, keys=Keys([KEY]))
     for _ in range(ATTEMPTS):
         assert "unknown" in error(ask(app, "GET", "/api/models", headers=bearer(WRONG)), 401)
-    for key in (WRONG, KEY):  # or guessing would go on
+    for key in (WRONG, KEY):  # even the right one, or guessing would continue
         answer = ask(app, "GET", "/api/models", headers=bearer(key))
         assert "too many wrong keys" in error(answer, 429)
         assert 1 <= int(answer.headers["retry-after"]) <= 60 / ATTEMPTS
     error(ask(app, "GET", "/api/models"), 401)
 
 
-def test_every_key_is_compared_whole_and_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_key_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     import hmac
 
-    seen: list[tuple[int, int]] = []
+    lengths: list[tuple[int, int]] = []
 
-    def watched(item: bytes, other: bytes) -> bool:
-        seen.append((len(item), len(other)))
-        return item == other
+    def compare(left: bytes, right: bytes) -> bool:
+        lengths.append((len(left), len(right)))
+        return left == right
 
-    monkeypatch.setattr(hmac, "compare_digest", watched)
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     keys = Keys([KEY, OTHER, KEY + "x"])
-    assert [keys.find(item.encode()) for item in (KEY, OTHER, WRONG, "")] == [0, 1, None, None]
-    assert seen == [(32, 32)] * 12  # digests: not even the length of a key shows
+    assert [keys.find(key.encode()) for key in (KEY, OTHER, WRONG, "")] == [0, 1, None, None]
+    assert lengths == [(32, 32)] * 12  # digests: even the length of a key stays secret
     assert KEY.encode() not in repr(vars(keys)).encode()
 
 
 @pytest.mark.parametrize(
-    ("headers", "found"),
+    ("headers", "expected"),
     [
         ([], None),
         ([(b"authorization", b"Basic abc")], None),
@@ -102,9 +102,9 @@ def test_every_key_is_compared_whole_and_in_constant_time(monkeypatch: pytest.Mo
     ],
 )
 def test_the_key_is_read_from_headers(
-    headers: list[tuple[bytes, bytes]], found: bytes | None
+    headers: list[tuple[bytes, bytes]], expected: bytes | None
 ) -> None:
-    assert key_in(headers) == found
+    assert key_in(headers) == expected
 
 
 def test_keys_come_from_a_file_and_from_the_environment(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_keys_come_from_a_file_and_from_the_environment(tmp_path: Path) -> None:
     keys, warning = read_keys(file, {})
     assert keys is not None
     assert warning == ""
-    assert [keys.find(item.encode()) for item in (KEY, OTHER, "# ours")] == [0, 1, None]
+    assert [keys.find(key.encode()) for key in (KEY, OTHER, "# ours")] == [0, 1, None]
     file.chmod(0o644)
     assert "chmod 600" in read_keys(file, {})[1]
     both, _ = read_keys(file, {"TRANSDUCE_KEY": f"{WRONG}\n{KEY}"})
@@ -161,5 +161,5 @@ def test_an_unreadable_key_file_is_one_sentence(
 
 
 def scope(address: str, *forwarded: str) -> dict[str, Any]:
-    headers = [(b"x-forwarded-for", item.encode()) for item in forwarded]
+    headers = [(b"x-forwarded-for", address.encode()) for address in forwarded]
     return {"client": (address, 1234), "headers": headers}

@@ -28,7 +28,9 @@ class Careless(Exception):
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the log without that of the HTTP client."""
-    return [logging.Formatter().format(item) for item in caplog.records if item.name not in CLIENTS]
+    return [
+        logging.Formatter().format(entry) for entry in caplog.records if entry.name not in CLIENTS
+    ]
 
 
 def test_no_text_and_no_key_is_ever_logged(
@@ -109,12 +111,12 @@ def test_stderr_of_a_process_has_no_texts_or_keys(tiny_run: Path, tmp_path: Path
 def test_a_public_service_without_keys_warns(tmp_path: Path) -> None:
     from transduce.serving.server import bind
 
-    message: list[str] = []
+    messages: list[str] = []
     with bind("0.0.0.0", 0) as listening:
-        Access.from_options(listening, "0.0.0.0", message.append, log_texts=True)
+        Access.from_options(listening, "0.0.0.0", messages.append, log_texts=True)
     with bind("127.0.0.1", 0) as listening:
-        Access.from_options(listening, "127.0.0.1", message.append)
-    assert [item.partition(":")[0] for item in message] == ["warning"] * 2
-    assert "--key-file" in message[0]
-    assert "texts of all clients" in message[1]
+        Access.from_options(listening, "127.0.0.1", messages.append)
+    assert [line.partition(":")[0] for line in messages] == ["warning"] * 2
+    assert "--key-file" in messages[0]
+    assert "texts of all clients" in messages[1]
     assert "TRANSDUCE_KEY" not in os.environ

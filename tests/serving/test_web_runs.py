@@ -1,4 +1,4 @@
-"""What the service answers about runs: how they stand, and what they have logged since."""
+"""The API of the runs page: states of runs, and what they have logged."""
 
 import dataclasses
 import json
@@ -48,14 +48,14 @@ def test_the_state_of_a_run_is_training_stopped_or_finished(
     run = write_run(tmp_path / "run", [*training(500, 1000), *validation(1000)], steps=4000)
     client = Client(run)
     with locked_run(run):
-        here = client.runs()["run"]
-        assert (here["state"], here["step"], here["part"]) == ("training", 1000, 0.25)
-        assert here["left"] == pytest.approx(1500, abs=60)  # 500 s for a quarter
-    here = client.runs()["run"]
-    assert (here["state"], here["left"]) == ("stopped", None)
-    assert (here["preset"], here["planned"]["steps"]) == ("tiny", 4000)
-    assert here["loss"] == pytest.approx(3.0)
-    assert here["bleu"] == 10.0
+        summary = client.runs()["run"]
+        assert (summary["state"], summary["step"], summary["part"]) == ("training", 1000, 0.25)
+        assert summary["left"] == pytest.approx(1500, abs=60)  # 500 s for a quarter
+    summary = client.runs()["run"]
+    assert (summary["state"], summary["left"]) == ("stopped", None)
+    assert (summary["preset"], summary["planned"]["steps"]) == ("tiny", 4000)
+    assert summary["loss"] == pytest.approx(3.0)
+    assert summary["bleu"] == 10.0
     finish(run, 1000)
     os.utime(run / "config.json", (1, 1))
     assert client.runs()["run"]["state"] == "finished"

@@ -40,8 +40,10 @@ TRAINING = {name: value for name, value in TINY.items() if name not in SHAPE} | 
 
 
 def taken_apart(ids: list[int]) -> list[int]:
-    """Put new pieces back into the old ones that they are made of."""
-    return [old for one in ids for old in ([one] if one < len(OLD) else PARTS[one - len(OLD)])]
+    """Replace new pieces by the old ones that they consist of."""
+    return [
+        old for piece in ids for old in ([piece] if piece < len(OLD) else PARTS[piece - len(OLD)])
+    ]
 
 
 def test_old_pieces_keep_their_ids_and_new_ones_follow() -> None:
@@ -71,7 +73,7 @@ def test_text_without_new_merges_is_encoded_as_before() -> None:
 
 
 def test_a_merge_that_gives_an_existing_piece_is_left_out() -> None:
-    """Old merges might come into play behind it, and the piece be made of something else."""
+    """Old merges might apply after it, and the piece could consist of others."""
     stored = Subwords.learn([], 260).to_json()
     for left, right in (("a", "b"), ("b", "c"), ("a", "bc"), ("abc", "d")):
         stored["model"]["merges"].append([left, right])
@@ -84,8 +86,10 @@ def test_a_merge_that_gives_an_existing_piece_is_left_out() -> None:
     assert len(merges) == len(new) - 4 - 256
     parts = decompose_new_pieces(new, len(old))
     for text in ("abcd", "xabcdabcx"):
-        cut = [[one] if one < len(old) else parts[one - len(old)] for one in new.encode(text)]
-        assert [one for some in cut for one in some] == old.encode(text)
+        cut = [
+            [piece] if piece < len(old) else parts[piece - len(old)] for piece in new.encode(text)
+        ]
+        assert [piece for pieces in cut for piece in pieces] == old.encode(text)
 
 
 def test_extending_is_deterministic_and_limited_by_the_text() -> None:
@@ -206,7 +210,7 @@ def test_only_the_same_command_resumes(
     command = ["train", *law_files, *own, *options(TRAINING)]
     same = cli(*command, "--from", tiny_run, "--extend-vocabulary", "60")
     assert same.status == 0, same.stderr
-    assert cli(*command).status == 0  # what is not said is known
+    assert cli(*command).status == 0  # options that are not given are recorded
     assert snapshot(longer) == before
     other = cli(*command, "--from", tiny_run, "--extend-vocabulary", "70").error
     assert "was started with 60 more subwords, not with 70" in other

@@ -34,7 +34,7 @@ def test_every_symbol_is_a_word() -> None:
     ids = [*symbols.encode("(NP NN )"), EOS]
     assert symbols.pieces(ids) == [" (NP", " NN", " )", "</s>"]
     assert b"".join(symbols.piece_bytes(ids)) == b" (NP NN )"
-    assert [symbols.starts_word(one) for one in ids] == [True, True, True, False]
+    assert [symbols.starts_word(number) for number in ids] == [True, True, True, False]
 
 
 @pytest.mark.parametrize("symbols", [["NN", "NN"], ["a b"], [""], [3], None])

@@ -163,7 +163,7 @@ def test_every_command_refuses_variables_of_torchrun_that_are_not_numbers(
 
 
 @pytest.mark.parametrize(
-    ("own", "processes", "gpus"),
+    ("rank", "processes", "gpus"),
     [(0, 2, 2), (1, 2, 2), (1, 2, 8), pytest.param(0, 8, 1, id="each is shown its own")],
 )
 def test_each_process_takes_its_own_gpu(
@@ -174,7 +174,7 @@ def test_each_process_takes_its_own_gpu(
     assert taken == [rank]
 
 
-@pytest.mark.parametrize("own", [0, 1, 2])
+@pytest.mark.parametrize("rank", [0, 1, 2])
 def test_more_processes_than_gpus_are_refused(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = machine_with(2, rank, 3, monkeypatch)
     with pytest.raises(BadSetting) as caught:

@@ -70,15 +70,15 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def test_a_student_learns_from_what_the_teacher_writes(
+def test_a_student_learns_from_the_translations_of_its_teacher(
     student: Path, teacher: Path, text: Path
 ) -> None:
     sources, targets = (lines_of(student / "distilled" / name) for name in NAMES)
     assert sources == lines_of(text)
     translator = Translator.load(teacher, device="cpu")
-    said = translator.translate(sources, beam=2, split=False)  # line n for line n, whole
-    assert said != translator.translate(sources, beam=2)
-    assert targets == [one.text for one in said]
+    expected = translator.translate(sources, beam=2, split=False)  # line by line, not split
+    assert expected != translator.translate(sources, beam=2)
+    assert targets == [translation.text for translation in expected]
     assert targets[3] == ""
     assert sum(map(bool, targets)) > LINES / 2
     config = RunConfig.load(student)
@@ -105,7 +105,7 @@ def test_a_student_has_its_own_subwords_unless_it_takes_the_teachers(
 
 
 @pytest.mark.parametrize("at", [0, 1, 4])
-def test_killed_while_translating_it_resumes_at_the_same_block(
+def test_a_run_killed_while_translating_resumes_at_the_same_block(
     at: int,
     student: Path,
     teacher: Path,
@@ -127,9 +127,9 @@ def test_killed_while_translating_it_resumes_at_the_same_block(
         with pytest.raises(Killed):
             run(teacher, text, tmp_path / "run")
         assert len(list((tmp_path / "run" / "distilled" / "blocks").glob("*.txt"))) == at
-        patch.setattr(distillation, "BLOCK", BLOCK + 3)  # another version's; this run keeps its own
+        patch.setattr(distillation, "BLOCK", BLOCK + 3)  # of another version; the run keeps its own
         run(teacher, text, tmp_path / "run")
-    assert len(blocks) == LINES // BLOCK + 1  # the one that was not whole came twice
+    assert len(blocks) == LINES // BLOCK + 1  # the incomplete block was translated twice
     assert all(len(block) == BLOCK for block in blocks)
     assert snapshot(tmp_path / "run" / "distilled").keys() == {"manifest.json", *NAMES}
     for name in (*(f"distilled/{name}" for name in NAMES), "model.safetensors"):
@@ -137,7 +137,7 @@ def test_killed_while_translating_it_resumes_at_the_same_block(
 
 
 @pytest.mark.parametrize("at", range(4))
-def test_killed_while_the_texts_are_put_together_it_ends_with_the_same(
+def test_a_run_killed_while_texts_are_joined_gives_the_same_result(
     at: int,
     student: Path,
     teacher: Path,
@@ -216,7 +216,7 @@ def test_the_command_resumes_after_sigkill_while_translating(
         assert sha256(out / "distilled" / name) == sha256(student / "distilled" / name)
 
 
-def test_killed_while_training_it_resumes_without_translating_again(
+def test_a_run_killed_while_training_resumes_without_translating_again(
     student: Path, teacher: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*args: Any, **named: Any) -> None:
@@ -278,7 +278,7 @@ def test_another_search_or_text_or_teacher_is_refused_by_name(
     with pytest.raises(BadRun, match=r"other.en is another text than .*mono.en"):
         run(teacher, other, student)
     changed = Path(shutil.copytree(teacher, tmp_path / "teacher"))
-    run(changed, text, student)  # one that has moved is the same
+    run(changed, text, student)  # a moved teacher is the same
     save_model(changed, RunConfig.load(changed), *average_checkpoints(changed, 1))
     with pytest.raises(BadRun, match=r"started with the teacher .* has other weights"):
         run(changed, text, student)

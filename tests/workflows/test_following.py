@@ -75,7 +75,7 @@ def test_another_search_or_further_training_is_evaluated_again(
     assert "8" in third["weights"]
 
 
-def test_a_data_set_is_asked_for_by_its_name(
+def test_a_data_set_is_requested_by_its_name(
     sets: list[tuple[str, Path]], tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -136,7 +136,9 @@ def test_missing_texts_are_reported_before_torch_is_imported(
     file.write_text(TEXT.format(data=data, steps=2), encoding="utf-8")
     before = snapshot(file.parent)
     monkeypatch.chdir(file.parent)
-    monkeypatch.setitem(sys.modules, "transduce.workflows.following", None)  # which takes torch
+    monkeypatch.setitem(
+        sys.modules, "transduce.workflows.following", None
+    )  # loading the model needs torch
     assert words in cli("train", "--recipe", "mine.toml", "--out", "run", *options).error
     assert snapshot(file.parent) == before
 
@@ -149,7 +151,7 @@ def test_missing_texts_are_refused_from_python_before_anything_is_written(file: 
     assert not run.exists()
 
 
-def test_a_recipe_is_kept_only_when_its_text_has_come(
+def test_a_recipe_is_stored_only_after_its_text_was_fetched(
     sets: list[tuple[str, Path]], tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(name: str, out: Path, *, progress: Any) -> data_sets.DataFiles:
@@ -168,13 +170,16 @@ def test_a_recipe_is_kept_only_when_its_text_has_come(
 
 def test_a_limit_of_the_command_line_replaces_those_of_the_recipe() -> None:
     found = parse("[data]\nname='a'\n[train]\nsteps=9\nepochs=2\n[settings]\nh=4", "mine")
-    asked = Overrides(settings={"seconds": "60.0", "h": "4"})
-    assert following.merge_settings(found.settings, asked.settings) == {"h": "4", "seconds": "60.0"}
-    (line,) = following.differences(found, asked)
+    overrides = Overrides(settings={"seconds": "60.0", "h": "4"})
+    assert following.merge_settings(found.settings, overrides.settings) == {
+        "h": "4",
+        "seconds": "60.0",
+    }
+    (line,) = following.differences(found, overrides)
     assert line.endswith("seconds = 60.0, no steps, no epochs")
 
 
-def test_without_its_library_the_papers_bleu_is_asked_for(
+def test_the_papers_bleu_without_its_library_names_the_extra(
     file: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = file.read_text(encoding="utf-8")
@@ -193,19 +198,19 @@ def test_without_its_library_the_papers_bleu_is_asked_for(
 def test_only_the_main_process_fetches_and_evaluates(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (file.parent / "train.en").unlink()  # it need not be on every machine
+    (file.parent / "train.en").unlink()  # it need not exist on every machine
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
-    monkeypatch.setattr(following, "train_on", lambda *_, **__: None)  # it asks for no texts
+    monkeypatch.setattr(following, "train_on", lambda *_, **__: None)  # it requests no texts
     monkeypatch.setattr(following, "evaluate", None)
-    said: list[str] = []
-    progress = type("Progress", (), {"say": said.append})()
+    messages: list[str] = []
+    progress = type("Progress", (), {"say": messages.append})()
     found = following.follow(recipe.read(file), file.parent / "run", Overrides(), progress=progress)
     assert found is None
-    assert not said
+    assert not messages
 
 
-def test_a_run_whose_data_could_not_be_fetched_begins_by_the_same_command(
+def test_a_run_whose_data_could_not_be_fetched_starts_with_the_same_command(
     file: Path, cli: CommandLine
 ) -> None:
     (file.parent / "train.en").rename(file.parent / "away.en")
@@ -216,10 +221,10 @@ def test_a_run_whose_data_could_not_be_fetched_begins_by_the_same_command(
     assert cli(*command).status == 0
 
 
-def test_a_test_text_is_translated_line_by_line_and_whole(tiny_run: Path) -> None:
+def test_a_test_text_is_translated_line_by_line_without_splitting(tiny_run: Path) -> None:
     """Recorded scores must not depend on how lines are split into sentences."""
     lines = ["the dog sees a man. one bird likes the tree!"]
     found = evaluation._translate(tiny_run, lines, recipe.EvaluationSettings(), "cpu", Silent())
     translator = Translator.load(tiny_run, device="cpu")
-    assert found == [one.text for one in translator.translate(lines, split=False)]
-    assert found != [one.text for one in translator.translate(lines)]
+    assert found == [text.text for text in translator.translate(lines, split=False)]
+    assert found != [text.text for text in translator.translate(lines)]
