@@ -1,6 +1,7 @@
 // Inspections: probabilities and attention weights of a sentence, fetched once, by words.
 
 import { ServiceError, inspect } from "/api.js";
+import { attentionOf, meanOf } from "/attention.js";
 
 const CACHED = 100; // sentences; the weights of a long one take a megabyte
 const WITHOUT_SPACES = ["zh", "yue", "ja", "th", "lo", "km", "my", "bo"]; // between words
@@ -68,18 +69,10 @@ export function probability(inspection, pieces) {
  * heads, which aligns words best.
  */
 export function attended(inspection, pieces) {
-  const { shape, data } = inspection.attention.cross;
-  const [layers, heads, steps, keys] = shape;
-  const raw = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
-  const weights = new DataView(raw.buffer);
-  const sums = new Array(keys).fill(0);
-  for (const step of pieces) {
-    for (let head = 0; head < heads; head++) {
-      const row = (((layers - 1) * heads + head) * steps + step) * keys;
-      for (let key = 0; key < keys; key++) sums[key] += weights.getUint16(2 * (row + key), true);
-    }
-  }
-  return sums.map((sum) => sum / (65535 * heads * pieces.length));
+  const { cross } = attentionOf(inspection);
+  const weights = cross.weights({ layer: cross.layers }, "pieces");
+  const keys = cross.columns.pieces.length;
+  return meanOf(pieces.map((step) => weights.subarray(step * keys, (step + 1) * keys)));
 }
 
 export class Inspections {

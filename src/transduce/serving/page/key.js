@@ -52,19 +52,13 @@ function ask(isWrong) {
   });
 }
 
-function send(path, options, key) {
-  if (key === null) return fetch(path, options);
-  return fetch(path, {
-    ...options,
-    headers: { ...options?.headers, Authorization: `Bearer ${key}` },
-  });
-}
-
 /** Fetch with the key; if one is needed, ask once for all waiting requests. */
 export async function fetchWithKey(path, options) {
   let key = storedKey();
   for (;;) {
-    const response = await send(path, options, key);
+    const authorization = key === null ? {} : { Authorization: `Bearer ${key}` };
+    const headers = { ...options?.headers, ...authorization };
+    const response = await fetch(path, { ...options, headers });
     if (response.status !== UNAUTHORIZED || declined) return response;
     if (storedKey() === key) {
       asking ??= ask(key !== null).finally(() => (asking = null));

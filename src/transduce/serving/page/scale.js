@@ -64,13 +64,7 @@ function roundStep(rough) {
 
 /** Return the index of the nearest of some ascending numbers; -1 if there are none. */
 export function nearest(values, value) {
-  if (values.length === 0) return -1;
-  let low = 0;
-  let high = values.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  return low > 0 && value - values[low - 1] < values[low] - value ? low - 1 : low;
+  const next = values.findIndex((other) => other >= value);
+  if (next < 0) return values.length - 1;
+  return next > 0 && value - values[next - 1] < values[next] - value ? next - 1 : next;
 }
