@@ -14,7 +14,6 @@ SHOWN = 60  # characters of a value that a message quotes
 # Expected values, by pydantic's names of errors.
 EXPECTED = {
     "string_type": "text",
-    "texts_type": "text, or a list of texts",
     "string_unicode": "text that can be encoded as UTF-8",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -24,7 +23,6 @@ EXPECTED = {
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "list_type": "a list",
-    "missing": "a value: it is missing",
 }
 
 

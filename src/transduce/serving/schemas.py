@@ -26,7 +26,7 @@ def _texts(value: Any) -> Any:
     """Refuse anything but a text or a list of texts; pydantic would list every bad item."""
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, str) for item in items):
-        raise PydanticCustomError("texts_type", "expected text, or a list of texts")
+        raise PydanticCustomError("texts_type", "text, or a list of texts")
     return value
 
 

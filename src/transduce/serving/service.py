@@ -121,8 +121,11 @@ class Service:
         for text in texts:
             if "\0" in text:
                 raise Problem(400, "the text has a NUL character: remove it")
-            if not is_utf8(text):
-                raise Problem(400, "the text has a lone surrogate: expected valid Unicode")
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                message = "the text has a lone surrogate: expected valid Unicode"
+                raise Problem(400, message) from None
             if self.log_texts:
                 log_text(text)
 
@@ -223,12 +226,3 @@ def search_config(
         return config.replace(**{k: v for k, v in changes.items() if v is not None})
     except BadSetting as error:
         raise Problem(400, str(error)) from None
-
-
-def is_utf8(text: str) -> bool:
-    """Return whether a text can be encoded as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
