@@ -161,7 +161,7 @@ def test_the_page_opens_in_a_browser_and_fits(
     opened.close()
 
 
-def test_a_changed_finding_is_refused_and_a_missing_checksum_is_accepted(tmp_path: Path) -> None:
+def test_a_changed_finding_and_one_without_a_checksum_are_refused(tmp_path: Path) -> None:
     (path, *_) = finding("table1").save(tmp_path)
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(content | {"title": "Another"}), encoding="utf-8")
@@ -169,4 +169,5 @@ def test_a_changed_finding_is_refused_and_a_missing_checksum_is_accepted(tmp_pat
         Finding.load(path)
     del content["sha256"]
     path.write_text(json.dumps(content), encoding="utf-8")
-    assert Finding.load(path).title == content["title"]
+    with pytest.raises(BadInput, match="it has no 'sha256'"):
+        Finding.load(path)

@@ -21,7 +21,6 @@ from transduce.experiments.table1_layers import (
     LayerPass,
     Sizes,
     count_operations,
-    make_layer,
     make_pass,
     measure_cost,
     operations,
@@ -122,7 +121,7 @@ def test_memory_for_the_backward_pass_grows_linearly_with_n(kind: Kind) -> None:
     memory = []
     for n in (128, 256):
         sizes = Sizes(n=n, d=32, k=3, r=8)
-        measured = measure_cost(make_pass(make_layer(kind, sizes, CPU), sizes, torch.float32))
+        measured = measure_cost(make_pass(kind, sizes, CPU))
         assert measured.forward > 0 < measured.backward
         assert measured.seconds == measured.forward + measured.backward
         memory.append(measured.memory)
@@ -131,10 +130,9 @@ def test_memory_for_the_backward_pass_grows_linearly_with_n(kind: Kind) -> None:
 
 def test_attention_is_measured_with_and_without_projections() -> None:
     sizes = Sizes(n=8, d=16, k=3, r=4)
-    layer = make_layer("restricted", sizes, CPU, projected=False)
-    alone = make_pass(layer, sizes, torch.float32)
+    alone = make_pass("restricted", sizes, CPU, projected=False)
     assert (alone.x.shape, alone.weights) == ((8, 48), [])
-    whole = make_pass(make_layer("restricted", sizes, CPU), sizes, torch.float32)
+    whole = make_pass("restricted", sizes, CPU)
     assert (whole.x.shape, len(whole.weights)) == ((8, 16), 2)
 
 

@@ -80,9 +80,7 @@ def train_variants(
         device=trial.device,
         keep_weights=True,
     )
-    comparison = Comparison(
-        name=name, setup=setup, settings=shared, validations=VALIDATIONS, saves=SAVES
-    )
+    comparison = Comparison(name=name, setup=setup, settings=shared)
     rows = [
         Row(name=variant, preset=trial.preset, settings=shared | dict(settings))
         for variant, settings in variants.items()
@@ -91,7 +89,7 @@ def train_variants(
     return comparison, comparison.results(rows)
 
 
-def pocket_texts(folder: Path, pairs: int, held: int, seed: int = 1) -> Data:
+def pocket_texts(folder: Path, pairs: int, held: int) -> Data:
     """Write the built-in corpus: `pairs` for training, `held` for validation and for test each."""
-    files = write(folder, pairs, held, seed)
+    files = write(folder, pairs, held)
     return Data(**files, languages="-".join(pocket.LANGUAGES))

@@ -98,25 +98,18 @@ class SentenceReader:
         attention = self.attention[number]
         word, there = attention.queries[link.word], _keys(attention, link)
         heads = ", ".join(f"{h} ({s:.0%})" for h, s in zip(link.heads, link.shares, strict=True))
-        figure = panels(
-            attention,
+        distance = min(abs(key - link.word) for key in link.at)
+        picture = self._draw(
+            number,
             link.layer,
             [Panel(link.heads, [link.word])],
-            drawable(f"A long-distance dependency: “{word}” looks at “{there}”"),
-            drawable(f"layer {link.layer} of {attention.layers}; head (and its share): {heads}"),
+            title=f"A long-distance dependency: “{word}” looks at “{there}”",
+            detail=f"head (and its share): {heads}",
+            caption=f"Figure 3. {pluralize(len(link.heads), 'head')} of layer {link.layer} from "
+            f"“{word}” to “{there}”, {distance} words away: {heads}.",
         )
-        distance = min(abs(key - link.word) for key in link.at)
-        caption = (
-            f"Figure 3. {pluralize(len(link.heads), 'head')} of layer {link.layer} from “{word}” "
-            f"to “{there}”, {distance} words away: {heads}. Sentence: {self.sentences[number]}"
-        )
-        return PaperFigure(
-            number="3",
-            note=_verdict("3", link),
-            pictures=(Picture(caption, to_svg(figure)),),
-            rows=self._rows("3, long distance", link, attention, to_distant),
-            data=asdict(link),
-        )
+        rows = self._rows("3, long distance", link, attention, to_distant)
+        return PaperFigure("3", _verdict("3", link), (picture,), rows, asdict(link))
 
     def figure_4(self) -> PaperFigure:
         """Draw all attention of a head, and its attention from a pronoun."""
@@ -135,28 +128,21 @@ class SentenceReader:
         first = link.heads[0]
         both = ("head " if len(link.heads) == 1 else "heads ") + " and ".join(map(str, link.heads))
         shares = " and ".join(f"{share:.0%}" for share in link.shares)
-        figure = panels(
-            attention,
+        picture = self._draw(
+            number,
             link.layer,
             [
                 Panel([first], None, f"all that head {first} looks at"),
                 Panel(link.heads, [link.word], f"from “{drawable(word)}” alone: {both}"),
             ],
-            drawable(f"Anaphora: “{word}” looks back at “{there}”"),
-            drawable(f"layer {link.layer} of {attention.layers}; {both} give it {shares}"),
+            title=f"Anaphora: “{word}” looks back at “{there}”",
+            detail=f"{both} give it {shares}",
+            caption=f"Figure 4. Layer {link.layer}: all attention of head {first}, then that from "
+            f"“{word}” alone, of {both}; “{there}” gets {shares}.",
         )
-        caption = (
-            f"Figure 4. Layer {link.layer}: all attention of head {first}, then that from “{word}” "
-            f"alone, of {both}; “{there}” gets {shares}. Sentence: {self.sentences[number]}"
-        )
-        return PaperFigure(
-            number="4",
-            note=_verdict("4", link)
-            + " Whether the pronoun refers to that word is for the reader to judge.",
-            pictures=(Picture(caption, to_svg(figure)),),
-            rows=self._rows("4, anaphora", link, attention, to_antecedent),
-            data=asdict(link),
-        )
+        rows = self._rows("4, anaphora", link, attention, to_antecedent)
+        judge = "Whether the pronoun refers to that word is for the reader to judge."
+        return PaperFigure("4", f"{_verdict('4', link)} {judge}", (picture,), rows, asdict(link))
 
     def figure_5(self) -> PaperFigure:
         """Draw two heads of a layer, each by itself."""
@@ -175,27 +161,36 @@ class SentenceReader:
             labels.append(f"head {head}: {job}, {shares[job][0]:.0%}")
             where = ("5, different jobs", str(pair.layer), str(head), job)
             rows.append((*where, *map(_percent, shares[job]), "", "", *map(_percent, everywhere)))
-        figure = panels(
-            attention,
+        picture = self._draw(
+            number,
             pair.layer,
             [Panel([h], None, label) for h, label in zip(pair.heads, labels, strict=True)],
-            "Two heads of one layer with different jobs",
-            f"layer {pair.layer} of {attention.layers}; they look apart {pair.apart:.0%} of the "
-            "time",
+            title="Two heads of one layer with different jobs",
+            detail=f"they look apart {pair.apart:.0%} of the time",
+            caption=f"Figure 5. Layer {pair.layer}, {'; '.join(labels)}.",
         )
-        caption = f"Figure 5. Layer {pair.layer}, {'; '.join(labels)}. {self.sentences[number]}"
         note = (
             f"Figure 5: the two heads put {pair.apart:.0%} of their weight on different words; the "
             f"median pair of that layer, {pair.typical:.0%}. The job named is the one with the "
             "largest share beyond that of a uniform head."
         )
-        return PaperFigure(
-            number="5",
-            note=note,
-            pictures=(Picture(caption, to_svg(figure)),),
-            rows=tuple(rows),
-            data=asdict(pair) | {"jobs": names},
-        )
+        return PaperFigure("5", note, (picture,), tuple(rows), asdict(pair) | {"jobs": names})
+
+    def _draw(
+        self,
+        number: int,
+        layer: int,
+        drawings: Sequence[Panel],
+        *,
+        title: str,
+        detail: str,
+        caption: str,
+    ) -> Picture:
+        """Draw heads of a layer on one of the sentences."""
+        attention = self.attention[number]
+        subtitle = f"layer {layer} of {attention.layers}; {detail}"
+        figure = panels(attention, layer, drawings, drawable(title), drawable(subtitle))
+        return Picture(f"{caption} Sentence: {self.sentences[number]}", to_svg(figure))
 
     def _rows(
         self, figure: str, link: Link, attention: AttentionMatrices, measure: Measure

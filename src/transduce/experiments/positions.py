@@ -14,7 +14,7 @@ from transduce.experiments.drawing import add_pictures, log_y_axis, panels, plot
 from transduce.experiments.findings import Finding, Table
 from transduce.experiments.rows import Data
 from transduce.experiments.statistics import Estimate, Resampled
-from transduce.experiments.teacher_forcing import TokenScores, perplexity, score_tokens
+from transduce.experiments.teacher_forcing import perplexity, score_tokens
 from transduce.inspection.style import QUIET
 from transduce.system.progress import Progress
 from transduce.text.reading import read_pairs
@@ -104,7 +104,17 @@ def positions(trial: Trial, data: Data, longest: int, most: int, progress: Progr
     for bucket in _buckets(pairs, longest):
         lines = {name: [texts[i] for i in bucket.indices] for name, texts in translations.items()}
         bleu = Resampled(lines, [pairs[i][1] for i in bucket.indices], data.pair()[1])
-        measured.append(_measure(bucket, token_scores, bleu, trained_to))
+        scores = {name: [every[i] for i in bucket.indices] for name, every in token_scores.items()}
+        tokens = [len(sentence.nll) for sentence in scores[SINUSOIDAL]]
+        measured.append(
+            Measured(
+                bucket=bucket,
+                beyond=sum(max(0, count - trained_to) for count in tokens) / sum(tokens),
+                perplexity={name: perplexity(sentences) for name, sentences in scores.items()},
+                bleu={name: bleu.estimate(name) for name in bleu.whole},
+                difference=bleu.difference(SINUSOIDAL, LEARNED),
+            )
+        )
     machine = next(iter(results.values())).machine
     return _finding(trial, longest, measured, trained_to, machine)
 
@@ -151,23 +161,6 @@ def _buckets(
         if indices and len(indices) >= least:
             inside = [lengths[i] for i in indices]
             yield Bucket(min(inside), max(inside), max(inside) <= longest, indices)
-
-
-def _measure(
-    bucket: Bucket,
-    token_scores: Mapping[str, Sequence[TokenScores]],
-    bleu: Resampled,
-    trained_to: int,
-) -> Measured:
-    scores = {name: [every[i] for i in bucket.indices] for name, every in token_scores.items()}
-    tokens = [len(sentence.nll) for sentence in scores[SINUSOIDAL]]
-    return Measured(
-        bucket=bucket,
-        beyond=sum(max(0, count - trained_to) for count in tokens) / sum(tokens),
-        perplexity={name: perplexity(sentences) for name, sentences in scores.items()},
-        bleu={name: bleu.estimate(name) for name in bleu.whole},
-        difference=bleu.difference(SINUSOIDAL, LEARNED),
-    )
 
 
 def _finding(

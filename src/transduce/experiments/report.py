@@ -4,10 +4,9 @@ import base64
 import datetime as dt
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from transduce import __version__, pages
 from transduce.errors import BadInput
@@ -160,30 +159,20 @@ def _picture(picture: Picture) -> str:
 
 def _provenance(finding: Finding) -> str:
     """Show by which command, when and on what machine a finding was made, if it says."""
-    values = {name: finding.data.get(name) for name in ("command", "date")}
-    facts = {name: str(value) for name, value in values.items() if value}
-    machine = finding.data.get("machine")
-    if isinstance(machine, Mapping):
-        facts |= _machine(machine)
-    if not facts:
+    data, machine = finding.data, finding.data.get("machine", {})
+    versions = machine.get("versions", {})
+    facts = {
+        "command": data.get("command"),
+        "date": data.get("date"),
+        "GPU": machine.get("gpu"),
+        "processor": machine.get("processor"),
+        "cores": machine.get("cores"),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+    texts = {name: html.escape(str(value)) for name, value in facts.items() if value}
+    if not texts:
         return ""
-    rows = "".join(
-        f"<dt>{html.escape(name)}</dt><dd>{_code(name, value)}</dd>"
-        for name, value in facts.items()
-    )
+    if "command" in texts:
+        texts["command"] = f"<code>{texts['command']}</code>"
+    rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in texts.items())
     return f"<details><summary>How it was made</summary><dl>{rows}</dl></details>"
-
-
-def _code(name: str, value: str) -> str:
-    escaped = html.escape(value)
-    return f"<code>{escaped}</code>" if name == "command" else escaped
-
-
-def _machine(machine: Mapping[str, Any]) -> dict[str, str]:
-    """Describe the machine of a measurement."""
-    names = {"gpu": "GPU", "processor": "processor", "cores": "cores"}
-    facts = {word: str(machine[name]) for name, word in names.items() if machine.get(name)}
-    versions = machine.get("versions")
-    if isinstance(versions, Mapping):
-        facts["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return facts

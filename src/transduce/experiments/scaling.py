@@ -89,16 +89,16 @@ def measure_softmax(scores: torch.Tensor) -> Softmax:
     return Softmax(largest, spread, gradient, float(norm.median()))
 
 
-def measure(widths: Sequence[int], keys: int = KEYS, seed: int = 1) -> list[Width]:
+def measure(widths: Sequence[int]) -> list[Width]:
     """Draw queries and keys of each width, and measure their dot products and the softmax."""
     measured = []
     for d_k in widths:
         if not 1 <= d_k <= MAXIMUM["d_k"]:
             raise BadSetting(f"--widths {f'{d_k}':.60}: expected d_k from 1 to {MAXIMUM['d_k']:,}")
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(1)
         # Queries share keys in groups: keys for each query would not fit into memory.
         q = torch.randn(GROUPS, QUERIES // GROUPS, d_k, generator=generator)
-        k = torch.randn(GROUPS, keys, d_k, generator=generator)
+        k = torch.randn(GROUPS, KEYS, d_k, generator=generator)
         scores = (q @ k.mT).flatten(0, 1).double()  # (queries, keys)
         scaled, unscaled = measure_softmax(scores / math.sqrt(d_k)), measure_softmax(scores)
         measured.append(Width(d_k, float(scores.var()), scaled, unscaled))

@@ -112,7 +112,7 @@ def _costs(measured: Measured, title: str, value: Callable[[Cost], float]) -> Ta
     ns = measured.plan.n
     rows = []
     for row in measured.rows:
-        cells = {n: _readable(value(cost)) for n, cost in zip(row.n, row.costs, strict=True)}
+        cells = {n: _readable(value(cost)) for n, cost in row.costs.items()}
         rows.append((row.name, str(row.d), *(cells.get(n, "") for n in ns)))
     return Table(title, ("layer", "d", *(f"n = {n:,}" for n in ns)), tuple(rows))
 
@@ -160,7 +160,7 @@ def _unfinished(measured: Measured) -> list[str]:
     sentences = []
     for cause in ("memory", "time"):
         rows = [row for row in measured.rows if row.ended == cause]
-        names = (f"{row.name} of d = {row.d} after {row.n[-1] if row.n else 0:,}" for row in rows)
+        names = (f"{row.name} of d = {row.d} after {max(row.costs, default=0):,}" for row in rows)
         if rows:
             listed = ", ".join(names)
             sentences.append(f"Out of {cause}, these ended before the largest n: {listed}.")
@@ -193,11 +193,13 @@ def _growth_with_d(measured: Measured) -> list[str]:
         return []
     exponents = []
     for kind, paper in TABLE_1.items():
-        rows = [row for row in measured.rows if row.kind == kind and not row.projected and row.n]
+        rows = [
+            row for row in measured.rows if row.kind == kind and not row.projected and row.costs
+        ]
         if len(rows) < len(measured.plan.d):
             continue
-        n = min(row.n[-1] for row in rows)
-        times = [row.costs[row.n.index(n)].seconds for row in rows]
+        n = min(max(row.costs) for row in rows)
+        times = [row.costs[n].seconds for row in rows]
         fitted = fit_power([row.d for row in rows], times)
         exponents.append(f"{kind} {_exponent(fitted)} (paper {paper.d}) at n = {n:,}")
     return [f"And with d: {', '.join(exponents)}."] if exponents else []
@@ -233,8 +235,8 @@ def _draw_times(axes: "Axes", row: LayerCosts, series: int) -> None:
     fitted = row.power("seconds")
     label = f"{row.name}: n^{_exponent(fitted)}" if fitted else row.name
     axes.plot(
-        row.n,
-        [1000 * cost.seconds for cost in row.costs],
+        list(row.costs),
+        [1000 * cost.seconds for cost in row.costs.values()],
         color=COLOURS[series],
         marker=MARKERS[series],
         markersize=5,

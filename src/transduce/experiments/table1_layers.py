@@ -63,15 +63,6 @@ class Sizes:
     packed: bool = False  # attend with our packed kernels, as training on a GPU does
 
 
-class Layer(NamedTuple):
-    """A layer, before the size of its input is known."""
-
-    bind: Callable[[Sizes, torch.dtype], Callable[[Tensor], Tensor]]
-    width: int  # channels of its input
-    weights: list[nn.Parameter]
-    device: torch.device
-
-
 class LayerPass(NamedTuple):
     """The pass of a layer over an input."""
 
@@ -93,45 +84,41 @@ class Cost(NamedTuple):
         return self.forward + self.backward
 
 
-def make_layer(kind: Kind, sizes: Sizes, device: torch.device, *, projected: bool = True) -> Layer:
-    """Make a layer with random weights; attention also without its projections."""
-    with device:
-        if kind == "recurrent":
-            return _recurrent(sizes.d, device)
-        if kind == "convolutional":
-            return _convolutional(sizes.d, sizes.k, device)
-        attention = make_attention(sizes)
-    weights = list(attention.parameters()) if projected else []
-
-    def bind(sizes: Sizes, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-        context = attention_context(sizes, device, restricted=kind == "restricted")
-        if projected:
-            return lambda x: attention(x, context)
-        return lambda qkv: context.attend(qkv, attention.heads)
-
-    width = sizes.d if projected else 3 * sizes.d  # or Q, K and V
-    return Layer(bind, width, weights, device)
+def make_pass(
+    kind: Kind,
+    sizes: Sizes,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    *,
+    projected: bool = True,
+) -> LayerPass:
+    """Prepare a layer and sentences, both random; attention also without its projections."""
+    unprojected = kind in ATTENTION and not projected
+    layer, run = _make_layer(kind, sizes, device, dtype, projected=projected)
+    width = 3 * sizes.d if unprojected else sizes.d  # Q, K and V, or x
+    x = torch.randn(sizes.batch * sizes.n, width, device=device)
+    weights = [] if unprojected else list(layer.parameters())
+    return LayerPass(run, x.to(dtype).requires_grad_(), weights)
 
 
-def _recurrent(d: int, device: torch.device) -> Layer:
-    lstm = LSTM(d, d)
-
-    def bind(sizes: Sizes, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+def _make_layer(
+    kind: Kind, sizes: Sizes, device: torch.device, dtype: torch.dtype, *, projected: bool
+) -> tuple[nn.Module, Callable[[Tensor], Tensor]]:
+    if kind == "recurrent":
+        lstm = LSTM(sizes.d, sizes.d).to(device)
         sentences = torch.full((sizes.n,), sizes.batch)  # at each time step
-        return lambda x: run_lstm([lstm], x, sentences)
-
-    return Layer(bind, d, list(lstm.parameters()), device)
-
-
-def _convolutional(d: int, k: int, device: torch.device) -> Layer:
-    convolution = Convolution(Linear(k * d, d, bias=True), taps(k, 1, causal=False))
-
-    def bind(sizes: Sizes, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+        return lstm, lambda x: run_lstm([lstm], x, sentences)
+    if kind == "convolutional":
+        linear = Linear(sizes.k * sizes.d, sizes.d, bias=True)
+        convolution = Convolution(linear, taps(sizes.k, 1, causal=False)).to(device)
         positions = torch.arange(sizes.n, device=device).repeat(sizes.batch)
         neighbours = Neighbours(positions, dtype)
-        return lambda x: convolution(x, neighbours)
-
-    return Layer(bind, d, list(convolution.parameters()), device)
+        return convolution, lambda x: convolution(x, neighbours)
+    attention = make_attention(sizes).to(device)
+    context = attention_context(sizes, device, restricted=kind == "restricted")
+    if projected:
+        return attention, lambda x: attention(x, context)
+    return attention, lambda qkv: context.attend(qkv, attention.heads)
 
 
 def make_attention(sizes: Sizes) -> SelfAttention:
@@ -154,12 +141,6 @@ def attention_context(sizes: Sizes, device: torch.device, *, restricted: bool) -
     return self_context(tokens, causal=False, neighbourhood=neighbourhood)
 
 
-def make_pass(layer: Layer, sizes: Sizes, dtype: torch.dtype) -> LayerPass:
-    """Prepare a pass over random sentences."""
-    x = torch.randn(sizes.batch * sizes.n, layer.width, device=layer.device)
-    return LayerPass(layer.bind(sizes, dtype), x.to(dtype).requires_grad_(), layer.weights)
-
-
 def operations(kind: Kind, sizes: Sizes, *, projected: bool = False) -> int:
     """Return the operations of a forward pass: two for each multiply-add."""
     n, d = sizes.n, sizes.d
@@ -178,8 +159,7 @@ def count_operations(kind: Kind, sizes: Sizes) -> int:
     """Return the operations that torch counts in matrix products, without computing them."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    layer = make_layer(kind, sizes, torch.device("meta"), projected=False)
-    layer_pass = make_pass(layer, sizes, torch.float32)
+    layer_pass = make_pass(kind, sizes, torch.device("meta"), projected=False)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         layer_pass.run(layer_pass.x)
     return int(counter.get_total_flops())

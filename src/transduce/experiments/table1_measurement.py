@@ -20,7 +20,6 @@ from transduce.experiments.table1_layers import (
     Kind,
     Sizes,
     count_operations,
-    make_layer,
     make_pass,
     measure_cost,
     operations,
@@ -75,8 +74,7 @@ class LayerCosts:
     kind: Kind
     projected: bool  # attention with its projections, which are position-wise
     d: int
-    n: list[int] = field(default_factory=list)
-    costs: list[Cost] = field(default_factory=list)
+    costs: dict[int, Cost] = field(default_factory=dict)  # by n
     ended: Literal["", "time", "memory"] = ""  # what ran out before the last n
 
     @property
@@ -86,7 +84,8 @@ class LayerCosts:
 
     def power(self, what: str) -> Power | None:
         """Fit how time (seconds, forward, backward) or memory grows with large n."""
-        return fit_largest(self.n, [float(getattr(cost, what)) for cost in self.costs])
+        values = [float(getattr(cost, what)) for cost in self.costs.values()]
+        return fit_largest(list(self.costs), values)
 
 
 @dataclass(slots=True)
@@ -158,7 +157,7 @@ class Measured:
 
     def _cells(self, row: LayerCosts) -> list[dict[str, float]]:
         cells = []
-        for n, cost in zip(row.n, row.costs, strict=True):
+        for n, cost in row.costs.items():
             count = operations(row.kind, self.sizes(row.d, n), projected=row.projected)
             cells.append({"n": n, **cost._asdict(), "operations": count})
         return cells
@@ -213,7 +212,7 @@ def measure_rows(measured: Measured, device: torch.device, progress: Progress) -
         for number, row in enumerate(rows):
             share = (end - time.monotonic()) / (len(rows) - number)
             _measure_row(row, measured, device, share, advance)
-            advance(len(measured.plan.n) - len(row.n))
+            advance(len(measured.plan.n) - len(row.costs))
 
 
 def _measure_row(
@@ -222,26 +221,25 @@ def _measure_row(
     """Measure a row until time or memory runs out."""
     dtype = torch.bfloat16 if measured.precision == "bf16" else torch.float32
     torch.manual_seed(1)
-    first = measured.sizes(row.d, measured.plan.n[0])
-    layer = make_layer(row.kind, first, device, projected=row.projected)
     start = 0.0
     for n in measured.plan.n:
         if row.costs:
-            growth = (n / row.n[-1]) ** TABLE_1[row.kind].n
-            expected = row.costs[-1].seconds * growth * (LEAST_PASSES + 2)
+            before, cost = list(row.costs.items())[-1]
+            growth = (n / before) ** TABLE_1[row.kind].n
+            expected = cost.seconds * growth * (LEAST_PASSES + 2)
             if time.monotonic() + expected > start + seconds:
                 row.ended = "time"
                 return
         try:
-            cost = measure_cost(make_pass(layer, measured.sizes(row.d, n), dtype))
+            sizes = measured.sizes(row.d, n)
+            layer = make_pass(row.kind, sizes, device, dtype, projected=row.projected)
+            row.costs[n] = measure_cost(layer)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             row.ended = "memory"
             return
         start = start or time.monotonic()  # the first n also compiles kernels
-        row.costs.append(cost)
-        row.n.append(n)
         advance(1)
 
 

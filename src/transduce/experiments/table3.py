@@ -97,14 +97,8 @@ def shrunk(width: int, by: int) -> int:
 
 def changes(preset: Preset) -> dict[str, object]:
     """Return the columns in which a row differs from the base model."""
-    base = TABLE_3[BASE]
-    changed = {}
-    for key in VARIED:
-        part = "train" if key == "eps_ls" else "model"
-        value = getattr(getattr(preset, part), key)
-        if value != getattr(getattr(base, part), key):
-            changed[key] = value
-    return changed
+    base, values = (row.model.to_json() | row.train.to_json() for row in (TABLE_3[BASE], preset))
+    return {key: values[key] for key in VARIED if values[key] != base[key]}
 
 
 def make_finding(

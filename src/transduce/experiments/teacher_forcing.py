@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,22 +68,19 @@ def score_tokens(run: Path, pairs: Pairs, device: str, progress: Progress) -> li
 
 def perplexity(scores: Sequence[TokenScores]) -> Estimate:
     """Return the perplexity per subword."""
-    sums = [float(sentence.nll.sum()) for sentence in scores]
-    return _per_token(sums, scores, lambda mean: math.exp(min(mean, 100.0)))
+    nll = [sentence.nll for sentence in scores]
+    return _per_token(nll, lambda mean: math.exp(min(mean, 100.0)))
 
 
 def accuracy(scores: Sequence[TokenScores]) -> Estimate:
     """Return the percentage of subwords that were the most likely ones."""
-    sums = [float(sentence.correct.sum()) for sentence in scores]
-    return _per_token(sums, scores, lambda mean: 100 * mean)
+    return _per_token([sentence.correct for sentence in scores], lambda mean: 100 * mean)
 
 
-def _per_token(
-    sums: Sequence[float], scores: Sequence[TokenScores], convert: Callable[[float], float]
-) -> Estimate:
-    """Divide the sum over all sentences by their tokens, and convert it; with its interval."""
-    totals = np.array([sums, [float(len(sentence.nll)) for sentence in scores]])  # (2, S)
-    draws = np.stack(list(bootstrap_samples(len(scores), SAMPLES)))  # (samples, S)
+def _per_token(values: Sequence[npt.NDArray[Any]], convert: Callable[[float], float]) -> Estimate:
+    """Return the mean over the tokens of all sentences, converted, with its interval."""
+    totals = np.array([[tokens.sum(), len(tokens)] for tokens in values], np.float64).T  # (2, S)
+    draws = np.stack(list(bootstrap_samples(len(values), SAMPLES)))  # (samples, S)
     sampled_sums, sampled_tokens = totals @ draws.T
     low, high = percentile_interval(map(convert, (sampled_sums / sampled_tokens).tolist()))
     total, tokens = totals.sum(1).tolist()
