@@ -24,8 +24,8 @@ from transduce.settings.base import (
 
 T = TypeVar("T")
 
-# The model settings with which, whatever their values, a model is still the paper's Transformer:
-# exports represent them, or check their values.
+# The settings that may have any value without making the model something other than the paper's
+# Transformer. Exports represent them or check their values.
 TRANSFORMER_SETTINGS = frozenset(
     {
         *("N", "N_decoder", "d_model", "d_ff", "h", "d_k", "d_v", "activation", "tie"),
@@ -35,14 +35,14 @@ TRANSFORMER_SETTINGS = frozenset(
 )
 
 MIN_TEMPERATURE = 1e-6  # smaller values could overflow float32 in logits / temperature
-EXTRA_POSITIONS = 256  # beyond max_len: an output may be longer than the longest input
+EXTRA_POSITIONS = 256  # beyond max_len, because an output may be longer than the longest input
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Architecture:
-    """The settings of one architecture, beyond those that every architecture has."""
+    """The settings of one architecture, in addition to those that all architectures share."""
 
-    uses: frozenset[str]  # of a setting that it does not use, only the default is valid
+    uses: frozenset[str]  # the other optional settings must keep their defaults
     requires: Mapping[str, Rule] = field(default_factory=dict)
 
 
@@ -162,10 +162,10 @@ class ModelConfig(Settings):
             )
 
     def _check_architecture(self) -> None:
-        """Refuse settings that the architecture does not use, and values that it cannot have."""
-        own = ARCHITECTURES[self.architecture]
-        optional = frozenset[str]().union(*(other.uses for other in ARCHITECTURES.values()))
-        for name in sorted(optional - own.uses):
+        """Refuse settings that the architecture does not use, and values it does not support."""
+        architecture = ARCHITECTURES[self.architecture]
+        optional = frozenset[str]().union(*(each.uses for each in ARCHITECTURES.values()))
+        for name in sorted(optional - architecture.uses):
             default = type(self).__dataclass_fields__[name].default
             expected = "none" if default is None else repr(default)
             self._require(
@@ -173,14 +173,15 @@ class ModelConfig(Settings):
                 name,
                 f"{expected}: it has no effect with architecture = {self.architecture!r}",
             )
-        for name, (valid, expected) in own.requires.items():
+        for name, (valid, expected) in architecture.requires.items():
             self._require(valid(getattr(self, name)), name, expected)
 
     @property
     def first_departure(self) -> str:
-        """The first setting, as `name = value`, that makes this another model than the paper's.
+        """The first setting, as `name = value`, that makes this model differ from the paper's.
 
-        A setting that is not in `TRANSFORMER_SETTINGS` does so unless it has its default.
+        These are the settings outside `TRANSFORMER_SETTINGS` that do not have their defaults.
+        Empty if there are none.
         """
         for field_ in fields(self):
             value = getattr(self, field_.name)
@@ -190,12 +191,12 @@ class ModelConfig(Settings):
 
     @property
     def uses_dot_products(self) -> bool:
-        """Whether attention is by dot products: our Triton kernels compute no other."""
+        """Whether attention uses dot products: our Triton kernels support no other kind."""
         return self.attention == "dot-product"
 
     @property
     def max_positions(self) -> int:
-        """The number of positions; learned positions end at max_len."""
+        """The number of positions; with learned positions, it is max_len."""
         return self.max_len + (0 if self.positions == "learned" else EXTRA_POSITIONS)
 
     @property
@@ -279,7 +280,7 @@ class TrainConfig(Settings):
     deterministic: bool = setting(False, "same bits in every run (slower), on one GPU or on a CPU")
 
     def check(self) -> None:
-        """Refuse trainings that cannot be run."""
+        """Refuse training runs that are impossible."""
         self._check_each("batch_tokens warmup save_every keep average", at_least(1))
         self._check_each("validate_every log_every max_skew", at_least(1))
         self._check_each("steps epochs seconds vocabulary ramp threads accumulate", POSITIVE)
@@ -315,7 +316,7 @@ class SearchConfig(Settings):
     draw: int = setting(1, "sampling seed")
 
     def check(self) -> None:
-        """Refuse searches that cannot be run."""
+        """Refuse searches that are impossible."""
         self._check_each("beam extra nbest", at_least(1))
         self._check_each("alpha top_k draw", at_least(0))
         self._check_each("temperature", at_least(MIN_TEMPERATURE))
@@ -334,7 +335,7 @@ GROUPS: dict[str, type[Settings]] = {
 
 @functools.cache
 def all_settings() -> dict[str, SettingInfo]:
-    """Return the description of every setting by name, in the order of this file."""
+    """Return the descriptions of all settings by name, in the order of this file."""
     return {
         name: info
         for group, kind in GROUPS.items()
@@ -349,9 +350,9 @@ def find_setting(name: str) -> SettingInfo:
 
 
 def canonical_settings(settings: Mapping[str, T]) -> dict[str, T]:
-    """Replace aliases in the settings of a training by the settings' own names.
+    """Replace aliases in the settings of a training run with the canonical names.
 
-    Refuses unknown settings and those that cannot be set for a training.
+    Refuses unknown settings and those that cannot be set for training.
     """
     canonical = base.canonical_names(
         {_refuse_foreign(name): value for name, value in settings.items()}, all_settings()
@@ -367,14 +368,14 @@ def canonical_settings(settings: Mapping[str, T]) -> dict[str, T]:
 
 
 def alias_notes(settings: Mapping[str, Value]) -> list[str]:
-    """Return one line for each alias among some settings: which setting it stands for."""
+    """Return one line for each alias in `settings`, saying which setting it stands for."""
     return base.alias_notes(settings, all_settings())
 
 
 def apply_settings(
     settings: Mapping[str, Value], model: ModelConfig, train: TrainConfig
 ) -> tuple[ModelConfig, TrainConfig]:
-    """Apply settings to the configurations that they belong to.
+    """Apply each setting to the configuration it belongs to.
 
     A value is either a Python value or text as typed after --set.
     """
@@ -396,7 +397,7 @@ def apply_settings(
 
 
 def _refuse_foreign(name: str) -> str:
-    """Refuse names of other toolkits that have no equivalent here."""
+    """Refuse names from other toolkits that have no equivalent here."""
     if why := NO_EQUIVALENT.get(str(name).replace("-", "_").lower()):
         raise BadSetting(f"{name} {why}")
     return name

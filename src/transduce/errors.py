@@ -41,7 +41,7 @@ class UnsupportedFormat(BadInput):
 
     def __init__(self, message: str, *, binary: bool = False) -> None:
         super().__init__(message)
-        self.binary = binary  # it cannot be read as text either
+        self.binary = binary  # not readable as lines of text
 
 
 class BadSetting(TransduceError):
@@ -84,7 +84,7 @@ class MissingExtra(TransduceError):
 
 
 def printable(text: str) -> str:
-    r"""Escape characters that could control a terminal, so that foreign files cannot.
+    r"""Escape characters that could control a terminal, because text may be untrusted.
 
     Control characters, line ends and direction marks become escapes such as \x1b.
     """
@@ -93,7 +93,7 @@ def printable(text: str) -> str:
 
 def _escape(letter: str) -> str:
     harmless = letter.isprintable() or unicodedata.category(letter) in ("Zs", "Co", "Cn", "Cs")
-    joiner = letter in "\u200c\u200d"  # many scripts need them
+    joiner = letter in "\u200c\u200d"  # needed in many scripts
     return letter if harmless or joiner else letter.encode("unicode_escape").decode()
 
 
@@ -106,8 +106,8 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error means that memory is exhausted.
 
-    torch has an exception type for this on a GPU only; on the CPU and in CUDA's driver it raises a
-    RuntimeError that differs from others by its message.
+    torch has an exception type for this only on a GPU. On the CPU and in CUDA's driver it raises a
+    RuntimeError that can be recognized only by its message.
     """
     message = re.search("can't allocate memory|out of memory", str(error), re.IGNORECASE)
     return isinstance(error, MemoryError) or message is not None

@@ -1,6 +1,6 @@
 """Presets: the rows of the paper's Table 3, small models, fast models, baselines and parsers.
 
-A row of Table 3 names only what it changes from the base model.
+A row of Table 3 gives only the settings in which it differs from the base model.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from transduce.errors import BadSetting, did_you_mean
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """A model and its training."""
+    """A model configuration and its training configuration."""
 
     model: ModelConfig
     train: TrainConfig
@@ -30,7 +30,7 @@ def small(
     """Return a preset for a CPU and a short run.
 
     Differs: the learning rate falls to 0 in the second half (`cooldown`), and the warm-up is
-    shorter; docs/log.md has the effect of both.
+    shorter; docs/log.md reports the effect of both.
     """
     cooled = TrainConfig(
         steps=steps, warmup=warmup, batch_tokens=batch_tokens, cooldown=0.5, **train
@@ -39,7 +39,7 @@ def small(
 
 
 def student(**model: Any) -> Preset:
-    """Return a preset to distil a `small` teacher into: it decodes several times as fast.
+    """Return a preset for distilling a `small` teacher into a student that decodes much faster.
 
     Differs: it has 3,000 subwords, because with more the softmax would take most of the time. The
     other settings are the best ones on Multi30k (docs/results.md).
@@ -61,10 +61,10 @@ def student(**model: Any) -> Preset:
 def convolutional(
     architecture: str, reference: Preset, *, lr_scale: float = 2.0, **model: Any
 ) -> Preset:
-    """Return a convolutional model of a Transformer's size, trained like it.
+    """Return a convolutional model about as large as a Transformer and trained in the same way.
 
-    Differs: another learning rate, and gradients clipped at 1. The authors of ConvS2S use another
-    optimizer, a rate of 0.25 and clipping at 0.1.
+    Differs: a different learning rate, and gradients clipped at 1. The authors of ConvS2S use a
+    different optimizer, a rate of 0.25 and clipping at 0.1.
     """
     positions = "learned" if architecture == "convs2s" else "none"
     return Preset(
@@ -74,10 +74,10 @@ def convolutional(
 
 
 def recurrent(reference: Preset, *, N: int, cells: int, **train: Any) -> Preset:
-    """Return a recurrent model of a Transformer's size, trained like it.
+    """Return a recurrent model about as large as a Transformer and trained in the same way.
 
-    Like GNMT (Wu et al. 2016), but with fewer and narrower layers, one attention as wide as a
-    layer, and gradients clipped at 5.
+    Like GNMT (Wu et al. 2016), but with fewer and narrower layers, a single attention head as wide
+    as a layer, and gradients clipped at 5.
     """
     model = reference.model.replace(
         architecture="recurrent",
@@ -136,25 +136,25 @@ SMALL = {
 
 # The encoder runs once per sentence, over all its tokens in parallel; the decoder runs once per
 # output token and hypothesis. So a deep encoder with one decoder layer decodes fastest, and when
-# distilled it loses little quality (Kasai et al. 2021). The names give size, encoder layers and
-# decoder layers.
+# distilled it loses little quality (Kasai et al. 2021). A name consists of the size, the number of
+# encoder layers and the number of decoder layers.
 FAST = {
     "tiny-3-1": student(N=3, d_model=128, d_ff=512, h=4, d_k=32, d_v=32),
     "small-4-1": student(N=4, d_model=144, d_ff=768, h=4, d_k=36, d_v=36),
     "base-12-1": row(N=12, N_decoder=1),
 }
 
-# The paper's baselines, at the size of `base`, `small` and `tiny`. d_ff is the number of inner
-# channels, d_model that of the embeddings.
+# The paper's baselines, with about as many parameters as `base`, `small` and `tiny`. d_ff is the
+# number of inner channels, d_model the width of the embeddings.
 BASELINES = {
     "recurrent": recurrent(TABLE_3["base"], N=4, cells=704, lr_scale=4.0),
     "recurrent-small": recurrent(SMALL["small"], N=3, cells=280, lr_scale=2.0),
     "recurrent-tiny": recurrent(SMALL["tiny"], N=2, cells=128, lr_scale=2.0),
-    # Gehring et al. 2017: their 512 units and width 3, 12 layers of their 15 and 20.
+    # Gehring et al. 2017: 512 units and kernel width 3 as there, but 12 layers instead of 15 or 20.
     "convs2s": convolutional("convs2s", TABLE_3["base"], N=12, d_ff=512),
     "convs2s-small": convolutional("convs2s", SMALL["small"], N=6, d_ff=256),
     "convs2s-tiny": convolutional("convs2s", SMALL["tiny"], N=4, d_ff=120),
-    # Kalchbrenner et al. 2016: their 30 blocks, 6 sets of 5, each half as wide inside.
+    # Kalchbrenner et al. 2016: 30 blocks as there, 6 sets of 5, each block half as wide inside.
     "bytenet": convolutional("bytenet", TABLE_3["base"], lr_scale=4.0, N=30, d_model=608, d_ff=304),
     "bytenet-small": convolutional(
         "bytenet", SMALL["small"], lr_scale=4.0, N=15, d_model=320, d_ff=160
@@ -162,8 +162,8 @@ BASELINES = {
     "bytenet-tiny": convolutional("bytenet", SMALL["tiny"], N=10, d_model=160, d_ff=80),
 }
 
-# Parsers (6.3): 4 layers of d_model 1024, a vocabulary of 16,000, and the base model otherwise.
-# The paper does not give dropout and learning rate; these are from its authors' code.
+# Parsers (6.3): 4 layers, d_model 1024, a vocabulary of 16,000; otherwise the base model. The paper
+# does not give the dropout and the learning rate; these values are from its authors' code.
 PARSING = {
     "parse": Preset(
         model=ModelConfig(

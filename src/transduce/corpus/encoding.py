@@ -1,4 +1,4 @@
-"""Encode pairs of sentences, drop those with bad lengths, write token files and count."""
+"""Encode pairs of sentences, drop those with unsuitable lengths, write and count the rest."""
 
 import contextlib
 import itertools
@@ -15,8 +15,8 @@ from transduce.corpus.inputs import Pair
 from transduce.corpus.token_files import SIDES, Counts, Ints, TokenType
 from transduce.subwords import EOS, Codec
 
-BATCH_PAIRS = 4_096  # encoded at once
-BATCH_CHARACTERS = 1 << 21  # fewer pairs, if sentences are long
+BATCH_PAIRS = 4_096  # encoded at once, unless they exceed the next limit
+BATCH_CHARACTERS = 1 << 21
 
 # Why pairs are dropped: see the docstring of `preparation`.
 EMPTY, DUPLICATE, OVER_LONG, SKEWED = "empty", "equal to a held-out pair", "over-long", "skewed"
@@ -28,7 +28,7 @@ Encoded = tuple[list[list[int]], list[list[int]]]  # sources and targets, withou
 
 @dataclass(frozen=True)
 class LengthRules:
-    """Which pairs are dropped because of their lengths."""
+    """Decides which pairs are dropped because of their lengths."""
 
     max_len: int
     max_skew: float
@@ -102,7 +102,7 @@ class _SideWriter:
 def drop_unusable(
     pairs: Iterable[Pair], held_out: set[str], dropped: dict[str, int]
 ) -> Iterator[Pair]:
-    """Yield the pairs that are neither blank nor held out, and count the others."""
+    """Yield the pairs that are neither blank nor held out; count the others in `dropped`."""
     for pair in pairs:
         if not pair[0].strip() or not pair[1].strip():
             dropped[EMPTY] += 1
@@ -127,7 +127,7 @@ def batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 
 def _encode_batches(codec: Codec, batches: Iterable[list[Pair]]) -> Iterator[Encoded]:
-    """Encode each batch while the next is read and the previous is written."""
+    """Encode each batch while the next one is read and the previous one is written."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         pending: Future[Encoded] | None = None
         for batch in batches:
@@ -140,7 +140,7 @@ def _encode_batches(codec: Codec, batches: Iterable[list[Pair]]) -> Iterator[Enc
 
 
 def encode(codec: Codec, batch: list[Pair]) -> Encoded:
-    """Return the ids of both sides of some pairs."""
+    """Return the ids of both sides of a batch of pairs."""
     sources, targets = ([pair[side] for pair in batch] for side in (0, 1))
     return codec.source.encode_batch(sources), codec.target.encode_batch(targets)
 
@@ -151,7 +151,7 @@ def lengths_of(sentences: list[list[int]]) -> Ints:
 
 
 def pair_key(source: str, target: str) -> str:
-    """Return a key that is the same for pairs that a model cannot tell apart."""
+    """Return a key that is equal for pairs that a model cannot tell apart."""
     return unicodedata.normalize("NFC", f"{source.strip()}\t{target.strip()}")
 
 

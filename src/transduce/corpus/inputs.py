@@ -1,4 +1,4 @@
-"""The texts a corpus is made of: read several times, and compared with earlier ones."""
+"""The texts that a corpus is made from: read several times, and compared with earlier versions."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -19,13 +19,13 @@ REPORTED = 4_096  # pairs between progress reports
 
 @dataclass(frozen=True)
 class InputFile:
-    """A text file that can be read several times, and its name for people."""
+    """A text file that can be read several times, and its name in messages."""
 
     path: Path
     name: str
 
     def matches(self, record: InputRecord) -> bool:
-        """Return whether the file is unchanged: same name, size and time, or else same hash."""
+        """Return whether the file is unchanged: same size, and same name and time or same hash."""
         size, mtime_ns = self.size_and_time()
         if size != record.size:
             return False
@@ -67,19 +67,20 @@ class InputText:
         folder: Path,
         stack: contextlib.ExitStack,
     ) -> Self:
-        """Open a text; a pipe is copied to a folder beside `folder` while `stack` is open."""
+        """Open a text; a pipe is copied to a temporary folder that lasts as long as `stack`."""
         paths = [source] if target is None else [source, target]
         name = " and ".join(map(display_name, paths))
         if all(map(_can_be_reread, paths)):
             files = [InputFile(Path(path), str(Path(path).resolve())) for path in paths]
             return cls(source, target, files, name)
         copy = stack.enter_context(working_folder(folder))
-        left, right = (copy / side for side in SIDES)
-        with left.open("wb") as sources, right.open("wb") as targets:
+        source_copy, target_copy = (copy / side for side in SIDES)
+        with source_copy.open("wb") as sources, target_copy.open("wb") as targets:
             for sentence, translation in read_pairs(source, target):
                 sources.write(sentence.encode() + b"\n")
                 targets.write(translation.encode() + b"\n")
-        return cls(left, right, [InputFile(left, name), InputFile(right, name)], name)
+        files = [InputFile(source_copy, name), InputFile(target_copy, name)]
+        return cls(source_copy, target_copy, files, name)
 
     def pairs(self, advance: Advance) -> Iterator[Pair]:
         """Yield the pairs, and report progress."""
@@ -99,7 +100,7 @@ def _can_be_reread(path: str | Path) -> bool:
 
 
 def require_rereadable(paths: Iterable[Path], kind: str) -> None:
-    """Refuse files that are missing, or that cannot be read again when the work is resumed."""
+    """Refuse files that are missing, or that could not be read again when resuming."""
     for path in paths:
         if str(path) != STDIN and not path.exists():
             raise BadInput(f"{path} does not exist: expected {kind}")

@@ -3,16 +3,17 @@
 The text is read in three passes, without keeping it in memory: one to check and count it and to
 draw the held-out pairs, one to learn subwords, one to encode.
 
-The rules, in this order; the manifest counts the pairs of each:
+The rules apply in this order; the manifest counts the pairs for each:
 
-held out    Without validation text, 1% of the pairs (at least 1, at most 2,000) is drawn at random
-            from those that no rule below drops, by the seed. They are never trained on. Subwords
-            are not learned from them either, except from a pair that replaces a dropped one.
+held out    Without validation text, 1% of the pairs (at least 1, at most 2,000) are drawn at random
+            with the seed, from those that no rule below drops. The model is never trained on them.
+            Subwords are not learned from them either, except from a pair that replaces a dropped
+            one.
 empty       A side is blank: dropped.
 equal       Equal to a held-out pair, except for outer white space: dropped.
 over-long   A side has more than `max_len` subwords, `</s>` included: dropped.
 skewed      The longer side has more than `max_skew` times the subwords of the shorter, plus 10:
-            dropped, because it is hardly a translation.
+            dropped, because it is unlikely to be a translation.
 
 From validation text, only empty, over-long and skewed pairs are dropped.
 """
@@ -63,7 +64,7 @@ MAX_HELD_OUT = 2_000
 # Europarl, held-out text had only 0.01% fewer tokens.
 LEARN_CHARACTERS = 100_000_000
 
-Sample = Callable[[tuple[int, ...]], Iterator[str]]  # lines of one side or of both
+Sample = Callable[[tuple[int, ...]], Iterator[str]]  # lines from one side or both
 
 
 def prepare(
@@ -81,7 +82,7 @@ def prepare(
     may_replace: bool = True,
     progress: Progress | None = None,
 ) -> Corpus:
-    """Make the corpus of two files, or of one TSV, in `folder`; see the docstring of this module.
+    """Make a corpus in `folder` from two files or one TSV; see the docstring of this module.
 
     An existing corpus is used if its inputs and settings are the same. Otherwise it is replaced, or
     refused without `may_replace`. Subwords are learned unless a `codec` is given. `more_subwords`
@@ -221,7 +222,7 @@ def _build(
 ) -> tuple[Codec, Counts, Counts]:
     """Fill a folder with everything but the manifest."""
     rules = LengthRules(max_len, train.max_skew)
-    # First, so that the training text can be compared with it.
+    # The validation text comes first, so that the training text can be compared with it.
     valid_scan = _scan(valid_text, train.seed, progress) if valid_text else None
     scan = _scan(text, train.seed, progress, valid_scan.statistics if valid_scan else None)
     for warning in scan.statistics.warnings(text.name):
@@ -274,7 +275,7 @@ def _scan(
     rng = random.Random(seed)
     sample: list[Pair] = []
     size = 2 * MAX_HELD_OUT  # some may turn out to be over-long or skewed
-    read = usable = left = right = 0
+    read = usable = source_characters = target_characters = 0
     statistics = PairStatistics(valid)
     with progress.track(f"reading {text.name}", None, "pairs") as advance:
         for pair in text.pairs(advance):
@@ -284,22 +285,23 @@ def _scan(
                 continue
             usable += 1
             statistics.add(stripped, translation)
-            left += len(source)
-            right += len(target)
+            source_characters += len(source)
+            target_characters += len(target)
             if len(sample) < size:
                 sample.append(pair)
             elif (index := int(rng.random() * usable)) < size:  # reservoir sampling
                 sample[index] = pair
     rng.shuffle(sample)
     different = {pair_key(*pair): pair for pair in sample}
-    return _Scan(read, usable, (left, right), list(different.values()), statistics)
+    characters = (source_characters, target_characters)
+    return _Scan(read, usable, characters, list(different.values()), statistics)
 
 
 def _sample(
     text: InputText, scan: _Scan, held_out: set[str], progress: Progress, sides: tuple[int, ...]
 ) -> Iterator[str]:
-    """Yield lines to learn subwords from, of one side or of both."""
-    rng = random.Random(0)  # not the run's seed, so that all runs on a text have equal subwords
+    """Yield lines to learn subwords from, from one side or both."""
+    rng = random.Random(0)  # not the run's seed, so that all runs on a text get the same subwords
     share = LEARN_CHARACTERS / sum(scan.characters[side] for side in sides)
     with progress.track("learning subwords", scan.read, "pairs") as advance:
         for pair in drop_unusable(text.pairs(advance), held_out, dict.fromkeys(REASONS, 0)):
@@ -308,7 +310,7 @@ def _sample(
 
 
 def _learn(scan: _Scan, sample: Sample, train: TrainConfig) -> Codec:
-    """Learn the subwords of both sides together, or of each side."""
+    """Learn subwords from both sides together, or separately from each side."""
 
     def learn(*sides: int) -> Subwords:
         characters = sum(scan.characters[side] for side in sides)
@@ -321,7 +323,7 @@ def _learn(scan: _Scan, sample: Sample, train: TrainConfig) -> Codec:
 
 
 def _extend(codec: Codec, more: int, sample: Sample) -> Codec:
-    """Add subwords learned from a text, of both sides together or of each side."""
+    """Add subwords learned from a text: from both sides together, or separately from each side."""
 
     def extend(subwords: Coder, *sides: int) -> Subwords:
         assert isinstance(subwords, Subwords)  # `check_extensible` was called before

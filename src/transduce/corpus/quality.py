@@ -1,7 +1,7 @@
 """Warnings about training text: copies, repeats, and validation pairs that leaked into it.
 
 The pairs are checked in the first pass over the text. Suspicious pairs are reported but kept. Only
-one thing is refused: the same text as source and as target.
+one thing is refused: the same text as both source and target.
 """
 
 from zlib import crc32
@@ -11,7 +11,7 @@ from transduce.errors import BadInput
 from transduce.system.files import sha256
 from transduce.system.formatting import pluralize
 
-# Smallest fractions of the pairs that cause a warning; docs/training.md explains them.
+# Fractions of the pairs from which a warning is given; docs/training.md explains them.
 COPIES, REPEATS, LEAKED = 0.05, 0.20, 0.01
 MAX_KEYS = 1 << 17  # pairs stored at once, about 15 MB
 
@@ -19,8 +19,9 @@ MAX_KEYS = 1 << 17  # pairs stored at once, about 15 MB
 class PairStatistics:
     """Counts copies, repeats, and pairs that are also in the validation text.
 
-    Repeats are exact up to `MAX_KEYS` different pairs. Beyond, a hash selects half of the pairs,
-    then a quarter, and so on, and the number is an estimate, the same in every process.
+    The number of repeats is exact up to `MAX_KEYS` different pairs. Beyond that, a hash selects
+    half of the pairs, then a quarter, and so on; the number is then an estimate, the same in every
+    process.
     """
 
     def __init__(self, valid: "PairStatistics | None" = None) -> None:
@@ -48,7 +49,7 @@ class PairStatistics:
         self.counts = {key: n for key, n in self.counts.items() if not key & self.mask}
 
     def warnings(self, name: str) -> list[str]:
-        """Return one line for each problem of a text, with numbers and what to do."""
+        """Return one line for each problem in a text, with numbers and advice."""
         problems = []
         if self.copies and self.copies >= COPIES * self.pairs:
             problems.append(
@@ -81,7 +82,7 @@ class PairStatistics:
         return [f"{how_many} also occur in {name}, {why}"]
 
     def share(self, number: int, noun: str = "pair") -> str:
-        """Format a number of pairs as a share of all."""
+        """Format a number of pairs as a fraction of all pairs."""
         total = pluralize(self.pairs, noun)
         if number == self.pairs:
             return f"all {total}"

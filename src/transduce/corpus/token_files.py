@@ -1,6 +1,6 @@
 """The files of a corpus: pairs of sentences as memory-mapped tokens, and a manifest.
 
-A sentence is stored as its subwords and `</s>`.
+A sentence is stored as its subwords followed by `</s>`.
 
     corpus/
       manifest.json            counts, settings, hashes of inputs and files
@@ -35,14 +35,14 @@ TOKEN_FILES = [
     for split, side, content in itertools.product(SPLITS, SIDES, ("tokens", "offsets"))
 ]
 
-TokenType = Literal["<u2", "<u4"]  # numpy's names of uint16 and uint32
+TokenType = Literal["<u2", "<u4"]  # numpy's names for little-endian uint16 and uint32
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The sentences of one side of a split: all tokens in one array, and where each begins."""
+    """One side of a split: the tokens of all sentences in one array, and their offsets."""
 
     tokens: Tokens
     offsets: Ints
@@ -56,13 +56,13 @@ class Side:
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
 
     def take(self, indices: Ints) -> tuple[Tokens, Ints]:
-        """Return the concatenated tokens of some sentences, and their lengths."""
+        """Return the concatenated tokens of the given sentences, and their lengths."""
         lengths = self.lengths_of(indices)
         shift = self.offsets[indices] - (lengths.cumsum() - lengths)
         return self.tokens[np.repeat(shift, lengths) + np.arange(lengths.sum())], lengths
 
     def lengths_of(self, indices: Ints) -> Ints:
-        """Return the lengths of some sentences in tokens, `</s>` included."""
+        """Return the lengths of the given sentences in tokens, `</s>` included."""
         return self.offsets[indices + 1] - self.offsets[indices]
 
     @property
@@ -88,7 +88,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """Counts of one split; `read` is `pairs` plus all that were dropped."""
+    """The counts for one split; `read` is `pairs` plus all dropped pairs."""
 
     read: int
     pairs: int
@@ -123,7 +123,7 @@ class Manifest:
     """The contents of a corpus and how it was made."""
 
     languages: tuple[str, str]
-    vocabulary: tuple[int, int]  # of the source and of the target
+    vocabulary: tuple[int, int]  # source and target size
     token_type: TokenType
     train: Counts
     valid: Counts
@@ -138,7 +138,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Make the manifest from a JSON object; raise a TypeError if a field is wrong."""
+        """Create the manifest from a JSON object; raise a TypeError if a field is wrong."""
         fields = {name: field for name, field in value.items() if name != "format"}
         manifest = dataclass_from_json(cls, fields)
         for name in (SUBWORDS, *TOKEN_FILES):
@@ -212,7 +212,7 @@ def _open_split(stem: Path, token_type: TokenType, pairs: int) -> Split:
 
 def _open_side(stem: str, token_type: TokenType) -> Side:
     """Map the files of one side into memory."""
-    # Plain arrays, because each slice of a np.memmap costs a microsecond more.
+    # Plain arrays, because slicing an np.memmap takes a microsecond longer.
     try:
         tokens = np.asarray(np.memmap(f"{stem}.tokens", token_type, mode="r"))
         offsets = np.asarray(np.memmap(f"{stem}.offsets", "<i8", mode="r"))

@@ -1,7 +1,7 @@
 """Which sentences form an update of the weights.
 
-That follows from the seed, the epoch and `batch_tokens` alone, so a position in the data is two
-numbers, and resuming is exact. S sentences.
+The updates depend only on the seed, the epoch and `batch_tokens`, so a position in the data is two
+numbers, and resuming is exact. In shapes, S is the number of sentences.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ import numpy as np
 
 from transduce.corpus.token_files import Ints
 
-POOL = 200  # batches whose sentences are sorted together: similar lengths meet, order stays random
+POOL = 200  # batches sorted together: enough for similar lengths, and the order stays random
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class DataPosition:
 
 
 class Updates:
-    """An endless stream of updates, each given by the numbers of its sentences."""
+    """An endless stream of updates, each an array of sentence indices."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Updates:
         self.deal, self.seed, self.position = deal, seed, position
         self._epoch = -1
         self._updates: list[Ints] = []
-        # A run resumed on another device may have fewer updates an epoch.
+        # A run resumed on a different device may have fewer updates per epoch.
         if position.update and position.update >= self.per_epoch():
             self.position = DataPosition(position.epoch + 1)
 
@@ -47,16 +47,16 @@ class Updates:
     def __next__(self) -> Ints:
         """Return the sentences of the next update."""
         epoch, number = self.position.epoch, self.position.update
-        updates = self._of(epoch)
+        updates = self._updates_in(epoch)
         last = number + 1 == len(updates)
         self.position = DataPosition(epoch + 1) if last else DataPosition(epoch, number + 1)
         return updates[number]
 
     def per_epoch(self) -> int:
-        """Return how many updates the current epoch has."""
-        return len(self._of(self.position.epoch))
+        """Return the number of updates in the current epoch."""
+        return len(self._updates_in(self.position.epoch))
 
-    def _of(self, epoch: int) -> list[Ints]:
+    def _updates_in(self, epoch: int) -> list[Ints]:
         if epoch != self._epoch:
             self._updates = self.deal(np.random.default_rng([self.seed, epoch]))
             self._epoch = epoch
@@ -64,7 +64,7 @@ class Updates:
 
 
 def group(source: Ints, target: Ints, batch_tokens: int, random: np.random.Generator) -> list[Ints]:
-    """Divide all sentences into updates of at most `batch_tokens` a side, in random order.
+    """Divide all sentences into updates of at most `batch_tokens` per side, in random order.
 
     Sentences are shuffled, then sorted by length within pools (paper 5.1: "batched together by
     approximate sequence length"), and the updates are shuffled again. A sentence longer than
@@ -84,9 +84,9 @@ def balance(
     limits: tuple[int, int],
     random: np.random.Generator,
 ) -> list[Ints]:
-    """Divide all sentences into updates that fill a limit for each side, in random order.
+    """Divide all sentences into updates that fill the limit for each side, in random order.
 
-    As `group`, but sentences are ordered so that both sides fill up together.
+    Like `group`, but sentences are ordered so that both sides fill up together.
     """
     updates = []
     tokens = np.maximum(source / limits[0], target / limits[1]) * batch_tokens
@@ -101,7 +101,7 @@ def _balanced(pool: Ints, source: Ints, target: Ints, limits: tuple[int, int]) -
     order = np.argsort(filled_source + filled_target, kind="stable")
     excess = (filled_source - filled_target)[order]
     more, less = np.maximum(excess, 0).cumsum(), np.maximum(-excess, 0).cumsum()
-    # Merge sentences with more source and those with more target where their sums are equal.
+    # Merge sentences with a source excess and those with a target excess by their running sums.
     return pool[order][np.argsort(np.where(excess > 0, more, less), kind="stable")]
 
 
@@ -113,7 +113,7 @@ def pools(tokens: Ints, batch_tokens: int, random: np.random.Generator) -> list[
 
 
 def cut(ordered: Ints, source: Ints, target: Ints, limits: tuple[int, int]) -> list[Ints]:
-    """Cut a sequence of sentences wherever the next one would exceed the limit of either side."""
+    """Cut a sequence of sentences wherever the next one would exceed the limit for either side."""
     totals = np.stack([source[ordered], target[ordered]]).cumsum(axis=1)  # (2, S)
     cuts, begin = [], 0
     used = np.zeros((2, 1), dtype=np.int64)

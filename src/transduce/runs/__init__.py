@@ -2,8 +2,8 @@
 
 folder    layout and configuration
 arrays    tensor files as numpy arrays
-locks     a run folder is used by one process
+locks     locking a run folder for one process
 state     the training state in a checkpoint
-metrics   metrics.jsonl and samples.jsonl, written
-history   metrics.jsonl and samples.jsonl, read whole or as they grow
+metrics   writing metrics.jsonl and samples.jsonl
+history   reading metrics.jsonl and samples.jsonl, whole or as they grow
 """

@@ -16,14 +16,14 @@ from transduce.errors import BadRun
 from transduce.system.files import open_regular, sha256
 
 KEY = "transduce"  # the only metadata key; with several, equal models would give unequal files
-LARGEST_HEADER = 1 << 23  # bytes; a thousand layers take 3 MB
+LARGEST_HEADER = 1 << 23  # bytes; a thousand layers need 3 MB
 
 Arrays = dict[str, npt.NDArray[Any]]
 Shapes = Mapping[str, tuple[int, ...]]  # of arrays, by name
 
 
 def load_arrays(path: Path) -> Arrays:
-    """Read the arrays of a file and compare them with their checksum."""
+    """Read the arrays in a file and compare them with their checksum."""
     with _opened(path) as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if stored_digest(path) != digest(arrays):
@@ -32,13 +32,13 @@ def load_arrays(path: Path) -> Arrays:
 
 
 def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays of a file without reading them."""
+    """Return the shapes of the arrays in a file, without reading the arrays."""
     with _opened(path) as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
 def count_values(path: Path) -> int:
-    """Return how many numbers the arrays of a file have in total, without reading them."""
+    """Return the total number of values in the arrays of a file, without reading the arrays."""
     return sum(map(math.prod, shapes_of(path).values()))
 
 
@@ -59,7 +59,7 @@ def digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
     content = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
-        # Types have torch's names, as in the first files that were written.
+        # Types have torch's names, because the first files were hashed with them.
         content.update(f"{name} torch.{array.dtype.name} {tuple(array.shape)}\n".encode())
         content.update(array.reshape(-1).view(np.uint8).data)
     return content.hexdigest()
@@ -69,7 +69,7 @@ def require_finite(arrays: Arrays, path: Path) -> None:
     """Refuse weights that are infinite or NaN."""
     for name, array in arrays.items():
         with np.errstate(all="ignore"):
-            # The sum is the faster test, but it may overflow when all values are finite.
+            # The sum is the faster test, but it may overflow although all values are finite.
             finite = array.dtype.kind != "f" or np.isfinite(array.sum()) or np.isfinite(array).all()
         if not finite:
             raise BadRun(
@@ -80,7 +80,7 @@ def require_finite(arrays: Arrays, path: Path) -> None:
 
 
 def require_shapes(expected: Shapes, found: Shapes, path: Path) -> None:
-    """Refuse arrays whose names or shapes are not those of the model."""
+    """Refuse arrays whose names or shapes differ from the model's."""
     for name in sorted(expected.keys() ^ found.keys()):
         has = "lacks" if name in expected else "has an unknown tensor"
         raise BadRun(f"{path} does not fit the model of config.json: it {has} {name}")
@@ -93,7 +93,7 @@ def require_shapes(expected: Shapes, found: Shapes, path: Path) -> None:
 
 
 def require_small_header(path: Path) -> None:
-    """Refuse a file whose header is too long for safetensors, before reading the header."""
+    """Refuse a file whose header is longer than a valid one, before reading the header."""
     if not path.is_file():  # a device or a pipe might never end
         raise FileNotFoundError(path)
     with open_regular(path) as file:
@@ -104,15 +104,16 @@ def require_small_header(path: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open a file of arrays; every failure is a BadRun that says what is wrong with it."""
+    """Open a file of arrays; raise a BadRun that explains the problem if this fails."""
     try:
         require_small_header(path)
         with safe_open(path, framework="numpy") as file:
             yield file
     except (FileNotFoundError, PermissionError):
         # safetensors reports a file without read permission as missing.
-        may = "may not be read: change its permissions" if path.is_file() else "is not a file"
-        reason = may if path.exists() else "is missing"
+        unreadable = "may not be read: change its permissions"
+        irregular = unreadable if path.is_file() else "is not a file"
+        reason = irregular if path.exists() else "is missing"
         raise BadRun(f"{path} {reason}") from None
     except OSError as error:
         raise BadRun(f"{path} cannot be read: {error.strerror or error}") from None

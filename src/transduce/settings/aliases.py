@@ -1,6 +1,6 @@
 """Names of the settings in other toolkits, which --set, recipes and Python accept."""
 
-# By setting, separated by spaces. Only names with exactly the same meaning are listed.
+# Aliases by setting, separated by spaces. Only names with exactly the same meaning are listed.
 ALIASES = {
     "N": "layers num_layers n_layers encoder_layers num_encoder_layers enc_layers",
     "N_decoder": "decoder_layers num_decoder_layers dec_layers",
@@ -48,7 +48,7 @@ ALIASES = {
     "top_p": "sampling_topp nucleus",
     "draw": "sampling_seed",
 }
-# Names of other toolkits without an equivalent here, and what to set instead.
+# Names from other toolkits that have no equivalent here, and what to set instead.
 _RATE = (
     "is an absolute learning rate in other toolkits. Here the rate follows Eq. 3 from d_model and "
     "warmup, and lr_scale multiplies it: set lr_scale (1 is the paper's rate) and warmup"

@@ -1,4 +1,4 @@
-"""The base class of the three configurations, and values of settings given as text."""
+"""The base class of the three configurations, and parsing of values given as text."""
 
 import dataclasses
 import difflib
@@ -15,12 +15,12 @@ from transduce.errors import BadSetting
 from transduce.settings.aliases import ALIASES
 from transduce.settings.types import alternatives, describe_type, fits
 
-Value = str | int | float | bool | None  # a setting's value, or the text of it
+Value = str | int | float | bool | None  # a setting's value, or its text on the command line
 T = TypeVar("T")
-Rule = tuple[Callable[[Any], bool], str]  # whether a value is valid, and what is expected
+Rule = tuple[Callable[[Any], bool], str]  # returns whether a value is valid; what is expected
 
-# Limits far beyond what can be trained or searched: larger values are mistakes, and might exhaust
-# the memory.
+# Limits far beyond what can be trained or searched: larger values are mistakes and could exhaust
+# memory.
 MAXIMUM = {
     **dict.fromkeys(("N", "N_decoder", "h", "kernel", "beam"), 1_000),
     "nbest": 10_000,
@@ -32,11 +32,11 @@ MAXIMUM = {
     "alpha": 10,  # the penalty of the longest output must fit into float32
     "temperature": 1_000_000,
 }
-MAX_INT = (1 << 63) - 1  # for all other whole numbers: the int64 of torch and numpy
+MAX_INT = (1 << 63) - 1  # for all other integers: torch and numpy store them as int64
 
 
 def at_least(minimum: float) -> Rule:
-    """Return the rule that a value has a minimum."""
+    """Return the rule that a value is at least `minimum`."""
     return (lambda value: value >= minimum), f"at least {minimum:g}"
 
 
@@ -45,7 +45,7 @@ FRACTION: Rule = (lambda value: 0 <= value < 1), "a number from 0 up to, but not
 
 
 def setting(default: T, meaning: str, paper: str = "") -> T:
-    """Declare a field of a configuration: its default, its meaning and the paper's section.
+    """Declare a field of a configuration: its default, its meaning and its section in the paper.
 
     `transduce settings` and the documentation print the meaning.
     """
@@ -70,7 +70,7 @@ class SettingInfo:
 
 
 class Settings:
-    """A frozen configuration, checked when it is made and stored as JSON."""
+    """A frozen configuration, checked when it is created and stored as JSON."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class Settings:
         self.check()
 
     def check(self) -> None:
-        """Refuse values that are out of range or do not go together."""
+        """Refuse values that are out of range or incompatible with each other."""
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some settings changed and everything checked. Aliases work too."""
@@ -101,7 +101,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """Make the settings from a JSON object."""
+        """Create the settings from a JSON object."""
         if not isinstance(value, dict):
             raise BadSetting(f"expected an object of settings, found {type(value).__name__}")
         known = describe_fields(cls, "")
@@ -111,7 +111,7 @@ class Settings:
         return cls(**value)
 
     def _check_each(self, names: str, rule: Rule) -> None:
-        """Check some settings, separated by spaces; None is always valid."""
+        """Check the settings in `names`, separated by spaces; None is always valid."""
         valid, expected = rule
         for name in names.split():
             value = getattr(self, name)
@@ -123,11 +123,11 @@ class Settings:
 
 
 def describe_fields(kind: type, group: str) -> Mapping[str, SettingInfo]:
-    """Return the description of every field of a configuration class, by name."""
+    """Return the descriptions of all fields of a configuration class, by name."""
     return _describe_fields(kind, group)
 
 
-# Cached, because every change of a setting needs them.
+# Cached, because it is called whenever a setting is changed.
 @functools.cache
 def _describe_fields(kind: Any, group: str) -> Mapping[str, SettingInfo]:
     hints, defaults = field_types(kind), kind().to_json()
@@ -146,7 +146,7 @@ def _describe_fields(kind: Any, group: str) -> Mapping[str, SettingInfo]:
 
 
 def canonical_names(settings: Mapping[str, T], known: Mapping[str, SettingInfo]) -> dict[str, T]:
-    """Replace aliases by the settings' own names; refuse unknown names and repeated settings."""
+    """Replace aliases with canonical names; refuse unknown names and repeated settings."""
     canonical: dict[str, T] = {}
     by_alias = _by_alias(known)
     for given, value in settings.items():
@@ -173,7 +173,7 @@ def suggest_name(name: str, known: Mapping[str, SettingInfo]) -> str:
 
 
 def alias_notes(settings: Iterable[str], known: Mapping[str, SettingInfo]) -> list[str]:
-    """Return one line for each alias among some names: which setting it stands for."""
+    """Return one line for each alias in `settings`, saying which setting it stands for."""
     by_alias = _by_alias(known)
     used = {
         given: by_alias[_normalized(given)] for given in settings if _normalized(given) in by_alias
@@ -194,7 +194,7 @@ def _normalized(name: str) -> str:
 
 
 def format_value(value: Value) -> str:
-    """Write a value as --set reads it."""
+    """Format a value as text that --set accepts."""
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
@@ -202,7 +202,7 @@ def read_value(value: Any, hint: Any, name: str) -> Any:
     """Check a value given in Python, or parse it if it is text from the command line."""
     if isinstance(value, str):
         return parse_value(value, hint, name)
-    if not isinstance(value, bool) and isinstance(value, numbers.Real):  # NumPy's numbers too
+    if not isinstance(value, bool) and isinstance(value, numbers.Real):  # NumPy's numbers as well
         value = int(value) if isinstance(value, numbers.Integral) else float(value)
     if not fits(value, hint):
         raise BadSetting(f"{name} = {value!r:.60}: expected {describe_type(hint)}")
@@ -228,7 +228,7 @@ def parse_value(text: str, hint: Any, name: str) -> Any:
 
 
 def field_types(kind: type) -> Mapping[str, Any]:
-    """Return the types of the fields of a configuration class, by name."""
+    """Return the type of each field of a configuration class, by name."""
     return _field_types(kind)
 
 

@@ -1,4 +1,4 @@
-"""Check values against type hints: settings, and JSON that was read from a file."""
+"""Check settings and JSON values against type hints."""
 
 import dataclasses
 import types
@@ -23,10 +23,10 @@ NAMES = {
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Return whether a value has a type such as `dict[str, list[int]]` or `float | None`.
+    """Return whether a value matches a type such as `dict[str, list[int]]` or `float | None`.
 
-    A whole number is also a float, but neither NaN nor infinity is; a bool is not an int; a tuple
-    is stored as a list of its length.
+    An integer matches `float`, but NaN and infinity do not. A bool does not match `int`. A list
+    matches a tuple type of the same length, because JSON has no tuples.
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in UNIONS:
@@ -41,7 +41,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def alternatives(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union, the values of a Literal, or the one type."""
+    """Return the members of a union, the values of a Literal, or the type itself."""
     return typing.get_args(hint) if typing.get_origin(hint) in (*UNIONS, Literal) else (hint,)
 
 
@@ -56,12 +56,12 @@ def _has_plain_type(value: Any, hint: Any) -> bool:
         return hint is bool
     if hint is float:
         return isinstance(value, int | float) and abs(value) < LARGEST_FLOAT
-    # `dataclass_from_json` checks the fields of a dataclass inside another.
+    # The fields of a nested dataclass are checked by its own `dataclass_from_json` call.
     return isinstance(value, dict if dataclasses.is_dataclass(hint) else hint)
 
 
 def describe_type(hint: Any) -> str:
-    """Name a type for people."""
+    """Describe a type in words, for messages."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in UNIONS:
         return " or ".join(map(describe_type, arguments))
@@ -81,17 +81,17 @@ def describe_type(hint: Any) -> str:
 def check_fields(content: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Raise a TypeError that names the first field whose type is not the expected one.
 
-    A missing field counts as None, so `str | None` means an optional text.
+    A missing field counts as None, so `str | None` is an optional string.
     """
     for name, hint in expected.items():
         value = content.get(name)
         if not fits(value, hint):
-            found = f"{value!r:.60}" if name in content else "missing"
-            raise TypeError(f"{name} is {found}: expected {describe_type(hint)}")
+            actual = f"{value!r:.60}" if name in content else "missing"
+            raise TypeError(f"{name} is {actual}: expected {describe_type(hint)}")
 
 
 def dataclass_from_json(kind: type[T], content: Any) -> T:
-    """Make a dataclass from a JSON object; raise a TypeError if a field is wrong or unknown."""
+    """Create a dataclass from a JSON object; raise a TypeError if a field is wrong or unknown."""
     if not isinstance(content, dict):
         raise TypeError(f"{content!r:.60}: expected an object")
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]

@@ -1,11 +1,11 @@
-"""Files, locks, streams, signals, processes, devices, progress. Imports torch only when needed.
+"""Operating-system services: files, locks, signals, devices. Imports torch only when needed.
 
 files        atomic writes, JSON with checksums, safe reading
-locks        one process per run folder
-streams      standard streams that are closed, or whose terminal closes
+locks        lock files: one process per folder
+streams      standard streams that are closed at the start, or whose terminal closes later
 signals      Ctrl-C, SIGTERM and SIGHUP
 processes    CPU cores and torchrun's environment variables
-devices      choosing a device, and torch's own global flags
-formatting   numbers and durations for people
+devices      choosing a device, and torch's global flags
+formatting   formatting numbers and durations
 progress     progress bars and log lines on stderr
 """

@@ -1,4 +1,4 @@
-"""Choosing a device, and torch's own global flags."""
+"""Choosing a device, and torch's global flags."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 def choose_device(
     name: str, say: Callable[[str], None] = lambda _: None, *, mps: bool = True
 ) -> "torch.device":
-    """Return the device with this name; auto is a working GPU, else the CPU.
+    """Return the device with this name; auto selects a working GPU, or else the CPU.
 
     `mps=False` excludes Apple's GPUs.
     """
@@ -51,10 +51,10 @@ def _cuda(name: str) -> "torch.device":
     """Set torch's flags for CUDA, and make the named GPU the current one."""
     import torch
 
-    # cuDNN's attention plans each new shape for 10 ms, and decoding has a new one at every step.
+    # cuDNN's attention spends 10 ms planning each new shape, and every decoding step has a new one.
     torch.backends.cuda.enable_cudnn_sdp(False)  # noqa: FBT003
     # Full float32 precision: torch's default for matrix products, but not for cuDNN.
-    cudnn: Any = torch.backends.cudnn  # its attributes are unknown to type checkers
+    cudnn: Any = torch.backends.cudnn  # type checkers do not know its attributes
     cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = "ieee"
     if ":" not in name:
         return torch.device("cuda")
@@ -69,10 +69,10 @@ def _cuda(name: str) -> "torch.device":
 
 
 def _check_cuda() -> str | None:
-    """Return None if CUDA works, else the reason as far as torch gives one."""
+    """Return None if CUDA works, else torch's reason, or "" if it gives none."""
     import torch
 
-    with warnings.catch_warnings(record=True) as caught:  # torch warns of an old driver
+    with warnings.catch_warnings(record=True) as caught:  # torch warns about an old driver
         warnings.simplefilter("always")
         if torch.cuda.is_available():
             return None
@@ -80,7 +80,7 @@ def _check_cuda() -> str | None:
 
 
 def _check_mps() -> str | None:
-    """Return None if Apple's GPU can compute a gradient, else the reason as far as known."""
+    """Return None if Apple's GPU can compute a gradient, else the reason, or "" if unknown."""
     import torch
 
     if not torch.backends.mps.is_available():
@@ -94,7 +94,7 @@ def _check_mps() -> str | None:
 
 
 def widest_float(device: "torch.device") -> "torch.dtype":
-    """Return the widest float type of a device: float64, or float32 on Apple's GPUs."""
+    """Return the widest float type of a device: float32 on Apple's GPUs, else float64."""
     import torch
 
     return torch.float32 if device.type == "mps" else torch.float64
@@ -104,7 +104,7 @@ def widest_float(device: "torch.device") -> "torch.dtype":
 def deterministic_kernels(*, on: bool) -> Iterator[None]:
     """Force deterministic CUDA kernels (slower).
 
-    Our own kernels and those of a CPU are always deterministic.
+    Our own kernels and torch's CPU kernels are always deterministic.
     """
     if not on:
         yield
@@ -114,7 +114,7 @@ def deterministic_kernels(*, on: bool) -> Iterator[None]:
     # cuBLAS reads this when it starts; torch refuses matrix products without it.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     was_on = torch.are_deterministic_algorithms_enabled()
-    flags: Any = torch.utils.deterministic  # its attribute is unknown to type checkers
+    flags: Any = torch.utils.deterministic  # type checkers do not know its attribute
     fill = flags.fill_uninitialized_memory
     cudnn = torch.backends.cudnn.deterministic
     torch.use_deterministic_algorithms(True)  # noqa: FBT003
@@ -129,12 +129,12 @@ def deterministic_kernels(*, on: bool) -> Iterator[None]:
 
 
 def may_have_cuda() -> bool:
-    """Return whether this machine might have a CUDA device, without the time to import torch."""
+    """Return whether this machine might have a CUDA device, without importing torch (slow)."""
     paths = (
         *("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/nvidia0"),
         "/dev/nvmap",  # Jetson
         "/dev/dxg",  # WSL
-        "/dev/kfd",  # AMD, which torch calls CUDA too
+        "/dev/kfd",  # AMD GPUs, which torch also calls CUDA devices
         Path(os.environ.get("SYSTEMROOT", "/"), "System32", "nvcuda.dll"),  # Windows
     )
     return any(Path(path).exists() for path in paths)

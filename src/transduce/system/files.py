@@ -1,9 +1,9 @@
 """Atomic files and folders: written to a temporary path, flushed to disk, then renamed.
 
-A write uses a private folder beside its target:
+A write uses a private folder next to its target:
 
     .transduce-0123456789abcdef/    a random name, mode 0700
-      record.json                   says that transduce made the folder, and for which target
+      record.json                   identifies the folder as transduce's and names its target
       new                           the file or folder being written
       old                           the folder being replaced or deleted
 
@@ -30,13 +30,13 @@ from transduce.settings import types
 
 Stream = TypeVar("Stream", IO[str], io.BufferedReader)
 
-MAX_JSON_BYTES = 1 << 25  # parsed, a file takes many times its size in memory
+MAX_JSON_BYTES = 1 << 25  # a parsed file takes many times its size in memory
 MAX_PICTURE_BYTES = 1 << 28
 MAX_LOG_BYTES = 1 << 28  # metrics.jsonl or samples.jsonl: more than a million lines
 WINDOWS = os.name == "nt"
 OWN_NAME = re.compile(r"\.transduce-([0-9a-f]{16})")
 RECORD, NEW, OLD = "record.json", "new", "old"
-# Written into every picture and page, so that a later command may replace it.
+# Written into every picture and page, so that a later command may overwrite the file.
 FILE_MARK = "made-by-transduce"
 PAGE_MARK = '<meta name="generator" content="transduce">'
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither of these
@@ -58,7 +58,7 @@ def sync(path: Path) -> None:
 
 
 def open_for_append(path: Path, mode: str, errors: str = "strict") -> IO[str]:
-    """Open a text file of a run folder for appending; refuse links, pipes and devices."""
+    """Open a text file in a run folder for appending; refuse links, pipes and devices."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | NO_FOLLOW | NO_WAIT, 0o666)
@@ -72,7 +72,7 @@ def open_for_append(path: Path, mode: str, errors: str = "strict") -> IO[str]:
             open(path, mode, encoding="utf-8", errors=errors, newline="\n", opener=opener), path
         )
     except OSError as error:
-        if error.errno == errno.ELOOP:  # the link was made since the check above
+        if error.errno == errno.ELOOP:  # the link was created after the check above
             raise BadRun(f"{path} is a link: expected a file of the run itself") from None
         raise
 
@@ -118,7 +118,7 @@ def _irregular(path: Path) -> BadRun:
 
 @contextlib.contextmanager
 def name_errors_after(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Make system errors name `path` if they name no file, or one in the folder `temporary`."""
+    """Make system errors name `path` if they name no file, or a file in the folder `temporary`."""
     try:
         yield
     except OSError as error:
@@ -133,7 +133,7 @@ def name_errors_after(path: Path, temporary: Path | None = None) -> Iterator[Non
 
 @contextlib.contextmanager
 def created_folder(folder: Path) -> Iterator[None]:
-    """Create a folder and its parents; if the block fails, remove the new ones that are empty."""
+    """Create a folder and its parents; if the block fails, remove those that are empty."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -147,14 +147,14 @@ def created_folder(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def working_folder(path: Path, *, restore: bool = False) -> Iterator[Path]:
-    """Yield a private folder beside `path` that is removed at the end.
+    """Yield a private folder next to `path` that is removed at the end.
 
-    With `restore`, its entry `old` is moved back to `path` if nothing is there.
+    With `restore`, its entry `old` is moved back to `path` if `path` does not exist then.
     """
     token = secrets.token_hex(8)
     folder = path.with_name(f".transduce-{token}")
     with created_folder(path.parent), name_errors_after(path, folder):
-        # mkdir fails if anything is there, even a link. On Windows the mode is inherited.
+        # mkdir fails if the name exists, even as a link. On Windows the mode is inherited.
         folder.mkdir(mode=0o777 if WINDOWS else 0o700)
         record = {"made_by": "transduce", "token": token, "for": path.name, "restore": restore}
         try:
@@ -180,7 +180,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path, required: Iterable[str] = ()) -> Iterator[Path]:
     """Yield a folder to fill; it replaces `path` only if the block succeeds.
 
-    It must then have the files `required`, which someone may have deleted meanwhile.
+    It must then contain the files `required`, which another program may have deleted meanwhile.
     """
     with working_folder(path, restore=True) as folder:
         new, old = folder / NEW, folder / OLD
@@ -192,7 +192,7 @@ def atomic_folder(path: Path, required: Iterable[str] = ()) -> Iterator[Path]:
         for name in required:
             (new / name).stat()
         if os.path.lexists(path):  # a rename cannot replace a folder that is not empty
-            sync(folder / RECORD)  # from here on it says where `old` belongs
+            sync(folder / RECORD)  # from here on, it says where to restore `old`
             sync(folder)
             path.replace(old)
         new.replace(path)
@@ -200,13 +200,13 @@ def atomic_folder(path: Path, required: Iterable[str] = ()) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """Delete a folder atomically: it is moved away first, so a kill leaves no part of it."""
+    """Delete a folder atomically: it is moved away first, so a kill leaves it whole or gone."""
     with working_folder(path) as folder:
         path.replace(folder / OLD)
 
 
 def remove_leftovers(folder: Path, *within: str) -> None:
-    """Delete temporary folders of killed processes in a folder and in some folders `within` it.
+    """Delete temporary folders left by killed processes, in a folder and its subfolders `within`.
 
     No other process may be writing there. A folder that was moved away and not replaced is
     restored. Links are not followed.
@@ -222,11 +222,11 @@ def remove_leftovers(folder: Path, *within: str) -> None:
 
 
 def _clean(folder: Path, record: Mapping[str, Any] | None) -> None:
-    """Remove a working folder, after restoring what was moved away.
+    """Remove a working folder, after restoring the folder that was moved away.
 
     The record is removed last, because it identifies the folder as ours.
     """
-    # `remove_leftovers` tries again later. ValueError: the record has an impossible file name.
+    # `remove_leftovers` tries again later. ValueError: the record contains an invalid file name.
     with contextlib.suppress(OSError, ValueError):
         if record is not None:
             target, old = folder.with_name(record["for"]), folder / OLD
@@ -236,10 +236,10 @@ def _clean(folder: Path, record: Mapping[str, Any] | None) -> None:
                 if path.name != RECORD:
                     delete(path)
         path = folder / RECORD
-        # A process that was killed early leaves an empty record or none.
+        # A process that was killed early leaves an empty record or no record.
         if record is not None or (os.path.lexists(path) and not path.lstat().st_size):
             path.unlink(missing_ok=True)
-        folder.rmdir()  # fails if another program's file is in it
+        folder.rmdir()  # fails if it contains another program's file
 
 
 def _record_of(folder: Path) -> dict[str, Any] | None:
@@ -257,12 +257,12 @@ def _record_of(folder: Path) -> dict[str, Any] | None:
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether a text is a file name without a path, so that it stays in its folder."""
+    """Return whether a string is a file name without a path, so it cannot leave its folder."""
     return name == Path(name).name and name not in ("", "..") and "\0" not in name
 
 
 def delete(path: Path) -> None:
-    """Delete a file, a folder or a link, but not what a link points to."""
+    """Delete a file, a folder or a link, but not the target of a link."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -270,7 +270,7 @@ def delete(path: Path) -> None:
 
 
 def refuse_foreign_file(path: Path, option: str = "--out") -> None:
-    """Refuse to overwrite a file that transduce did not make."""
+    """Refuse to overwrite a file that transduce did not write."""
     if not os.path.lexists(path):
         return
     try:
@@ -294,7 +294,7 @@ def write_text(path: Path, text: str, *, errors: str = "strict") -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    # File names that are not UTF-8 have lone surrogates, which must be escaped.
+    # File names that are not UTF-8 contain lone surrogates, which must be escaped.
     text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
     write_text(path, text + "\n")
 

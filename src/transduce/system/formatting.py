@@ -1,4 +1,4 @@
-"""Numbers and durations for people."""
+"""Formatting and parsing of numbers and durations."""
 
 import re
 

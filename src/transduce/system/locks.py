@@ -22,7 +22,7 @@ from transduce.system.files import (
 LOCK = ".lock"
 LOCK_TRIES = 5
 RETRY_AFTER = 0.05  # seconds; `in_use` holds a lock for far less
-LOCKED_BYTE = 1 << 30  # Windows locks a byte, here one far beyond the file's text
+LOCKED_BYTE = 1 << 30  # Windows locks bytes; this one is far beyond the file's text
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _lock_file(folder: Path) -> IO[str]:
-    """Open and lock the file `.lock` of a folder."""
+    """Open and lock the file `.lock` in a folder."""
     path = folder / LOCK
     for _ in range(LOCK_TRIES):
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def _lock_file(folder: Path) -> IO[str]:
                     time.sleep(RETRY_AFTER)  # `in_use` may have held it for a moment
                     if not _lock(file):
                         raise BadRun(f"{folder} is in use by {_holder(file)}")
-            # A process that failed may have deleted the file since it was opened.
+            # Another process may have failed and deleted the file since it was opened.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
                     return file
@@ -78,14 +78,14 @@ def _lock_file(folder: Path) -> IO[str]:
 
 
 def _holder(file: IO[str]) -> str:
-    """Name the process whose number is in a lock file."""
+    """Describe the process whose ID is in a lock file."""
     file.seek(0)
     number = file.read(20).strip()
     return f"process {number}" if number.isdecimal() else "another process"
 
 
 def is_own_lock(path: Path) -> bool:
-    """Return whether a file contains nothing but the number of a process, as our lock files do."""
+    """Return whether a file contains only a process ID, as our lock files do."""
     try:
         return re.fullmatch(rb"[0-9]{0,20}\n?", read_regular(path, 1 << 20)) is not None
     except (OSError, BadRun):
@@ -110,20 +110,20 @@ def _lock(file: IO[Any], *, shared: bool = False) -> bool:
         if (fcntl := _module("fcntl")) is not None:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         elif (msvcrt := _module("msvcrt")) is not None:
-            # Windows locks bytes, against reading too.
+            # Windows locks bytes, and a locked byte cannot be read either.
             position = os.lseek(file.fileno(), 0, os.SEEK_CUR)
             os.lseek(file.fileno(), LOCKED_BYTE, os.SEEK_SET)
             try:
                 msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
             finally:
                 os.lseek(file.fileno(), position, os.SEEK_SET)
-    except (BlockingIOError, PermissionError):  # EWOULDBLOCK of flock, EACCES of Windows
+    except (BlockingIOError, PermissionError):  # EWOULDBLOCK from flock, EACCES on Windows
         return False
     return True
 
 
 def _module(name: str) -> Any:
-    """Import a module that only some systems have; return None without it."""
+    """Import a module that only some systems have; return None if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -10,10 +10,10 @@ from transduce.settings.base import MAXIMUM
 
 
 def cores() -> int:
-    """Return how many cores this process may use, or OMP_NUM_THREADS if it is set.
+    """Return the number of cores this process may use, or OMP_NUM_THREADS if it is set.
 
-    Under torchrun, OMP_NUM_THREADS counts for each process of this machine; the value 1 is ignored
-    there, because torchrun sets it by default.
+    Under torchrun, OMP_NUM_THREADS is multiplied by the number of processes on this machine. The
+    value 1 is then ignored, because torchrun sets it by default.
     """
     threads = os.environ.get("OMP_NUM_THREADS", "")
     processes = torchrun_number("LOCAL_WORLD_SIZE", 1, least=1)
@@ -30,7 +30,7 @@ def cores() -> int:
 
 
 def thread_counts() -> list[int]:
-    """Return the numbers of threads to try, largest first; only OMP_NUM_THREADS if it is set."""
+    """Return the thread counts to try, largest first; only OMP_NUM_THREADS if it is set."""
     counts = [cores()]
     while not os.environ.get("OMP_NUM_THREADS") and counts[-1] > 1:
         counts.append(counts[-1] // 2)
@@ -51,14 +51,14 @@ def torchrun_number(name: str, default: int, *, least: int = 0) -> int:
 
 
 def world_size() -> int:
-    """Return how many processes torchrun has started for this command; 1 without torchrun."""
+    """Return the number of processes that torchrun started for this command; 1 without it."""
     return torchrun_number("WORLD_SIZE", 1, least=1)
 
 
 def keep_freed_memory() -> None:
     """Make the C library keep freed memory for the next step.
 
-    Otherwise the system maps and clears the pages of every large tensor at every step.
+    Otherwise the system maps and clears the pages of every large tensor in every step.
     """
     trim_threshold, mmap_max = -1, -4  # M_TRIM_THRESHOLD and M_MMAP_MAX of glibc
     with contextlib.suppress(OSError, AttributeError):  # not glibc

@@ -1,6 +1,6 @@
-"""Progress of long work, on stderr: a live bar on a terminal, plain lines in a pipe or log.
+"""Progress of long tasks, on stderr: a live bar on a terminal, plain lines in a pipe or log.
 
-The default of the library is `Silent`.
+The library's default is `Silent`.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ ShowPart = Callable[[float, str], None]
 
 
 class Progress(Protocol):
-    """The interface that long work reports to."""
+    """The interface through which long tasks report progress."""
 
     def say(self, text: str) -> None:
         """Print one line."""
@@ -29,10 +29,10 @@ class Progress(Protocol):
     def track(
         self, what: str, total: int | None, unit: str
     ) -> contextlib.AbstractContextManager[Advance]:
-        """Show progress towards `total` units; call the result with the units just done."""
+        """Show progress towards `total` units; call the result with the number just completed."""
 
     def watch(self, what: str) -> contextlib.AbstractContextManager[ShowPart]:
-        """Show progress with a note; call the result with the fraction done and the note."""
+        """Show progress with a note; call the result with the fraction completed and the note."""
 
 
 class Silent:
@@ -144,7 +144,7 @@ class Terminal:
 
     @contextlib.contextmanager
     def watch(self, what: str) -> Iterator[ShowPart]:
-        """Draw a bar with the note beside it; the last note stays on the screen."""
+        """Draw a bar followed by the note; the last note stays on the screen."""
         from rich import progress as bars
 
         columns = [
@@ -158,7 +158,7 @@ class Terminal:
 
 
 class WithheldStderr(io.StringIO):
-    """Replaces stderr in a process whose messages another process prints."""
+    """Replaces stderr in a process whose messages are printed by a different process."""
 
 
 def console_progress() -> Progress:

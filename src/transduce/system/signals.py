@@ -17,7 +17,7 @@ STOPPED = (
 
 
 class StopSignal:
-    """Whether this process was asked to stop: call it between steps."""
+    """Records whether this process was asked to stop; call it between steps."""
 
     def __init__(self, *, several: bool) -> None:
         self.several = several  # this is one of several processes
@@ -29,7 +29,7 @@ class StopSignal:
         return self.received
 
     def run_unless_stopped(self, work: Callable[[], Value]) -> Value | None:
-        """Return the result of `work`, or None if a signal came before or during it."""
+        """Return the result of `work`, or None if a signal arrived before or during it."""
         if self.received:
             return None
         try:
@@ -53,8 +53,8 @@ class StopSignal:
 def stop_signals(*, several: bool = False) -> Iterator[StopSignal]:
     """Record the first Ctrl-C, SIGTERM or SIGHUP, so that the caller can stop between steps.
 
-    A second signal interrupts at once, unless there are `several` processes: torchrun sends them
-    the scheduler's signal a second time.
+    A second signal interrupts at once, unless there are `several` processes, because torchrun
+    repeats the scheduler's signal to each of them.
     """
     stop = StopSignal(several=several)
     with _handler(stop.handle, STOPPING):
@@ -63,7 +63,7 @@ def stop_signals(*, several: bool = False) -> Iterator[StopSignal]:
 
 @contextlib.contextmanager
 def signals_as_interrupt(message: str = STOPPED) -> Iterator[None]:
-    """Treat SIGTERM and SIGHUP like Ctrl-C, and raise `Interrupted` with this message for all."""
+    """Treat SIGTERM and SIGHUP like Ctrl-C; raise `Interrupted` with this message for each."""
 
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -93,7 +93,7 @@ def _handler(handle: Callable[[int, Any], None], numbers: Collection[int]) -> It
 
 
 def ignore_signals() -> None:
-    """Ignore signals while ending: torchrun sends SIGTERM to all when the first process ends."""
+    """Ignore signals during exit: torchrun sends SIGTERM to all when the first process ends."""
     with contextlib.suppress(ValueError):
         for number in STOPPING:
             signal.signal(number, signal.SIG_IGN)

@@ -10,22 +10,22 @@ from transduce.system.files import WINDOWS
 
 
 def secure() -> None:
-    """Open closed standard streams, and use UTF-8 and line feeds whatever the locale.
+    """Open closed standard streams, and use UTF-8 and line feeds in every locale.
 
-    A closed stream is opened to /dev/null; otherwise the next opened file would get its descriptor,
+    A closed stream is opened to /dev/null. Otherwise the next opened file would get its descriptor,
     and messages would be written into it. Standard input and output are opened in the wrong mode,
-    so that using them is an error and no data is lost silently. File names keep their bytes.
+    so that using them is an error and no data is lost silently. File names are printed unchanged.
     """
     flags_by_stream = {"stdin": os.O_WRONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
     for name, flags in flags_by_stream.items():
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"
-            descriptor = os.open(os.devnull, flags)  # the lowest free one, usually its own
+            descriptor = os.open(os.devnull, flags)  # the lowest free one, usually the stream's own
             setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")
-    if sys.stderr.isatty() and not WINDOWS:  # terminals on Windows take characters
+    if sys.stderr.isatty() and not WINDOWS:  # terminals on Windows take characters, not bytes
         sys.stderr = _ignore_hangup(sys.stderr)
 
 
@@ -44,6 +44,6 @@ class _Terminal(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno != errno.EIO:  # the error of a closed terminal
+            if error.errno != errno.EIO:  # EIO: the terminal is closed
                 raise
             return len(data)

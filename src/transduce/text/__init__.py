@@ -4,5 +4,5 @@ reading       lines and pairs of lines
 compression   gz, xz and zst
 unsupported   recognising other document formats, to refuse them
 languages     language codes from file names
-splitting     paragraphs to sentences
+splitting     splitting paragraphs into sentences
 """

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, cast
 from transduce.errors import BadInput, MissingExtra
 
 BLOCK = 1 << 16  # bytes yielded at once
-COMPRESSED_BLOCK = 1 << 10  # bytes decompressed at once: a few bytes of zst can become 128 KiB
+COMPRESSED_BLOCK = 1 << 10  # bytes decompressed at once: a few zst bytes can become 128 KiB
 MAX_MEMORY = 1 << 28  # bytes of memory for decompression; `xz -9` needs 65 MB
 
 
@@ -21,7 +21,7 @@ class Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes after that end."""
+        """The bytes after the end of the compressed stream."""
 
     def decompress(self, data: bytes, /) -> bytes:
         """Return the bytes that can be decompressed so far."""
@@ -78,13 +78,13 @@ def _zst() -> Callable[[], Decompressor]:
 
 
 class Compression(NamedTuple):
-    """A compression: the first bytes of its files, and what makes decompressors of streams."""
+    """A compression format: the first bytes of its files, and how to decompress them."""
 
     magic: bytes  # not valid UTF-8, so text cannot be mistaken for it
-    open: Callable[[], Callable[[], Decompressor]]
+    open: Callable[[], Callable[[], Decompressor]]  # imports the library, returns a factory
 
 
-# By the suffix of file names.
+# By file name suffix.
 COMPRESSIONS = {
     "gz": Compression(b"\x1f\x8b", _gz),
     "xz": Compression(b"\xfd7zXZ\x00", _xz),

@@ -18,7 +18,7 @@ def guess_languages(
 ) -> tuple[str, str]:
     """Return the languages: as given ("en-de"), else from the file names, else src and tgt.
 
-    Two files are named as train.en and train.de (or train.en.xz, train.de.txt), one TSV as
+    Two files are named like train.en and train.de (or train.en.xz, train.de.txt), one TSV like
     train.en-de.tsv.
     """
     if given is not None:

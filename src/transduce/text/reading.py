@@ -1,7 +1,7 @@
 """Lines and pairs of lines from plain, compressed and TSV files and from standard input.
 
-Only a line feed ends a line, so that all tools agree on line n. Text that cannot be read exactly is
-refused with its file and line. Documents in other formats are refused, except with `as_text`.
+Only a line feed ends a line, so that all tools agree on line numbers. Text that is not valid UTF-8
+is refused with its file and line. Documents in other formats are refused, except with `as_text`.
 """
 
 import contextlib
@@ -30,8 +30,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_lines(path: str | Path, *, as_text: bool = False) -> Iterator[str]:
     r"""Yield the lines of a text file, or of standard input if `path` is "-".
 
-    Compression is detected by the first bytes, so it works in a pipe too. Lines end with \n; a \r
-    before it, a byte-order mark at the start and a missing last \n are ignored.
+    Compression is detected from the first bytes, so it also works in a pipe. Lines end with \n; a
+    \r before it, a byte-order mark at the start and a missing last \n are ignored.
     """
     with _open(path) as stream:
         for lines in _split_lines(_text(path, stream, as_text=as_text), display_name(path)):
@@ -39,9 +39,9 @@ def read_lines(path: str | Path, *, as_text: bool = False) -> Iterator[str]:
 
 
 class LineReader(Iterator[str]):
-    """Like `read_lines`, and says whether another line is available without waiting.
+    """Like `read_lines`, but can tell whether another line is available without waiting.
 
-    So lines that are typed are answered one by one, and lines that are piped in batches.
+    So typed lines can be answered one by one, and piped lines in batches.
     """
 
     def __init__(self, path: str | Path, *, as_text: bool = False) -> None:
@@ -73,7 +73,7 @@ class LineReader(Iterator[str]):
 def read_pairs(
     source: str | Path, target: str | Path | None, *, as_text: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Yield pairs of lines from two files, or from one TSV if there is no `target`."""
+    """Yield pairs of lines from two files, or from one TSV if `target` is None."""
     if target is None:
         return _pairs_of_tsv(source, as_text=as_text)
     if str(source) == str(target) == STDIN:
@@ -87,8 +87,8 @@ def read_pairs(
 def is_file_argument(argument: str) -> bool:
     """Return whether a command's argument is a file name; otherwise it is text.
 
-    Text has white space or ends with a punctuation mark. Everything else is a file name, even if it
-    does not exist, so that a mistyped name is never taken for text.
+    Text contains white space or ends with a punctuation mark. Everything else is a file name, even
+    if the file does not exist, so that a mistyped name is never taken for text.
     """
     if argument == STDIN or path_exists(argument):
         return True
@@ -101,7 +101,7 @@ def is_file_argument(argument: str) -> bool:
 
 
 def path_exists(path: str) -> bool:
-    """Return whether a path exists; an impossible name does not."""
+    """Return whether a path exists; False if the name is invalid."""
     try:
         return Path(path).exists()
     except (OSError, ValueError):  # too long for a name, or with a NUL
@@ -109,7 +109,7 @@ def path_exists(path: str) -> bool:
 
 
 def display_name(path: str | Path) -> str:
-    """Return the name of a path for messages."""
+    """Return the name of a path for use in messages."""
     return "standard input" if str(path) == STDIN else str(path)
 
 
@@ -118,9 +118,9 @@ def _pairs_of_tsv(path: str | Path, *, as_text: bool) -> Iterator[tuple[str, str
     for number, line in enumerate(read_lines(path, as_text=as_text), start=1):
         source, tab, target = line.partition("\t")
         if not tab or "\t" in target:
-            found = f"{line.count(chr(9)) + 1} columns" if tab else "no tab"
+            content = f"{line.count(chr(9)) + 1} columns" if tab else "no tab"
             raise BadInput(
-                f"{display_name(path)}, line {number:,} has {found}: expected two columns, a "
+                f"{display_name(path)}, line {number:,} has {content}: expected two columns, a "
                 "sentence and its translation, with one tab between them"
             )
         yield source, target
@@ -131,16 +131,17 @@ def _pairs_of_tsv(path: str | Path, *, as_text: bool) -> Iterator[tuple[str, str
 def _pairs_of_two(
     source: str | Path, target: str | Path, *, as_text: bool
 ) -> Iterator[tuple[str, str]]:
-    left, right = (read_lines(path, as_text=as_text) for path in (source, target))
+    sources, targets = (read_lines(path, as_text=as_text) for path in (source, target))
     number = 0
-    for number, (sentence, translation) in enumerate(itertools.zip_longest(left, right), start=1):
+    for number, pair in enumerate(itertools.zip_longest(sources, targets), start=1):
+        sentence, translation = pair
         if sentence is None or translation is None:
-            lines = number - 1
-            lines_left = lines + (sentence is not None) + sum(1 for _ in left)
-            lines_right = lines + (translation is not None) + sum(1 for _ in right)
+            complete = number - 1
+            source_lines = complete + (sentence is not None) + sum(1 for _ in sources)
+            target_lines = complete + (translation is not None) + sum(1 for _ in targets)
             raise BadInput(
-                f"{display_name(source)} has {pluralize(lines_left, 'line')} but "
-                f"{display_name(target)} has {lines_right:,}: "
+                f"{display_name(source)} has {pluralize(source_lines, 'line')} but "
+                f"{display_name(target)} has {target_lines:,}: "
                 "line n of one must translate line n of the other"
             )
         yield sentence, translation
@@ -152,7 +153,7 @@ def _pairs_of_two(
 
 
 def check_readable(path: str | Path) -> None:
-    """Refuse a text that is missing or may not be read; pipes are not opened."""
+    """Refuse a text that is missing or unreadable; pipes are not opened."""
     if Path(path).is_file() or Path(path).is_dir() or not Path(path).exists():
         with _open(path):
             pass
@@ -202,7 +203,7 @@ def _blocks(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _text(path: str | Path, stream: BinaryIO, *, as_text: bool) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a text; refuse documents in other formats."""
+    """Yield the decompressed bytes of a text file; refuse documents in other formats."""
     blocks = _decompressed(path, stream)
     if as_text:
         return blocks
@@ -218,7 +219,7 @@ def _text(path: str | Path, stream: BinaryIO, *, as_text: bool) -> Iterator[byte
 
 
 def _decompressed(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the bytes of a stream, decompressed if its first bytes say that it is compressed."""
+    """Yield the bytes of a stream, decompressed if its first bytes show that it is compressed."""
     blocks = _blocks(path, stream)
     head = b""
     for block in blocks:
@@ -242,7 +243,7 @@ def _decompressed(path: str | Path, stream: BinaryIO) -> Iterator[bytes]:
 def _split_lines(blocks: Iterable[bytes], name: str) -> Iterator[list[str]]:
     """Split bytes into lines of text, one list per block."""
     number = 0  # lines yielded so far
-    unfinished: list[bytes] = []  # of a line whose end has not been read
+    unfinished: list[bytes] = []  # parts of a line whose end has not been read yet
     length = 0
     for block in blocks:
         cut = block.rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Document formats that are not plain text: recognised by content or suffix, to be refused."""
+"""Document formats that are not plain text: recognised by content or suffix, and refused."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Format:
 
     name: str
     advice: str = LINES
-    binary: bool = False  # it cannot be read as lines of text either
+    binary: bool = False  # not readable as lines of text
 
 
 SUBTITLES, WEBVTT = Format("SubRip subtitles", CUES), Format("WebVTT subtitles", CUES)
@@ -64,7 +64,8 @@ BY_SUFFIX = {
     "bz2": BZIP2,
 }
 
-# How documents begin, unlike any plain text. A byte-order mark may precede text formats.
+# First bytes of documents; plain text never begins like this. Text formats may have a byte-order
+# mark before them.
 BY_CONTENT = [
     (rb"%PDF-", PDF),
     (rb"PK\x03\x04.{26}mimetypeapplication/epub", EPUB),
