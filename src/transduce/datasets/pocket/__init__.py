@@ -12,7 +12,7 @@ dice           reproducible random choices
 describing     random noun phrases and places
 sampling       random clauses
 sentences      whole sentences before they are written
-statements, questions, relatives, subordinates   the constructions
+statements, relatives, subordinates   the constructions
 splits         which sentences are for training, and which are held out
 files          the corpus as text files
 """
@@ -20,7 +20,7 @@ files          the corpus as text files
 from collections.abc import Iterator
 from itertools import islice
 
-from transduce.datasets.pocket import questions, relatives, statements, subordinates
+from transduce.datasets.pocket import relatives, statements, subordinates
 from transduce.datasets.pocket.dice import Dice, weighted
 from transduce.datasets.pocket.sentences import Construction, echoes, repeats_itself
 from transduce.datasets.pocket.splits import SPLITS, SplitName, belongs_to, held_out_split
@@ -41,11 +41,11 @@ CONSTRUCTIONS: dict[Construction, int] = {  # and how often each is used
     statements.passive: 30,
     statements.request: 25,
     statements.two_statements: 25,
-    questions.who_does: 20,
-    questions.what_or_whom: 30,
-    questions.where: 20,
-    questions.when_or_why: 25,
-    questions.how_much: 10,
+    statements.who_does: 20,
+    statements.what_or_whom: 30,
+    statements.where: 20,
+    statements.when_or_why: 25,
+    statements.how_much: 10,
     relatives.about_the_subject: 60,
     relatives.about_the_object: 60,
     subordinates.because_or_although: 55,

@@ -1,6 +1,6 @@
 """Noun phrases in both languages: determiner, adjective and noun agree in gender, number, case."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from transduce.datasets.pocket.words import (
@@ -75,13 +75,10 @@ A = determiner("a", "ein", EIN, MIXED, "indefinite")
 BARE = Determiner(("", ""), NOTHING, STRONG, "indefinite")
 POSSESSIVES = tuple(
     determiner(en, de, EIN, MIXED)
-    for en, de in (
-        ("my", "mein"),
-        ("your", "dein"),
-        ("his", "sein"),
-        ("her", "ihr"),
-        ("our", "unser"),
-        ("their", "ihr"),
+    for en, de in zip(
+        ("my", "your", "his", "her", "our", "their"),
+        ("mein", "dein", "sein", "ihr", "unser", "ihr"),
+        strict=True,
     )
 )
 MY, YOUR, HIS, HER, OUR, THEIR = range(6)
@@ -230,17 +227,9 @@ def both(first: Phrase, second: Phrase) -> Phrase:
 
 def gap(phrase: Phrase) -> Phrase:
     """Return an empty phrase that agrees like this one, for relative clauses and questions."""
-    return Phrase(
-        en="",
-        object="",
-        person=phrase.person,
-        gender=phrase.gender,
-        kind="pronoun",
-        human=phrase.human,
-        owner=phrase.owner,
-        fixed=("", "", ""),
-        noun=phrase.noun,
-    )
+    empty = replace(phrase, en="", object="", kind="pronoun", fixed=("", "", ""))
+    empty.determiner = empty.adjective = None
+    return empty
 
 
 def pronoun_for(phrase: Phrase) -> Phrase | None:

@@ -213,25 +213,26 @@ def add_person(dice: Dice, clause: Clause) -> None:
     """Sometimes add for whom or from whom."""
     uses = clause.verb.uses
     if "for" in uses and dice.chance(0.15):
-        phrase = other_person(dice, SOMEBODY, clause.subject, "known")
-        clause.close = prepositional("for", "für", ACCUSATIVE, phrase)
-        clause.phrases.append(phrase)
+        clause.close = another_person(dice, clause, "for", "für", ACCUSATIVE)
     elif "from" in uses and dice.chance(0.5):
-        phrase = other_person(dice, SOMEBODY, clause.subject, "known")
-        clause.close = prepositional("from", "von", DATIVE, phrase)
-        clause.phrases.append(phrase)
+        clause.close = another_person(dice, clause, "from", "von", DATIVE)
 
 
 def add_place(dice: Dice, clause: Clause) -> None:
     """Sometimes add where or with whom."""
     uses = clause.verb.uses
     if "with" in uses and dice.chance(0.25):
-        phrase = other_person(dice, SOMEBODY, clause.subject, "known")
-        clause.manner = prepositional("with", "mit", DATIVE, phrase)
-        clause.phrases.append(phrase)
+        clause.manner = another_person(dice, clause, "with", "mit", DATIVE)
     elif "place" in uses and dice.chance(0.35):
         clause.place, phrases = spot(dice, clause.subject)
         clause.phrases += phrases
+
+
+def another_person(dice: Dice, clause: Clause, en: str, de: str, case: int) -> Pair:
+    """Draw another person than the subject, after a preposition."""
+    phrase = other_person(dice, SOMEBODY, clause.subject, "known")
+    clause.phrases.append(phrase)
+    return prepositional(en, de, case, phrase)
 
 
 def can_be_negated(clause: Clause) -> bool:

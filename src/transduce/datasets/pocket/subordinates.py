@@ -6,7 +6,6 @@ from transduce.datasets.pocket.clauses import Clause, Tense
 from transduce.datasets.pocket.describing import SOMEBODY, describe, other_person, subject_of
 from transduce.datasets.pocket.dice import Dice, weighted
 from transduce.datasets.pocket.phrases import ES, IT, PEOPLE, Pair, Phrase, gap, pronoun_for
-from transduce.datasets.pocket.questions import ASKED, without_objects
 from transduce.datasets.pocket.sampling import (
     BY_FRAME,
     FEELINGS,
@@ -23,6 +22,7 @@ from transduce.datasets.pocket.sampling import (
     state,
 )
 from transduce.datasets.pocket.sentences import Sentence, finished, joined, marked
+from transduce.datasets.pocket.statements import ASKED, without_objects
 from transduce.datasets.pocket.words import ADVERBS, VERBS, WORD_TABLES, Adjective, Noun, Verb, rows
 
 BECAUSE, ALTHOUGH = Pair("because", "weil"), Pair("although", "obwohl")
