@@ -18,7 +18,8 @@ from transduce import Inspection, Inspector, Translator
 from transduce.batching.packed import make_batch
 from transduce.checkpoints.checkpoint import load_model
 from transduce.errors import BadInput
-from transduce.inspection.inspector import KINDS, MAX_PIECES
+from transduce.inspection.inspector import MAX_PIECES
+from transduce.inspection.matrices import KINDS
 from transduce.interop.importing import import_model
 from transduce.model.attention_maps import attention_maps
 from transduce.model.contexts.selection import self_context

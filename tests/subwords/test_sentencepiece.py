@@ -198,7 +198,7 @@ def test_unsupported_files_are_refused(
     write_checksummed(
         tmp_path / "subwords.json", {"format": 1, "kind": "sentencepiece", "source": content}
     )
-    with pytest.raises(BadRun, match=r"not a file of subwords: its SentencePiece pieces"):
+    with pytest.raises(BadRun, match=r"is not a file of subwords: "):
         Codec.load(tmp_path / "subwords.json")
 
 

@@ -1,6 +1,7 @@
 """Vocabularies of symbols, alone and with subwords in one file."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,10 +38,10 @@ def test_every_symbol_is_a_word() -> None:
     assert [symbols.starts_word(number) for number in ids] == [True, True, True, False]
 
 
-@pytest.mark.parametrize("symbols", [["NN", "NN"], ["a b"], [""], [3], None])
-def test_invalid_symbols_are_refused(symbols: object) -> None:
+@pytest.mark.parametrize("symbols", [["NN", "NN"], ["a b"], [""], [3]])
+def test_invalid_symbols_are_refused(symbols: list[Any]) -> None:
     with pytest.raises(ValueError, match="symbol"):
-        Symbols.from_json({"symbols": symbols})
+        Symbols(symbols)
 
 
 def test_a_codec_may_have_subwords_and_symbols(tmp_path: Path) -> None:

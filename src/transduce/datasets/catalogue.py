@@ -185,19 +185,10 @@ def _source(
         return test_set.sources["test"][0]
     first, second = (Location(*entry[language]) for language in languages)
     for location in (first, second):
-        archives[location.archive] = _archive(location.archive)
+        fields = _tables()["archives"][location.archive]
+        urls = tuple(fields["urls"])
+        archives[location.archive] = Archive(location.archive, **{**fields, "urls": urls})
     return Source((first, second), entry["format"], frozenset(entry.get("keep", ())))
-
-
-def _archive(file: str) -> Archive:
-    entry = _tables()["archives"][file]
-    return Archive(
-        file=file,
-        urls=tuple(entry["urls"]),
-        size=entry.get("size"),
-        sha256=entry.get("sha256"),
-        md5=entry.get("md5"),
-    )
 
 
 @cache

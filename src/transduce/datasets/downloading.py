@@ -79,21 +79,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _opener() -> urllib.request.OpenerDirector:
-    """Return an opener for http and https only: no file, ftp or data addresses."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        _Redirects(),
-        urllib.request.HTTPErrorProcessor(),
-    ):
-        opener.add_handler(handler)
-    return opener
-
-
 def fetch(
     archive: Archive,
     folder: Path,
@@ -231,7 +216,8 @@ def _request(
 def _response(request: urllib.request.Request, retry: RetryPolicy) -> Iterator[Any]:
     """Yield the response to a request; raise `DownloadFailed` if the network fails."""
     try:
-        with _opener().open(request, timeout=retry.stall) as response:
+        opener = urllib.request.build_opener(_Redirects)
+        with opener.open(request, timeout=retry.stall) as response:
             yield response
     except urllib.error.HTTPError as error:
         with error:
@@ -276,11 +262,9 @@ def _retry_after(headers: Any) -> float | None:
 
 def _validator(headers: Any) -> str | None:
     """Return the validator of this version of a file: a strong ETag, else Last-Modified."""
-    tag: str | None = headers.get("ETag")
-    if tag and not tag.startswith("W/"):
-        return tag
-    modified: str | None = headers.get("Last-Modified")
-    return modified
+    tag, modified = headers.get("ETag"), headers.get("Last-Modified")
+    validator: str | None = tag if tag and not tag.startswith("W/") else modified
+    return validator
 
 
 def _start(

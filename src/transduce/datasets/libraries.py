@@ -116,18 +116,11 @@ def _locations(name: str, entry: Any, files: list[str]) -> tuple[tuple[Location,
     if entry.ext in ARCHIVES and inner in {"txt", "sgm"} and len(entry.in_paths) == 2:
         first, second = (Location(files[0], path) for path in entry.in_paths)
         return (first, second), "plain" if inner == "txt" else "segments"
-    first_column, second_column = entry.cols or (0, 1)
-    if entry.ext in ARCHIVES and inner == "tsv" and len(entry.in_paths) == 1:
-        path = entry.in_paths[0]
-        return (
-            Location(files[0], path, first_column),
-            Location(files[0], path, second_column),
-        ), "plain"
-    if entry.ext in TABLES and len(files) == 1:
-        return (
-            Location(files[0], "", first_column),
-            Location(files[0], "", second_column),
-        ), "plain"
+    packed = entry.ext in ARCHIVES and inner == "tsv" and len(entry.in_paths) == 1
+    if packed or (entry.ext in TABLES and len(files) == 1):
+        path = entry.in_paths[0] if packed else ""
+        first, second = (Location(files[0], path, column) for column in entry.cols or (0, 1))
+        return (first, second), "plain"
     if entry.ext in TEXTS and len(files) == 2:
         return (Location(files[0]), Location(files[1])), "plain"
     raise BadInput(

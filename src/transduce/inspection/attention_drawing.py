@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from transduce.errors import BadInput, did_you_mean
-from transduce.inspection.matrices import AttentionMatrices
+from transduce.inspection.matrices import AttentionMatrices, Floats
 from transduce.inspection.style import COLOURS, QUIET, drawable, drawing_style
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
     from transduce.inspection.inspector import Inspection
-
-Floats = npt.NDArray[np.float32]
 
 VIEWS = ("lines", "map", "grid")
 TITLES = {

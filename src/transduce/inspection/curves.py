@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transduce.errors import BadInput, BadRun, did_you_mean
 from transduce.inspection.style import COLOURS, MARKERS, QUIET, drawable, drawing_style
@@ -245,40 +245,24 @@ def _crop(axes: "Axes", histories: Sequence[History]) -> str:
 
 
 def _training(curve: Curve, colour: str) -> "Line2D":
-    from matplotlib.lines import Line2D
-
     marker = "." if len(curve.x) == 1 else ""  # a line of one point is invisible
-    return Line2D(curve.x, curve.y, color=colour, linewidth=1, alpha=0.7, marker=marker)
+    return _line(curve, colour, linewidth=1, alpha=0.7, marker=marker)
 
 
 def _validation(curve: Curve, colour: str, marker: str) -> "Line2D":
-    from matplotlib.lines import Line2D
-
-    return Line2D(
-        curve.x,
-        curve.y,
-        color=colour,
-        linewidth=1.8,
-        marker=marker,
-        markersize=6 if len(curve.x) <= 25 else 3.5,
-        zorder=3,  # above the training curve
-    )
+    size = 6 if len(curve.x) <= 25 else 3.5
+    return _line(curve, colour, linewidth=1.8, marker=marker, markersize=size, zorder=3)
 
 
 def _best(x: float, y: float, colour: str) -> "Line2D":
+    ring = {"markersize": 14, "markerfacecolor": "none", "markeredgewidth": 1.8}
+    return _line(Curve([x], [y]), colour, linestyle="", marker="o", zorder=4, **ring)
+
+
+def _line(curve: Curve, colour: str, **style: Any) -> "Line2D":
     from matplotlib.lines import Line2D
 
-    return Line2D(
-        [x],
-        [y],
-        color=colour,
-        linestyle="",
-        marker="o",
-        markersize=14,
-        markerfacecolor="none",  # a ring around the point
-        markeredgewidth=1.8,
-        zorder=4,
-    )
+    return Line2D(curve.x, curve.y, color=colour, **style)
 
 
 def _explain(figure: "Figure", histories: Sequence[History], panels: Sequence[Panel]) -> None:

@@ -11,14 +11,14 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from transduce.batching.packed import make_batch
 from transduce.errors import BadInput
+from transduce.inspection.matrices import KINDS, Floats, Kind
 from transduce.model.attention_maps import attention_maps
 from transduce.model.transformer import Transformer
 from transduce.runs.folder import SUBWORDS, RunConfig
@@ -32,10 +32,6 @@ from transduce.translation.types import Ints, Job
 MAX_PIECES = 128  # of a side
 ALTERNATIVES = 5  # most likely pieces of each step
 JSON_ONE = 65_535  # stands for a weight of 1 in JSON
-
-Kind = Literal["encoder", "decoder", "cross"]
-KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ N layers, H heads, Q queries, K keys. Layers and heads count from 1, as in the p
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,12 @@ import numpy.typing as npt
 from transduce.errors import BadInput, did_you_mean
 
 if TYPE_CHECKING:
-    from transduce.inspection.inspector import Inspection, Kind
+    from transduce.inspection.inspector import Inspection
 
+Kind = Literal["encoder", "decoder", "cross"]
+KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 Floats = npt.NDArray[np.float32]
 
-KINDS = ("encoder", "decoder", "cross")
 CONTINUES = "\N{MIDDLE DOT}"  # before a piece that continues a word
 SPACE = "\N{OPEN BOX}"  # for a piece of white space
 
@@ -26,7 +27,7 @@ SPACE = "\N{OPEN BOX}"  # for a piece of white space
 class AttentionMatrices:
     """One kind of attention, in all layers and heads; each row of weights sums to 1."""
 
-    kind: "Kind"
+    kind: Kind
     weights: Floats  # (N, H, Q, K)
     queries: tuple[str, ...]
     keys: tuple[str, ...]
@@ -42,7 +43,6 @@ class AttentionMatrices:
             raise BadInput(
                 f"--kind {kind}: expected {', '.join(KINDS)}.{did_you_mean(kind, KINDS)}"
             )
-        known = cast("Kind", kind)
         source = _Side(inspection.source, inspection.source_words, inspection.spelled[0])
         target = _Side(inspection.target, inspection.target_words, inspection.spelled[1])
         inputs = _Side(
@@ -52,7 +52,7 @@ class AttentionMatrices:
         )
         queries = source if kind == "encoder" else target
         keys = inputs if kind == "decoder" else source
-        weights = inspection.attention(known)
+        weights = inspection.attention(kind)
         if not words:
             labels = queries.labels(), keys.labels()
         else:
@@ -60,7 +60,7 @@ class AttentionMatrices:
             weights = of_queries / of_queries.sum(1, keepdims=True) @ weights @ of_keys.T
             labels = queries.spelled, keys.spelled
         return cls(
-            kind=known,
+            kind=kind,
             weights=weights,
             queries=labels[0],
             keys=labels[1],

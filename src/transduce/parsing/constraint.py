@@ -42,9 +42,7 @@ class WellFormed:
         self.classes = counts.new_zeros(slots, room)
         self.words = counts.new_zeros(slots, 1)
         self.left, self.opened, self.row = (counts.clone() for _ in range(3))
-        self.room = torch.zeros(
-            slots, 1, dtype=torch.int64, device=device
-        )  # symbols before the end
+        self.room = counts.new_zeros(slots, 1)  # symbols before the end
 
     def begin(self, slots: Tensor, classes: Tensor, limits: Tensor) -> None:
         """Start sentences in some slots with words of these classes. (n,), (n, room), (n,)."""

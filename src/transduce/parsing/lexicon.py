@@ -36,9 +36,8 @@ class Lexicon:
         tag_counts: dict[str, Counter[str]] = defaultdict(Counter)
         for line, tree in zip(words, symbols, strict=True):
             tags = [s for s in tree.split(" ") if s != CLOSE and not s.startswith("(")]
-            for word, tag in zip(
-                line.split(" "), tags, strict=True
-            ):  # a word may contain a thin space
+            # Not split(): a word may contain a thin space.
+            for word, tag in zip(line.split(" "), tags, strict=True):
                 tag_counts[word][tag] += 1
         rare = {tag for tags in tag_counts.values() if tags.total() < FREQUENT for tag in tags}
         classes: dict[tuple[str, ...], int] = {tuple(sorted(rare)): RARE}

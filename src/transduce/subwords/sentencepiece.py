@@ -183,19 +183,14 @@ class SentencePiece(Coder):
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Make the subwords from the result of `to_json`; raise ValueError for anything else."""
-        try:
-            if not all(type(value[name]) is bool for name in ("prefix", "squeeze")):
-                raise TypeError("prefix and squeeze must be true or false")
-            return cls(
-                value["names"],
-                [(text, score, kind) for text, score, kind in value["pieces"]],
-                charsmap=base64.b64decode(value["charsmap"], validate=True),
-                prefix=value["prefix"],
-                squeeze=value["squeeze"],
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ValueError(f"its SentencePiece pieces cannot be read ({error})") from None
+        """Make the subwords from the result of `to_json`."""
+        return cls(
+            value["names"],
+            [(text, score, kind) for text, score, kind in value["pieces"]],
+            charsmap=base64.b64decode(value["charsmap"], validate=True),
+            prefix=bool(value["prefix"]),
+            squeeze=bool(value["squeeze"]),
+        )
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[dict[str, Any]]]:
         return type(self).from_json, (self.to_json(),)

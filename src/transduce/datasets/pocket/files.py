@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transduce.datasets import pocket
 from transduce.errors import BadInput, BadRun
-from transduce.system.files import atomic_write, read_checksummed, sha256, write_checksummed
+from transduce.system.files import read_checksummed, sha256, write_checksummed, write_text
 
 FORMAT = 1
 RECORD = "data.json"
@@ -24,8 +24,7 @@ def write_pairs(
     pairs = list(pairs)
     paths = folder / f"{stem}.{languages[0]}", folder / f"{stem}.{languages[1]}"
     for side, path in enumerate(paths):
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(_lines(pairs, side))
+        write_text(path, _lines(pairs, side))
     return paths
 
 
@@ -38,14 +37,14 @@ def write(
     """
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file: expected a folder for the texts")
-    texts: dict[str, bytes] = {}
+    texts: dict[str, str] = {}
     paths: Paths = {}
     for split, count in zip(pocket.SPLITS, (train, held_out, held_out), strict=True):
         pairs = pocket.pairs(count, split, seed)
         names = [f"{split}.{language}" for language in pocket.LANGUAGES]
         texts |= {name: _lines(pairs, side) for side, name in enumerate(names)}
         paths[split] = folder / names[0], folder / names[1]
-    new = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+    new = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
     record = _read_record(folder)
     existing = _existing_hashes(folder, new, record)
     changed = [name for name in texts if existing.get(name) != new[name]]
@@ -60,14 +59,13 @@ def write(
             folder, {name: sorted({new[name], existing.get(name, new[name])}) for name in new}
         )
         for name in changed:
-            with atomic_write(folder / name) as temporary:
-                temporary.write_bytes(texts[name])
+            write_text(folder / name, texts[name])
         _write_record(folder, {name: [digest] for name, digest in new.items()})
     return paths
 
 
-def _lines(pairs: Sequence[tuple[str, str]], side: int) -> bytes:
-    return "".join(f"{pair[side]}\n" for pair in pairs).encode()
+def _lines(pairs: Sequence[tuple[str, str]], side: int) -> str:
+    return "".join(f"{pair[side]}\n" for pair in pairs)
 
 
 def _write_record(folder: Path, files: dict[str, list[str]]) -> None:

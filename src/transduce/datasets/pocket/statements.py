@@ -303,9 +303,8 @@ def without_objects(clause: Clause) -> Clause:
 
 
 WHERE = (
-    *(
-        verb for verb in BY_FRAME["motion"] if verb.base != "come"
-    ),  # "where does she come" could be wohin or woher
+    # Not "where does she come", which could be wohin or woher.
+    *(verb for verb in BY_FRAME["motion"] if verb.base != "come"),
     *(verb for verb in BY_FRAME["posture"] if not verb.objects),
     *(verb for verb in VERBS if "place" in verb.uses),
 )
