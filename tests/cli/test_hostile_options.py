@@ -143,11 +143,11 @@ def cases() -> Iterator[Case]:
 
 def with_value(use: Sequence[str], words: list[str]) -> list[str]:
     """Replace an option in a call, or add it."""
-    kept = list(use)
-    if words[0] in kept and words[0] != "--set":
-        start = kept.index(words[0])
-        del kept[start : start + len(words)]
-    return [*kept, *words]
+    arguments = list(use)
+    if words[0] in arguments and words[0] != "--set":
+        start = arguments.index(words[0])
+        del arguments[start : start + len(words)]
+    return [*arguments, *words]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from transduce.settings.types import alternatives
 CONFIGURATIONS: list[type[Settings]] = [ModelConfig, TrainConfig, SearchConfig]
 
 
-# What the paper says of its base model, by section.
+# The paper's base model, by section.
 PAPER: dict[type[Settings], dict[str, Any]] = {
     ModelConfig: {
         "N": 6,  # 3.1
@@ -57,7 +57,7 @@ PAPER: dict[type[Settings], dict[str, Any]] = {
 }
 
 
-# What the paper does not have.
+# Features that are not in the paper.
 OFF: dict[type[Settings], dict[str, Any]] = {
     ModelConfig: {
         "N_decoder": None,
@@ -70,7 +70,7 @@ OFF: dict[type[Settings], dict[str, Any]] = {
 }
 
 
-# A value just outside of what is allowed, one just inside, and what the message must say.
+# A value just outside the limit, one just inside, and a part of the message.
 LIMITS: list[tuple[type[Settings], str, Any, Any, str]] = [
     *(
         (ModelConfig, name, 0, 1, "at least 1")
@@ -253,7 +253,7 @@ def test_replace_returns_a_checked_copy() -> None:
 @pytest.mark.parametrize("name", MAXIMUM)
 def test_values_that_would_exhaust_the_memory_are_refused(name: str) -> None:
     kinds: list[type[Settings]] = [ModelConfig, TrainConfig, SearchConfig]
-    (kind,) = [one for one in kinds if name in one().to_json()]
+    (kind,) = [config for config in kinds if name in config().to_json()]
     with pytest.raises(BadSetting, match=rf"{name} = .*expected at most"):
         kind().replace(**{name: MAXIMUM[name] + 1})
 
@@ -266,8 +266,8 @@ def test_settings_are_restored_from_json(settings: Settings) -> None:
 
 def test_every_setting_has_a_meaning_and_a_section_or_none() -> None:
     every = all_settings()
-    assert [name for name, one in every.items() if not one.meaning] == []
-    assert {one.group for one in every.values()} == {"model", "training", "search"}
+    assert [name for name, setting in every.items() if not setting.meaning] == []
+    assert {setting.group for setting in every.values()} == {"model", "training", "search"}
     stated = {name for names in PAPER.values() for name in names}
     assert [name for name in stated if not every[name].paper] == []
     for kind, names in OFF.items():

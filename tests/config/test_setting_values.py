@@ -69,13 +69,13 @@ def test_an_unknown_setting_points_to_the_list_of_settings() -> None:
     ],
 )
 def test_an_alias_sets_the_same_value(alias: str, name: str, value: Any) -> None:
-    own, other = ({one: value} for one in (name, alias))
+    by_name, by_alias = {name: value}, {alias: value}
     before = ModelConfig(), TrainConfig()
-    assert apply_settings(other, *before) == apply_settings(own, *before) != before
-    assert apply_settings({alias: str(value)}, *before) == apply_settings(own, *before)
-    (note,) = alias_notes(other)
+    assert apply_settings(by_alias, *before) == apply_settings(by_name, *before) != before
+    assert apply_settings({alias: str(value)}, *before) == apply_settings(by_name, *before)
+    (note,) = alias_notes(by_alias)
     assert note == f"{alias} is called {name} here: {all_settings()[name].meaning}"
-    assert alias_notes(own) == []
+    assert alias_notes(by_name) == []
     assert find_setting(alias) == find_setting(name)
 
 

@@ -46,7 +46,7 @@ def test_the_same_text_and_settings_are_not_prepared_again(tmp_path: Path) -> No
     make(text, folder)
     before = (folder / MANIFEST).stat().st_mtime_ns
 
-    def kept(**changes: Any) -> bool:
+    def is_reused(**changes: Any) -> bool:
         nonlocal before
         listener = Listener()
         make(text, folder, progress=listener, **changes)
@@ -56,19 +56,19 @@ def test_the_same_text_and_settings_are_not_prepared_again(tmp_path: Path) -> No
         assert same == (not listener.done)
         return same
 
-    assert kept()
+    assert is_reused()
     os.utime(text, ns=(1, 1))  # another time, the same text
-    assert kept()
+    assert is_reused()
     write_tsv(text, make_pairs(29))
-    assert not kept()
-    assert kept()
+    assert not is_reused()
+    assert is_reused()
     same_size = text.read_bytes().replace(b"Hund", b"Bund")
     text.write_bytes(same_size)
-    assert not kept()
+    assert not is_reused()
     then = text.stat().st_mtime_ns
     write_tsv(text, make_pairs(28))
     os.utime(text, ns=(then, then))  # the same time, another text
-    assert not kept()
+    assert not is_reused()
     for change in (
         {"train": TRAIN.replace(vocabulary=300)},
         {"train": TRAIN.replace(max_skew=5)},
@@ -77,10 +77,12 @@ def test_the_same_text_and_settings_are_not_prepared_again(tmp_path: Path) -> No
         {"max_len": 99},
         {"languages": ("en", "fr")},
     ):
-        assert not kept(**change)
-        assert kept(**change)
-        assert not kept()
-    assert kept(train=TRAIN.replace(steps=5, batch_tokens=77)), "has no part in the corpus"
+        assert not is_reused(**change)
+        assert is_reused(**change)
+        assert not is_reused()
+    assert is_reused(train=TRAIN.replace(steps=5, batch_tokens=77)), (
+        "these settings do not affect the corpus"
+    )
 
 
 def test_with_validation_text_the_corpus_does_not_depend_on_the_seed(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def test_only_damaged_files_are_written_again(
     elif damage != "gone":
         victim.write_bytes(content[:-9] + (b"x" * 9 if damage == "changed" else b""))
     quick("multi30k-en-de", out)
-    assert {one: snapshot(out)[one] for one in before if one != "data.json"} == {
-        one: before[one] for one in before if one != "data.json"
+    assert {name: snapshot(out)[name] for name in before if name != "data.json"} == {
+        name: before[name] for name in before if name != "data.json"
     }
     assert not victim.is_symlink()
     assert {name for name, _ in catalogue_server.requests} == {"val.en.gz", "val.de.gz"}
@@ -109,8 +109,8 @@ def test_an_incomplete_record_is_written_again(
     out = tmp_path / "got"
     quick("multi30k-en-de", out)
     record = read_checksummed(out / "data.json", 1, "a data set")
-    kept = {name: value for name, value in record.items() if name != "sha256"} | change
-    write_checksummed(out / "data.json", {k: v for k, v in kept.items() if v is not None})
+    changed = {name: value for name, value in record.items() if name != "sha256"} | change
+    write_checksummed(out / "data.json", {k: v for k, v in changed.items() if v is not None})
     assert quick("multi30k-en-de", out).train
     assert read_checksummed(out / "data.json", 1, "a data set")["made"] == [
         "train",
@@ -150,7 +150,7 @@ def test_nothing_is_written_outside_of_the_folder(catalogue_server: Faulty, tmp_
 def test_a_failure_while_writing_leaves_no_partial_file(
     catalogue_server: Faulty, tmp_path: Path
 ) -> None:
-    """The second of two sides ends too early: neither is there, and the other parts are mended."""
+    """The second of two sides ends too early: neither is written, and other parts are repaired."""
     catalogue_server.serve("train.de.gz", gzip.compress(b"nur eine\n"))
     table = catalogue._tables()["archives"]["train.de.gz"]
     table["md5"] = hashlib.md5(catalogue_server.files["train.de.gz"]).hexdigest()

@@ -69,8 +69,8 @@ def test_a_data_set_of_mtdata_is_downloaded(
 def test_formats_of_mtdata_are_read_or_refused() -> None:
     pytest.importorskip("mtdata")
     europarl = retrieval.resolve("mtdata:Statmt-europarl-9-deu-eng")
-    places = europarl.sources["train"][0].locations
-    assert [(one.member, one.column) for one in places] == [("", 0), ("", 1)]
+    locations = europarl.sources["train"][0].locations
+    assert [(location.member, location.column) for location in locations] == [("", 0), ("", 1)]
     assert next(iter(europarl.archives.values())).urls[0].endswith("europarl-v9.de-en.tsv.gz")
     with pytest.raises(BadInput, match=r"unsupported format \(tgz, wmt21xml\)"):
         retrieval.resolve("mtdata:Statmt-newsdev_isen-2021-isl-eng")

@@ -1,4 +1,4 @@
-"""Data sets by name, through the command line: the whole catalogue, in miniature."""
+"""Data sets by name, through the command line, with small versions of all data sets."""
 
 import gzip
 import hashlib
@@ -92,7 +92,7 @@ def test_every_entry_of_the_catalogue_is_complete() -> None:
 def test_the_wmt_sets_have_the_texts_of_the_paper() -> None:
     """Paper 5.1: WMT 2014; en-fr also has UN and Giga, 36M pairs and more."""
     german, french = catalogue.find("wmt14-en-de"), catalogue.find("wmt14-en-fr")
-    trained = [len(one.sources["train"]) for one in (german, french)]
+    trained = [len(data.sources["train"]) for data in (german, french)]
     assert trained == [3, 5]
     for data in (german, french):
         assert data.sources["valid"][0].locations[0].member == "test/newstest2013-src.en.sgm"
@@ -104,16 +104,16 @@ def test_the_list_is_a_table_or_json(cli: CommandLine) -> None:
     assert shown.status == 0
     assert all(len(line) <= 80 for line in shown.stdout.splitlines())
     table = json.loads(cli("data", "list", "--json").stdout)
-    assert [one["name"] for one in table] == catalogue.names()
-    for one in table:
-        assert f"\n{one['name']} " in f"\n{shown.stdout}"
-        assert one["licence"] in shown.stdout
+    assert [row["name"] for row in table] == catalogue.names()
+    for row in table:
+        assert f"\n{row['name']} " in f"\n{shown.stdout}"
+        assert row["licence"] in shown.stdout
 
 
 def test_the_built_in_corpus_needs_no_network(run_cli: CommandLine, tmp_path: Path) -> None:
     done = run_cli("data", "get", "pocket", "--out", tmp_path / "pocket")
     assert done.status == 0, done.stderr
-    counts = [len(pairs_in(tmp_path / "pocket", one, ("en", "de"))) for one in catalogue.SPLITS]
+    counts = [len(pairs_in(tmp_path / "pocket", split, ("en", "de"))) for split in catalogue.SPLITS]
     assert counts == [20_000, 500, 500]
     again = write(tmp_path / "again", 20_000, 500)  # as `transduce demo` does
     for path in [path for files in again.values() for path in files]:
@@ -212,7 +212,7 @@ def test_a_text_in_from_may_be_compressed_in_another_way(
 def test_a_damaged_text_in_from_is_an_error_message(
     catalogue_server: Faulty, cli: CommandLine, tmp_path: Path, damage: str
 ) -> None:
-    """Both sides alike, so that they still have as many lines as each other."""
+    """Both sides are damaged equally, so their line counts still match."""
     mine = tmp_path / "mine"
     mine.mkdir()
     for language in ("en", "de"):
@@ -267,7 +267,7 @@ def test_a_full_disk_is_reported_before_the_download(
     with pytest.raises(BadData, match=r"needs about 4.2 MB in .*, but 1.0 MB are free"):
         quick("multi30k-en-de", tmp_path / "deep" / "got")
     assert not catalogue_server.requests
-    assert not (tmp_path / "deep").exists()  # what is refused leaves nothing behind
+    assert not (tmp_path / "deep").exists()  # a refused download leaves nothing behind
 
 
 def test_pairs_are_cleaned_as_moses_does(

@@ -167,7 +167,7 @@ def test_a_line_without_an_end_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "flipped"])
 def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, ending: str, damage: str) -> None:
     path = tmp_path / f"a.{ending}"
-    text = b"".join(b"%d and %d\n" % (one, one * one) for one in range(20_000))
+    text = b"".join(b"%d and %d\n" % (number, number * number) for number in range(20_000))
     if ending == "tgz":
         tar(path, ("a.en", text, None))
     elif ending.endswith("zip"):
@@ -223,8 +223,8 @@ def test_sentences_of_talks_are_read_without_tags(tmp_path: Path) -> None:
         b'<reviewer href="x">R</reviewer>\n One & two.\n 1 < 2 < 3.\n</doc>\n'
     )
     assert read(tmp_path, talk, "talks") == ["One & two.", "1 < 2 < 3."]
-    kept = read(tmp_path, talk, "talks", keep=frozenset({"title", "description"}))
-    assert kept == ["A title", "TED: it says", "One & two.", "1 < 2 < 3."]
+    lines = read(tmp_path, talk, "talks", keep=frozenset({"title", "description"}))
+    assert lines == ["A title", "TED: it says", "One & two.", "1 < 2 < 3."]
 
 
 def test_segments_have_the_white_space_and_entities_of_xml(tmp_path: Path) -> None:
@@ -275,7 +275,9 @@ def test_only_unusable_pairs_are_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / "de").write_bytes(b"gut\nb\nc\nd\ne\nf\nEnde\n")
     source = Source((Location("en"), Location("de")), "plain")
     dropped: Counter[str] = Counter()
-    found = list(pairs([source], {one: tmp_path / one for one in ("en", "de")}, dropped))
+    found = list(
+        pairs([source], {language: tmp_path / language for language in ("en", "de")}, dropped)
+    )
     assert found == [("good", "gut"), ("cafe\u0301\u2028 stays ", "e"), ("end", "Ende")]
     assert dropped == {
         "empty on one side or both": 1,
@@ -291,4 +293,6 @@ def test_sides_of_different_length_are_refused_by_name(tmp_path: Path, longer: s
         (tmp_path / language).write_text("a\nb\nc\n" if language == longer else "a\nb\n")
     source = Source((Location("en"), Location("de")), "plain")
     with pytest.raises(BadData, match=f"^{longer} has more than the 2 sentences of"):
-        list(pairs([source], {one: tmp_path / one for one in ("en", "de")}, Counter()))
+        list(
+            pairs([source], {language: tmp_path / language for language in ("en", "de")}, Counter())
+        )

@@ -64,7 +64,7 @@ def test_pairs_do_not_depend_on_the_order_of_hashes() -> None:
         "from transduce.datasets.pocket import pairs; "
         "print(pairs(40, 'train', 3), pairs(20, 'test', 3))"
     )
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -75,12 +75,12 @@ def test_pairs_do_not_depend_on_the_order_of_hashes() -> None:
         ).stdout
         for seed in ("0", "1", "2")
     }
-    assert said == {f"{pairs(40, 'train', 3)} {pairs(20, 'test', 3)}\n"}
+    assert outputs == {f"{pairs(40, 'train', 3)} {pairs(20, 'test', 3)}\n"}
 
 
 def test_the_requested_number_of_different_pairs_is_returned(corpus: Corpus) -> None:
     assert pairs(0) == []
-    assert {len(set(made)) for made in corpus.values()} == {45_000, 2_500}
+    assert {len(set(part)) for part in corpus.values()} == {45_000, 2_500}
 
 
 def test_splits_share_no_sentence_with_any_seed(corpus: Corpus) -> None:
@@ -96,7 +96,7 @@ def test_splits_share_no_sentence_with_any_seed(corpus: Corpus) -> None:
 
 def test_one_english_sentence_has_one_translation(corpus: Corpus) -> None:
     translations: dict[str, str] = {}
-    for english, german in [pair for made in corpus.values() for pair in made]:
+    for english, german in [pair for part in corpus.values() for pair in part]:
         assert translations.setdefault(english, german) == german
     assert len(translations) == 50_000
 
@@ -104,16 +104,16 @@ def test_one_english_sentence_has_one_translation(corpus: Corpus) -> None:
 def test_there_are_far_more_than_a_million_pairs() -> None:
     """Count one kind of statement: the (old) man is reading, or read, the (long) letter."""
     found = 0
-    for one in VERBS:
-        if one.frame == "transitive" and one.aspect == "activity":
-            who = [1 + len(noun.adjectives) for noun in one.subjects if "kin" not in noun.tags]
-            what = [1 + len(noun.adjectives) for noun in one.objects if "kin" not in noun.tags]
+    for verb in VERBS:
+        if verb.frame == "transitive" and verb.aspect == "activity":
+            who = [1 + len(noun.adjectives) for noun in verb.subjects if "kin" not in noun.tags]
+            what = [1 + len(noun.adjectives) for noun in verb.objects if "kin" not in noun.tags]
             found += 2 * sum(who) * sum(what)
     assert found > 1_000_000
 
 
 def test_two_seeds_hardly_ever_draw_the_same_sentence(corpus: Corpus) -> None:
-    """Of N equally likely ones, another seed's 10,000 would meet 10,000 * 45,000 / N of ours."""
+    """Of N equally likely sentences, 10,000 of another seed share 10,000 * 45,000 / N with ours."""
     ours = {english for english, _ in corpus["train"]}
     met = sum(english in ours for english, _ in pairs(10_000, seed=5))
     assert met < 450
@@ -122,8 +122,8 @@ def test_two_seeds_hardly_ever_draw_the_same_sentence(corpus: Corpus) -> None:
 def test_the_words_are_many_and_each_is_common_in_training(corpus: Corpus) -> None:
     lemmas = {
         *(noun.en[0] for noun in NOUNS),
-        *(one.en for one in ADJECTIVES),
-        *(one.base for one in VERBS),
+        *(adjective.en for adjective in ADJECTIVES),
+        *(verb.base for verb in VERBS),
         *(name for name, _ in NAMES),
         *(city for city, _ in CITIES),
     }
@@ -134,9 +134,9 @@ def test_the_words_are_many_and_each_is_common_in_training(corpus: Corpus) -> No
     assert len(words) > 900
     for noun in NOUNS:
         assert words[noun.en[0]] + words[noun.en[1]] >= 60, noun.en
-    for one in VERBS:
-        forms = {one.base, one.third, one.past, one.participle, one.ing}
-        assert sum(words[form] for form in forms) >= 90, one.base
+    for verb in VERBS:
+        forms = {verb.base, verb.third, verb.past, verb.participle, verb.ing}
+        assert sum(words[form] for form in forms) >= 90, verb.base
     for adjective in ADJECTIVES:
         assert words[adjective.en] >= 60, adjective.en
 
@@ -154,7 +154,7 @@ ENDINGS = ("e", "er", "en", "em", "es")
 
 
 def test_reserved_adjectives_and_nouns_never_occur_together_in_training(corpus: Corpus) -> None:
-    """Seen from the text alone: no such two words stand side by side."""
+    """Checked in the text: no such pair of words is adjacent."""
     reserved = {
         (adjective.stem + ending, form)
         for adjective in ADJECTIVES
@@ -176,12 +176,12 @@ def test_reserved_adjectives_and_nouns_never_occur_together_in_training(corpus: 
 
 
 def test_reserved_verbs_and_nouns_never_occur_together_in_training(corpus: Corpus) -> None:
-    """Seen from the text alone, by forms that belong to one verb and to one noun."""
+    """Checked in the text, by forms that belong to one verb and to one noun."""
     nouns = {form: noun.key for noun in NOUNS for number in noun.de for form in number}
     readings: dict[str, set[str]] = {}
-    for one in VERBS:
-        for form in (one.partizip, one.key, *one.present):
-            readings.setdefault(form, set()).add(one.key)
+    for verb in VERBS:
+        for form in (verb.partizip, verb.key, *verb.present):
+            readings.setdefault(form, set()).add(verb.key)
     for form in ("gibt", *find_verb("haben").present):  # es gibt, hat gelesen
         readings[form].add("auxiliary")
     verbs = {form: min(keys) for form, keys in readings.items() if len(keys) == 1}
@@ -215,11 +215,11 @@ def test_no_sentence_is_both_for_training_and_held_out() -> None:
 
 def test_three_to_eight_percent_of_the_combinations_are_reserved() -> None:
     possible = sum(len(noun.adjectives) for noun in NOUNS)
-    reserved = sum(noun.key in RESERVED[one.alone] for noun in NOUNS for one in noun.adjectives)
+    reserved = sum(noun.key in RESERVED[entry.alone] for noun in NOUNS for entry in noun.adjectives)
     assert 0.03 < reserved / possible < 0.08
-    couples = {(one.key, noun.key) for one in VERBS for noun in (*one.subjects, *one.objects)}
-    kept = [noun in RESERVED.get(key, frozenset()) for key, noun in couples]
-    assert 0.03 < sum(kept) / len(kept) < 0.08
+    couples = {(verb.key, noun.key) for verb in VERBS for noun in (*verb.subjects, *verb.objects)}
+    combinations = [noun in RESERVED.get(key, frozenset()) for key, noun in couples]
+    assert 0.03 < sum(combinations) / len(combinations) < 0.08
 
 
 def test_every_construction_is_in_every_split() -> None:

@@ -83,7 +83,7 @@ def test_a_plural_agrees_and_ends_in_n_in_the_dative(
     which: Determiner, words: str, nominative: str, dative: str
 ) -> None:
     *adjective, noun = words.split()
-    known = [one for one in ADJECTIVES if one.en in adjective]
+    known = [entry for entry in ADJECTIVES if entry.en in adjective]
     phrase = noun_phrase(which, NOUN[noun], known[0] if known else None, plural=True)
     assert (phrase.german(0), phrase.german(2)) == (nominative, dative)
 
@@ -114,9 +114,9 @@ def test_german_verbs_are_conjugated(key: str, forms: str) -> None:
 
 def test_english_verbs_are_conjugated() -> None:
     forms = {
-        (one.base, one.third, one.past, one.ing)
-        for one in VERBS
-        if one.base in {"cry", "watch", "go", "lie", "see", "dance", "put", "have"}
+        (verb.base, verb.third, verb.past, verb.ing)
+        for verb in VERBS
+        if verb.base in {"cry", "watch", "go", "lie", "see", "dance", "put", "have"}
     }
     assert forms == {
         ("cry", "cries", "cried", "crying"),

@@ -25,22 +25,22 @@ from transduce.model.transformer import Transformer
 from transduce.translation.types import Hypothesis, Job
 
 
-class Played:
-    """Stands for a CUDA graph: replays a step."""
+class FakeGraph:
+    """A fake CUDA graph: replays a step."""
 
     def __init__(self, run: Callable[[], None]) -> None:
-        run()  # with all slots vacant
+        run()  # captured with all slots vacant
         self.replay = run
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Played]:
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[FakeGraph]:
     """Search on the CPU as on a GPU: static shapes, recorded steps, results one step late."""
-    made: list[Played] = []
+    captured: list[FakeGraph] = []
 
-    def capture(run: Callable[[], None]) -> Played:
-        made.append(Played(run))
-        return made[-1]
+    def capture(run: Callable[[], None]) -> FakeGraph:
+        captured.append(FakeGraph(run))
+        return captured[-1]
 
     def fetch(_: Any, jobs: Ints, tensors: list[Tensor]) -> scheduler._Copy:
         looks = itertools.count()  # nothing has arrived at the first look
@@ -54,7 +54,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Played]:
     monkeypatch.setattr(Workspaces, "_slots_in_memory", lambda *_: 16)
     monkeypatch.setattr(Workspaces, "_idle_budget", lambda _: 2**30)
     monkeypatch.setattr(scheduler, "ENCODE_AHEAD", 5)
-    return made
+    return captured
 
 
 def static_decoder(models: list[Transformer]) -> Decoder:
@@ -68,7 +68,7 @@ def static_decoder(models: list[Transformer]) -> Decoder:
 @pytest.mark.parametrize("config", CONFIGS, ids=["beam", "greedy", "sample"])
 @pytest.mark.parametrize("batch", [1, 3, 16, 100])
 def test_recorded_steps_find_the_same_hypotheses(
-    batch: int, config: SearchConfig, recorded: list[Played]
+    batch: int, config: SearchConfig, recorded: list[FakeGraph]
 ) -> None:
     models = [toy_model(1, WORDS), toy_model(2, WORDS)]
     jobs = [Job(source, (), (number,)) for number, source in enumerate(mixed(20))]
@@ -79,7 +79,7 @@ def test_recorded_steps_find_the_same_hypotheses(
         assert_same(ours, expected[place])
 
 
-def test_a_recorded_step_serves_other_searches_of_its_kind(recorded: list[Played]) -> None:
+def test_a_recorded_step_serves_other_searches_of_its_kind(recorded: list[FakeGraph]) -> None:
     model, config = toy_model(1, WORDS), CONFIGS[0]
     decoder, jobs = static_decoder([model]), [Job(source) for source in mixed(40)]
     for some in (jobs, jobs[20:], jobs[:20]):  # of which 16 fit
@@ -92,7 +92,7 @@ def test_a_recorded_step_serves_other_searches_of_its_kind(recorded: list[Played
 
 
 def test_alternating_searches_record_each_shape_once(
-    recorded: list[Played], monkeypatch: pytest.MonkeyPatch
+    recorded: list[FakeGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Workspaces, "_slots_in_memory", lambda *_: 64)
     model = toy_model(1, WORDS)
@@ -104,7 +104,7 @@ def test_alternating_searches_record_each_shape_once(
 
 
 def test_a_search_of_few_sentences_rounds_its_slots_up_but_never_beyond_the_batch(
-    recorded: list[Played],
+    recorded: list[FakeGraph],
 ) -> None:
     decoder = static_decoder([toy_model(1, WORDS)])
     cases = {(1, 512): 16, (17, 512): 32, (200, 512): 256, (900, 512): 512, (900, 300): 300}
@@ -122,8 +122,8 @@ def workspace(slots: int, size: int = 1, **config: Any) -> Workspace:
 def test_the_pool_drops_the_least_recently_used_beyond_its_budget() -> None:
     pool, config = Pool(), SearchConfig(extra=6)
     small, middle, large = (workspace(slots, size=10 * slots) for slots in (16, 64, 256))
-    for one in (small, middle, large):
-        pool.give(one, budget=10_000)
+    for idle in (small, middle, large):
+        pool.give(idle, budget=10_000)
     assert pool.take(config, 16, (64, 64)) is small
     pool.give(small, budget=10_000)
     pool.give(workspace(1024, size=3000), budget=6000)  # drops the middle one, unused for longest
@@ -149,7 +149,7 @@ def test_the_pool_gives_the_smallest_workspace_that_fits() -> None:
 
 
 def test_idle_workspaces_are_dropped_for_a_new_shape(
-    recorded: list[Played], monkeypatch: pytest.MonkeyPatch
+    recorded: list[FakeGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoder, jobs = static_decoder([toy_model(1, WORDS)]), [Job(source) for source in mixed(60)]
     pool = decoder.workspaces.pool
@@ -161,7 +161,7 @@ def test_idle_workspaces_are_dropped_for_a_new_shape(
     assert len(pool) == 1
 
 
-def test_threads_that_share_a_decoder_find_what_one_thread_finds(recorded: list[Played]) -> None:
+def test_threads_that_share_a_decoder_find_what_one_thread_finds(recorded: list[FakeGraph]) -> None:
     model = toy_model(1, WORDS)
     decoder, jobs = static_decoder([model]), [Job(source) for source in mixed(24)]
     expected = dict(Decoder([model], FORBIDDEN).search(jobs, CONFIGS[0], 4))
@@ -180,7 +180,7 @@ def test_threads_that_share_a_decoder_find_what_one_thread_finds(recorded: list[
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["beam", "greedy", "sample"])
 def test_an_abandoned_search_does_not_affect_the_next(
-    config: SearchConfig, recorded: list[Played]
+    config: SearchConfig, recorded: list[FakeGraph]
 ) -> None:
     model = toy_model(1, WORDS)
     decoder, jobs = (
@@ -199,7 +199,7 @@ def test_an_abandoned_search_does_not_affect_the_next(
     assert len(recorded) <= 2
 
 
-def test_two_searches_may_take_turns(recorded: list[Played]) -> None:
+def test_two_searches_may_take_turns(recorded: list[FakeGraph]) -> None:
     model, config = toy_model(1, WORDS), CONFIGS[0]
     decoder, jobs = static_decoder([model]), [Job(source) for source in mixed(24)]
     expected = dict(Decoder([model], FORBIDDEN).search(jobs, config, 4))
@@ -210,7 +210,7 @@ def test_two_searches_may_take_turns(recorded: list[Played]) -> None:
         assert_same(theirs, expected[23 - other])
 
 
-def test_a_recorded_sentence_may_reach_the_last_position(recorded: list[Played]) -> None:
+def test_a_recorded_sentence_may_reach_the_last_position(recorded: list[FakeGraph]) -> None:
     model = never_ending(max_len=64, positions="learned")
     jobs = [Job(sentence(length, length)) for length in (64, 60, 5, 5, 5, 5)]
     found = dict(static_decoder([model]).search(jobs, SearchConfig(beam=2, extra=8), 4))
@@ -218,7 +218,7 @@ def test_a_recorded_sentence_may_reach_the_last_position(recorded: list[Played])
 
 
 def test_every_thread_searches_on_the_gpu_of_the_model(
-    recorded: list[Played], monkeypatch: pytest.MonkeyPatch
+    recorded: list[FakeGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new thread begins with the first GPU as its current device."""
     chosen: list[tuple[str, torch.device]] = []
@@ -237,11 +237,11 @@ def test_every_thread_searches_on_the_gpu_of_the_model(
 
 
 def test_a_failed_capture_is_logged_and_tried_again_later(
-    recorded: list[Played], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    recorded: list[FakeGraph], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, capture = [100.0], graphs.capture
 
-    def fail(_: Callable[[], None]) -> Played:
+    def fail(_: Callable[[], None]) -> FakeGraph:
         raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr("transduce.decoding.workspaces.time.monotonic", lambda: clock[0])
@@ -273,7 +273,7 @@ def test_a_failed_capture_is_logged_and_tried_again_later(
 
 
 def test_kernels_that_fail_for_a_beam_size_are_replaced_by_torch_and_logged(
-    recorded: list[Played], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    recorded: list[FakeGraph], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Triton's OutOfResources is not a RuntimeError."""
 
@@ -304,7 +304,7 @@ def test_kernels_that_fail_for_a_beam_size_are_replaced_by_torch_and_logged(
 @pytest.mark.parametrize("config", CONFIGS, ids=["beam", "greedy", "sample"])
 @pytest.mark.parametrize("way", ["cpu", "gpu"])
 def test_a_sentence_whose_values_overflow_has_no_hypotheses_and_others_have_theirs(
-    config: SearchConfig, way: str, recorded: list[Played]
+    config: SearchConfig, way: str, recorded: list[FakeGraph]
 ) -> None:
     """The next sentence in its slot may have none either: the cache keeps non-finite values."""
     model = toy_model(1, WORDS)

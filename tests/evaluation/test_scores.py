@@ -23,7 +23,7 @@ from transduce.evaluation.scores import (
 )
 
 
-def one(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def score_one(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     (result,) = score(hypotheses, references, metrics=[name])
     return result
 
@@ -82,7 +82,7 @@ def test_scores_equal_those_of_sacrebleu_called_directly() -> None:
 def test_known_sentences_have_known_scores(
     name: str, hypotheses: list[str], references: list[str], expected: float
 ) -> None:
-    assert one(name, hypotheses, references).value == pytest.approx(expected)
+    assert score_one(name, hypotheses, references).value == pytest.approx(expected)
 
 
 def test_a_repeated_word_counts_only_as_often_as_the_reference_has_it() -> None:
@@ -231,8 +231,10 @@ def test_importing_the_module_imports_no_library() -> None:
 
 
 def test_the_documented_call_works() -> None:
-    found = [doctest.DocTestRunner().run(one) for one in doctest.DocTestFinder().find(score)]
-    assert [(one.failed, one.attempted) for one in found] == [(0, 3)]
+    results = [
+        doctest.DocTestRunner().run(example) for example in doctest.DocTestFinder().find(score)
+    ]
+    assert [(result.failed, result.attempted) for result in results] == [(0, 3)]
 
 
 @pytest.mark.parametrize("metric", [sacrebleu.BLEU, sacrebleu.CHRF, sacrebleu.TER])

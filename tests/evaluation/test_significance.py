@@ -23,7 +23,7 @@ from transduce.system import progress
 from transduce.system.progress import Advance, Silent
 
 
-def one(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def score_one(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     (result,) = score(hypotheses, references, metrics=[name])
     return result
 
@@ -47,8 +47,8 @@ def test_inputs_that_are_not_parallel_lines_are_refused(call: object) -> None:
         call(["a"], [["a"], ["a", "b"]])
 
 
-class Shown(Silent):
-    """Remembers which work was shown, and how far it came."""
+class Recorder(Silent):
+    """Records the progress of each task."""
 
     def __init__(self) -> None:
         self.done: dict[str, int] = {}
@@ -70,15 +70,15 @@ def test_work_of_more_than_two_seconds_is_shown_and_shorter_work_is_not(
     assert progress.SLOW_AFTER == 2
     for seconds, expected in ((2, {}), (0, dict(zip(names, (50, 40), strict=True)))):
         monkeypatch.setattr(progress, "SLOW_AFTER", seconds)
-        shown = Shown()
-        score(hypotheses, references, metrics=["bleu"], confidence=40, progress=shown)
-        assert shown.done == expected
+        recorder = Recorder()
+        score(hypotheses, references, metrics=["bleu"], confidence=40, progress=recorder)
+        assert recorder.done == expected
     systems = {"a": hypotheses, "b": references}
-    comparing.compare(systems, references, metrics=["bleu"], samples=40, progress=shown)
-    assert shown.done["comparing by BLEU"] == 100
+    comparing.compare(systems, references, metrics=["bleu"], samples=40, progress=recorder)
+    assert recorder.done["comparing by BLEU"] == 100
 
 
-def written(folder: Path, systems: Mapping[str, Sequence[str]]) -> list[str]:
+def write_systems(folder: Path, systems: Mapping[str, Sequence[str]]) -> list[str]:
     for name, lines in systems.items():
         folder.joinpath(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return list(systems)
@@ -95,9 +95,9 @@ def of_sacrebleu(folder: Path, *arguments: str) -> dict[str, list[list[float]]]:
     (_, *names), *systems = rows
     return {
         name.split()[0]: [
-            [float(number) for number in re.findall(r"\d+\.\d+", row[place])] for row in systems
+            [float(number) for number in re.findall(r"\d+\.\d+", row[column])] for row in systems
         ]
-        for place, name in enumerate(names, start=1)
+        for column, name in enumerate(names, start=1)
     }
 
 
@@ -110,13 +110,13 @@ def test_a_paired_test_gives_what_the_command_sacrebleu_prints(
     baseline, reference = noisy(80)
     draw = random.Random(2)
     better = [
-        right if draw.random() < 0.15 else own
-        for own, right in zip(baseline, reference, strict=True)
+        right if draw.random() < 0.15 else line
+        for line, right in zip(baseline, reference, strict=True)
     ]
     other = [" ".join(draw.sample(line.split(), len(line.split()))) for line in reference]
     references = [reference, other][: 1 + several]
     systems = {"base.de": baseline, "better.de": better, "other.de": other}
-    written(tmp_path, systems | {f"ref{i}.de": lines for i, lines in enumerate(references)})
+    write_systems(tmp_path, systems | {f"ref{i}.de": lines for i, lines in enumerate(references)})
     files = [f"ref{i}.de" for i in range(len(references))]
     samples = ("--paired-bs-n", "100") if test == "bs" else ("--paired-ar-n", "200")
     theirs = of_sacrebleu(
@@ -126,14 +126,17 @@ def test_a_paired_test_gives_what_the_command_sacrebleu_prints(
     ours = comparing.compare(
         systems, references, metrics=metrics, test=test, samples=int(samples[1])
     )
-    assert [one.name for one in ours] == ["BLEU", "chrF2", "TER"]
-    for one in ours:
-        assert f"|{test}:{samples[1]}|seed:12345|" in one.signature
-        for own, expected in zip(one.systems, theirs[one.name], strict=True):
-            found = [own.value, own.mean, own.interval, own.p]
+    assert [comparison.name for comparison in ours] == ["BLEU", "chrF2", "TER"]
+    for comparison in ours:
+        assert f"|{test}:{samples[1]}|seed:12345|" in comparison.signature
+        for system, expected in zip(comparison.systems, theirs[comparison.name], strict=True):
+            found = [system.value, system.mean, system.interval, system.p]
             numbers = [number for number in found if number is not None]
-            assert numbers == pytest.approx(expected, abs=6e-5), (one.name, own.system)
-        assert [own.p is None for own in one.systems] == [True, False, False]
+            assert numbers == pytest.approx(expected, abs=6e-5), (
+                comparison.name,
+                system.system,
+            )
+        assert [system.p is None for system in comparison.systems] == [True, False, False]
     assert ours[0].systems[2].significant
 
 
@@ -148,5 +151,5 @@ def test_a_comparison_that_cannot_be_made_is_refused() -> None:
 
 
 def test_few_lines_can_be_compared() -> None:
-    for one in comparing.compare({"a": ["x", ""], "b": ["z", ""]}, ["x", ""], samples=40):
-        assert [0 <= own.value <= 100 for own in one.systems] == [True, True]
+    for comparison in comparing.compare({"a": ["x", ""], "b": ["z", ""]}, ["x", ""], samples=40):
+        assert [0 <= system.value <= 100 for system in comparison.systems] == [True, True]

@@ -70,26 +70,26 @@ def make(folder: Path) -> World:
 
     shutil.rmtree(folder, ignore_errors=True)
     world = World(folder)
-    for seed, home in ((1, world.whole), (2, world.other)):
-        given = folder / f"texts{seed}"
-        files = texts(given, seed=seed)
+    for seed, directory in ((1, world.whole), (2, world.other)):
+        text_folder = folder / f"texts{seed}"
+        files = texts(text_folder, seed=seed)
         settings = SMALLEST | {"seed": str(seed)}
-        run = train(*files, out=home / "run", settings=settings, preset="tiny", device="cpu")
-        with caching_in(home / "cache"):
+        run = train(*files, out=directory / "run", settings=settings, preset="tiny", device="cpu")
+        with caching_in(directory / "cache"):
             Translator.load(run, device="cpu", engine="ctranslate2")
-        bank = given / "train.trees"
+        bank = text_folder / "train.trees"
         bank.write_text("".join(f"{tree}\n" for tree in trees(40, seed)))
-        train_parser(bank, out=home / "parser", settings=PARSING, device="cpu")
+        train_parser(bank, out=directory / "parser", settings=PARSING, device="cpu")
         distill(
             *(run, files[0]),
-            out=home / "student",
+            out=directory / "student",
             beam=1,
             preset="tiny",
             settings=SMALLEST,
             device="cpu",
         )
         table = Table("Title", ("a", "b"), (("1", "2"), ("3", str(seed))))
-        Finding(name="table1", title="T", said="S", tables=(table,)).save(home / "paper")
+        Finding(name="table1", title="T", said="S", tables=(table,)).save(directory / "paper")
     for name in FOLDERS:
         world.reset(name)
     return world

@@ -218,7 +218,7 @@ def works(folder: Path) -> dict[str, Work]:
     """Create the inputs of the commands in a folder, and return the commands by name."""
     shutil.rmtree(folder, ignore_errors=True)
     files = texts(folder / "texts")
-    made: dict[str, Work] = {}
+    commands: dict[str, Work] = {}
 
     def add(
         name: str, arguments: Callable[[Path], list[str]], *given: tuple[str, Path], to: str = ""
@@ -228,7 +228,7 @@ def works(folder: Path) -> dict[str, Work]:
         for as_name, path in given:
             shutil.copytree(path, before / as_name)
         work = Work(name, arguments(place), place, before, place / to if to else None)
-        made[name] = work
+        commands[name] = work
         return work
 
     train = add("train", lambda place: train_command(files, place / "run", **KEPT))
@@ -244,8 +244,8 @@ def works(folder: Path) -> dict[str, Work]:
                 *("export", str(run), str(place / "model"), "--to", to)
             ],
         )
-    made["export-huggingface"].rehearse()
-    theirs = made["export-huggingface"].after / "model"
+    commands["export-huggingface"].rehearse()
+    theirs = commands["export-huggingface"].after / "model"
     add("import", lambda place: ["import", str(theirs), "--out", str(place / "run")])
     add(
         "translate",
@@ -256,7 +256,7 @@ def works(folder: Path) -> dict[str, Work]:
         ("run", run),
         to="out.txt",
     )
-    return made
+    return commands
 
 
 def fail_calls(work: Work, count: int, seed: int, counts: Tally) -> None:
@@ -275,8 +275,8 @@ def fail_calls(work: Work, count: int, seed: int, counts: Tally) -> None:
 
 def fill(count: int, folder: Path, counts: Tally) -> None:
     """Train on a disk that fills up, or with a limit on file sizes, at one size after the other."""
-    made = works(folder / "real")
-    train = made["train"]
+    commands = works(folder / "real")
+    train = commands["train"]
     size = sum(-(-path.stat().st_size // PAGE) + 1 for path in train.after.rglob("*"))
     with small_disk(train.folder) as resize:
         for pages in range(1, size, max(1, size // count)):
@@ -342,9 +342,9 @@ def inject(count: int, seed: int, folder: Path) -> list[Tally]:
         Tally("a full disk damages nothing, is reported, and the command can be resumed", seed),
     ]
     with threads_kept():
-        made = works(folder / "calls")
-        calls = {name: len(work.rehearse()) for name, work in made.items()}
-        for name, work in made.items():
+        commands = works(folder / "calls")
+        calls = {name: len(work.rehearse()) for name, work in commands.items()}
+        for name, work in commands.items():
             share = count * calls[name] // sum(calls.values())
             fail_calls(work, max(1, share), seed, counts[0])
         fill(max(1, count // 10), folder, counts[1])

@@ -81,19 +81,19 @@ class Done:
 
 def train_and_translate(task: Task, name: str, setup: Environment) -> Done:
     """Train and translate in an environment."""
-    home = fresh(task.folder / name.replace(" ", "-") / setup.name)
+    directory = fresh(task.folder / name.replace(" ", "-") / setup.name)
     texts = []
     for text in task.texts:
-        texts.append(home / f"{setup.name}{text.name}")
+        texts.append(directory / f"{setup.name}{text.name}")
         texts[-1].hardlink_to(text)
-    begins = home / "begins"
-    begins.write_text("über\n" * LINES, encoding="utf-8")
-    few = home / "few.en"
+    prefixes = directory / "begins"
+    prefixes.write_text("über\n" * LINES, encoding="utf-8")
+    few = directory / "few.en"
     lines = texts[2].read_text(encoding="utf-8").splitlines(keepends=True)[:LINES]
     few.write_text("".join(lines), encoding="utf-8")
-    run = home / "run"
+    run = directory / "run"
     trained = command(setup, *Task(task.folder, texts, task.settings, "tiny").command(run))
-    translating = ("translate", run, few, "--prefixes", begins, "--beam", "2")
+    translating = ("translate", run, few, "--prefixes", prefixes, "--beam", "2")
     translated = command(setup, *translating)
     statuses = trained.returncode, translated.returncode
     stderr = (trained.stderr + translated.stderr).decode("utf-8", "replace")
@@ -118,12 +118,12 @@ def command(setup: Environment, *arguments: str | Path) -> subprocess.CompletedP
     real = [sys.executable, "-m", "transduce", *map(str, arguments)]
     changed = environment() | dict(setup.environment)
     needed = {name: environment()[name] for name in ("PYTHONPATH", "OMP_NUM_THREADS")}
-    kept = {name: value for name, value in changed.items() if value is not None}
+    variables = {name: value for name, value in changed.items() if value is not None}
     return subprocess.run(
         ["/bin/sh", "-c", f'{setup.shell or ":"}; exec "$@"', "sh", *real],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        env=kept | needed,
+        env=variables | needed,
         check=False,
     )
 
@@ -163,7 +163,7 @@ def two_on_one_folder(task: Task) -> str:
     return ""
 
 
-def a_reader_that_goes(task: Task) -> str:
+def a_reader_that_closes_its_pipe(task: Task) -> str:
     """Read one line of many, as `| head -1` does."""
     run = whole(task)
     real = [sys.executable, "-m", "transduce", "translate", str(run), str(task.texts[0])]
@@ -229,7 +229,7 @@ def whole(task: Task) -> Path:
 DISTURBANCES: tuple[Callable[[Task], str], ...] = (
     a_clock_that_goes_backwards,
     two_on_one_folder,
-    a_reader_that_goes,
+    a_reader_that_closes_its_pipe,
     an_output_that_is_full,
 )
 COUNT = len(ENVIRONMENTS) + len(DISTURBANCES)

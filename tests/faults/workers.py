@@ -90,11 +90,11 @@ class Fault:
         most = {"beginning": 1, "step": 20, "saving": 4, "validation": 2}[phase]
         return cls(kind, draw.randrange(2), phase, draw.randint(1, most), draw.uniform(0, 0.02))
 
-    def words(self, seen: Path) -> str:
+    def words(self, marker: Path) -> str:
         """Return the argument of the program."""
         number = signal.SIGKILL if self.kind == "death" else signal.SIGSTOP
         pause = SLOW if self.kind == "slowness" else 0.0
-        facts = (self.rank, self.phase, self.times, self.delay, int(number), pause, seen)
+        facts = (self.rank, self.phase, self.times, self.delay, int(number), pause, marker)
         return "|".join(map(str, facts))
 
 
@@ -122,9 +122,9 @@ class Trial:
 
     def run(self, name: str, fault: Fault | None = None) -> Ended:
         """Train with two processes, and wait for the end of torchrun."""
-        seen, stderr = self.folder / f"{name}.seen", self.folder / f"{name}.stderr"
-        seen.unlink(missing_ok=True)
-        program = [str(self.program), fault.words(seen)] if fault else ["-m", "transduce"]
+        marker, stderr = self.folder / f"{name}.seen", self.folder / f"{name}.stderr"
+        marker.unlink(missing_ok=True)
+        program = [str(self.program), fault.words(marker)] if fault else ["-m", "transduce"]
         command = [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
             *("--nproc-per-node", "2", *program, "train", *map(str, self.files)),
@@ -142,7 +142,7 @@ class Trial:
             for pid in left:  # only processes of this trial
                 os.kill(pid, signal.SIGKILL)
             status = torchrun.wait()
-        since = float(seen.read_text()) if seen.exists() else began
+        since = float(marker.read_text()) if marker.exists() else began
         return Ended(status, stderr.read_text(errors="replace"), ended - since, len(left))
 
     def left(self) -> list[int]:
@@ -181,14 +181,14 @@ class Trial:
         done = self.run(name)
         if done.status:
             return f"it did not resume: {done.stderr[-2000:]}"
-        return "" if learned(self.folder / name) == self.sound() else "the weights differ"
+        return "" if learned(self.folder / name) == self.reference() else "the weights differ"
 
-    def sound(self) -> dict[str, bytes]:
+    def reference(self) -> dict[str, bytes]:
         """Return the weights learned without faults."""
-        if not (self.folder / "sound").exists():
-            done = self.run("sound")
+        if not (self.folder / "reference").exists():
+            done = self.run("reference")
             assert done.status == 0, done.stderr
-        return learned(self.folder / "sound")
+        return learned(self.folder / "reference")
 
 
 def learned(run: Path) -> dict[str, bytes]:
@@ -209,7 +209,7 @@ def inject(count: int, seed: int, folder: Path) -> list[Tally]:
     )
     same = Tally("processes lost or slow: the same command ends with identical weights", seed)
     trial = Trial(folder, seed)
-    trial.sound()
+    trial.reference()
     for number in range(count):
         fault, name = Fault.draw(number, random.Random(f"{seed} {number}")), f"run-{number}"
         for tally, wrong in (

@@ -15,7 +15,7 @@ from conftest import environment, options, snapshot
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
 
 Files = tuple[Path, Path]
-# The shape of `small`, but for its depth and its vocabulary.
+# The shape of `small`, except for its depth and its vocabulary.
 SETTINGS = {
     "N": "2",
     "vocabulary": "300",
@@ -39,7 +39,7 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "ConvS2S": ("convs2s-tiny", {}),
     "ByteNet": ("bytenet-tiny", {}),
 }
-# A rate that does not know the end.
+# A schedule that does not depend on the number of steps.
 STOPPED = {"validate_every": "10", "cooldown": "0", "warmup": "10"}
 # Runs commands one after the other in one process.
 COMMANDS = """
@@ -56,7 +56,7 @@ for words in json.load(sys.stdin):
 
 
 def command(files: Files, out: Path, preset: str, **changes: str) -> list[str]:
-    """Return the words of a training."""
+    """Return the arguments of a training command."""
     return [
         *("train", *map(str, files), "--out", str(out), "--preset", preset),
         *("--device", "cuda", "--deterministic", *options(SETTINGS | changes)),
@@ -65,7 +65,7 @@ def command(files: Files, out: Path, preset: str, **changes: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def runs(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train every way twice, in different processes, and what the other tests compare."""
+    """Train with every setting twice, in different processes, and the runs of the other tests."""
     folder = tmp_path_factory.mktemp("runs")
     plans = [
         [
@@ -73,7 +73,7 @@ def runs(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
             for number, (preset, changes) in enumerate(WAYS.values())
             if number % 2 == share
         ]
-        for name in ("one", "other")
+        for name in ("first", "second")
         for share in (0, 1)
     ]
     plans[1].append(command(tiny_files, folder / "whole", "small", **STOPPED))
@@ -93,16 +93,16 @@ def runs(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def learned(run: Path) -> dict[str, str]:
-    """Return the hashes of all that was learned."""
+    """Return the hashes of all weights and checkpoints."""
     return {name: value for name, value in snapshot(run).items() if name.endswith(".safetensors")}
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_seed_gives_the_same_bits(way: str, runs: Path) -> None:
     number = str([*WAYS].index(way))
-    one, other = (learned(runs / name / number) for name in ("one", "other"))
-    assert len(one) > 6
-    assert one == other
+    first, second = (learned(runs / name / number) for name in ("first", "second"))
+    assert len(first) > 6
+    assert first == second
 
 
 def test_a_run_that_was_stopped_gives_the_same_bits(runs: Path) -> None:
@@ -110,6 +110,6 @@ def test_a_run_that_was_stopped_gives_the_same_bits(runs: Path) -> None:
 
 
 def test_another_seed_gives_other_bits(runs: Path) -> None:
-    one, other = learned(runs / "one" / "0"), learned(runs / "another seed")
-    assert one.keys() == other.keys()
-    assert not any(one[name] == other[name] for name in one)
+    first, second = learned(runs / "first" / "0"), learned(runs / "another seed")
+    assert first.keys() == second.keys()
+    assert not any(first[name] == second[name] for name in first)

@@ -262,8 +262,8 @@ def test_cross_attention_projects_then_attends_then_projects() -> None:
     torch.testing.assert_close(ours, exact, rtol=1e-4, atol=1e-5)
 
 
-def test_projections_begin_as_if_they_were_apart() -> None:
-    """Each block of a shared matrix has the spread of its own fan, not of the whole."""
+def test_projections_are_initialised_as_separate_matrices() -> None:
+    """Each block of a shared matrix is initialised by its own size, not that of the matrix."""
     torch.manual_seed(0)
     config = ModelConfig()
     layer = SelfAttention(config)

@@ -193,7 +193,7 @@ def test_a_key_outside_the_neighbourhood_has_no_influence_in_one_layer() -> None
         context: SelfContext = context_of([120], config, causal=causal)
         before, after = layer(x, context), layer(changed, context)
         same = (before == after).all(-1)
-        last = 60 + 4  # the last token that sees 60 among the 4 before it
+        last = 60 + 4  # the last token whose 4 predecessors include 60
         first = 60 if causal else 60 - 4
         assert [token for token in range(120) if not same[token]] == list(range(first, last + 1))
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 # --- Residuals and their norms --------------------------------------------------------------------
 
 
-ROWS, D, EPS = 11, 40, 1e-5  # neither whole quads of rows nor a power of 2
+ROWS, D, EPS = 11, 40, 1e-5  # neither a multiple of 4 rows nor a power of 2
 
 
 def seed(number: int) -> Tensor:
@@ -32,8 +32,8 @@ def seed(number: int) -> Tensor:
 
 def dropout_factors(P_drop: float, number: int, tokens: int = ROWS, width: int = D) -> Tensor:
     """Return the dropout factors of a seed: 0 or 1 / (1 - P_drop)."""
-    zero, one = torch.zeros(tokens, width), torch.ones(tokens, width)
-    _, total, _ = rows.residual_forward(zero, one, one[0], zero[0], seed(number), P_drop, EPS)
+    zeros, ones = torch.zeros(tokens, width), torch.ones(tokens, width)
+    _, total, _ = rows.residual_forward(zeros, ones, ones[0], zeros[0], seed(number), P_drop, EPS)
     return total
 
 
@@ -102,13 +102,13 @@ def test_dropout_drops_its_share_and_keeps_the_mean(P_drop: float) -> None:
 
 
 def test_the_seed_decides_what_is_dropped_and_rows_and_columns_differ() -> None:
-    def agreement(one: Tensor, other: Tensor) -> float:
-        return (one == other).float().mean().item()
+    def agreement(left: Tensor, right: Tensor) -> float:
+        return (left == right).float().mean().item()
 
     first = dropout_factors(0.5, 1, 64, 512)
     assert torch.equal(first, dropout_factors(0.5, 1, 64, 512))
     assert agreement(first, dropout_factors(0.5, 2, 64, 512)) == pytest.approx(0.5, abs=0.01)
-    for step in (1, 2, 3, 4, 8):  # of four rows that share a draw, and of the next four
+    for step in (1, 2, 3, 4, 8):  # four rows share a draw
         assert agreement(first[step:], first[:-step]) == pytest.approx(0.5, abs=0.01)
         assert agreement(first[:, step:], first[:, :-step]) == pytest.approx(0.5, abs=0.01)
 

@@ -55,7 +55,7 @@ def test_other_types_take_torchs_own_path() -> None:
     torch.testing.assert_close(layer(x), F.linear(x, layer.weight, layer.bias))
 
 
-def test_blocks_that_share_a_matrix_begin_each_by_itself() -> None:
+def test_blocks_of_a_shared_matrix_are_initialised_separately() -> None:
     torch.manual_seed(0)
     layer = Linear(300, 900, bias=True, blocks=[300, 600])
     first, second = layer.weight.split([300, 600])
@@ -89,12 +89,12 @@ def test_a_packed_matrix_gives_the_same(
         layer.pack()
         for x, expected in zip(rows, before, strict=True):
             torch.testing.assert_close(layer(x), expected, rtol=1e-5, atol=1e-5)
-    assert "weight" not in dict(layer.named_parameters())  # it is not to be learned
+    assert "weight" not in dict(layer.named_parameters())  # it has no gradient
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_a_product_float32_is_float32_whatever_goes_in(dtype: torch.dtype, bias: bool) -> None:
+def test_a_float32_product_is_float32_for_any_input_type(dtype: torch.dtype, bias: bool) -> None:
     torch.manual_seed(0)
     x, weight = torch.randn(9, 24).to(dtype), torch.randn(40, 24).to(dtype)
     added = torch.randn(40) if bias else None

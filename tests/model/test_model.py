@@ -62,13 +62,13 @@ def test_matrices_are_tied_as_set(tie: str, matrices: int) -> None:
     assert sum(p.shape == (50, 32) for p in model.parameters()) == matrices
 
 
-def test_embeddings_begin_with_deviation_of_one_over_root_d_model() -> None:
+def test_embeddings_are_initialised_with_a_deviation_of_one_over_root_d_model() -> None:
     torch.manual_seed(0)
     model = Transformer(ModelConfig(N=1, source_vocabulary=5000, target_vocabulary=5000))
     assert model.output.std().item() == pytest.approx(512**-0.5, rel=0.01)
 
 
-def test_norms_stand_after_each_sublayer_and_nowhere_else() -> None:
+def test_there_is_a_norm_after_each_sublayer_and_nowhere_else() -> None:
     model = small_model()
     norms = [name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm)]
     assert len(norms) == 2 * 2 + 2 * 3  # two layers of each stack, two and three sub-layers

@@ -113,16 +113,16 @@ def test_an_invalid_recipe_is_refused_with_a_reason(text: str, words: str) -> No
     assert words in str(error.value)
 
 
-def test_a_file_too_large_for_a_recipe_is_refused_whatever_it_is(tmp_path: Path) -> None:
+def test_a_file_too_large_for_a_recipe_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     whole = "[data]\nname = 'a'\n"
     path.write_text(whole + "\n" * (recipe.MAX_SIZE - len(whole)), encoding="utf-8")
     assert recipe.read(path).data.name == "a"
     endless = [Path("/dev/zero")] if Path("/dev/zero").exists() else []
     path.write_text(whole + "\n" * recipe.MAX_SIZE, encoding="utf-8")
-    for one in (path, *endless):
+    for large in (path, *endless):
         with pytest.raises(BadInput, match=r"is not a recipe: it is larger than 64 KiB"):
-            recipe.read(one)
+            recipe.read(large)
 
 
 def test_values_are_those_of_set() -> None:

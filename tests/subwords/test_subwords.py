@@ -86,7 +86,7 @@ def test_decoding_returns_strange_texts(subwords: Subwords, text: str) -> None:
 
 @pytest.mark.parametrize("text", STRANGE)
 def test_decoding_against_the_library(subwords: Subwords, text: str) -> None:
-    """What is exported carries the library's own decoder."""
+    """Exports use the library's own decoder."""
     ids = subwords.encode(text)
     assert subwords._tokenizer.decode(ids, skip_special_tokens=False) == subwords.decode(ids)
 
@@ -185,7 +185,7 @@ def test_the_vocabulary_has_the_requested_size_if_the_text_allows(kind: Kind) ->
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_endless_word_is_learned_in_parts(kind: Kind) -> None:
-    """The trainers take time with the square of a word's length: whole, this would last minutes."""
+    """Training time grows with the square of a word's length; unsplit, it would take minutes."""
     subwords = Subwords.learn(["x" * 500_000], 2000, kind)
     assert max(map(len, subwords._bytes)) <= 1001
 

@@ -9,7 +9,7 @@ from models import model_of, tokens_of
 from transduce import Translator
 from transduce.decoding.search import log_probabilities
 
-LIMIT = 40  # tokens of an output, with what begins and ends it
+LIMIT = 40  # tokens of an output, including its start and end
 
 
 class Both:
@@ -24,7 +24,7 @@ class Both:
         self.ours = Translator.load(run, device="cpu", engine="torch")
 
     def theirs(self, text: str, **settings: Any) -> str:
-        """Translate by their library."""
+        """Translate with transformers."""
         tokens = self.tokenizer(text, return_tensors="pt")
         never = [[self.model.config.pad_token_id], [self.tokenizer.unk_token_id]]
         output = self.model.generate(
@@ -33,12 +33,12 @@ class Both:
         return str(self.tokenizer.decode(output[0], skip_special_tokens=True))
 
     def translated(self, text: str, **settings: Any) -> str:
-        """Translate by ours, with as many tokens at most."""
+        """Translate with our library, with the same limit."""
         length = len(self.ours.codec.source.encode(text)) + 1
         return self.ours.translate([text], extra=LIMIT - 1 - length, **settings)[0].text
 
     def differences(self, source: str, target: str) -> float:
-        """Return how far log-probabilities of a given translation are apart at most."""
+        """Return the largest difference of log-probabilities of a given translation."""
         tokens = self.tokenizer(source, text_target=target, return_tensors="pt")
         labels = tokens.labels[0]
         begin = torch.tensor([self.model.config.decoder_start_token_id])

@@ -128,14 +128,14 @@ def shorten(words: list[str]) -> list[str]:
             short = QUICK[f"train {option}"]
     replaced = {word for word in short if word.startswith("--") and word != "--set"}
     replaced |= BUDGETS if replaced & BUDGETS else set()
-    kept: list[str] = []
+    result: list[str] = []
     remaining = iter(words)
     for word in remaining:
         if word in replaced:
             next(remaining)
         else:
-            kept.append(word)
-    return kept + short
+            result.append(word)
+    return result + short
 
 
 def check_installing(name: str, words: list[str], where: str) -> None:

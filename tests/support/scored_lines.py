@@ -7,7 +7,7 @@ REFERENCES = ["The dog had bit the man.", "No one was surprised.", "The man had 
 
 
 def noisy(lines: int) -> tuple[list[str], list[str]]:
-    """Make references, and translations in which every fourth word or so is another."""
+    """Return translations in which about every fourth word is wrong, and their references."""
     draw = random.Random(1)
     words = ["der", "die", "das", "alte", "kleine", "Hund", "Katze", "sieht", "frisst", "heute"]
     references = [" ".join(draw.choices(words, k=draw.randint(4, 12))) for _ in range(lines)]

@@ -74,7 +74,7 @@ TAGS = ("NN", "VBZ", ",", ".", ":", "``", "''", "ADVP", "PRT", "-NONE-")
 
 
 def perturbed(tree: Tree, chance: random.Random, *, words: bool = True) -> Tree:
-    """Return a tree with brackets changed here and there; with `words`, tags and words too."""
+    """Return a tree with some brackets changed; with `words`, some tags and words too."""
     if tree.word is not None:
         draw = chance.random() if words else 1.0
         if draw < 0.04:
@@ -91,9 +91,9 @@ def perturbed(tree: Tree, chance: random.Random, *, words: bool = True) -> Tree:
         parts[place : place + 1] = parts[place].children or [parts[place]]
     elif draw < 0.45 and len(parts) > 1 and len(parts[0].children) > 1:
         # The last part of the first becomes the first of the second: brackets cross.
-        *kept, moved = parts[0].children
+        *rest, moved = parts[0].children
         second = Tree("VP", (moved, parts[1]))
-        parts[:2] = [Tree(parts[0].label, tuple(kept)), second]
+        parts[:2] = [Tree(parts[0].label, tuple(rest)), second]
     elif draw < 0.55:
         return Tree(chance.choice(LABELS), tuple(parts))
     return Tree(tree.label, tuple(parts))
@@ -114,5 +114,5 @@ def write(path: Path, trees: list[Tree]) -> Path:
 def parseval(
     gold: Sequence[Tree], guesses: Sequence[Tree | None], cutoff: int | None = None
 ) -> Parseval:
-    """Compare trees with those that people drew."""
+    """Score guessed trees against gold trees."""
     return summarize((score_tree(*pair) for pair in zip(gold, guesses, strict=True)), cutoff)

@@ -188,14 +188,14 @@ def working_folders(folder: Path) -> list[Path]:
 
 
 def test_only_temporary_folders_of_killed_processes_are_removed(tmp_path: Path) -> None:
-    kept = [
+    foreign = [
         # Names that look like those of this program, of older versions or of other programs.
         *(".data.old-2019/results.csv", ".notes.writing-1", ".f.removing-7/file", ".tmpdvCMvZ"),
         *(".transduce-0123456789abcdef/thesis.tex", ".transduce-notes/file", ".lock", "file"),
         *("inner/.data.old-2019/results.csv", "inner/.transduce-0123456789abcdef/file"),
         "other/file",
     ]
-    for name in kept:
+    for name in foreign:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("somebody's")
     for folder in (tmp_path, tmp_path / "inner", tmp_path / "other"):
@@ -204,7 +204,7 @@ def test_only_temporary_folders_of_killed_processes_are_removed(tmp_path: Path) 
     remove_leftovers(tmp_path, "inner", "missing")
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     others = {name for name in found if name.startswith("other/.transduce-")}
-    assert found - others == set(kept)
+    assert found - others == set(foreign)
     assert len(working_folders(tmp_path / "other")) == 2  # outside the cleaned folder
     remove_leftovers(tmp_path / "nothing")
 

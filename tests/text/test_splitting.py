@@ -86,7 +86,7 @@ def test_the_time_is_linear_in_the_length(pattern: str) -> None:
 def test_an_endless_sentence_is_cut_between_words() -> None:
     found = texts("word " * 2_000, "en")
     assert len(found) > 1
-    assert {word for one in found for word in one.split()} == {"word"}
+    assert {word for part in found for word in part.split()} == {"word"}
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ SCRIPTS = st.sampled_from(["en", "de", "el", "hy", "my", "zh", "ru", "hi", "am",
 
 @given(st.lists(TERMINATORS | MARKS | st.characters(codec="utf-8")).map("".join), SCRIPTS)
 def test_the_quick_check_misses_no_sentence(text: str, language: str) -> None:
-    """What is not given to the splitter would not have been split by it."""
+    """The splitter would not have split the lines that are not passed to it."""
     line = " ".join(text.splitlines())
     expected = [sentence for _, sentence in split_text(line, language)]
     assert [sentence.strip() for _, sentence in split_line(line, language)] == expected
@@ -148,12 +148,14 @@ def test_a_wide_space_before_a_full_stop_is_split_like_a_plain_one(
     plain = split_text(text.format(" "), language)
     assert len(plain) > 1
     found = split_text(text.format(space), language)
-    assert [one.replace(space, " ") for _, one in found] == [one for _, one in plain]
-    assert "".join(gap + one for gap, one in found) == text.format(space)
+    assert [sentence.replace(space, " ") for _, sentence in found] == [
+        sentence for _, sentence in plain
+    ]
+    assert "".join(gap + sentence for gap, sentence in found) == text.format(space)
 
 
 def test_a_text_is_not_split_if_the_splitter_panics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A panic is no Exception: it would end the command, or a thread of the service."""
+    """A panic is not an Exception: it would end the command, or a thread of the service."""
     monkeypatch.setattr("transduce.text.splitting.WIDE_SPACE", re.compile("(?!)"))
     found = split_text("Plan A\xa0. Go home. Sleep.", "en")
-    assert "".join(gap + one for gap, one in found) == "Plan A\xa0. Go home. Sleep."
+    assert "".join(gap + sentence for gap, sentence in found) == "Plan A\xa0. Go home. Sleep."

@@ -23,14 +23,14 @@ from transduce.training.distributed.processes import Processes, _own_gpu, join_p
 
 
 def test_one_process_agrees_with_itself() -> None:
-    one = Processes()
-    assert one.first
-    assert one.agree(1.5, True) == (1.5, True)
-    assert one.agree(2.5, False) == (2.5, False)
-    assert one.total(torch.tensor([1.0, 2.0])).tolist() == [1.0, 2.0]
-    assert one.from_first(lambda: "made") == "made"
+    single = Processes()
+    assert single.first
+    assert single.agree(1.5, True) == (1.5, True)
+    assert single.agree(2.5, False) == (2.5, False)
+    assert single.total(torch.tensor([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert single.from_first(lambda: "value") == "value"
     with join_processes(torch.device("cpu")) as (processes, device):
-        assert (processes, device) == (one, torch.device("cpu"))
+        assert (processes, device) == (single, torch.device("cpu"))
 
 
 def test_processes_share_the_threads_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:

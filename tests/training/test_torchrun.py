@@ -79,13 +79,13 @@ def pair(tiny_files: Files, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     return out, run(tiny_files, out, 2)
 
 
-def require_equal(one: Path, other: Path) -> None:
+def require_equal(run: Path, reference: Path) -> None:
     """Compare the last checkpoints: weights and Adam's moments, which show the gradients."""
-    weights, others = (last(run, "weights") for run in (one, other))
-    far = max((weights[name] - others[name]).abs().max().item() for name in weights)
-    moments, others = (last(run, "optimizer") for run in (one, other))
+    weights, expected = last(run, "weights"), last(reference, "weights")
+    far = max((weights[name] - expected[name]).abs().max().item() for name in weights)
+    moments, expected = last(run, "optimizer"), last(reference, "optimizer")
     part = max(
-        ((moments[name] - others[name]).abs().max() / others[name].abs().max()).item()
+        ((moments[name] - expected[name]).abs().max() / expected[name].abs().max()).item()
         for name in moments.keys() - {"random"}
     )
     print(f"weights differ by {far:.1e}, moments by {part:.1e} of the largest")  # noqa: T201
@@ -138,9 +138,9 @@ def test_three_processes_learn_the_same_if_some_have_no_micro_batch(
     require_same_log(tmp_path / "run", alone)
 
 
-def require_same_log(one: Path, other: Path, *, without: int = 0) -> None:
+def require_same_log(run: Path, reference: Path, *, without: int = 0) -> None:
     """Require that both logs have the same steps and losses, except the step `without`."""
-    left, right = steps_of(one), steps_of(other)
+    left, right = steps_of(run), steps_of(reference)
     right = [line for line in right if line["step"] != without]
     assert [line.keys() for line in left] == [line.keys() for line in right]
     for line, expected in zip(left, right, strict=True):

@@ -38,8 +38,8 @@ def test_a_recipe_trains_and_evaluates_and_shows_the_stored_scores_when_repeated
     assert [line.split()[0] for line in first.stdout.splitlines()] == [
         *("BLEU", "chrF2", "chrF2++", "TER")
     ]
-    kept = read_json(out / "evaluation.json")
-    assert (kept["sentences"], kept["search"]["beam"]) == (12, 2)
+    stored = read_json(out / "evaluation.json")
+    assert (stored["sentences"], stored["search"]["beam"]) == (12, 2)
     assert len((out / "test.hyp").read_text(encoding="utf-8").splitlines()) == 12
     assert (out / "recipe.toml").read_text(encoding="utf-8") == file.read_text(encoding="utf-8")
     assert RunConfig.load(out).train.steps == 6
