@@ -10,7 +10,7 @@ from faults.environments import (
     LATIN,
     NAME,
     Environment,
-    a_reader_that_goes,
+    a_reader_that_closes_its_pipe,
     an_output_that_is_full,
     command,
 )
@@ -39,7 +39,7 @@ def test_translating_with_few_files_and_locale_c_gives_the_same_result(
     assert done.stdout.decode("utf-8").count("über") == 3
 
 
-@pytest.mark.parametrize("disturb", [a_reader_that_goes, an_output_that_is_full])
+@pytest.mark.parametrize("disturb", [a_reader_that_closes_its_pipe, an_output_that_is_full])
 def test_output_that_cannot_be_written_ends_a_command_without_a_traceback(
     disturb: Callable[[Task], str], uninterrupted: tuple[Task, int], tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ In reading order:
 
 - `training`: `bench train`; `results`: its table and JSON
 - `translation`: `bench translate`; `translators`: its engines and peers
-- `workers`: each side in a process of its own
+- `workers`: each side in its own process
 - `peer`, `huggingface`, `pytorch`: models of other libraries as peers in training
 - `random_text`: a corpus of random words
 - `flops`, `hardware`: FLOPs of a step, and facts about the machine

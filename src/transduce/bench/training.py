@@ -112,7 +112,7 @@ class TrainingText:
     def prepare(
         self, folder: Path, configs: Sequence[tuple[ModelConfig, TrainConfig]], progress: Progress
     ) -> Corpus:
-        """Make the corpus; it is the same for all presets but for the size of batches."""
+        """Make the corpus; it is the same for all presets except for the batch size."""
         model, train = configs[0]
         if self.random is not None:
             corpus = random_text.random_corpus(

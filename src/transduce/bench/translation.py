@@ -246,7 +246,7 @@ def _measure(
     stack: contextlib.ExitStack,
     progress: Progress,
 ) -> list[Measured]:
-    """Start the sides, and measure them by turns."""
+    """Start the sides, and measure them in turn."""
     workers, started = [], []
     for name, make, arguments in plans:
         # One after the other: each has the machine to itself until its first translation.

@@ -1,4 +1,4 @@
-"""The sides of a comparison, each in a process of its own, working by turns.
+"""The sides of a comparison, each in its own process, working in turn.
 
 In one process they would share the allocator, the thread pool and the global state of libraries; a
 new process for every round would mostly import and warm up. So each side keeps its process through

@@ -66,16 +66,16 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
     """Write a safetensors file with the permissions of the umask."""
-    with atomic_write(path) as beside:
-        beside.touch()
-        mode = stat.S_IMODE(beside.stat().st_mode)
+    with atomic_write(path) as temporary:
+        temporary.touch()
+        mode = stat.S_IMODE(temporary.stat().st_mode)
         try:
-            save_file(tensors, beside, metadata=metadata)
+            save_file(tensors, temporary, metadata=metadata)
         except SafetensorError as error:  # the system's error is in its text only
             match = re.search(r"os error (\d+)", str(error))
             number = int(match[1]) if match else errno.EIO
             raise OSError(number, os.strerror(number), str(path)) from None
-        beside.chmod(mode)  # save_file makes the file private
+        temporary.chmod(mode)  # save_file makes the file private
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:

@@ -38,7 +38,7 @@ class RetryPolicy:
 
     tries: int = 5  # per address
     wait: float = 2.0  # seconds before the second try, doubled before each further one
-    max_wait: float = 120.0  # seconds, whatever a server asks for
+    max_wait: float = 120.0  # seconds, even if a server asks for more
     stall: float = 60.0  # seconds in which at least `min_bytes` must arrive
     min_bytes: int = 1024
 

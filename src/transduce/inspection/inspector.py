@@ -1,7 +1,7 @@
 """The attention of a model while it translates a sentence, and the probability of each piece.
 
 S source and T target pieces (subwords), </s> included; N layers, H heads. Layers and heads count
-from 0 here, and from 1 wherever people see them, as in the paper's figures.
+from 0 here, and from 1 in everything that is shown, as in the paper's figures.
 """
 
 import base64
@@ -31,7 +31,7 @@ from transduce.translation.types import Ints, Job
 
 MAX_PIECES = 128  # of a side
 ALTERNATIVES = 5  # most likely pieces of each step
-JSON_ONE = 65_535  # stands for a weight of 1 in JSON
+JSON_ONE = 65_535  # a weight of 1 in JSON
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

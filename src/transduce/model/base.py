@@ -66,7 +66,7 @@ class Transducer(nn.Module):
 
     supports_packed = True  # whether it can compute packed batches (`PackedLayout`)
 
-    architecture: ClassVar[str]  # the setting that stands for the model
+    architecture: ClassVar[str]  # the value of the setting `architecture`
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

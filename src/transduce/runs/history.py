@@ -69,7 +69,7 @@ class History:
 def read_histories(paths: Sequence[Path]) -> list[History]:
     """Read the logs of runs; a run that is named twice is read once.
 
-    A folder that contains runs stands for those of its runs that have logged something.
+    A folder that contains runs means all its runs that have logged something.
     """
     runs = list({run.resolve(): run for path in paths for run in find_runs(path)}.values())
     names = [run.resolve().name for run in runs]

@@ -1,4 +1,4 @@
-"""The log of the service. It never holds a key, and no text of clients unless that is asked for."""
+"""The log of the service. It never contains keys, and texts of clients only on request."""
 
 import asyncio
 import logging

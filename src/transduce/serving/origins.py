@@ -1,4 +1,4 @@
-"""Checks of browsers' requests: the Host that was asked for, and the site whose page asks.
+"""Checks of browsers' requests: the Host header, and the site of the requesting page.
 
 Starlette's TrustedHostMiddleware cannot allow all bare addresses, and its CORSMiddleware adds
 headers but refuses nothing; so the two checks are made here, and CORS headers come from Starlette.

@@ -97,7 +97,7 @@ def format_of_content(head: bytes) -> Format | None:
 
 
 def format_of_name(path: str | PurePath) -> Format | None:
-    """Return the format that a file's suffix stands for, compressed or not."""
+    """Return the format of a file's suffix, compressed or not."""
     suffixes = [suffix[1:].lower() for suffix in PurePath(path).suffixes]
     while suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()

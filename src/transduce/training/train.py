@@ -146,7 +146,7 @@ def train(
 def merge_settings(
     settings: Mapping[str, Value] | None, **arguments: float | None
 ) -> dict[str, Value]:
-    """Add settings that are arguments of their own; refuse one that is given twice."""
+    """Add settings that are separate arguments; refuse one that is given twice."""
     try:
         merged: dict[str, Value] = canonical_settings(dict(settings or {}))
     except (TypeError, ValueError):

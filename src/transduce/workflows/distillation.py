@@ -280,6 +280,9 @@ class _Distillation:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    with atomic_write(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+    with (
+        atomic_write(path) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as file,
+    ):
         for line in lines:
             file.write(line + "\n")

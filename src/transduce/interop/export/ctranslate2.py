@@ -126,12 +126,12 @@ def write(
     spec.optimize(quantization="float32" if quantize == "none" else quantize)
     shared = codec.source.names == codec.target.names
     vocabularies = [f"{side}_vocabulary.json" for side in (["shared"] if shared else SIDES)]
-    with atomic_folder(folder, ("config.json", "model.bin", STAMP, *vocabularies)) as beside:
-        spec.save(str(beside))
+    with atomic_folder(folder, ("config.json", "model.bin", STAMP, *vocabularies)) as temporary:
+        spec.save(str(temporary))
         if tokenizers:
-            write_tokenizers(codec, beside)
-        files = {file.name: sha256(file) for file in sorted(beside.iterdir())}
-        write_checksummed(beside / STAMP, {**stamp, "files": files})
+            write_tokenizers(codec, temporary)
+        files = {file.name: sha256(file) for file in sorted(temporary.iterdir())}
+        write_checksummed(temporary / STAMP, {**stamp, "files": files})
 
 
 def checked_weights(run: Path, config: RunConfig) -> Path:

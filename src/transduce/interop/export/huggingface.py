@@ -42,19 +42,19 @@ def export(run: Path, folder: Path) -> None:
     config.require_subwords(len(codec.source), len(codec.target), run)
     model, _ = load_model(run, config, torch.device("cpu"))
     tensors = to_marian(config.model, {k: v.detach() for k, v in weights_of(model).items()})
-    with atomic_folder(folder, ("config.json", "model.safetensors")) as beside:
-        write_json(beside / "config.json", _config(config.model))
-        write_json(beside / "generation_config.json", _generation(config, codec))
-        write_tensors(beside / "model.safetensors", tensors, {"format": "pt"})
+    with atomic_folder(folder, ("config.json", "model.safetensors")) as temporary:
+        write_json(temporary / "config.json", _config(config.model))
+        write_json(temporary / "generation_config.json", _generation(config, codec))
+        write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
         if isinstance(codec.source, SentencePiece):
             assert isinstance(codec.target, SentencePiece)
-            _write_sentencepiece(beside, codec.source, codec.target, config)
+            _write_sentencepiece(temporary, codec.source, codec.target, config)
         else:
-            _write_tokenizer(beside, codec.source, config)
+            _write_tokenizer(temporary, codec.source, config)
             if not codec.joint:
-                (beside / "target").mkdir()
-                _write_tokenizer(beside / "target", codec.target, config)
-                for file in (beside / "target").iterdir():
+                (temporary / "target").mkdir()
+                _write_tokenizer(temporary / "target", codec.target, config)
+                for file in (temporary / "target").iterdir():
                     sync(file)
 
 

@@ -53,10 +53,10 @@ def import_model(folder: Path, run: Path, *, languages: str | None = None) -> Ru
             "python": platform.python_version(),
         },
     )
-    with atomic_folder(run, ("config.json", SUBWORDS, MODEL)) as beside:
-        imported.codec.save(beside / SUBWORDS)
-        save_tensors(beside / MODEL, imported.weights)
-        config.with_hashes(beside, SUBWORDS, MODEL).save(beside)
+    with atomic_folder(run, ("config.json", SUBWORDS, MODEL)) as temporary:
+        imported.codec.save(temporary / SUBWORDS)
+        save_tensors(temporary / MODEL, imported.weights)
+        config.with_hashes(temporary, SUBWORDS, MODEL).save(temporary)
     return config
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "TRANSDUCE_PATIENCE"  # seconds
 PATIENCE = 600.0
-ENDED = "ended"  # the last beat of a process that exits by itself
+ENDED = "ended"  # the last beat of a process that exits normally
 SILENT = 3  # missed beats after which a process is taken for gone, once something has failed
 RESUME = (
     "the last checkpoint is intact; run the same command to resume, with any number of processes"
@@ -149,7 +149,7 @@ def identity(pid: int) -> str:
     """Return a text that only this process has, ever, or "" if there is no such process.
 
     On Linux: the boot of the machine, the pid namespace and the start time. Other systems have no
-    /proc: there no process is killed, and each ends by itself.
+    /proc: there no process is killed, and each exits on its own.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
