@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-NOT_SEARCHED = "---\nsearch:\n  exclude: true\nhide:\n  - toc\n---\n\n"
-
 
 def on_config(config: "MkDocsConfig") -> None:
     """Replace the folders `commands/` and `api/` of the navigation by the generated pages."""
@@ -39,23 +37,19 @@ def on_files(files: "Files", config: "MkDocsConfig") -> None:
     }
     texts_by_file |= {places.origin(uri): text for uri, text in texts.items()}
     for file in places.linked_code(texts_by_file):
-        texts[f"source/{file}.md"] = f"{NOT_SEARCHED}# {file}\n"
+        texts[f"source/{file}.md"] = places.code_page(file)
     for uri, text in texts.items():
         files.append(File.generated(config, uri, content=text))
 
 
 def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
-    """Change links between files into links between pages."""
-    return places.rewrite_links(markdown, page.file.src_uri)
-
-
-def on_page_content(html: str, page: "Page", **_: object) -> str:
-    """Convert formulas to MathML, and insert the code into pages of source code."""
+    """Change links between files into links between pages, except in code."""
     uri = page.file.src_uri
-    if uri.startswith("source/"):
-        code, anchors = places.highlight_code(uri.removeprefix("source/").removesuffix(".md"))
-        page.present_anchor_ids = {*(page.present_anchor_ids or ()), *anchors}
-        return html + code
+    return markdown if uri.startswith("source/") else places.rewrite_links(markdown, uri)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Convert formulas to MathML."""
     return formulas.to_mathml(html)
 
 

@@ -221,15 +221,13 @@ def test_a_link_between_files_becomes_a_link_between_pages() -> None:
     )
 
 
-def test_source_code_is_escaped_and_has_line_anchors(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "a.py").write_text('x = "<script>"\n\ny = 2\n')
-    monkeypatch.setattr(places, "ROOT", tmp_path)
-    code, anchors = places.highlight_code("a.py")
-    assert anchors == ["L1", "L2", "L3"]
-    assert "<script>" not in code
-    assert 'id="L3"' in code
+def test_a_page_of_code_has_all_its_lines_highlighted_and_numbered(site: Site) -> None:
+    file = "src/transduce/model/attention.py"
+    page = (site.folder / "source" / f"{file}.html").read_text(encoding="utf-8")
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    assert page.count('<span class="normal">') == len(lines)
+    assert "softmax" in page
+    assert '<span class="k">def</span>' in page
 
 
 def test_a_formula_becomes_mathml() -> None:

@@ -6,9 +6,10 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
+from pages.markdown import table
 from transduce import errors as error_module
 from transduce.settings.base import Settings
 
@@ -78,7 +79,7 @@ def describe(name: str, thing: Any, level: int = 2) -> str:
         if issubclass(thing, Settings):
             parts.append("Its fields are on the page of the [settings](../settings.md).")
         elif dataclasses.is_dataclass(thing) and (rows := list(fields(thing))):
-            parts.append(_table(("field", "type", "meaning"), rows))
+            parts.append(table(("field", "type", "meaning"), rows))
         parts += [
             describe(f"{thing.__name__}.{member}", value, level + 1)
             for member, value in members(thing)
@@ -191,7 +192,7 @@ def _index(groups: dict[str, tuple[str, tuple[str, ...]]]) -> str:
         ("[Errors](errors.md)", "The classes of errors to catch."),
     ]
     about = markdown(importlib.import_module("transduce").__doc__)
-    return "\n\n".join(["# From Python", about, _table(("name", "what it is"), rows)])
+    return "\n\n".join(["# From Python", about, table(("name", "what it is"), rows)])
 
 
 def _plain(text: str) -> str:
@@ -216,8 +217,3 @@ def _escaped(text: str) -> str:
 
 def _cell(text: str) -> str:
     return _escaped(text.strip()).replace("|", r"\|")
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in [head, ("---",) * len(head), *rows]]
-    return "\n".join(lines)

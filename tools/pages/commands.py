@@ -8,6 +8,7 @@ from typing import Any
 
 from typer.main import get_command
 
+from pages.markdown import table
 from transduce.cli import app
 
 Named = tuple[tuple[str, ...], Any]  # the words of a command, and the command
@@ -49,7 +50,7 @@ def page(words: tuple[str, ...], command: Any) -> str:
     parts = [f"# {title}", prose(command.help)]
     if subcommands := _subcommands(command):
         rows = [_row((*words, name), inner) for name, inner in subcommands]
-        return "\n\n".join([*parts, _table(("command", "purpose"), rows)]) + "\n"
+        return "\n\n".join([*parts, table(("command", "purpose"), rows)]) + "\n"
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     options = [
         param for param in command.params if param.param_type_name == "option" and not param.hidden
@@ -57,10 +58,10 @@ def page(words: tuple[str, ...], command: Any) -> str:
     parts.append(f"```text\n{usage(title, arguments, options)}\n```")
     if arguments:
         rows = [(f"`{_metavar(argument)}`", _about(argument)) for argument in arguments]
-        parts += ["## Arguments", _table(("argument", "meaning"), rows)]
+        parts += ["## Arguments", table(("argument", "meaning"), rows)]
     for panel in dict.fromkeys(_panel(option) for option in options):
         rows = [(_names(option), _about(option)) for option in options if _panel(option) == panel]
-        parts += [f"## {panel or 'Options'}", _table(("option", "meaning"), rows)]
+        parts += [f"## {panel or 'Options'}", table(("option", "meaning"), rows)]
     return "\n\n".join([*parts, *_examples(command.epilog)]) + "\n"
 
 
@@ -120,9 +121,9 @@ def _index() -> str:
         [
             "# Commands",
             WHOLE,
-            _table(("command", "purpose"), rows),
+            table(("command", "purpose"), rows),
             "## Options before the command",
-            _table(("option", "meaning"), top),
+            table(("option", "meaning"), top),
         ]
     )
 
@@ -164,8 +165,3 @@ def _examples(epilog: str | None) -> list[str]:
     commands = [f"$ {text}" for text in paragraphs if EXAMPLE.match(text)]
     notes = [prose(text) for text in paragraphs if not EXAMPLE.match(text)]
     return ["## Examples", "\n".join(["```console", *commands, "```"]), *notes]
-
-
-def _table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:
-    lines = [f"| {left} | {right} |" for left, right in [head, ("---", "---"), *rows]]
-    return "\n".join(lines)

@@ -1,13 +1,8 @@
 """Paths of the project's files in the site, and links between them."""
 
-import html
 import posixpath
 import re
 from pathlib import Path
-
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import get_lexer_for_filename
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,7 +14,9 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "notebooks/first-translator.ipynb": "notebook.md",
 }
-CODE = (".py", ".toml", ".yml", ".yaml", ".sh")
+# Files of code that have a page if a page links to them, and their languages.
+CODE = {".py": "python", ".toml": "toml", ".yml": "yaml", ".yaml": "yaml", ".sh": "bash"}
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\nhide:\n  - toc\n---\n\n"
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[\w.-]+)?(?=\))")
 
 
@@ -37,7 +34,7 @@ def place(file: str) -> str | None:
         return PAGES[file]
     if file.startswith("docs/"):
         return file.removeprefix("docs/")
-    if file.endswith(CODE) and (ROOT / file).is_file():
+    if Path(file).suffix in CODE and (ROOT / file).is_file():
         return f"source/{file}.md"
     return None
 
@@ -70,16 +67,9 @@ def linked_code(texts: dict[str, str]) -> set[str]:
     return {file for file in targets if file and (place(file) or "").startswith("source/")}
 
 
-def highlight_code(file: str) -> tuple[str, list[str]]:
-    """Return a file of code as HTML, and the anchors of its lines: L1, L2 and so on."""
+def code_page(file: str) -> str:
+    """Return the page of a file of code; the fence is longer than any in the code."""
     code = (ROOT / file).read_text(encoding="utf-8")
-    lexer = get_lexer_for_filename(file, stripnl=False)
-    lines = highlight(code, lexer, HtmlFormatter(nowrap=True)).splitlines()
-    anchors = [f"L{number}" for number in range(1, len(lines) + 1)]
-    rows = (
-        f'<span class="line" id="{anchor}"><a href="#{anchor}">{anchor[1:]}</a>{line}\n</span>'
-        for anchor, line in zip(anchors, lines, strict=True)
-    )
-    label = html.escape(f"the code of {file}")
-    body = "".join(rows)
-    return f'<pre class="source highlight" tabindex="0" aria-label="{label}">{body}</pre>', anchors
+    fence = "~" * 10
+    language = CODE[Path(file).suffix]
+    return f'{NOT_SEARCHED}# {file}\n\n{fence} {{.{language} linenums="1"}}\n{code}{fence}\n'

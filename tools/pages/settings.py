@@ -2,6 +2,7 @@
 
 import re
 
+from pages.markdown import table
 from transduce.config import GROUPS, all_settings
 from transduce.settings.aliases import NO_EQUIVALENT
 from transduce.settings.base import SettingInfo, format_value
@@ -32,7 +33,7 @@ def page() -> str:
     parts = [INTRODUCTION]
     for group in GROUPS:
         rows = [_row(setting) for setting in all_settings().values() if setting.group == group]
-        parts += [f"## {group.capitalize()}", WHERE[group], _table(rows)]
+        parts += [f"## {group.capitalize()}", WHERE[group], table(HEAD, rows)]
     parts += ["## Names from other toolkits that mean something else here", _elsewhere()]
     return "\n\n".join(parts) + "\n"
 
@@ -55,7 +56,3 @@ def _elsewhere() -> str:
 def _names(text: str) -> str:
     """Write the names of settings in a sentence as code."""
     return re.sub(r"(?<![`\w])(\w+_\w+)(?![`\w(])", r"`\1`", text)
-
-
-def _table(rows: list[tuple[str, ...]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [HEAD, ("---",) * len(HEAD), *rows])

@@ -1,0 +1,8 @@
+"""Markdown that the generated pages have in common."""
+
+from collections.abc import Sequence
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
